@@ -1,0 +1,218 @@
+"""One tree of errors, grouped by what the one who catches it can do.
+
+Every error has a stable `kind` (a name for scripts and logs that outlives changes of wording), a message that says
+what happened, to what and what to do next, and `evidence`: the facts as keyword arguments. Errors cross process
+borders, so each one survives pickling with its evidence.
+"""
+
+from typing import Any, ClassVar
+
+
+class RayshotError(Exception):
+    """Root of all errors that rayshot raises on purpose."""
+
+    kind: ClassVar[str] = "error"
+
+    def __init__(self, message: str, **evidence: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.evidence = evidence
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.message, self.evidence)
+
+    def __init_subclass__(cls) -> None:
+        # The kind follows from the name, so that no two classes can share one by a slip of the pen.
+        cls.kind = "".join(f"_{c.lower()}" if c.isupper() else c for c in cls.__name__).lstrip("_")
+
+
+def _rebuild(cls: type[RayshotError], message: str, evidence: dict[str, Any]) -> RayshotError:
+    return cls(message, **evidence)
+
+
+# Mend the program or its configuration; trying again will not help. ----------------------------------------------
+
+
+class UsageError(RayshotError):
+    """The call or the configuration is wrong."""
+
+
+class ConfigError(UsageError):
+    """A name, URL, option or combination of options that cannot work."""
+
+
+class ForeignHandle(UsageError):
+    """A handle of another system, or of an earlier life of this one."""
+
+
+class UnknownMethod(UsageError):
+    """The actor's class has no such method."""
+
+
+class ActorEnded(UsageError):
+    """The actor ended by its own wish; what is sent to it has no receiver."""
+
+
+class NotAnObjectRef(UsageError):
+    """A `Reply` was used as if it were an ObjectRef; register a continuation with `.then`."""
+
+
+class OutsideHandler(UsageError):
+    """`rayshot.current()` was asked for outside a handler."""
+
+
+class StateNotSerializable(UsageError):
+    """An actor's state cannot be captured; the message holds the path to the culprit."""
+
+
+class MessageNotSerializable(UsageError):
+    """The arguments of a message cannot be serialised; nothing was sent."""
+
+
+class MessageTooLarge(UsageError):
+    """A message is over the limit; nothing was sent."""
+
+
+# What was asked for is not there. ---------------------------------------------------------------------------------
+
+
+class NotFound(RayshotError):
+    """What was asked for does not exist; the message lists what does."""
+
+
+class SystemNotFound(NotFound):
+    """The storage holds no such system."""
+
+
+class SnapshotNotFound(NotFound):
+    """The system has no such snapshot."""
+
+
+class ActorNotFound(NotFound):
+    """The system has no such actor."""
+
+
+# Do not trust these bytes. ----------------------------------------------------------------------------------------
+
+
+class Untrusted(RayshotError):
+    """The bytes are whole, but nobody who is trusted vouches for them."""
+
+
+class BadSignature(Untrusted):
+    """The signature does not fit the bytes."""
+
+
+class UnknownKey(Untrusted):
+    """Signed with a key that this reader does not hold."""
+
+
+class Unsigned(Untrusted):
+    """Not signed at all."""
+
+
+class BindingMismatch(Untrusted):
+    """A valid signature of another system, snapshot or log position."""
+
+
+# These bytes are damaged; take another snapshot. ------------------------------------------------------------------
+
+
+class Damaged(RayshotError):
+    """Stored bytes are not what was written."""
+
+
+class BadManifest(Damaged):
+    """A manifest or log record cannot be read or contradicts itself."""
+
+
+class CorruptChunk(Damaged):
+    """A chunk's bytes do not fit its digest or its size."""
+
+
+class MissingChunk(Damaged):
+    """A chunk that a committed manifest names is not in the store."""
+
+
+class InconsistentCut(Damaged):
+    """The cut equation does not hold on a channel."""
+
+
+class LimitExceeded(Damaged):
+    """A size or count read from bytes is above its bound."""
+
+
+class PathRefused(Damaged):
+    """A key would lead out of the storage folder."""
+
+
+# Sound bytes, but not for this program. ---------------------------------------------------------------------------
+
+
+class Incompatible(RayshotError):
+    """The snapshot is sound but this program cannot take it."""
+
+
+class FormatTooNew(Incompatible):
+    """Written by a newer rayshot."""
+
+
+class CodeMismatch(Incompatible):
+    """A class of the snapshot is not to be found in this program."""
+
+
+# The storage failed; what was committed before is intact. ---------------------------------------------------------
+
+
+class StoreError(RayshotError):
+    """The storage did not do what was asked; whatever was committed before is intact."""
+
+
+class AlreadyExists(StoreError):
+    """The key exists and nothing was written."""
+
+
+class KeyNotFound(StoreError):
+    """The key does not exist."""
+
+
+class StoreFull(StoreError):
+    """No room left on the storage."""
+
+
+class StoreUnavailable(StoreError):
+    """The storage cannot be reached or refuses."""
+
+
+class CommitUnknown(StoreError):
+    """Whether the commit record was written cannot be found out now; the next start settles it."""
+
+
+class Fenced(StoreError):
+    """A newer coordinator has taken this system over; this one must stop."""
+
+
+# The snapshot was not taken; the application is unharmed. ---------------------------------------------------------
+
+
+class SnapshotAborted(RayshotError):
+    """A snapshot ended without a commit; `evidence["reason"]` is the value of an AbortReason."""
+
+
+# The system is down; restore it. ----------------------------------------------------------------------------------
+
+
+class SystemDown(RayshotError):
+    """The system takes no messages any more."""
+
+
+class ActorDied(SystemDown):
+    """An actor's process died and with it the system's consistency; restore the last snapshot."""
+
+
+class SystemStopped(SystemDown):
+    """The system was shut down, or never started."""
+
+
+class RestoreFailed(SystemDown):
+    """A restore did not finish; everything it had started was taken down again."""

@@ -1,0 +1,250 @@
+"""Messages as bytes: what travels on channels, and what channel state is made of.
+
+A message is one msgpack array. Its first element says what it is:
+
+    [method, argument, ...]          a tell whose arguments are all flat (see FLAT)
+    [PICKLED, codec, payload]        a tell of anything else: a pickle of (method, args, kwargs)
+    [CALL, call id, tell]            a call whose caller waits for a reply under that id
+    [REPLY, call id, ok, tell]       the reply: a tell of method "" with one argument, the result or the exception
+    [CREATE, specification, tell]    number 1 on the channel from an actor's creator: the constructor's call
+
+msgpack is used exactly where it loses nothing. Containers go through pickle, because msgpack has no tuple, set or
+wide integer, takes bytearray for bytes, and forgets that two arguments were one object. Handles are flat: they
+travel as an extension that holds the actor's name.
+
+A *frame* is a numbered run of messages, `[first number, count, the messages one after the other]`; a channel's
+recorded state is a sequence of frames.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgpack
+
+from rayshot.errors import BadManifest, MessageTooLarge
+from rayshot.format import inert
+from rayshot.format.pickling import dump_message, load_message
+
+PICKLED, CALL, REPLY, CREATE = 0, 1, 2, 3
+HANDLE_EXTENSION = 1
+FLAT = frozenset({type(None), bool, int, float, str, bytes})
+"""Types that msgpack carries without loss. Handles join them at run time."""
+
+MESSAGE_BYTES_MAX = 256 << 20
+_NO_KWARGS: Mapping[str, Any] = {}
+
+
+class Frame(NamedTuple):
+    """Messages `first` .. `first + count - 1` of one channel, encoded one after the other in `body`."""
+
+    first: int
+    count: int
+    body: bytes
+
+    @property
+    def last(self) -> int:
+        """The number of the last message; `first - 1` when the frame is empty."""
+        return self.first + self.count - 1
+
+
+class RecordedMessage(NamedTuple):
+    """One message as a snapshot holds it. `kind` is "tell", "call", "reply" or "create"; arguments are inert."""
+
+    number: int
+    kind: str
+    method: str
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+
+
+class Codec:
+    """Writes and reads live messages; `handle_type` instances travel as the name that `name_of` gives them.
+
+    `bind(name)` makes the receiver's own handle of that name.
+    """
+
+    def __init__(self, handle_type: type, name_of: Callable[[Any], str], bind: Callable[[str], Any]) -> None:
+        self.flat = FLAT | {handle_type}
+        self._name_of = name_of
+        self._bind = bind
+        self._handle_type = handle_type
+        self.pack: Callable[[Any], bytes] = msgpack.Packer(
+            default=self._pack_handle, strict_types=True, use_bin_type=True
+        ).pack
+
+    def tell(self, method: str, args: Sequence[Any], kwargs: Mapping[str, Any] = _NO_KWARGS) -> bytes:
+        """Encode a one-way message. Raises MessageNotSerializable or MessageTooLarge; nothing is kept then."""
+        if not kwargs and self.flat.issuperset(map(type, args)):
+            try:
+                message = self.pack([method, *args])
+            except OverflowError:  # an integer wider than 64 bits
+                message = self._pickled(method, args, kwargs)
+        else:
+            message = self._pickled(method, args, kwargs)
+        if len(message) > MESSAGE_BYTES_MAX:
+            raise MessageTooLarge(
+                f"the arguments of .{method} take {len(message):,} bytes; the limit is {MESSAGE_BYTES_MAX:,}: "
+                "pass an ObjectRef of ray.put(...) instead",
+                method=method,
+                size_bytes=len(message),
+            )
+        return message
+
+    def call(self, call_id: int, tell: bytes) -> bytes:
+        """Wrap a tell so that its receiver replies under `call_id`."""
+        return self.pack([CALL, call_id, tell])
+
+    def reply(self, call_id: int, value: object, *, ok: bool) -> bytes:
+        """Encode the outcome of a call: its result, or with `ok=False` the exception it raised."""
+        return self.pack([REPLY, call_id, ok, self.tell("", (value,))])
+
+    def create(self, specification: bytes, tell: bytes) -> bytes:
+        """Wrap a constructor's call with the specification of the actor that it makes."""
+        return self.pack([CREATE, specification, tell])
+
+    def unpacker(self, body: bytes | memoryview) -> Iterator[list[Any]]:
+        """Iterate over the messages in `body`, each still the list that the module's docstring describes."""
+        unpacker = msgpack.Unpacker(
+            None, ext_hook=self._unpack_handle, strict_map_key=False, max_buffer_size=0, **_UNBOUNDED
+        )
+        unpacker.feed(body)
+        return iter(unpacker)
+
+    def decode_tell(self, message: bytes | list[Any]) -> tuple[str, Sequence[Any], Mapping[str, Any]]:
+        """(method, args, kwargs) of a tell, given as bytes or as `unpacker` yields it. Unpickles: live use only."""
+        if not isinstance(message, list):
+            message = next(self.unpacker(message))
+        head = message[0]
+        if head.__class__ is str:
+            return head, message[1:], _NO_KWARGS
+        method, args, kwargs = load_message(message[1], message[2])
+        return method, args, kwargs
+
+    def _pickled(self, method: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bytes:
+        codec, payload = dump_message(method, tuple(args), dict(kwargs))
+        if len(payload) > MESSAGE_BYTES_MAX:
+            return payload  # over the limit already: `tell` says so
+        return self.pack([PICKLED, codec, payload])
+
+    def _pack_handle(self, value: object) -> msgpack.ExtType:
+        if isinstance(value, self._handle_type):
+            return msgpack.ExtType(HANDLE_EXTENSION, self._name_of(value).encode())
+        raise OverflowError("not flat after all")  # a wide integer reaches `default` too
+
+    def _unpack_handle(self, code: int, data: bytes) -> Any:
+        if code != HANDLE_EXTENSION:
+            raise BadManifest(f"a message holds an unknown extension type {code}", code=code)
+        return self._bind(data.decode())
+
+
+_UNBOUNDED = {"max_bin_len": MESSAGE_BYTES_MAX, "max_str_len": MESSAGE_BYTES_MAX}
+
+
+def count_messages(body: bytes) -> int:
+    """How many messages `body` holds. Raises BadManifest where it does not hold whole ones."""
+    return sum(1 for _ in _skim(body))
+
+
+def cut_frame(frame: Frame, first: int, last: int) -> Frame:
+    """The part of `frame` that holds the messages numbered `first` .. `last`, without decoding any."""
+    first, last = max(first, frame.first), min(last, frame.last)
+    if (first, last) == (frame.first, frame.last):
+        return frame
+    if first > last:
+        return Frame(first, 0, b"")
+    ends = [0, *_skim(frame.body)]
+    return Frame(first, last - first + 1, frame.body[ends[first - frame.first] : ends[last - frame.first + 1]])
+
+
+def pack_frames(frames: Iterable[Frame]) -> bytes:
+    """Join frames into one blob: a channel's recorded state."""
+    pack = msgpack.Packer(use_bin_type=True).pack
+    return b"".join(pack(list(frame)) for frame in frames)
+
+
+def read_frames(blob: bytes) -> Iterator[Frame]:
+    """Split what `pack_frames` joined. Raises BadManifest on anything else."""
+    unpacker = msgpack.Unpacker(None, max_buffer_size=0, max_array_len=3, max_map_len=0, **_UNBOUNDED)
+    unpacker.feed(blob)
+    try:
+        for fields in unpacker:
+            match fields:
+                case [int(first), int(count), bytes(body)] if first > 0 and count >= 0:
+                    yield Frame(first, count, body)
+                case _:
+                    raise BadManifest("a channel's state holds something that is no frame")
+    except (ValueError, msgpack.UnpackException) as error:
+        raise BadManifest(f"a channel's state cannot be read: {error}") from error
+    if unpacker.tell() != len(blob):
+        raise BadManifest("a channel's state ends in the middle of a frame")
+
+
+def read_messages(frame: Frame) -> Iterator[RecordedMessage]:
+    """Decode a frame's messages inertly: nothing of them is imported or called."""
+    unpacker = msgpack.Unpacker(
+        None,
+        ext_hook=_inert_extension,
+        strict_map_key=False,
+        max_buffer_size=0,
+        **_UNBOUNDED,
+    )
+    unpacker.feed(frame.body)
+    number = frame.first
+    try:
+        for fields in unpacker:
+            yield _recorded(number, fields)
+            number += 1
+    except (ValueError, TypeError, msgpack.UnpackException) as error:
+        raise BadManifest(f"message {number} cannot be read: {error}", number=number) from error
+    if number != frame.last + 1 or unpacker.tell() != len(frame.body):
+        raise BadManifest(
+            f"a frame promises {frame.count} messages from {frame.first} on and holds {number - frame.first}",
+            first=frame.first,
+            count=frame.count,
+        )
+
+
+def _skim(body: bytes) -> Iterator[int]:
+    unpacker = msgpack.Unpacker(None, max_buffer_size=0, **_UNBOUNDED)
+    unpacker.feed(body)
+    while unpacker.tell() < len(body):
+        try:
+            unpacker.skip()
+        except msgpack.UnpackException as error:
+            raise BadManifest(f"a frame's messages cannot be told apart: {error}") from error
+        yield unpacker.tell()
+
+
+def _recorded(number: int, fields: Any) -> RecordedMessage:
+    match fields:
+        case [str() | 0, *_]:
+            return RecordedMessage(number, "tell", *_inert_tell(fields))
+        case [1, int(), bytes(tell)]:
+            return RecordedMessage(number, "call", *_inert_tell(_one(tell)))
+        case [2, int(), bool(), bytes(tell)]:
+            return RecordedMessage(number, "reply", *_inert_tell(_one(tell)))
+        case [3, bytes(), bytes(tell)]:
+            return RecordedMessage(number, "create", *_inert_tell(_one(tell)))
+        case _:
+            raise BadManifest(f"message {number} is of no known kind", number=number)
+
+
+def _inert_tell(fields: Any) -> tuple[str, tuple[Any, ...], Mapping[str, Any]]:
+    match fields:
+        case [str(method), *args]:
+            return method, tuple(args), _NO_KWARGS
+        case [0, str(), bytes(payload)]:
+            match inert.read(payload):
+                case (str(method), tuple(args), dict(kwargs)):
+                    return method, args, kwargs
+    raise BadManifest("a message's call cannot be read")
+
+
+def _one(message: bytes) -> Any:
+    return msgpack.unpackb(message, ext_hook=_inert_extension, strict_map_key=False, **_UNBOUNDED)
+
+
+def _inert_extension(code: int, data: bytes) -> Any:
+    if code != HANDLE_EXTENSION:
+        raise BadManifest(f"a message holds an unknown extension type {code}", code=code)
+    return inert.HandleRecord("", data.decode(errors="replace"))
