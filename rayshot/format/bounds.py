@@ -1,0 +1,165 @@
+"""The largest sizes and counts that a reader accepts, and the checks that every field read from bytes passes.
+
+A check returns its value or raises: LimitExceeded where a size or count is over its bound, PathRefused where
+a key would leave its folder, BadManifest for anything else. Checks look at the type first, so any value may
+be given.
+"""
+
+import math
+import re
+import reprlib
+from collections.abc import Sized
+from itertools import islice
+from typing import Any
+
+from rayshot.errors import BadManifest, ConfigError, LimitExceeded
+from rayshot.protocol.identity import DRIVER_PREFIX, check_name, is_driver
+
+MANIFEST_BYTES_MAX = 256 << 20
+CONTAINERS_MAX = 16_000_000
+"""Lists and maps in one document: bounds the memory that a document of empty ones blows up to."""
+
+ACTORS_MAX = 1_000_000
+CHANNELS_MAX = 4_000_000
+CHUNKS_MAX = 4_000_000
+METHODS_MAX = 10_000
+STATS_MAX = 1_000
+BUFFERS_MAX = 1_000_000
+"""Out-of-band buffers of one actor's state."""
+
+SPANS_MAX = 1_000_000
+"""Spans of one blob."""
+
+CHUNK_BYTES_MAX = 64 << 20
+"""One chunk, before compression and after."""
+
+BLOB_BYTES_MAX = 64 << 30
+TEXT_LENGTH_MAX = 1_024
+LABEL_LENGTH_MAX = 256
+OPTIONS_DEPTH_MAX = 16
+OPTIONS_ITEMS_MAX = 10_000
+"""All values of one actor's options together, at any depth."""
+
+COUNTER_MAX = 2**63 - 1
+INTEGER_MIN, INTEGER_MAX = -(2**63), 2**64 - 1
+"""What msgpack can say."""
+
+_INTENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,255}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+def check_count(value: Any, what: str, largest: int = COUNTER_MAX, smallest: int = 0) -> int:
+    """Return `value` if it is an integer from `smallest` to `largest`, both included."""
+    if type(value) is not int:
+        raise BadManifest(f"{what} is {reprlib.repr(value)}, not an integer")
+    if value > largest:
+        raise LimitExceeded(f"{what} is {value}, above the limit of {largest}", limit=largest)
+    if value < smallest:
+        raise BadManifest(f"{what} is {value}, below {smallest}")
+    return value
+
+
+def check_length(value: Sized, what: str, largest: int) -> None:
+    """Raise LimitExceeded if `value` has more than `largest` items."""
+    if len(value) > largest:
+        raise LimitExceeded(f"{what}: {len(value)} are above the limit of {largest}", limit=largest)
+
+
+def check_text(value: Any, what: str, largest: int = TEXT_LENGTH_MAX) -> str:
+    """Return `value` if it is a string of 1 to `largest` characters that UTF-8 can carry."""
+    if not isinstance(value, str) or not value:
+        raise BadManifest(f"{what} is {reprlib.repr(value)}, not a text of at least one character")
+    check_length(value, what, largest)
+    _check_utf8(value, what)
+    return value
+
+
+def check_real(value: Any, what: str) -> float:
+    """Return `value` if it is a float that is neither NaN nor infinite."""
+    if type(value) is not float or not math.isfinite(value):
+        raise BadManifest(f"{what} is {reprlib.repr(value)}, not a finite float")
+    return value
+
+
+def check_process(value: Any, what: str) -> str:
+    """Return `value` if it names an actor, or a driver as `driver:<name>`."""
+    if isinstance(value, str) and is_driver(value):
+        check_process_name(value.removeprefix(DRIVER_PREFIX), what)
+        return value
+    return check_process_name(value, what)
+
+
+def check_process_name(value: Any, what: str) -> str:
+    """Return `value` if it can name an actor or a system."""
+    try:
+        return check_name(value, what)
+    except ConfigError as error:
+        raise BadManifest(f"{what} has the name {reprlib.repr(value)}, which no {what} can have") from error
+
+
+def check_digest(value: Any, what: str) -> str:
+    """Return `value` if it is 64 lower-case hexadecimal digits."""
+    if not isinstance(value, str) or not _DIGEST.fullmatch(value):
+        raise BadManifest(f"the digest of {what} is {reprlib.repr(value)}, not 64 hexadecimal digits")
+    return value
+
+
+def is_intent(value: Any) -> bool:
+    """Whether `value` can be an intent: 1 to 256 letters, digits, `_`, `.`, `-`, no sign first."""
+    return isinstance(value, str) and _INTENT.fullmatch(value) is not None
+
+
+def check_options(options: Any, what: str) -> None:
+    """Check that `options` is a dict of string keys whose values msgpack gives back as they were.
+
+    None, bool, int of 64 bits, float, str, bytes, and lists and string-keyed dicts of these, at most
+    OPTIONS_DEPTH_MAX deep and OPTIONS_ITEMS_MAX values in all. Tuples are refused, because they would come
+    back as lists.
+    """
+    if type(options) is not dict:
+        raise BadManifest(f"{what} are a {type(options).__name__}, not a dict")
+    items = 0
+    level: list[tuple[str, Any]] = [(what, options)]
+    for _ in range(OPTIONS_DEPTH_MAX):
+        children = (child for path, value in level for child in _children(path, value))
+        level = list(islice(children, OPTIONS_ITEMS_MAX + 1))
+        items += len(level)
+        if items > OPTIONS_ITEMS_MAX:
+            raise LimitExceeded(f"{what}: more than {OPTIONS_ITEMS_MAX} values", limit=OPTIONS_ITEMS_MAX)
+        if not level:
+            return
+    raise LimitExceeded(f"{what}: nested more than {OPTIONS_DEPTH_MAX} deep", limit=OPTIONS_DEPTH_MAX)
+
+
+def _children(path: str, value: Any) -> list[tuple[str, Any]]:
+    """What a container holds, each with its path; nothing for a scalar that msgpack can carry."""
+    if type(value) is dict:
+        check_length(value, path, OPTIONS_ITEMS_MAX)
+        for key in value:
+            if type(key) is not str:
+                raise BadManifest(f"{path} has the key {reprlib.repr(key)}, not a string")
+            _check_utf8(key, path)
+        return [(f"{path}[{reprlib.repr(key)}]", item) for key, item in value.items()]
+    if type(value) is list:
+        check_length(value, path, OPTIONS_ITEMS_MAX)
+        return [(f"{path}[{index}]", item) for index, item in enumerate(value)]
+    _check_scalar(path, value)
+    return []
+
+
+def _check_scalar(path: str, value: Any) -> None:
+    kind = type(value)
+    if kind is str:
+        _check_utf8(value, path)
+    elif kind is int:
+        if not INTEGER_MIN <= value <= INTEGER_MAX:
+            raise BadManifest(f"{path} is an integer of more than 64 bits")
+    elif kind not in {bool, float, bytes, type(None)}:
+        raise BadManifest(f"{path} is a {kind.__name__}, which msgpack does not give back as it was")
+
+
+def _check_utf8(value: str, what: str) -> None:
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise BadManifest(f"{what} holds a lone surrogate, which UTF-8 cannot carry") from error

@@ -1,0 +1,87 @@
+"""Canonical msgpack: one document has exactly one spelling, and reading it is bounded.
+
+Theory of operation. The bytes may come from an attacker. First they are walked without building anything:
+that proves that every announced array, map and string is really there, so that the second walk, which builds,
+cannot be talked into allocating for elements that do not exist. Hooks count the containers and refuse
+extension types and repeated keys. At last the result is packed again and compared: longer spellings of an
+integer, a float of 32 bits and whatever else has two spellings do not pass. Therefore pack(unpack(x)) == x
+for every x that `unpack` accepts.
+"""
+
+from typing import Any, NoReturn
+
+import msgpack
+
+from rayshot.errors import BadManifest, LimitExceeded
+from rayshot.format.bounds import CONTAINERS_MAX
+
+_TIMESTAMP_AS_DATETIME = 3
+"""msgpack's own extension type never reaches `ext_hook`; as a datetime it fails when it is packed again."""
+
+
+def pack(tree: Any) -> bytes:
+    """Spell a tree of None, bool, 64-bit int, float, str, bytes, list, tuple (reads as a list) and dict."""
+    packed: bytes = msgpack.packb(tree)
+    return packed
+
+
+def unpack(data: bytes, *, what: str, bytes_max: int) -> Any:
+    """Read one canonical document of at most `bytes_max` bytes.
+
+    `what` names the document in errors. Raises LimitExceeded for too many bytes or containers and BadManifest
+    for everything else that is wrong: cut, trailing bytes, unknown types, repeated keys, a non-canonical
+    spelling.
+    """
+    if len(data) > bytes_max:
+        raise LimitExceeded(f"{what} has {len(data)} bytes, above the limit of {bytes_max}", limit=bytes_max)
+    try:
+        _walk(data, what)
+        tree = _build(data, what)
+        same = pack(tree) == data
+    except (msgpack.exceptions.UnpackException, ValueError, TypeError, OverflowError) as error:
+        raise BadManifest(f"{what} is not readable msgpack: {type(error).__name__}: {error}") from error
+    if not same:
+        raise BadManifest(f"{what} is not spelled canonically: it was not written by rayshot, or was changed")
+    return tree
+
+
+def _walk(data: bytes, what: str) -> None:
+    walker = msgpack.Unpacker(max_buffer_size=max(len(data), 1))
+    walker.feed(data)
+    walker.skip()
+    if walker.tell() != len(data):
+        raise BadManifest(f"{what} has {len(data) - walker.tell()} trailing bytes")
+
+
+def _build(data: bytes, what: str) -> Any:
+    left = CONTAINERS_MAX
+
+    def count() -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise LimitExceeded(
+                f"{what} holds more than {CONTAINERS_MAX} lists and maps", limit=CONTAINERS_MAX
+            )
+
+    def keep_list(items: list[Any]) -> list[Any]:
+        count()
+        return items
+
+    def keep_map(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+        count()
+        mapping = dict(pairs)
+        if len(mapping) != len(pairs):
+            raise BadManifest(f"{what} holds a map that has a key twice")
+        return mapping
+
+    def refuse(code: int, _data: bytes) -> NoReturn:
+        raise BadManifest(f"{what} holds the extension type {code}; it knows none")
+
+    return msgpack.unpackb(
+        data,
+        list_hook=keep_list,
+        object_pairs_hook=keep_map,
+        ext_hook=refuse,
+        timestamp=_TIMESTAMP_AS_DATETIME,
+    )

@@ -1,0 +1,94 @@
+"""What a manifest lists: chunks, stretches of them, actors and channels. The Manifest checks them."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+ChunkCodec = Literal["zstd", "raw"]
+StateCodec = Literal["pickle", "cloudpickle"]
+ActorStatus = Literal["born", "unborn", "ended"]
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One object of the store.
+
+    `key` is relative to the system's folder and is always `chunk_key(digest, intent)` of the intent that
+    wrote it; `digest` is the BLAKE3 of the uncompressed bytes, 64 hexadecimal digits, once in a manifest;
+    `size` counts the uncompressed bytes, at least 1; `stored_size` the bytes in the store, equal to `size`
+    for the codec "raw".
+    """
+
+    key: str
+    digest: str
+    size: int
+    stored_size: int
+    codec: ChunkCodec
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """`length` (at least 1) uncompressed bytes from `offset` on of the chunk with the digest `chunk`."""
+
+    chunk: str
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """The bytes of `spans`, joined in order; no bytes are no spans."""
+
+    spans: tuple[Span, ...]
+
+    @property
+    def size(self) -> int:
+        """Uncompressed bytes."""
+        return sum(span.length for span in self.spans)
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedState:
+    """A protocol-5 pickle of `{"state": ..., "calls": ..., "timers": ...}` and its buffers in order."""
+
+    codec: StateCodec
+    stream: Blob
+    buffers: tuple[Blob, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ActorEntry:
+    """One actor: its class, how it was started, and its state if it is "born", only then.
+
+    `class_name` is the qualified name inside `class_module`; `class_pickle` holds the class by value where no
+    module can be imported for it. `options` are what `.options()` was given (see `bounds.check_options`).
+    """
+
+    name: str
+    class_module: str
+    class_name: str
+    class_pickle: Blob | None
+    options: dict[str, Any]
+    status: ActorStatus
+    methods: tuple[str, ...]
+    state: CapturedState | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelEntry:
+    """The cut of one channel: `received <= transported <= sent`.
+
+    `mailbox` holds exactly the messages received+1 .. transported, `outbox` exactly transported+1 .. sent;
+    each is None exactly when its range is empty. Both are msgpack streams of frames `[first, count, body]`.
+    """
+
+    sender: str
+    receiver: str
+    sent: int
+    transported: int
+    received: int
+    mailbox: Blob | None = None
+    outbox: Blob | None = None
+
+    def blobs(self) -> tuple[Blob, ...]:
+        """The blobs that are there, in the order of their messages."""
+        return tuple(blob for blob in (self.mailbox, self.outbox) if blob is not None)

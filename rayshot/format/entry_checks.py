@@ -1,0 +1,170 @@
+"""The checks of a manifest's entries: each raises what `bounds` says, or InconsistentCut for a false cut."""
+
+import reprlib
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from rayshot.errors import BadManifest, InconsistentCut, PathRefused
+from rayshot.format.bounds import (
+    ACTORS_MAX,
+    BLOB_BYTES_MAX,
+    BUFFERS_MAX,
+    CHANNELS_MAX,
+    CHUNK_BYTES_MAX,
+    CHUNKS_MAX,
+    METHODS_MAX,
+    SPANS_MAX,
+    check_count,
+    check_digest,
+    check_length,
+    check_options,
+    check_process,
+    check_process_name,
+    check_text,
+    is_intent,
+)
+from rayshot.format.entries import ActorEntry, Blob, CapturedState, ChannelEntry, Chunk
+from rayshot.protocol.identity import is_driver
+
+Sizes = Mapping[str, int]
+"""Digest of a chunk -> its uncompressed bytes."""
+
+
+def chunk_key(digest: str, intent: str) -> str:
+    """Where the chunk with this digest lies, relative to the system's folder, if `intent` wrote it."""
+    return f"chunks/{digest[:2]}/{digest}-{intent}"
+
+
+def check_chunks(chunks: Sequence[Chunk]) -> Sizes:
+    """Check every chunk by itself and that no digest comes twice."""
+    check_length(chunks, "chunks", CHUNKS_MAX)
+    for chunk in chunks:
+        _check_chunk(chunk)
+    sizes = {chunk.digest: chunk.size for chunk in chunks}
+    if len(sizes) != len(chunks):
+        raise BadManifest("a chunk is listed twice")
+    return sizes
+
+
+def _check_chunk(chunk: Chunk) -> None:
+    digest = check_digest(chunk.digest, "a chunk")
+    _check_key(chunk.key, digest)
+    check_count(chunk.size, f"size of chunk {digest}", CHUNK_BYTES_MAX, 1)
+    check_count(chunk.stored_size, f"stored size of chunk {digest}", CHUNK_BYTES_MAX, 1)
+    if chunk.codec not in {"zstd", "raw"}:
+        raise BadManifest(f"chunk {digest} has the codec {reprlib.repr(chunk.codec)}; it is zstd or raw")
+    if chunk.codec == "raw" and chunk.size != chunk.stored_size:
+        raise BadManifest(f"chunk {digest} is raw, but {chunk.stored_size} bytes are stored for {chunk.size}")
+
+
+def _check_key(key: Any, digest: str) -> None:
+    """A key has one form only, so it cannot name anything outside the folder of chunks."""
+    prefix = chunk_key(digest, "")
+    if not isinstance(key, str) or not key.startswith(prefix) or not is_intent(key.removeprefix(prefix)):
+        raise PathRefused(
+            f"chunk {digest} has the key {reprlib.repr(key)}; it must be {prefix}<intent>", key=key
+        )
+
+
+def check_actors(actors: Sequence[ActorEntry], sizes: Sizes) -> set[str]:
+    """Check every actor by itself and that no name comes twice; return the names."""
+    check_length(actors, "actors", ACTORS_MAX)
+    names: set[str] = set()
+    for actor in actors:
+        _check_actor(actor, sizes)
+        if actor.name in names:
+            raise BadManifest(f"the actor {actor.name} is listed twice", actor=actor.name)
+        names.add(actor.name)
+    return names
+
+
+def _check_actor(actor: ActorEntry, sizes: Sizes) -> None:
+    what = f"actor {check_process_name(actor.name, 'an actor')}"
+    check_text(actor.class_module, f"class_module of {what}")
+    check_text(actor.class_name, f"class_name of {what}")
+    check_options(actor.options, f"options of {what}")
+    check_length(actor.methods, f"methods of {what}", METHODS_MAX)
+    for method in actor.methods:
+        check_text(method, f"a method of {what}")
+    if actor.status not in {"born", "unborn", "ended"}:
+        raise BadManifest(f"{what} has the status {reprlib.repr(actor.status)}; it is born, unborn or ended")
+    if (actor.state is None) == (actor.status == "born"):
+        raise BadManifest(f"{what} is {actor.status} and has {'no' if actor.state is None else 'a'} state")
+    if actor.class_pickle is not None:
+        _check_blob(actor.class_pickle, f"class_pickle of {what}", sizes)
+    if actor.state is not None:
+        _check_state(actor.state, f"state of {what}", sizes)
+
+
+def _check_state(state: CapturedState, what: str, sizes: Sizes) -> None:
+    if state.codec not in {"pickle", "cloudpickle"}:
+        raise BadManifest(f"{what} has the codec {reprlib.repr(state.codec)}; it is pickle or cloudpickle")
+    check_length(state.buffers, f"buffers of {what}", BUFFERS_MAX)
+    for blob in (state.stream, *state.buffers):
+        _check_blob(blob, what, sizes)
+
+
+def _check_blob(blob: Blob, what: str, sizes: Sizes) -> None:
+    check_length(blob.spans, f"spans of {what}", SPANS_MAX)
+    for span in blob.spans:
+        size = sizes.get(span.chunk)
+        if size is None:
+            raise BadManifest(f"{what} lies in the chunk {reprlib.repr(span.chunk)}, which is not listed")
+        check_count(span.length, f"length of a span of {what}", smallest=1)
+        if check_count(span.offset, f"offset of a span of {what}") + span.length > size:
+            raise BadManifest(f"{what} reaches over the end of the chunk {span.chunk}")
+    check_count(blob.size, f"size of {what}", BLOB_BYTES_MAX)
+
+
+def check_channels(channels: Sequence[ChannelEntry], actors: Collection[str], sizes: Sizes) -> None:
+    """Check every channel by itself, that its ends are known and that no pair comes twice."""
+    check_length(channels, "channels", CHANNELS_MAX)
+    pairs: set[tuple[str, str]] = set()
+    for channel in channels:
+        _check_ends(channel, actors)
+        _check_cut(channel)
+        for blob in channel.blobs():
+            _check_blob(blob, f"messages of channel {channel.sender} -> {channel.receiver}", sizes)
+        pairs.add((channel.sender, channel.receiver))
+    if len(pairs) != len(channels):
+        raise BadManifest("a channel is listed twice")
+
+
+def _check_ends(channel: ChannelEntry, actors: Collection[str]) -> None:
+    sender, receiver = (
+        check_process(channel.sender, "a sender"),
+        check_process(channel.receiver, "a receiver"),
+    )
+    if receiver not in actors or (sender not in actors and not is_driver(sender)):
+        stranger = sender if receiver in actors else receiver
+        raise BadManifest(
+            f"the channel {sender} -> {receiver} names {stranger}, which is no actor of the snapshot"
+        )
+
+
+def _check_cut(channel: ChannelEntry) -> None:
+    """The cut equation as far as the counters go; messages are counted where they are read."""
+    what = f"channel {channel.sender} -> {channel.receiver}"
+    sent, transported, received = channel.sent, channel.transported, channel.received
+    for counter, name in ((sent, "sent"), (transported, "transported"), (received, "received")):
+        check_count(counter, f"{name} of {what}")
+    if not received <= transported <= sent:
+        raise InconsistentCut(
+            f"{what}: received {received}, transported {transported}, sent {sent} are not in ascending order",
+            sent=sent,
+            transported=transported,
+            received=received,
+        )
+    _check_range(channel.mailbox, received, transported, f"mailbox of {what}")
+    _check_range(channel.outbox, transported, sent, f"outbox of {what}")
+
+
+def _check_range(blob: Blob | None, before: int, last: int, what: str) -> None:
+    if (blob is None or blob.size == 0) and before < last:
+        raise InconsistentCut(
+            f"{what}: messages {before + 1} to {last} are missing", first=before + 1, last=last
+        )
+    if blob is not None and before == last:
+        raise InconsistentCut(
+            f"{what}: there are bytes where no message can be after number {last}", last=last
+        )

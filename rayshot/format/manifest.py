@@ -1,0 +1,281 @@
+"""The manifest: one document that names every byte of a snapshot and the cut that makes it consistent.
+
+It is canonical msgpack (see `canonical`): a map whose keys stand in the order of `_HEADER` and then `actors`,
+`channels`, `chunks`, `stats`. The first key, `format`, is a number; a reader that meets a higher one than its
+own stops there. What is numerous is written as arrays:
+
+    snapshot       [incarnation, initiator, counter]
+    chunk          [key, digest as 32 bytes, size, stored size, codec]
+    span           [index into chunks, offset, length]
+    blob           [span, ...], or nil where there is none
+    state          [codec, stream as a blob, [buffer as a blob, ...]], or nil where there is none
+    actor          [name, class module, class name, class pickle as a blob, options, status,
+                    [method, ...], state]
+    channel        [sender, receiver, sent, transported, received, mailbox as a blob, outbox as a blob]
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rayshot.errors import BadManifest, FormatTooNew, LimitExceeded
+from rayshot.format import canonical
+from rayshot.format.bounds import (
+    LABEL_LENGTH_MAX,
+    MANIFEST_BYTES_MAX,
+    STATS_MAX,
+    check_count,
+    check_length,
+    check_process_name,
+    check_real,
+    check_text,
+    is_intent,
+)
+from rayshot.format.entries import ActorEntry, Blob, CapturedState, ChannelEntry, Chunk, Span
+from rayshot.format.entry_checks import check_actors, check_channels, check_chunks, chunk_key
+from rayshot.protocol.identity import SnapshotId
+
+__all__ = [
+    "FORMAT_VERSION",
+    "ActorEntry",
+    "Blob",
+    "CapturedState",
+    "ChannelEntry",
+    "Chunk",
+    "Manifest",
+    "Span",
+    "chunk_key",
+    "decode",
+    "encode",
+]
+
+FORMAT_VERSION = 1
+"""Rises when a reader of the version before would misread the bytes."""
+
+_HEADER = (
+    "format",
+    "rayshot_version",
+    "python_version",
+    "system",
+    "snapshot",
+    "position",
+    "mode",
+    "taken_at",
+    "intent",
+    "label",
+)
+_KEYS = (*_HEADER, "actors", "channels", "chunks", "stats")
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A snapshot in full; checked when it is built, so that one that exists is consistent in itself.
+
+    `position` is that of its COMMIT record in the log; `taken_at` counts Unix seconds; `intent` names the
+    write that made it and ends the keys of the chunks it wrote itself; `label` is a person's word for a
+    savepoint; `stats` are finite numbers by name. Building one raises BadManifest, InconsistentCut,
+    LimitExceeded or PathRefused.
+    """
+
+    system: str
+    snapshot: SnapshotId
+    position: int
+    mode: str
+    taken_at: float
+    rayshot_version: str
+    python_version: str
+    intent: str
+    label: str | None
+    actors: tuple[ActorEntry, ...]
+    channels: tuple[ChannelEntry, ...]
+    chunks: tuple[Chunk, ...]
+    stats: dict[str, int | float]
+
+    def __post_init__(self) -> None:
+        self._check_header()
+        _check_stats(self.stats)
+        sizes = check_chunks(self.chunks)
+        names = check_actors(self.actors, sizes)
+        check_channels(self.channels, names, sizes)
+
+    def _check_header(self) -> None:
+        check_process_name(self.system, "a system")
+        check_count(self.snapshot.incarnation, "incarnation of the snapshot", smallest=1)
+        check_process_name(self.snapshot.initiator, "an initiator")
+        check_count(self.snapshot.counter, "counter of the snapshot", smallest=1)
+        check_count(self.position, "position in the log")
+        check_real(self.taken_at, "taken_at")
+        for name in ("mode", "rayshot_version", "python_version"):
+            check_text(getattr(self, name), name)
+        if not is_intent(self.intent):
+            raise BadManifest("the intent is not a name that could end the key of a chunk")
+        if self.label is not None:
+            check_text(self.label, "label", LABEL_LENGTH_MAX)
+
+
+def _check_stats(stats: Mapping[str, int | float]) -> None:
+    if type(stats) is not dict:
+        raise BadManifest(f"stats are a {type(stats).__name__}, not a dict")
+    check_length(stats, "stats", STATS_MAX)
+    for name, value in stats.items():
+        check_text(name, "name of a statistic")
+        if type(value) is float:
+            check_real(value, f"statistic {name}")
+        else:
+            check_count(value, f"statistic {name}", smallest=-(2**63))
+
+
+def encode(manifest: Manifest) -> bytes:
+    """The canonical bytes of `manifest`; raises LimitExceeded above MANIFEST_BYTES_MAX."""
+    index = {chunk.digest: position for position, chunk in enumerate(manifest.chunks)}
+    tree = {"format": FORMAT_VERSION, **{key: getattr(manifest, key) for key in _HEADER[1:]}}
+    tree["snapshot"] = list(manifest.snapshot)
+    tree["actors"] = [_actor_tree(actor, index) for actor in manifest.actors]
+    tree["channels"] = [_channel_tree(channel, index) for channel in manifest.channels]
+    tree["chunks"] = [_chunk_tree(chunk) for chunk in manifest.chunks]
+    tree["stats"] = manifest.stats
+    packed = canonical.pack(tree)
+    if len(packed) > MANIFEST_BYTES_MAX:
+        raise LimitExceeded(f"the manifest has {len(packed)} bytes, above the limit of {MANIFEST_BYTES_MAX}")
+    return packed
+
+
+def _actor_tree(actor: ActorEntry, index: Mapping[str, int]) -> list[Any]:
+    return [
+        actor.name,
+        actor.class_module,
+        actor.class_name,
+        _blob_tree(actor.class_pickle, index),
+        actor.options,
+        actor.status,
+        list(actor.methods),
+        _state_tree(actor.state, index),
+    ]
+
+
+def _state_tree(state: CapturedState | None, index: Mapping[str, int]) -> list[Any] | None:
+    if state is None:
+        return None
+    return [state.codec, _blob_tree(state.stream, index), [_blob_tree(blob, index) for blob in state.buffers]]
+
+
+def _channel_tree(channel: ChannelEntry, index: Mapping[str, int]) -> list[Any]:
+    counters = [channel.sent, channel.transported, channel.received]
+    blobs = [_blob_tree(channel.mailbox, index), _blob_tree(channel.outbox, index)]
+    return [channel.sender, channel.receiver, *counters, *blobs]
+
+
+def _chunk_tree(chunk: Chunk) -> list[Any]:
+    return [chunk.key, bytes.fromhex(chunk.digest), chunk.size, chunk.stored_size, chunk.codec]
+
+
+def _blob_tree(blob: Blob | None, index: Mapping[str, int]) -> list[Any] | None:
+    return None if blob is None else [[index[span.chunk], span.offset, span.length] for span in blob.spans]
+
+
+def decode(data: bytes) -> Manifest:
+    """Read what `encode` wrote, and nothing else: `encode(decode(data)) == data`.
+
+    Raises FormatTooNew for a newer format, else BadManifest, InconsistentCut, LimitExceeded or PathRefused.
+    """
+    tree = canonical.unpack(data, what="the manifest", bytes_max=MANIFEST_BYTES_MAX)
+    _check_format(tree)
+    if tuple(tree) != _KEYS:
+        raise BadManifest("the manifest does not have the keys of its format, in their order")
+    chunks = tuple(_read_chunk(item) for item in _rows(tree["chunks"], "chunks"))
+    header = {key: tree[key] for key in _HEADER[1:]}
+    header["snapshot"] = SnapshotId(*_row(tree["snapshot"], 3, "the snapshot id"))
+    return Manifest(
+        **header,
+        actors=tuple(_read_actor(item, chunks) for item in _rows(tree["actors"], "actors")),
+        channels=tuple(_read_channel(item, chunks) for item in _rows(tree["channels"], "channels")),
+        chunks=chunks,
+        stats=tree["stats"],
+    )
+
+
+def _check_format(tree: Any) -> None:
+    if type(tree) is not dict or type(tree.get("format")) is not int:
+        raise BadManifest("this is no manifest: it does not start with its format")
+    version, writer = tree["format"], tree.get("rayshot_version")
+    if version > FORMAT_VERSION:
+        wanted = (
+            f"rayshot {writer}" if isinstance(writer, str) and writer.isprintable() else "a newer rayshot"
+        )
+        raise FormatTooNew(
+            f"the manifest has format {version} and this rayshot reads up to {FORMAT_VERSION}: "
+            f"install {wanted} or later (pip install --upgrade rayshot)",
+            format=version,
+            supported=FORMAT_VERSION,
+        )
+    if version != FORMAT_VERSION:
+        raise BadManifest(f"the manifest has format {version}, which no rayshot ever wrote")
+
+
+def _rows(tree: Any, what: str) -> list[Any]:
+    if type(tree) is not list:
+        raise BadManifest(f"{what} are a {type(tree).__name__}, not a list")
+    return tree
+
+
+def _row(tree: Any, width: int, what: str) -> list[Any]:
+    if type(tree) is not list or len(tree) != width:
+        raise BadManifest(f"{what} is not a list of {width}")
+    return tree
+
+
+def _read_chunk(tree: Any) -> Chunk:
+    key, digest, size, stored_size, codec = _row(tree, 5, "a chunk")
+    if type(digest) is not bytes:
+        raise BadManifest("the digest of a chunk is not bytes")
+    return Chunk(key, digest.hex(), size, stored_size, _text(codec, "codec of a chunk"))
+
+
+def _read_actor(tree: Any, chunks: tuple[Chunk, ...]) -> ActorEntry:
+    name, module, class_name, class_pickle, options, status, methods, state = _row(tree, 8, "an actor")
+    return ActorEntry(
+        name,
+        module,
+        class_name,
+        _read_blob(class_pickle, chunks),
+        options,
+        _text(status, "status of an actor"),
+        tuple(_rows(methods, "methods of an actor")),
+        _read_state(state, chunks),
+    )
+
+
+def _read_state(tree: Any, chunks: tuple[Chunk, ...]) -> CapturedState | None:
+    if tree is None:
+        return None
+    codec, stream, buffers = _row(tree, 3, "a state")
+    blobs = tuple(_blob(item, chunks) for item in _rows(buffers, "buffers of a state"))
+    return CapturedState(_text(codec, "codec of a state"), _blob(stream, chunks), blobs)
+
+
+def _read_channel(tree: Any, chunks: tuple[Chunk, ...]) -> ChannelEntry:
+    sender, receiver, sent, transported, received, mailbox, outbox = _row(tree, 7, "a channel")
+    blobs = _read_blob(mailbox, chunks), _read_blob(outbox, chunks)
+    return ChannelEntry(sender, receiver, sent, transported, received, *blobs)
+
+
+def _read_blob(tree: Any, chunks: tuple[Chunk, ...]) -> Blob | None:
+    return None if tree is None else _blob(tree, chunks)
+
+
+def _blob(tree: Any, chunks: tuple[Chunk, ...]) -> Blob:
+    return Blob(tuple(_read_span(item, chunks) for item in _rows(tree, "a blob")))
+
+
+def _read_span(tree: Any, chunks: tuple[Chunk, ...]) -> Span:
+    index, offset, length = _row(tree, 3, "a span")
+    if type(index) is not int or not 0 <= index < len(chunks):
+        raise BadManifest("a span lies in a chunk that is not listed")
+    return Span(chunks[index].digest, offset, length)
+
+
+def _text(value: Any, what: str) -> Any:
+    """A word of a closed set; the set itself is checked with the whole manifest."""
+    if type(value) is not str:
+        raise BadManifest(f"the {what} is not a text")
+    return value
