@@ -137,7 +137,7 @@ class Codec:
         return self._bind(data.decode())
 
 
-_UNBOUNDED = {"max_bin_len": MESSAGE_BYTES_MAX, "max_str_len": MESSAGE_BYTES_MAX}
+_UNBOUNDED: dict[str, Any] = {"max_bin_len": MESSAGE_BYTES_MAX, "max_str_len": MESSAGE_BYTES_MAX}
 
 
 def count_messages(body: bytes) -> int:

@@ -92,9 +92,7 @@ def _by_reference(value: object, buffers: list[pickle.PickleBuffer] | None) -> b
     A class of `__main__` pickles here by its name, but means another module in the process that reads it.
     """
     try:
-        stream = pickle.dumps(
-            value, protocol=5, buffer_callback=None if buffers is None else buffers.append
-        )
+        stream = pickle.dumps(value, protocol=5, buffer_callback=None if buffers is None else buffers.append)
     except _REFUSALS:
         return None
     return None if b"__main__" in stream else stream

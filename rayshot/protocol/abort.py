@@ -1,0 +1,24 @@
+"""Why a snapshot ended without a commit: a closed set."""
+
+from enum import Enum
+
+
+class AbortReason(Enum):
+    """The one reason of an aborted snapshot; the values are stable names for scripts and logs."""
+
+    REQUESTED = "requested"
+    """Somebody asked for it."""
+    TIMEOUT = "timeout"
+    """Not complete at its deadline."""
+    CAPTURE_FAILED = "capture_failed"
+    """A process could not capture its state."""
+    ACTOR_DIED = "actor_died"
+    """A process died before the snapshot was stored."""
+    INCONSISTENT = "inconsistent"
+    """The records contradict each other: a defect of rayshot, never committed."""
+    STORE_UNAVAILABLE = "store_unavailable"
+    """The bytes could not be written."""
+    FENCED = "fenced"
+    """Another coordinator took the system over."""
+    COORDINATOR_LOST = "coordinator_lost"
+    """The coordinator that collected it died."""

@@ -1,0 +1,133 @@
+"""The machine of a driver: a process outside the system that sends into it (the environment of the 1985 paper).
+
+A driver never records. The receiver fixes the cut of a driver's channel: the highest number that arrived without a
+gap. What a driver must do is (a) pass on the news of snapshots: an answer may show effects from behind a cut, so what it
+sends afterwards carries the answer's tags; and (b) keep what no durable snapshot covers, because a rollback throws it
+away: after one it sends everything behind the restored cut again, under the same numbers.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from rayshot.protocol.events import BatchAcknowledged, BatchTaken, SnapshotEnded
+from rayshot.protocol.identity import SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerArrived:
+    """An answer came from a process that had recorded these snapshots, which were open there."""
+
+    tags: tuple[SnapshotId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CutCommitted:
+    """A durable snapshot holds everything up to these numbers, keyed by receiver."""
+
+    snapshot: SnapshotId
+    sent: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class RolledBack:
+    """The system went back to a cut: a new incarnation in which these numbers of this driver are known."""
+
+    incarnation: int
+    sent: Mapping[str, int]
+
+
+DriverEvent = BatchTaken | BatchAcknowledged | SnapshotEnded | AnswerArrived | CutCommitted | RolledBack
+
+
+@dataclass(frozen=True, slots=True)
+class SendTagged:
+    """Transport messages `first` .. `first + count - 1` under this incarnation with these tags."""
+
+    receiver: str
+    incarnation: int
+    first: int
+    count: int
+    tags: tuple[SnapshotId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseMessages:
+    """Messages up to `last` need not be kept any more."""
+
+    receiver: str
+    last: int
+
+
+DriverEffect = SendTagged | ReleaseMessages
+
+
+@dataclass(slots=True)
+class _Channel:
+    """`released <= acknowledged <= transported`: messages above `released` are kept for a rollback."""
+
+    transported: int = 0
+    acknowledged: int = 0
+    released: int = 0
+
+
+@dataclass(slots=True)
+class Driver:
+    """The machine of one driver. `handle` is its only mutator."""
+
+    name: str
+    incarnation: int = 1
+    _channels: dict[str, _Channel] = field(default_factory=dict)
+    _tags: dict[SnapshotId, None] = field(default_factory=dict)
+
+    def unacknowledged(self, receiver: str) -> int:
+        """How many transported messages `receiver` has not acknowledged."""
+        channel = self._channels.get(receiver)
+        return channel.transported - channel.acknowledged if channel else 0
+
+    def handle(self, event: DriverEvent) -> tuple[DriverEffect, ...]:
+        """Take one fact; return the orders that follow from it, in order."""
+        match event:
+            case BatchTaken(receiver, count):
+                channel = self._channels.setdefault(receiver, _Channel())
+                first = channel.transported + 1
+                channel.transported += count
+                return (SendTagged(receiver, self.incarnation, first, count, tuple(self._tags)),)
+            case BatchAcknowledged(receiver, last):
+                channel = self._channels.setdefault(receiver, _Channel())
+                channel.acknowledged = max(channel.acknowledged, last)
+                return ()
+            case AnswerArrived(tags):
+                self._tags.update(dict.fromkeys(tag for tag in tags if tag.incarnation == self.incarnation))
+                return ()
+            case SnapshotEnded(snapshot):
+                self._tags.pop(snapshot, None)
+                return ()
+            case CutCommitted(snapshot, sent):
+                self._tags.pop(snapshot, None)
+                return tuple(self._release(sent))
+            case RolledBack(incarnation, sent):
+                return tuple(self._roll_back(incarnation, sent))
+            case _:
+                assert_never(event)
+
+    def _release(self, sent: Mapping[str, int]) -> list[DriverEffect]:
+        effects: list[DriverEffect] = []
+        for receiver, n in sent.items():
+            channel = self._channels.get(receiver)
+            if channel is not None and n > channel.released:
+                channel.released = n
+                effects.append(ReleaseMessages(receiver, n))
+        return effects
+
+    def _roll_back(self, incarnation: int, sent: Mapping[str, int]) -> list[DriverEffect]:
+        self.incarnation = incarnation
+        self._tags.clear()
+        effects: list[DriverEffect] = []
+        for receiver, channel in self._channels.items():
+            n = sent.get(receiver, 0)
+            assert channel.released <= n, f"{receiver} went back to {n}, {channel.released} are released already"
+            channel.acknowledged = min(channel.acknowledged, n)
+            if channel.transported > n:
+                effects.append(SendTagged(receiver, incarnation, n + 1, channel.transported - n, ()))
+        return effects

@@ -1,0 +1,122 @@
+"""Orders that a participant gives to whoever drives it, in the imperative."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rayshot.protocol.cut import Record
+from rayshot.protocol.events import Marker
+from rayshot.protocol.identity import SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureState:
+    """Capture the state at the next moment between two handlers, then say StateCaptured or CaptureFailed."""
+
+    snapshot: SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
+class SendBatch:
+    """Transport `count` messages from number `first` on with these markers. Count 0: an explicit marker."""
+
+    receiver: str
+    first: int
+    count: int
+    markers: tuple[Marker, ...]
+    closing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeliverBatch:
+    """Put the messages `first` .. `last` of `sender`, which arrived now or are held, into the mailbox."""
+
+    sender: str
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class HoldBatch:
+    """Hold this batch back: messages before it are still missing."""
+
+    sender: str
+    first: int
+
+
+@dataclass(frozen=True, slots=True)
+class DropBatch:
+    """Drop this batch: "duplicate" or "stale" (of another incarnation)."""
+
+    sender: str
+    first: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeepMessages:
+    """Keep the mailbox's messages `first` .. `last` of each of these senders for the snapshot."""
+
+    snapshot: SnapshotId
+    ranges: Mapping[str, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class ReportRecord:
+    """Hand the record, the captured state and the outbox's messages transported+1 .. sent to the collector."""
+
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class ReportChannel:
+    """Hand the kept messages `first` .. `last` of `sender` to the collector: the receiver's part of the channel."""
+
+    snapshot: SnapshotId
+    sender: str
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFailure:
+    """Tell the collector that the state could not be captured."""
+
+    snapshot: SnapshotId
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReportEnd:
+    """Tell the coordinator that this process ends; `record` holds its final counters."""
+
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class AnnounceSnapshot:
+    """Tell the coordinator of a snapshot that this process began."""
+
+    snapshot: SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetSnapshot:
+    """Release everything kept for the snapshot."""
+
+    snapshot: SnapshotId
+
+
+Effect = (
+    CaptureState
+    | SendBatch
+    | DeliverBatch
+    | HoldBatch
+    | DropBatch
+    | KeepMessages
+    | ReportRecord
+    | ReportChannel
+    | ReportFailure
+    | ReportEnd
+    | AnnounceSnapshot
+    | ForgetSnapshot
+)

@@ -1,0 +1,145 @@
+"""Facts that are told to a participant, in the past tense."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from rayshot.protocol.identity import SnapshotId
+
+
+class Marker(NamedTuple):
+    """Tells a receiver where `snapshot` cuts its channel: see ChannelCut. Rides on batches until acknowledged."""
+
+    snapshot: SnapshotId
+    sent: int
+    transported: int
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The coordinator began a snapshot. All by that initiator with a counter below `floor` have ended."""
+
+    snapshot: SnapshotId
+    floor: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRequested:
+    """A handler of this process asked for a snapshot."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateCaptured:
+    """The state was captured between two handlers; these were the last numbers sent and processed per channel."""
+
+    snapshot: SnapshotId
+    born: bool
+    sent: Mapping[str, int]
+    received: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureFailed:
+    """The state could not be captured."""
+
+    snapshot: SnapshotId
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotEnded:
+    """A snapshot was committed or aborted."""
+
+    snapshot: SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
+class DeadlinePassed:
+    """A snapshot's own deadline at this process passed."""
+
+    snapshot: SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
+class BatchArrived:
+    """Messages `first` .. `first + count - 1` came from `sender`, with the markers due on that channel.
+
+    A batch without messages carries only markers. `tags` come from drivers: snapshots whose effects the driver saw
+    before it sent this. `closing`: the sender ends and this is its last batch.
+    """
+
+    sender: str
+    incarnation: int
+    first: int
+    count: int
+    markers: tuple[Marker, ...] = ()
+    tags: tuple[SnapshotId, ...] = ()
+    closing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTaken:
+    """The driver of this machine took the next `count` messages from the outbox of a channel, to transport them."""
+
+    receiver: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchAcknowledged:
+    """The receiver has the messages up to `last` and the markers of these snapshots."""
+
+    receiver: str
+    last: int
+    snapshots: tuple[SnapshotId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiverReady:
+    """The receiver said hello: what waits for it may be transported."""
+
+    receiver: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiverEnded:
+    """The receiver ended by its own wish; the channel to it is no more."""
+
+    receiver: str
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """The process was loaded from a snapshot: a new incarnation whose counters continue at the cut.
+
+    `sent` and `arrived` are n of each channel (what was in flight lies in the receivers' mailboxes).
+    """
+
+    incarnation: int
+    sent: Mapping[str, int] = field(default_factory=dict)
+    arrived: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class EndRequested:
+    """The process ends: its outbox is acknowledged, no snapshot is open here, no handler will run again."""
+
+    sent: Mapping[str, int]
+    received: Mapping[str, int]
+
+
+Event = (
+    Begun
+    | SnapshotRequested
+    | StateCaptured
+    | CaptureFailed
+    | SnapshotEnded
+    | DeadlinePassed
+    | BatchArrived
+    | BatchTaken
+    | BatchAcknowledged
+    | ReceiverReady
+    | ReceiverEnded
+    | Restored
+    | EndRequested
+)

@@ -1,0 +1,393 @@
+"""One process's half of the protocol: Chandy and Lamport's rules with numbered markers.
+
+Theory of operation. A channel's messages are numbered, so a marker need not stand between two of them: it says
+after which number its sender recorded (`sent`) and up to which number the sender had handed messages to the
+transport (`transported`). The participant counts, per channel, what was transported, acknowledged and has arrived; what
+was sent and processed is counted by its driver, which gives both counters when it captures the state. With no
+snapshot open an arriving batch costs one dictionary update.
+
+For each snapshot it learns of - by `Begun`, a marker, a driver's tag or its own request - a recorder passes through
+
+    learned    CaptureState was ordered; no message above the cut was processed, because a message above the cut
+               arrives only together with the news of its snapshot
+    recorded   ReportRecord was ordered, markers are due on every out-channel, every in-channel is being recorded
+               until its marker is there and the messages up to its `transported` have arrived; then it closes
+    forgotten  ended, failed, or too old; a tombstone swallows what still arrives for it
+
+A participant reports channels as they close and never declares itself complete: it cannot know of a channel
+whose first batch is still under way. The collector knows, from all the records together.
+
+Every message that may be in flight is in exactly one of two places when its sender records: the outbox (above
+`transported`), which the sender records at once, or the network and the receiver's mailbox, which the receiver records.
+"""
+
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from rayshot.protocol.cut import Record
+from rayshot.protocol.effects import (
+    AnnounceSnapshot,
+    CaptureState,
+    DeliverBatch,
+    DropBatch,
+    Effect,
+    ForgetSnapshot,
+    HoldBatch,
+    KeepMessages,
+    ReportChannel,
+    ReportEnd,
+    ReportFailure,
+    ReportRecord,
+    SendBatch,
+)
+from rayshot.protocol.events import (
+    BatchAcknowledged,
+    BatchArrived,
+    BatchTaken,
+    Begun,
+    CaptureFailed,
+    DeadlinePassed,
+    EndRequested,
+    Event,
+    Marker,
+    ReceiverEnded,
+    ReceiverReady,
+    Restored,
+    SnapshotEnded,
+    SnapshotRequested,
+    StateCaptured,
+)
+from rayshot.protocol.identity import SnapshotId, is_driver
+from rayshot.protocol.tombstones import Tombstones
+
+
+@dataclass(slots=True)
+class _OutChannel:
+    """The sender's side. `acknowledged <= transported`; `due` are the markers that ride until acknowledged."""
+
+    transported: int = 0
+    acknowledged: int = 0
+    ready: bool = False
+    due: dict[SnapshotId, Marker] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Recorder:
+    """What one open snapshot still needs here. `received` is None until the state was captured."""
+
+    received: dict[str, int] | None = None
+    markers: dict[str, Marker] = field(default_factory=dict)
+    closed: set[str] = field(default_factory=set)
+    driver_limits: dict[str, int] = field(default_factory=dict)
+
+
+class Participant:
+    """The machine of one process. `handle` is its only mutator; see the package for its driver's duties."""
+
+    def __init__(self, name: str, incarnation: int = 1) -> None:
+        self.name = name
+        self.incarnation = incarnation
+        self._out: dict[str, _OutChannel] = {}
+        self._gone: set[str] = set()
+        self._arrived: dict[str, int] = {}
+        self._held: dict[str, dict[int, int]] = {}
+        self._closed_at: dict[str, int] = {}
+        self._recorders: dict[SnapshotId, _Recorder] = {}
+        self._tombstones = Tombstones()
+        self._requested = 0
+
+    def arrived(self, sender: str) -> int:
+        """The highest number up to which every message of `sender` has arrived."""
+        return self._arrived.get(sender, 0)
+
+    def transported(self, receiver: str) -> int:
+        """The number of the last message handed to the transport for `receiver`."""
+        channel = self._out.get(receiver)
+        return channel.transported if channel else 0
+
+    def acknowledged(self, receiver: str) -> int:
+        """The number up to which `receiver` acknowledged."""
+        channel = self._out.get(receiver)
+        return channel.acknowledged if channel else 0
+
+    def markers_due(self, receiver: str) -> tuple[Marker, ...]:
+        """The markers that a batch for `receiver` must carry now."""
+        channel = self._out.get(receiver)
+        return tuple(channel.due.values()) if channel else ()
+
+    def open_channels(self, snapshot: SnapshotId) -> tuple[str, ...]:
+        """Senders whose messages the recorder of `snapshot` still records; empty before it recorded."""
+        recorder = self._recorders.get(snapshot)
+        if recorder is None or recorder.received is None:
+            return ()
+        return tuple(sender for sender in self._arrived if sender not in recorder.closed)
+
+    @property
+    def open_snapshots(self) -> tuple[SnapshotId, ...]:
+        """Snapshots that this process has learned of and not yet forgotten."""
+        return tuple(self._recorders)
+
+    def handle(self, event: Event) -> tuple[Effect, ...]:
+        """Take one fact; return the orders that follow from it, in order."""
+        match event:
+            case BatchArrived():
+                return self._batch_arrived(event)
+            case BatchTaken(receiver, count):
+                return self._batch_taken(receiver, count)
+            case BatchAcknowledged(receiver, last, snapshots):
+                return self._batch_acknowledged(receiver, last, snapshots)
+            case Begun(snapshot, floor):
+                return (*self._raise_floor(snapshot, floor), *self._learn(snapshot))
+            case SnapshotRequested():
+                self._requested += 1
+                snapshot = SnapshotId(self.incarnation, self.name, self._requested)
+                return (AnnounceSnapshot(snapshot), *self._learn(snapshot))
+            case StateCaptured():
+                return self._state_captured(event)
+            case CaptureFailed(snapshot, detail):
+                report = (ReportFailure(snapshot, detail),) if snapshot in self._recorders else ()
+                return (*report, *self._forget(snapshot))
+            case SnapshotEnded(snapshot) | DeadlinePassed(snapshot):
+                return self._forget(snapshot)
+            case ReceiverReady(receiver):
+                return self._receiver_ready(receiver)
+            case ReceiverEnded(receiver):
+                self._out.pop(receiver, None)
+                self._gone.add(receiver)
+                return ()
+            case Restored():
+                return self._restored(event)
+            case EndRequested():
+                return self._end_requested(event)
+            case _:
+                assert_never(event)
+
+    # Sending --------------------------------------------------------------------------------------
+
+    def _channel_to(self, receiver: str) -> _OutChannel:
+        channel = self._out.get(receiver)
+        if channel is None:
+            # A channel opened after this process recorded carries nothing from before the cut.
+            recorded = (k for k, recorder in self._recorders.items() if recorder.received is not None)
+            channel = self._out[receiver] = _OutChannel(due={k: Marker(k, 0, 0) for k in recorded})
+        return channel
+
+    def _batch_taken(self, receiver: str, count: int) -> tuple[Effect, ...]:
+        channel = self._channel_to(receiver)
+        assert channel.ready, f"{receiver} has not said hello to {self.name}"
+        first = channel.transported + 1
+        channel.transported += count
+        return (SendBatch(receiver, first, count, tuple(channel.due.values())),)
+
+    def _batch_acknowledged(self, receiver: str, last: int, snapshots: tuple[SnapshotId, ...]) -> tuple[Effect, ...]:
+        channel = self._out.get(receiver)
+        if channel is not None:
+            assert last <= channel.transported, f"{receiver} acknowledged {last} of {channel.transported}"
+            channel.acknowledged = max(channel.acknowledged, last)
+            for snapshot in snapshots:
+                channel.due.pop(snapshot, None)
+        return ()
+
+    def _receiver_ready(self, receiver: str) -> tuple[Effect, ...]:
+        channel = self._channel_to(receiver)
+        channel.ready = True
+        return self._explicit_markers(receiver, channel) if channel.due else ()
+
+    def _explicit_markers(self, receiver: str, channel: _OutChannel) -> tuple[Effect, ...]:
+        return (SendBatch(receiver, channel.transported + 1, 0, tuple(channel.due.values())),) if channel.ready else ()
+
+    # Arriving -------------------------------------------------------------------------------------
+
+    def _batch_arrived(self, batch: BatchArrived) -> tuple[Effect, ...]:
+        sender = batch.sender
+        if batch.incarnation != self.incarnation:
+            return (DropBatch(sender, batch.first, "stale"),)
+        arrived = self._arrived.get(sender, 0)
+        in_order = batch.first == arrived + 1 and batch.count > 0
+        if in_order and not (self._recorders or batch.markers or batch.tags or batch.closing or sender in self._held):
+            self._arrived[sender] = arrived + batch.count
+            return (DeliverBatch(sender, batch.first, arrived + batch.count),)
+        effects = self._heed(batch)
+        effects += self._accept(batch, arrived)
+        for snapshot, recorder in self._recorders.items():
+            effects += self._close(snapshot, recorder, sender)
+        return tuple(effects)
+
+    def _heed(self, batch: BatchArrived) -> list[Effect]:
+        """Take in the news that a batch carries, before any of its messages."""
+        effects: list[Effect] = []
+        sender = batch.sender
+        for marker in batch.markers:
+            effects += self._learn(marker.snapshot)
+            if recorder := self._recorders.get(marker.snapshot):
+                recorder.markers.setdefault(sender, marker)
+        for tag in batch.tags:
+            effects += self._learn(tag)
+            if recorder := self._recorders.get(tag):
+                limit = recorder.driver_limits.get(sender, batch.first - 1)
+                recorder.driver_limits[sender] = min(limit, batch.first - 1)
+        if batch.closing:
+            self._closed_at[sender] = batch.first + batch.count - 1
+        return effects
+
+    def _accept(self, batch: BatchArrived, arrived: int) -> list[Effect]:
+        """Deliver what is next in order, hold what is early, drop what was here before."""
+        sender, last = batch.sender, batch.first + batch.count - 1
+        if batch.count == 0:
+            return []
+        if last <= arrived:
+            return [DropBatch(sender, batch.first, "duplicate")]
+        if batch.first > arrived + 1:
+            held = self._held.setdefault(sender, {})
+            if held.get(batch.first, 0) >= batch.count:
+                return [DropBatch(sender, batch.first, "duplicate")]
+            held[batch.first] = batch.count
+            return [HoldBatch(sender, batch.first)]
+        effects = self._deliver(sender, arrived + 1, last)
+        held = self._held.get(sender, {})
+        while held and (first := min(held)) <= self._arrived[sender] + 1:
+            last = first + held.pop(first) - 1
+            if last > self._arrived[sender]:
+                effects += self._deliver(sender, self._arrived[sender] + 1, last)
+            else:
+                effects.append(DropBatch(sender, first, "duplicate"))
+        if not held:
+            self._held.pop(sender, None)
+        return effects
+
+    def _deliver(self, sender: str, first: int, last: int) -> list[Effect]:
+        self._arrived[sender] = last
+        effects: list[Effect] = [DeliverBatch(sender, first, last)]
+        for snapshot, recorder in self._recorders.items():
+            if recorder.received is None or sender in recorder.closed:
+                continue
+            marker = recorder.markers.get(sender)
+            keep_last = last if marker is None else min(last, marker.transported)
+            if first <= keep_last:
+                effects.append(KeepMessages(snapshot, {sender: (first, keep_last)}))
+        return effects
+
+    # Recording ------------------------------------------------------------------------------------
+
+    def _learn(self, snapshot: SnapshotId) -> tuple[Effect, ...]:
+        if snapshot.incarnation != self.incarnation or snapshot in self._tombstones or snapshot in self._recorders:
+            return ()
+        self._recorders[snapshot] = _Recorder()
+        return (CaptureState(snapshot),)
+
+    def _state_captured(self, captured: StateCaptured) -> tuple[Effect, ...]:
+        recorder = self._recorders.get(captured.snapshot)
+        if recorder is None:
+            return ()  # ended before it was recorded here
+        assert recorder.received is None, f"{self.name} captured {captured.snapshot} twice"
+        recorder.received = dict(captured.received)
+        own = captured.sent.get(self.name, 0)
+        if own:
+            self._arrived[self.name] = own  # what a process sends itself never leaves it
+            recorder.markers[self.name] = Marker(captured.snapshot, own, own)
+        record = self._make_record(captured, recorder)
+        effects: list[Effect] = [ReportRecord(record)]
+        if ranges := self._mailbox_ranges(recorder):
+            effects.append(KeepMessages(captured.snapshot, ranges))
+        for receiver, channel in self._out.items():
+            channel.due[captured.snapshot] = Marker(
+                captured.snapshot, record.sent.get(receiver, 0), channel.transported
+            )
+            effects += self._explicit_markers(receiver, channel)
+        for sender in tuple(self._arrived):
+            effects += self._close(captured.snapshot, recorder, sender)
+        return tuple(effects)
+
+    def _make_record(self, captured: StateCaptured, recorder: _Recorder) -> Record:
+        sent = {receiver: n for receiver, n in captured.sent.items() if receiver not in self._gone}
+        transported = {self.name: sent[self.name]} if self.name in sent else {}
+        for receiver in sent:
+            if receiver != self.name:
+                transported[receiver] = self._channel_to(receiver).transported
+        environment = {}
+        for sender, arrived in self._arrived.items():
+            if is_driver(sender):
+                n = environment[sender] = min(arrived, recorder.driver_limits.get(sender, arrived))
+                recorder.markers[sender] = Marker(captured.snapshot, n, n)
+        for sender, n in self._closed_at.items():
+            recorder.markers.setdefault(sender, Marker(captured.snapshot, n, n))
+        return Record(
+            captured.snapshot,
+            self.name,
+            captured.born,
+            sent,
+            transported,
+            dict(captured.received),
+            environment,
+        )
+
+    def _mailbox_ranges(self, recorder: _Recorder) -> dict[str, tuple[int, int]]:
+        assert recorder.received is not None
+        ranges = {}
+        for sender, arrived in self._arrived.items():
+            marker = recorder.markers.get(sender)
+            last = arrived if marker is None else min(arrived, marker.transported)
+            first = recorder.received.get(sender, 0) + 1
+            if first <= last:
+                ranges[sender] = (first, last)
+        return ranges
+
+    def _close(self, snapshot: SnapshotId, recorder: _Recorder, sender: str) -> tuple[Effect, ...]:
+        """Close the channel from `sender` if its marker is here and all that it promises has arrived."""
+        if recorder.received is None or sender in recorder.closed:
+            return ()
+        marker = recorder.markers.get(sender)
+        if marker is None:
+            if sender not in self._closed_at:
+                return ()
+            n = self._closed_at[sender]
+            marker = recorder.markers[sender] = Marker(snapshot, n, n)
+        if self._arrived.get(sender, 0) < marker.transported:
+            return ()
+        recorder.closed.add(sender)
+        first = recorder.received.get(sender, 0) + 1
+        assert first <= marker.transported + 1, f"{self.name} processed {first - 1} of {sender}, cut at {marker}"
+        return (ReportChannel(snapshot, sender, first, marker.transported),) if first <= marker.transported else ()
+
+    # Ending ---------------------------------------------------------------------------------------
+
+    def _forget(self, snapshot: SnapshotId) -> tuple[Effect, ...]:
+        self._tombstones.add(snapshot)
+        if self._recorders.pop(snapshot, None) is None:
+            return ()
+        for channel in self._out.values():
+            channel.due.pop(snapshot, None)
+        return (ForgetSnapshot(snapshot),)
+
+    def _raise_floor(self, snapshot: SnapshotId, floor: int) -> list[Effect]:
+        effects: list[Effect] = []
+        for other in tuple(self._recorders):
+            if other.initiator == snapshot.initiator and other.counter < floor:
+                effects += self._forget(other)
+        self._tombstones.raise_floor(snapshot.initiator, floor)
+        return effects
+
+    def _end_requested(self, event: EndRequested) -> tuple[Effect, ...]:
+        assert not self._recorders, f"{self.name} ends in the middle of a snapshot"
+        effects: list[Effect] = []
+        for receiver, channel in self._out.items():
+            assert channel.acknowledged == event.sent.get(receiver, 0), f"{receiver} has not acknowledged all"
+            effects.append(SendBatch(receiver, channel.transported + 1, 0, (), closing=True))
+        sent = {receiver: n for receiver, n in event.sent.items() if receiver not in self._gone}
+        no_snapshot = SnapshotId(self.incarnation, self.name, 0)
+        last = Record(no_snapshot, self.name, sent=sent, transported=sent, received=event.received, ended=True)
+        effects.append(ReportEnd(last))
+        return tuple(effects)
+
+    def _restored(self, event: Restored) -> tuple[Effect, ...]:
+        forgotten = tuple(ForgetSnapshot(snapshot) for snapshot in self._recorders)
+        self.incarnation = event.incarnation
+        self._out = {receiver: _OutChannel(n, n) for receiver, n in event.sent.items()}
+        self._arrived = dict(event.arrived)
+        self._recorders.clear()
+        self._held.clear()
+        self._closed_at.clear()
+        self._gone.clear()
+        self._tombstones = Tombstones()
+        self._requested = 0
+        return forgotten
