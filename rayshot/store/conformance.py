@@ -1,0 +1,164 @@
+"""The tests that every store must pass, shipped so that a store of your own can be held to them.
+
+Subclass `StoreConformance` in a file that pytest collects and define a fixture named `store` that gives an
+empty one:
+
+    class TestMyStore(StoreConformance):
+        @pytest.fixture
+        def store(self):
+            return MyStore(...)
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+from rayshot.errors import AlreadyExists, KeyNotFound, PathRefused, RayshotError
+from rayshot.store.locate import open_store
+from rayshot.store.store import Store
+
+RACERS = 16
+CONTENT = bytes(range(256)) * 17
+
+
+@contextmanager
+def refused(error: type[RayshotError]) -> Iterator[None]:
+    """Assert that the block raises `error`."""
+    try:
+        yield
+    except error:
+        return
+    raise AssertionError(f"{error.__name__} was not raised")
+
+
+class StoreConformance:
+    """One method for each promise of `Store`; `store` is empty at the start of each."""
+
+    def test_what_was_created_is_read_back(self, store: Store) -> None:
+        """Whole, in parts, and in parts that reach beyond the end."""
+        store.create("a/b", CONTENT)
+        assert store.read("a/b") == CONTENT
+        assert store.read_range("a/b", 10, 20) == CONTENT[10:30]
+        assert store.read_range("a/b", len(CONTENT) - 3, 10) == CONTENT[-3:]
+        assert store.read_range("a/b", len(CONTENT) + 3, 10) == b""
+
+    def test_an_object_may_be_empty(self, store: Store) -> None:
+        """Zero bytes are an object too."""
+        store.create("empty", b"")
+        assert store.read("empty") == b""
+        assert [entry.size for entry in store.list()] == [0]
+
+    def test_several_buffers_become_one_object(self, store: Store) -> None:
+        """In their order, of any kind of buffer and item size."""
+        wide = memoryview(b"12345678").cast("I")
+        store.create("joined", [b"ab", bytearray(b"cd"), b"", memoryview(b"ef"), wide])
+        assert store.read("joined") == b"abcdef12345678"
+
+    def test_a_key_that_is_taken_is_refused_and_keeps_its_bytes(self, store: Store) -> None:
+        """Create never overwrites."""
+        store.create("key", b"first")
+        with refused(AlreadyExists):
+            store.create("key", b"second")
+        assert store.read("key") == b"first"
+
+    def test_a_race_for_a_key_has_one_winner(self, store: Store) -> None:
+        """And the winner's bytes are there, whole."""
+        won = race([partial(store.create, "race", bytes([n]) * 50_000) for n in range(RACERS)])
+        assert len(won) == 1
+        assert store.read("race") == bytes([won[0]]) * 50_000
+
+    def test_a_missing_key_is_an_error_for_readers_and_none_for_delete(self, store: Store) -> None:
+        """Of any depth, also where a folder or an object has part of the name."""
+        store.create("a/b", b"x")
+        for key in ("missing", "a/missing", "a", "a/b/c"):
+            with refused(KeyNotFound):
+                store.read(key)
+            with refused(KeyNotFound):
+                store.read_range(key, 0, 1)
+        store.delete("missing")
+        store.delete("a/missing")
+        assert store.read("a/b") == b"x"
+
+    def test_a_deleted_key_is_gone_and_free(self, store: Store) -> None:
+        """From reads and listings; then it can be created again."""
+        store.create("a/b", b"old")
+        store.delete("a/b")
+        assert not list(store.list())
+        with refused(KeyNotFound):
+            store.read("a/b")
+        store.create("a/b", b"new")
+        assert store.read("a/b") == b"new"
+
+    def test_a_listing_is_sorted_and_keeps_to_its_folder(self, store: Store) -> None:
+        """By whole keys, not folder by folder; a folder's name is never a mere prefix."""
+        for key in ("b/z", "b/a/q", "b-c", "b/a-b", "bb/x", "a"):
+            store.create(key, key.encode())
+        assert [entry.key for entry in store.list()] == ["a", "b-c", "b/a-b", "b/a/q", "b/z", "bb/x"]
+        assert [(entry.key, entry.size) for entry in store.list("b")] == [
+            ("b/a-b", 5),
+            ("b/a/q", 5),
+            ("b/z", 3),
+        ]
+        assert [entry.key for entry in store.list("b", after="b/a-b")] == ["b/a/q", "b/z"]
+        assert not list(store.list("nowhere"))
+
+    def test_a_shallow_listing_shows_folders_instead_of_what_is_in_them(self, store: Store) -> None:
+        """Each once, with a slash at its end."""
+        for key in ("b/z", "b/a/q", "b/a/r", "a"):
+            store.create(key, b"x")
+        assert [entry.key for entry in store.list(shallow=True)] == ["a", "b/"]
+        assert [entry.key for entry in store.list("b", shallow=True)] == ["b/a/", "b/z"]
+
+    def test_a_listing_dates_objects_in_order(self, store: Store) -> None:
+        """By the store's clock, which need not be ours."""
+        store.create("1", b"x")
+        store.create("2", b"x")
+        first, second = store.list()
+        assert 0 < first.modified <= second.modified
+
+    def test_keys_that_could_lead_out_are_refused_by_every_verb(self, store: Store) -> None:
+        """Before anything is touched."""
+        for key in ("../x", "a/../../x", "/etc/x", "a//b", "a/", ".hidden", "a\0b", "a\\b", "x" * 5000):
+            verbs: list[Callable[[], object]] = [
+                partial(store.create, key, b""),
+                partial(store.read, key),
+                partial(store.read_range, key, 0, 1),
+                partial(store.list, key),
+                partial(store.delete, key),
+            ]
+            for verb in verbs:
+                with refused(PathRefused):
+                    verb()
+
+    def test_check_passes_and_leaves_nothing_behind(self, store: Store) -> None:
+        """As often as it is asked."""
+        store.check()
+        store.check()
+        assert not list(store.list())
+
+    def test_the_url_opens_the_same_place(self, store: Store) -> None:
+        """At least as long as this process lives."""
+        store.create("here", b"x")
+        assert open_store(store.url).read("here") == b"x"
+
+
+def race(contenders: list[Callable[[], object]]) -> list[int]:
+    """Run all at once, each in its own thread; return the numbers of those that met no AlreadyExists."""
+    start = threading.Barrier(len(contenders))
+    won: list[int] = []
+
+    def run(number: int) -> None:
+        start.wait()
+        try:
+            contenders[number]()
+        except AlreadyExists:
+            return
+        won.append(number)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(len(contenders))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return won

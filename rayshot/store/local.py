@@ -1,0 +1,224 @@
+"""A folder as a store, written so that what was acknowledged survives a power loss.
+
+How an object comes to be: its bytes go into a temporary file beside its place (a name that starts with a dot,
+which no key can have), the file is synced, a hard link gives it its real name, and the folder is synced. The
+link is what makes creation atomic and create-only: the kernel refuses a name that is taken, and before it
+nobody sees the object. Folders that are made on the way are synced from the bottom up, since a file is only
+as durable as the names above it.
+"""
+
+import errno
+import os
+import stat
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from rayshot.errors import (
+    AlreadyExists,
+    ConfigError,
+    KeyNotFound,
+    PathRefused,
+    StoreError,
+    StoreFull,
+    StoreUnavailable,
+)
+from rayshot.store.store import Data, Entry, buffers, check_key, prove_create_only, size_bytes
+
+TEMPORARY_PREFIX = ".rayshot-"
+TEMPORARY_AGE_MAX_S = 3600.0
+"""A temporary file older than this belonged to a process that was killed; `check` removes it."""
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR}
+
+
+class LocalStore:
+    """The store in `folder`, which need not exist before `check` or the first `create`."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(os.path.realpath(Path(folder).expanduser()))
+        self._durable: set[Path] = set()
+        """Folders whose names this process has synced, up to the root of the disk."""
+
+    @property
+    def url(self) -> str:
+        """The folder as a `file://` address."""
+        return self.folder.as_uri()
+
+    def create(self, key: str, data: Data) -> None:
+        """See Store.create."""
+        path = self._path(key)
+        temporary = path.with_name(f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}")
+        try:
+            self._make_durable(path.parent)
+            _write_synced(temporary, data)
+            taken = _link(temporary, path)
+        except OSError as error:
+            raise _failure(error, path, size_bytes(data)) from error
+        finally:
+            _remove(temporary)
+        _sync_folder(path.parent)  # also where the key is taken: what we say exists must survive a power loss
+        if taken:
+            raise AlreadyExists(f"{path} exists already", key=key)
+
+    def read(self, key: str) -> bytes:
+        """See Store.read."""
+        return self._read(key, 0, -1)
+
+    def read_range(self, key: str, start: int, length: int) -> bytes:
+        """See Store.read_range."""
+        return self._read(key, start, length)
+
+    def list(self, prefix: str = "", *, after: str = "", shallow: bool = False) -> Iterator[Entry]:
+        """See Store.list."""
+        folder = self._path(prefix) if prefix else self.folder
+        try:
+            entries = list(self._scan(folder, shallow=shallow))
+        except OSError as error:
+            raise _failure(error, folder, 0) from error
+        return iter(sorted((entry for entry in entries if entry.key > after), key=lambda entry: entry.key))
+
+    def delete(self, key: str) -> None:
+        """See Store.delete."""
+        path = self._path(key)
+        try:
+            path.unlink()
+        except OSError as error:
+            if error.errno not in _ABSENT:
+                raise _failure(error, path, 0) from error
+
+    def check(self) -> None:
+        """See Store.check; also removes what killed writers left behind."""
+        try:
+            self._make_durable(self.folder)
+        except OSError as error:
+            raise ConfigError(f"{self.folder} cannot be made: {error.strerror}", url=self.url) from error
+        except StoreError as error:
+            raise ConfigError(f"{self.folder} cannot be written: {error}", url=self.url) from error
+        prove_create_only(self)
+        self._remove_stale()
+
+    def _path(self, key: str) -> Path:
+        """Where `key` lies; raises PathRefused where a symbolic link leads out of the folder."""
+        path = self.folder / check_key(key)
+        self._refuse_outside(path)
+        return path
+
+    def _refuse_outside(self, path: Path) -> None:
+        if not Path(os.path.realpath(path)).is_relative_to(self.folder):
+            raise PathRefused(f"{path} leads out of {self.folder}; it is not followed", path=str(path))
+
+    def _make_durable(self, folder: Path) -> None:
+        """Make `folder` and what is missing above it, and sync the names of all that may be young.
+
+        Folders inside the store are synced once by every process, because the one that made them may have
+        died before it came to that. The store's own folder and those above it are trusted when they are
+        there.
+        """
+        if folder in self._durable:
+            return
+        inside = folder != self.folder and folder.is_relative_to(self.folder)
+        if inside or not folder.is_dir():
+            self._make_durable(folder.parent)
+            folder.mkdir(exist_ok=True)
+            _sync_folder(folder.parent)
+        self._durable.add(folder)
+
+    def _read(self, key: str, start: int, length: int) -> bytes:
+        path = self._path(key)
+        try:
+            with path.open("rb") as file:
+                file.seek(start)
+                return file.read(length)
+        except OSError as error:
+            if error.errno in _ABSENT:
+                raise KeyNotFound(f"{path} does not exist", key=key) from error
+            raise _failure(error, path, 0) from error
+
+    def _scan(self, folder: Path, *, shallow: bool) -> Iterator[Entry]:
+        """Yield what lies in `folder` in any order; what vanishes meanwhile is left out."""
+        if not folder.is_dir():
+            return
+        for item in os.scandir(folder):
+            if item.name.startswith("."):
+                continue
+            path = folder / item.name
+            if item.is_symlink():
+                self._refuse_outside(path)
+            key = path.relative_to(self.folder).as_posix()
+            if item.is_dir(follow_symlinks=False):
+                if shallow:
+                    yield Entry(f"{key}/", 0, 0.0)
+                else:
+                    yield from self._scan(path, shallow=False)
+                continue
+            with suppress(FileNotFoundError):
+                status = item.stat()
+                if stat.S_ISREG(status.st_mode):
+                    yield Entry(key, status.st_size, status.st_mtime)
+
+    def _remove_stale(self) -> None:
+        """Remove temporary files that are old by the clock of the disk itself."""
+        now = self.folder.stat().st_mtime  # `prove_create_only` has just written here
+        for folder, _, names in os.walk(self.folder):
+            for name in names:
+                path = Path(folder, name)
+                if name.startswith(TEMPORARY_PREFIX):
+                    with suppress(FileNotFoundError):
+                        if now - path.stat().st_mtime > TEMPORARY_AGE_MAX_S:
+                            path.unlink()
+
+
+def _write_synced(path: Path, data: Data) -> None:
+    """Write a new file and wait until the disk has it."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        for view in buffers(data):
+            written = 0
+            while written < view.nbytes:
+                written += os.write(descriptor, view[written:])
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _link(temporary: Path, path: Path) -> bool:
+    """Give the file its real name; say whether the name was taken already, and nothing done."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return True
+    return False
+
+
+def _sync_folder(folder: Path) -> None:
+    """Wait until the disk has the names in `folder`; raises StoreUnavailable, as they are visible by now."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise StoreUnavailable(
+            f"{folder} could not be synced ({error.strerror}); its newest file may not survive a power loss",
+            path=str(folder),
+        ) from error
+
+
+def _remove(temporary: Path) -> None:
+    with suppress(FileNotFoundError, NotADirectoryError):
+        temporary.unlink()
+
+
+def _failure(error: OSError, path: Path, size: int) -> StoreError:
+    """Say in our words what the operating system said."""
+    if error.errno in _FULL:
+        return StoreFull(
+            f"no room for {size:,} bytes at {path} ({error.strerror}); free some space or use other storage",
+            path=str(path),
+            bytes=size,
+        )
+    return StoreUnavailable(f"{path}: {error.strerror}", path=str(path), errno=error.errno)

@@ -1,0 +1,46 @@
+"""From the address of a storage to the store: the only place that knows all kinds."""
+
+import os
+from urllib.parse import unquote, urlsplit
+
+from rayshot.errors import ConfigError
+from rayshot.protocol.identity import check_name
+from rayshot.store.local import LocalStore
+from rayshot.store.memory import named_memory_store
+from rayshot.store.store import Store
+
+SUPPORTED = "a folder ('./shots', 'file:///data/shots') or 'memory://<name>'"
+
+
+def open_store(url: str | os.PathLike[str]) -> Store:
+    """Return the store at `url`: a folder, `file://<folder>`, or `memory://<name>` inside this process.
+
+    Touches nothing: use `check` before writing. Raises ConfigError for an address that names no known kind of
+    store; the message never repeats what may be a password in it.
+    """
+    text = os.fspath(url)
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise ConfigError(f"the storage address must be a text that is not empty; give {SUPPORTED}")
+    if "://" not in text:
+        return LocalStore(text)
+    scheme, rest = text.split("://", 1)
+    match scheme:
+        case "file":
+            return LocalStore(_folder(rest))
+        case "memory":
+            return named_memory_store(check_name(rest, "a memory store"))
+        case _:
+            raise ConfigError(f"storage of kind {scheme!r} is not supported; give {SUPPORTED}", scheme=scheme)
+
+
+def is_local(store: Store) -> bool:
+    """Whether what is in `store` can only be reached from this machine."""
+    return urlsplit(store.url).scheme in {"file", "memory"}
+
+
+def _folder(rest: str) -> str:
+    """The path in a `file://` address, whose host must be empty or this one."""
+    host, slash, path = rest.partition("/")
+    if host not in {"", "localhost"} or not slash:
+        raise ConfigError(f"a file address needs a whole path: file:///folder, not file://{host}")
+    return unquote(slash + path)

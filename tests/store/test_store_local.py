@@ -1,0 +1,221 @@
+import errno
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rayshot.errors import AlreadyExists, ConfigError, KeyNotFound, PathRefused, StoreFull, StoreUnavailable
+from rayshot.store.local import TEMPORARY_PREFIX, LocalStore
+
+CONTENT = b"x" * 100_000
+
+
+def all_files(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def failing(call: Callable[..., Any], at: int, code: int) -> Callable[..., Any]:
+    calls = 0
+
+    def fail_once(*args: Any, **kwargs: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == at:
+            raise OSError(code, os.strerror(code))
+        return call(*args, **kwargs)
+
+    return fail_once
+
+
+@pytest.mark.parametrize("verb", ["write", "fsync", "link", "open"])
+def test_a_full_disk_leaves_nothing_behind_and_says_what_did_not_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    store = LocalStore(tmp_path)
+    store.create("bank/old", b"old")
+    store.create("bank/older", b"older")  # folders are known to be durable now: the next fsync is the file's
+    with monkeypatch.context() as patch:
+        patch.setattr(os, verb, failing(getattr(os, verb), 1, errno.ENOSPC))
+        with pytest.raises(StoreFull, match="100,000 bytes") as caught:
+            store.create("bank/new", [CONTENT[:70_000], CONTENT[70_000:]])
+    assert caught.value.evidence == {"path": str(tmp_path / "bank/new"), "bytes": 100_000}
+    assert all_files(tmp_path) == ["bank/old", "bank/older"]
+    store.create("bank/new", CONTENT)
+    assert store.read("bank/new") == CONTENT
+
+
+def test_a_disk_that_fills_up_in_mid_object_leaves_no_part_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = LocalStore(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", failing(lambda fd, view, write=os.write: write(fd, view[:1000]), 50, errno.ENOSPC))
+        with pytest.raises(StoreFull):
+            store.create("a", CONTENT)
+    assert all_files(tmp_path) == []
+
+
+def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda fd, view: write(fd, view[:777]))
+    store = LocalStore(tmp_path)
+    store.create("a", [b"12", CONTENT, b"34"])
+    assert store.read("a") == b"12" + CONTENT + b"34"
+
+
+def test_the_file_is_synced_before_it_gets_its_name_and_every_folder_above_it_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fsync, link = os.fsync, os.link
+    story: list[str] = []
+
+    def note_sync(descriptor: int) -> None:
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        story.append(
+            "sync temporary" if path.name.startswith(TEMPORARY_PREFIX) else f"sync {path.relative_to(tmp_path)}"
+        )
+        fsync(descriptor)
+
+    def note_link(source: Any, target: Any) -> None:
+        story.append("link")
+        link(source, target)
+
+    monkeypatch.setattr(os, "fsync", note_sync)
+    monkeypatch.setattr(os, "link", note_link)
+    store = LocalStore(tmp_path / "shots")
+    store.create("bank/log/0", b"x")
+    store.create("bank/log/1", b"x")
+    assert story == [
+        "sync .",
+        "sync shots",
+        "sync shots/bank",
+        "sync temporary",
+        "link",
+        "sync shots/bank/log",
+        "sync temporary",
+        "link",
+        "sync shots/bank/log",
+    ]
+
+
+def test_a_name_that_could_not_be_synced_is_not_acknowledged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = LocalStore(tmp_path)
+    store.create("old", b"old")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", failing(os.fsync, 2, errno.EIO))
+        with pytest.raises(StoreUnavailable, match="power loss"):
+            store.create("new", b"new")
+    with pytest.raises(AlreadyExists):
+        store.create("new", b"new")
+    assert all_files(tmp_path) == ["new", "old"]
+
+
+@pytest.mark.parametrize("at", range(1, 7))
+def test_a_writer_killed_at_any_call_leaves_the_object_whole_or_absent(tmp_path: Path, at: int) -> None:
+    program = f"""
+import os, sys
+from rayshot.store.local import LocalStore
+calls = 0
+def deadly(call):
+    def run(*args, **kwargs):
+        global calls
+        calls += 1
+        if calls == {at}:
+            os._exit(9)
+        return call(*args, **kwargs)
+    return run
+for name in ("mkdir", "write", "fsync", "link"):
+    setattr(os, name, deadly(getattr(os, name)))
+LocalStore({str(tmp_path)!r}).create("bank/a", [b"1" * 1000, b"2" * 1000])
+"""
+    ended = subprocess.run([sys.executable, "-c", program], check=False, cwd=Path(__file__).parents[2])
+    assert ended.returncode == 9
+    store = LocalStore(tmp_path)
+    assert [(entry.key, entry.size) for entry in store.list()] in ([], [("bank/a", 2000)])
+    try:
+        store.create("bank/a", b"again")
+    except AlreadyExists:
+        assert store.read("bank/a") == b"1" * 1000 + b"2" * 1000
+
+
+def test_a_symbolic_link_out_of_the_folder_is_refused_by_every_verb(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret").write_bytes(b"secret")
+    store = LocalStore(tmp_path / "shots")
+    store.create("bank/a", b"x")
+    (tmp_path / "shots/bank/chunks").symlink_to(outside)
+    (tmp_path / "shots/bank/manifest").symlink_to(outside / "secret")
+    verbs: list[Callable[[], object]] = [
+        lambda: store.read("bank/chunks/secret"),
+        lambda: store.read("bank/manifest"),
+        lambda: store.read_range("bank/manifest", 0, 1),
+        lambda: store.create("bank/chunks/new", b"x"),
+        lambda: store.delete("bank/chunks/secret"),
+        lambda: list(store.list("bank")),
+        lambda: list(store.list("bank/chunks")),
+    ]
+    for verb in verbs:
+        with pytest.raises(PathRefused):
+            verb()
+    assert all_files(outside) == ["secret"]
+
+
+def test_the_folder_itself_may_be_a_symbolic_link(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "shots").symlink_to(tmp_path / "disk")
+    LocalStore(tmp_path / "shots").create("a", b"x")
+    assert (tmp_path / "disk/a").read_bytes() == b"x"
+
+
+def test_check_makes_the_folder(tmp_path: Path) -> None:
+    LocalStore(tmp_path / "a/b").check()
+    assert (tmp_path / "a/b").is_dir()
+
+
+@pytest.mark.parametrize(("verb", "code"), [("open", errno.EROFS), ("write", errno.EACCES), ("link", errno.EPERM)])
+def test_check_refuses_a_folder_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str, code: int
+) -> None:
+    monkeypatch.setattr(os, verb, failing(getattr(os, verb), 1, code))
+    with pytest.raises(ConfigError, match="cannot be written"):
+        LocalStore(tmp_path).check()
+    assert all_files(tmp_path) == []
+
+
+def test_check_refuses_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(ConfigError, match="cannot be made"):
+        LocalStore(tmp_path / "file/shots").check()
+
+
+def test_check_refuses_a_disk_whose_links_overwrite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "link", lambda source, target: Path(target).write_bytes(Path(source).read_bytes()))
+    with pytest.raises(ConfigError, match="overwrites"):
+        LocalStore(tmp_path).check()
+
+
+def test_check_removes_what_killed_writers_left_and_nothing_younger(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    store.create("bank/a", b"x")
+    old, young = tmp_path / f"bank/{TEMPORARY_PREFIX}1", tmp_path / f"bank/{TEMPORARY_PREFIX}2"
+    old.write_bytes(b"part")
+    young.write_bytes(b"part")
+    os.utime(old, (time.time() - 7200,) * 2)
+    store.check()
+    assert all_files(tmp_path) == [f"bank/{TEMPORARY_PREFIX}2", "bank/a"]
+    assert [entry.key for entry in store.list()] == ["bank/a"]
+
+
+def test_an_object_in_the_place_of_a_folder_is_no_proof_that_the_key_is_taken(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    store.create("a", b"x")
+    with pytest.raises(StoreUnavailable):
+        store.create("a/b", b"x")
+    with pytest.raises(KeyNotFound):
+        store.read("a/b")

@@ -1,0 +1,36 @@
+from pathlib import Path
+
+import pytest
+
+from rayshot.errors import ConfigError
+from rayshot.store.local import LocalStore
+from rayshot.store.locate import is_local, open_store
+
+
+def test_a_path_and_a_file_address_open_the_same_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "with space"
+    for address in (str(folder), folder, folder.as_uri(), f"file://localhost{folder}"):
+        store = open_store(address)
+        assert isinstance(store, LocalStore)
+        assert store.folder == folder
+    assert is_local(open_store(folder))
+
+
+def test_a_memory_address_opens_the_same_store_each_time() -> None:
+    open_store("memory://locate").create("a", b"x")
+    assert open_store("memory://locate").read("a") == b"x"
+
+
+@pytest.mark.parametrize(
+    "address", ["", "s3://bucket/shots", "file://host/shots", "file://", "memory://", "memory://a/b", "a\0b"]
+)
+def test_an_address_that_names_no_store_is_refused_in_one_line(address: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        open_store(address)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_password_in_an_address_is_not_repeated() -> None:
+    with pytest.raises(ConfigError) as caught:
+        open_store("s3://user:hunter2@bucket/shots")
+    assert "hunter2" not in str(caught.value)
