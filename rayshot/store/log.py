@@ -1,0 +1,143 @@
+"""The commit log of one system: commit, order and fencing at once.
+
+Theory of operation. The log is the objects `log/0`, `log/1`, ... without a hole. A record is appended by
+creating the object at the next position, which only one writer can do. Whoever appends at position n has read
+all records before n, so it knows whether its record will count: nothing can come in between. Losing the race
+for a position, or seeing another writer's EPOCH, therefore proves that this writer is not alone, and it must
+stop (Fenced).
+"""
+
+from rayshot.errors import (
+    AlreadyExists,
+    BadManifest,
+    CommitUnknown,
+    Fenced,
+    KeyNotFound,
+    StoreUnavailable,
+)
+from rayshot.store.history import History
+from rayshot.store.layout import POSITION_DIGITS, log_folder, log_key
+from rayshot.store.once import create_once
+from rayshot.store.records import RECORD_BYTES_MAX, EpochRecord, Record, decode_record, encode_record
+from rayshot.store.store import Store
+
+RACES_MAX = 100
+
+
+class CommitLog:
+    """The log of `system` in `store`. For one thread at a time; others use a CommitLog of their own."""
+
+    def __init__(self, store: Store, system: str) -> None:
+        self._store = store
+        self._system = system
+        self._records: list[Record] = []
+        """Everything up to the last refresh; agrees with `_history`."""
+        self._history = History()
+        self.epoch: EpochRecord | None = None
+        """The EPOCH that this object began; None for a log that is only read."""
+
+    def records(self) -> tuple[Record, ...]:
+        """Read all records, those that do not count included.
+
+        Raises BadManifest for a hole or a damaged record, LimitExceeded, FormatTooNew, and StoreError.
+        """
+        self.refresh()
+        return tuple(self._records)
+
+    def refresh(self) -> History:
+        """Read what is new and return what it all means; raises as `records`."""
+        known = len(self._records)
+        after = log_key(self._system, known - 1) if known else ""
+        keys = [entry.key for entry in self._store.list(log_folder(self._system), after=after)]
+        last = max((int(number) for number in map(_number, keys) if number), default=known - 1)
+        for position in range(known, last + 1):
+            self._take(self._read(position))
+        return self._history
+
+    @property
+    def next_position(self) -> int:
+        """The position that the next record will have, as far as the log was read."""
+        return len(self._records)
+
+    def append(self, record: Record) -> None:
+        """Write `record`; return when it is there and counts. Appending the same record again changes nothing.
+
+        Raises:
+            Fenced: another writer has the position, or a newer epoch; evidence: `writer`, `position`.
+            StoreFull: no room; the record was not written.
+            CommitUnknown: whether it was written is not known; append the same record again to settle it.
+        """
+        if record.position > self.next_position:
+            self.refresh()
+        assert record.position <= self.next_position, f"position {record.position} would leave a hole"
+        if record.position < self.next_position:
+            self._expect(record)
+            return
+        if not self._history.admits(record):
+            raise self._fenced(record, self._history.epoch)
+        try:
+            create_once(self._store, log_key(self._system, record.position), encode_record(record))
+        except AlreadyExists:
+            self.refresh()
+            self._expect(record)
+        except StoreUnavailable as error:
+            raise CommitUnknown(
+                f"whether record {record.position} was written is not known: {error}", position=record.position
+            ) from error
+        else:
+            self._take(record)
+
+    def begin_epoch(self, incarnation: int, writer: str) -> EpochRecord:
+        """Fence out everyone before: append an EPOCH at the next free position, moving on past lost races.
+
+        Args:
+            incarnation: at least this; a life that began meanwhile makes it higher. What is returned counts.
+            writer: a name that no other coordinator ever has.
+
+        Raises StoreFull, CommitUnknown, StoreUnavailable after RACES_MAX lost races, and as `records`.
+        """
+        for _ in range(RACES_MAX):
+            life = max(incarnation, self.refresh().incarnation + 1)
+            record = EpochRecord(self.next_position, life, writer)
+            try:
+                self.append(record)
+            except Fenced:
+                continue
+            self.epoch = record
+            return record
+        raise StoreUnavailable(f"{RACES_MAX} others were faster to begin an epoch of {self._system!r}")
+
+    def _read(self, position: int) -> Record:
+        key = log_key(self._system, position)
+        try:
+            data = self._store.read_range(key, 0, RECORD_BYTES_MAX + 1)
+        except KeyNotFound as error:
+            raise BadManifest(
+                f"the commit log of {self._system!r} has a hole: record {position} is missing", position=position
+            ) from error
+        return decode_record(data, position)
+
+    def _take(self, record: Record) -> None:
+        self._records.append(record)
+        self._history.add(record)
+
+    def _expect(self, record: Record) -> None:
+        """Raise Fenced unless `record` is what lies at its position."""
+        found = self._records[record.position]
+        if found != record:
+            raise self._fenced(record, found)
+
+    def _fenced(self, record: Record, rival: Record | None) -> Fenced:
+        writer = None if rival is None else rival.writer
+        return Fenced(
+            f"{record.writer} may not write to the log of {self._system!r} any more: "
+            + ("no epoch was begun" if rival is None else f"{writer} has written record {rival.position}"),
+            writer=writer,
+            position=None if rival is None else rival.position,
+        )
+
+
+def _number(key: str) -> str:
+    """The digits of a record's key; empty for an object that is no record."""
+    name = key.rpartition("/")[2]
+    return name if len(name) == POSITION_DIGITS and name.isascii() and name.isdigit() else ""

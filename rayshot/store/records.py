@@ -1,0 +1,133 @@
+"""The records of the commit log, and their bytes: canonical msgpack maps, so that equal records are equal bytes."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rayshot.errors import BadManifest, FormatTooNew
+from rayshot.format import canonical
+from rayshot.format.bounds import (
+    LABEL_LENGTH_MAX,
+    check_count,
+    check_digest,
+    check_process_name,
+    check_real,
+    check_text,
+)
+from rayshot.protocol.identity import SnapshotId
+from rayshot.store.layout import manifest_name
+
+RECORD_FORMAT = 1
+RECORD_BYTES_MAX = 16 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class EpochRecord:
+    """From here on only `writer` may commit and delete, in the life `incarnation` of the system."""
+
+    position: int
+    incarnation: int
+    writer: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRecord:
+    """`snapshot` is committed: its sealed manifest lies under `manifest_key` and has the BLAKE3 `manifest_digest`.
+
+    `manifest_key` is relative to the system's folder; `taken_at` counts Unix seconds; a snapshot with a
+    `label` is a savepoint.
+    """
+
+    position: int
+    writer: str
+    incarnation: int
+    snapshot: SnapshotId
+    manifest_key: str
+    manifest_digest: str
+    taken_at: float
+    label: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRecord:
+    """`snapshot` is not to be had any more; its bytes may go."""
+
+    position: int
+    writer: str
+    snapshot: SnapshotId
+
+
+Record = EpochRecord | CommitRecord | DeleteRecord
+
+_KINDS: dict[str, type[Record]] = {"epoch": EpochRecord, "commit": CommitRecord, "delete": DeleteRecord}
+_NAMES = {kind: name for name, kind in _KINDS.items()}
+
+
+def encode_record(record: Record) -> bytes:
+    """Spell `record`."""
+    fields = asdict(record)
+    if "snapshot" in fields:
+        fields["snapshot"] = list(fields["snapshot"])
+    return canonical.pack({"format": RECORD_FORMAT, "kind": _NAMES[type(record)], **fields})
+
+
+def decode_record(data: bytes, position: int) -> Record:
+    """Read the record that lies at `position`; raises BadManifest, LimitExceeded or FormatTooNew."""
+    what = f"record {position} of the commit log"
+    tree = canonical.unpack(data, what=what, bytes_max=RECORD_BYTES_MAX)
+    if type(tree) is not dict:
+        raise BadManifest(f"{what} is no map")
+    version = check_count(tree.pop("format", None), f"the format of {what}", smallest=1)
+    if version > RECORD_FORMAT:
+        raise FormatTooNew(
+            f"{what} has format {version} and this rayshot reads up to {RECORD_FORMAT}: install a newer one "
+            "(pip install --upgrade rayshot)",
+            format=version,
+            supported=RECORD_FORMAT,
+        )
+    record = _build(tree, what)
+    if record.position != position:
+        raise BadManifest(f"{what} was written for position {record.position}", position=position)
+    return record
+
+
+def _build(tree: dict[str, Any], what: str) -> Record:
+    name = tree.pop("kind", None)
+    kind = _KINDS.get(name) if isinstance(name, str) else None
+    if kind is None or set(tree) != set(kind.__dataclass_fields__):
+        raise BadManifest(f"{what} is of no known kind, or does not have the fields of its kind")
+    for field, value in tree.items():
+        tree[field] = _check(field, value, what)
+    record = kind(**tree)
+    if isinstance(record, CommitRecord) and record.manifest_key != manifest_name(record.snapshot):
+        raise BadManifest(f"{what} names a manifest that is not that of its snapshot")
+    return record
+
+
+def _check(field: str, value: Any, what: str) -> Any:
+    match field:
+        case "position":
+            return check_count(value, f"position in {what}")
+        case "incarnation":
+            return check_count(value, f"incarnation in {what}", smallest=1)
+        case "snapshot":
+            return _snapshot(value, what)
+        case "manifest_digest":
+            return check_digest(value, f"the manifest in {what}")
+        case "taken_at":
+            return check_real(value, f"taken_at in {what}")
+        case "label":
+            return None if value is None else check_text(value, f"label in {what}", LABEL_LENGTH_MAX)
+        case _:
+            return check_text(value, f"{field} in {what}")
+
+
+def _snapshot(value: Any, what: str) -> SnapshotId:
+    match value:
+        case [incarnation, initiator, counter]:
+            return SnapshotId(
+                check_count(incarnation, f"the snapshot's incarnation in {what}", smallest=1),
+                check_process_name(initiator, "an initiator"),
+                check_count(counter, f"the snapshot's counter in {what}", smallest=1),
+            )
+        case _:
+            raise BadManifest(f"{what} names no snapshot")

@@ -1,0 +1,314 @@
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from rayshot.errors import BadManifest, CommitUnknown, Fenced, FormatTooNew, LimitExceeded, StoreFull
+from rayshot.format import canonical
+from rayshot.protocol.identity import SnapshotId
+from rayshot.store.history import History
+from rayshot.store.layout import log_key, manifest_name
+from rayshot.store.local import LocalStore
+from rayshot.store.log import CommitLog
+from rayshot.store.memory import Fault, FaultEffect, MemoryStore
+from rayshot.store.records import CommitRecord, DeleteRecord, EpochRecord, Record, decode_record, encode_record
+from rayshot.store.store import Store
+
+
+def commit(position: int, writer: str, counter: int, incarnation: int = 1) -> CommitRecord:
+    snapshot = SnapshotId(incarnation, "coordinator", counter)
+    return CommitRecord(position, writer, incarnation, snapshot, manifest_name(snapshot), "ab" * 32, 1.5)
+
+
+def put(store: Store, *records: Record) -> None:
+    for record in records:
+        store.create(log_key("bank", record.position), encode_record(record))
+
+
+def test_every_record_is_read_back_as_it_was_written() -> None:
+    store = MemoryStore()
+    log = CommitLog(store, "bank")
+    epoch = log.begin_epoch(3, "w1")
+    snapshot = SnapshotId(3, "alice", 2**40)
+    kept = CommitRecord(1, "w1", 3, snapshot, manifest_name(snapshot), "0f" * 32, 1763721000.25, "before the move")
+    deleted = DeleteRecord(2, "w1", snapshot)
+    log.append(kept)
+    log.append(deleted)
+    assert epoch == EpochRecord(0, 3, "w1")
+    assert CommitLog(store, "bank").records() == (epoch, kept, deleted)
+
+
+def test_an_open_log_sees_what_another_one_appends() -> None:
+    store = MemoryStore()
+    writer, reader = CommitLog(store, "bank"), CommitLog(store, "bank")
+    assert reader.records() == ()
+    writer.begin_epoch(1, "w")
+    assert len(reader.records()) == 1
+    writer.append(commit(1, "w", 1))
+    assert list(reader.refresh().retained) == [SnapshotId(1, "coordinator", 1)]
+
+
+def test_appending_the_same_record_again_changes_nothing() -> None:
+    log = CommitLog(MemoryStore(), "bank")
+    log.begin_epoch(1, "w")
+    log.append(commit(1, "w", 1))
+    log.append(commit(1, "w", 1))
+    assert len(log.records()) == 2
+
+
+def test_the_loser_of_a_position_is_fenced_and_told_by_whom() -> None:
+    store = MemoryStore()
+    old, new = CommitLog(store, "bank"), CommitLog(store, "bank")
+    old.begin_epoch(1, "old")
+    new.begin_epoch(2, "new")
+    with pytest.raises(Fenced, match="old may not write") as caught:
+        old.append(commit(1, "old", 1))
+    assert caught.value.evidence == {"writer": "new", "position": 1}
+    with pytest.raises(Fenced):
+        old.append(commit(2, "old", 1))
+    new.append(commit(2, "new", 1, incarnation=2))
+    assert [record.writer for record in new.records()] == ["old", "new", "new"]
+
+
+def test_of_two_threads_racing_for_one_position_one_commits_and_the_other_is_fenced(tmp_path: Path) -> None:
+    for round_number in range(10):
+        store = LocalStore(tmp_path / str(round_number))
+        put(store, EpochRecord(0, 1, "w"))
+        outcomes = race_in_threads(store, contenders=4)
+        assert sorted(outcomes) == ["Fenced", "Fenced", "Fenced", "committed"]
+        assert len(CommitLog(store, "bank").records()) == 2
+
+
+def race_in_threads(store: Store, contenders: int) -> list[str]:
+    start = threading.Barrier(contenders)
+    outcomes: list[str] = []
+
+    def run(number: int) -> None:
+        log = CommitLog(store, "bank")
+        log.refresh()
+        start.wait()
+        try:
+            log.append(commit(1, "w", number))
+        except Fenced as error:
+            outcomes.append(type(error).__name__)
+        else:
+            outcomes.append("committed")
+
+    threads = [threading.Thread(target=run, args=(number + 1,)) for number in range(contenders)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return outcomes
+
+
+RACER = """
+import sys
+from rayshot.errors import Fenced
+from rayshot.store.local import LocalStore
+from rayshot.store.log import CommitLog
+from tests_commit import commit
+log = CommitLog(LocalStore(sys.argv[1]), "bank")
+log.refresh()
+print("ready", flush=True)
+sys.stdin.readline()
+try:
+    log.append(commit(1, "w", int(sys.argv[2])))
+    print("committed")
+except Fenced:
+    print("fenced")
+"""
+
+
+def test_of_two_processes_racing_for_one_position_one_commits_and_the_other_is_fenced(tmp_path: Path) -> None:
+    put(LocalStore(tmp_path), EpochRecord(0, 1, "w"))
+    here = Path(__file__)
+    program = RACER.replace("tests_commit", here.stem)
+    racers = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, str(tmp_path), str(number)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={"PYTHONPATH": f"{here.parents[2]}:{here.parent}"},
+        )
+        for number in (1, 2)
+    ]
+    for racer in racers:
+        assert racer.stdout is not None
+        assert racer.stdout.readline() == "ready\n"
+    for racer in racers:
+        assert racer.stdin is not None
+        racer.stdin.write("go\n")
+        racer.stdin.flush()
+    outcomes = [racer.communicate(timeout=30)[0].strip() for racer in racers]
+    assert sorted(outcomes) == ["committed", "fenced"]
+    winner = CommitLog(LocalStore(tmp_path), "bank").records()[1]
+    assert winner == commit(1, "w", outcomes.index("committed") + 1)
+
+
+def test_a_zombies_commit_after_anothers_epoch_does_not_count() -> None:
+    store = MemoryStore()
+    put(
+        store,
+        EpochRecord(0, 1, "old"),
+        commit(1, "old", 1),
+        EpochRecord(2, 2, "new"),
+        commit(3, "old", 2),
+        DeleteRecord(4, "old", SnapshotId(1, "coordinator", 1)),
+        commit(5, "new", 1, incarnation=2),
+    )
+    retained = CommitLog(store, "bank").refresh().retained
+    assert [record.position for record in retained.values()] == [1, 5]
+
+
+def test_a_zombies_epoch_of_an_older_life_does_not_count() -> None:
+    history = History()
+    for record in (EpochRecord(0, 2, "new"), EpochRecord(1, 1, "old"), commit(2, "old", 1), commit(3, "new", 2)):
+        history.add(record)
+    assert history.incarnation == 2
+    assert [record.position for record in history.retained.values()] == [3]
+
+
+def test_a_writer_without_an_epoch_is_fenced() -> None:
+    with pytest.raises(Fenced, match="no epoch was begun"):
+        CommitLog(MemoryStore(), "bank").append(commit(0, "w", 1))
+
+
+def test_what_was_deleted_is_not_committed_again() -> None:
+    history = History()
+    for record in (EpochRecord(0, 1, "w"), commit(1, "w", 1), DeleteRecord(2, "w", commit(1, "w", 1).snapshot)):
+        history.add(record)
+    history.add(commit(3, "w", 1))
+    assert not history.retained
+    assert [record.position for record in history.deleted.values()] == [1]
+
+
+def test_coordinators_that_start_together_get_lives_of_their_own() -> None:
+    store = MemoryStore()
+    start = threading.Barrier(8)
+    epochs: list[EpochRecord] = []
+
+    def begin(number: int) -> None:
+        start.wait()
+        epochs.append(CommitLog(store, "bank").begin_epoch(1, f"w{number}"))
+
+    threads = [threading.Thread(target=begin, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(epoch.incarnation for epoch in epochs) == list(range(1, 9))
+    assert CommitLog(store, "bank").records() == tuple(sorted(epochs, key=lambda epoch: epoch.position))
+
+
+@pytest.mark.parametrize("effect", [FaultEffect.BEFORE, FaultEffect.AFTER])
+def test_a_commit_whose_answer_is_lost_is_committed_once(effect: FaultEffect) -> None:
+    store = MemoryStore()
+    log = CommitLog(store, "bank")
+    log.begin_epoch(1, "w")
+    store.fault = Fault(store.calls + 1, effect)
+    log.append(commit(1, "w", 1))
+    assert CommitLog(store, "bank").records()[1:] == (commit(1, "w", 1),)
+
+
+@pytest.mark.parametrize("effect", [FaultEffect.BEFORE, FaultEffect.AFTER])
+def test_a_commit_that_gets_no_answer_at_all_is_unknown_and_settled_later(effect: FaultEffect) -> None:
+    store = MemoryStore()
+    log = CommitLog(store, "bank")
+    log.begin_epoch(1, "w")
+    store.fault = Fault(store.calls + 1, effect, count=1000)
+    with pytest.raises(CommitUnknown):
+        log.append(commit(1, "w", 1))
+    store.fault = None
+    log.append(commit(1, "w", 1))
+    log.append(commit(2, "w", 2))
+    assert len(CommitLog(store, "bank").refresh().retained) == 2
+
+
+def test_a_full_store_is_said_to_be_full_and_nothing_is_committed() -> None:
+    store = MemoryStore()
+    log = CommitLog(store, "bank")
+    log.begin_epoch(1, "w")
+    store.fault = Fault(store.calls + 1, error=lambda: StoreFull("no room", path="log", bytes=1))
+    with pytest.raises(StoreFull):
+        log.append(commit(1, "w", 1))
+    assert len(CommitLog(store, "bank").records()) == 1
+    log.append(commit(1, "w", 1))
+
+
+def test_a_hole_in_the_log_is_damage() -> None:
+    store = MemoryStore()
+    put(store, EpochRecord(0, 1, "w"), commit(1, "w", 1), commit(2, "w", 2))
+    store.delete(log_key("bank", 1))
+    with pytest.raises(BadManifest, match="record 1 is missing"):
+        CommitLog(store, "bank").records()
+
+
+def test_a_record_that_would_leave_a_hole_is_a_programmers_mistake() -> None:
+    log = CommitLog(MemoryStore(), "bank")
+    log.begin_epoch(1, "w")
+    with pytest.raises(AssertionError, match="hole"):
+        log.append(commit(5, "w", 1))
+
+
+def test_objects_in_the_log_folder_that_are_no_records_are_not_read() -> None:
+    store = MemoryStore()
+    put(store, EpochRecord(0, 1, "w"))
+    store.create("bank/log/notes.txt", b"hello")
+    assert len(CommitLog(store, "bank").records()) == 1
+
+
+def test_a_record_cut_or_flipped_at_any_byte_is_refused_or_another_record() -> None:
+    record = commit(1, "w", 1)
+    data = encode_record(record)
+    for cut in range(len(data)):
+        with pytest.raises(BadManifest):
+            decode_record(data[:cut], 1)
+    for place in range(len(data)):
+        for bit in range(8):
+            flipped = bytearray(data)
+            flipped[place] ^= 1 << bit
+            try:
+                assert decode_record(bytes(flipped), 1) != record
+            except (BadManifest, FormatTooNew, LimitExceeded):
+                continue
+
+
+def test_a_record_moved_to_another_position_is_refused() -> None:
+    with pytest.raises(BadManifest, match="written for position 1"):
+        decode_record(encode_record(commit(1, "w", 1)), 2)
+
+
+def test_a_record_of_a_newer_format_says_what_to_do() -> None:
+    with pytest.raises(FormatTooNew, match="pip install --upgrade"):
+        decode_record(canonical.pack({"format": 2, "kind": "merge"}), 0)
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        [],
+        {},
+        {"format": 1},
+        {"format": 1, "kind": "merge"},
+        {"format": 1, "kind": ["epoch"]},
+        {"format": 1, "kind": "epoch", "position": 0, "incarnation": 1},
+        {"format": 1, "kind": "epoch", "position": 0, "incarnation": 0, "writer": "w"},
+        {"format": 1, "kind": "epoch", "position": 0, "incarnation": 1, "writer": 7},
+        {"format": 1, "kind": "delete", "position": 0, "writer": "w", "snapshot": [1, "../x", 1]},
+        {"format": 1, "kind": "delete", "position": 0, "writer": "w", "snapshot": [1, "x"]},
+    ],
+)
+def test_a_record_that_contradicts_its_form_is_refused(tree: object) -> None:
+    with pytest.raises(BadManifest):
+        decode_record(canonical.pack(tree), 0)
+
+
+def test_a_commit_that_names_another_snapshots_manifest_is_refused() -> None:
+    record = commit(0, "w", 1)
+    tree = canonical.unpack(encode_record(record), what="record", bytes_max=1000)
+    with pytest.raises(BadManifest, match="not that of its snapshot"):
+        decode_record(canonical.pack({**tree, "manifest_key": "manifests/2-coordinator-1"}), 0)
