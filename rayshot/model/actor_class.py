@@ -1,0 +1,129 @@
+"""`@rayshot.actor`: a user's class that can be spawned as an actor of a system."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, overload
+
+from rayshot.errors import ConfigError
+from rayshot.model.handle import ActorHandle
+from rayshot.model.port import process_port
+from rayshot.model.specification import ActorSpecification, check_class, check_options
+from rayshot.protocol.identity import check_name
+
+
+class ActorClass(type):
+    """The class of decorated classes: a subclass of the user's own, with Ray's `remote` and `options` on it.
+
+    `Account(100)` makes a plain object, for tests; `Account.remote(100)` makes an actor. `@ray.remote` may stand over
+    the decorator: Ray then derives a class of its own from this one, which is caught here and given our `remote`.
+    """
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **keywords: Any) -> "ActorClass":
+        if any(base.__module__ == "ray.actor" for base in bases):
+            namespace = {**namespace, "remote": _remote_over_ray, "options": _options_over_ray}
+        return super().__new__(mcs, name, bases, namespace, **keywords)
+
+    @property
+    def remote(cls) -> Callable[..., ActorHandle]:
+        """Make an actor of this class; the arguments go to its constructor. Returns its handle at once."""
+        return _Spawner(cls, _own_options(cls), None).remote
+
+    @property
+    def options(cls) -> "Callable[..., _Spawner]":
+        """Options for one actor: `name`, `capture`, `on_error`, and those of Ray."""
+        return _Spawner(cls, _own_options(cls), None).options
+
+
+class _Spawner:
+    """A decorated class with options given."""
+
+    def __init__(self, actor_class: type, options: Mapping[str, Any], name: str | None) -> None:
+        self._class = actor_class
+        self._options = options
+        self._name = name
+
+    def options(self, *, name: str | None = None, **options: Any) -> "_Spawner":
+        if name is not None:
+            check_name(name, "an actor")
+        return _Spawner(self._class, {**self._options, **check_options(options)}, name or self._name)
+
+    def remote(self, *args: Any, **kwargs: Any) -> ActorHandle:
+        specification = ActorSpecification.of(_user_class(self._class), self._options)
+        return process_port().spawn(specification, self._name, args, kwargs)
+
+
+@overload
+def actor(decorated: type, /) -> ActorClass: ...
+@overload
+def actor(**options: Any) -> Callable[[type], ActorClass]: ...
+
+
+def actor(decorated: Any = None, /, **options: Any) -> Any:
+    """Make a class one whose instances can live as actors of a system. Stands over or under `@ray.remote`.
+
+    Args:
+        decorated: the class, when used without parentheses.
+        **options: `capture` ("auto", "fork", "inline"), `on_error` ("continue", "stop"), and options of Ray's actors
+            (num_cpus, resources, ...), which Ray is given as they are.
+
+    Raises:
+        ConfigError: the class has generators as handlers, or an option does not go with rayshot.
+    """
+    checked = check_options(options)
+    if decorated is None:
+        return lambda cls: _decorate(cls, checked)
+    return _decorate(decorated, checked)
+
+
+def _decorate(decorated: Any, options: Mapping[str, Any]) -> ActorClass:
+    metadata = getattr(decorated, "__ray_metadata__", None)
+    if metadata is not None:  # the result of @ray.remote
+        options = {**check_options(_given(decorated._default_options)), **options}  # noqa: SLF001
+        decorated = metadata.modified_class.__ray_actor_class__
+    if not isinstance(decorated, type):
+        raise ConfigError(f"@rayshot.actor decorates classes, not {decorated!r}")
+    check_class(decorated)
+    metaclass: type = ActorClass
+    if type(decorated) is not type:
+        metaclass = type("ActorClass", (ActorClass, type(decorated)), {})
+    namespace = {
+        "__doc__": decorated.__doc__,
+        "__module__": decorated.__module__,
+        "__qualname__": decorated.__qualname__,
+        "__rayshot_user_class__": decorated,
+        "__rayshot_options__": options,
+    }
+    made = metaclass(decorated.__name__, (decorated,), namespace)
+    assert isinstance(made, ActorClass)
+    return made
+
+
+def _given(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in options.items() if value is not None}
+
+
+def _own_options(cls: type) -> Mapping[str, Any]:
+    options = cls.__dict__.get("__rayshot_options__")
+    if options is None:  # a subclass of a decorated class; Ray, too, asks whether it has a `remote`
+        raise AttributeError(f"{cls.__qualname__} is not decorated with @rayshot.actor itself")
+    assert isinstance(options, Mapping)
+    return options
+
+
+def _user_class(cls: type) -> type:
+    found = cls.__rayshot_user_class__  # type: ignore[attr-defined]
+    assert isinstance(found, type)
+    return found
+
+
+def _over_ray(ray_class: Any) -> _Spawner:
+    own = ray_class.__ray_metadata__.modified_class.__ray_actor_class__
+    given = check_options(_given(ray_class._default_options))  # noqa: SLF001
+    return _Spawner(own, {**_own_options(own), **given}, None)
+
+
+def _remote_over_ray(self: Any, *args: Any, **kwargs: Any) -> ActorHandle:
+    return _over_ray(self).remote(*args, **kwargs)
+
+
+def _options_over_ray(self: Any, **options: Any) -> _Spawner:
+    return _over_ray(self).options(**options)

@@ -1,0 +1,201 @@
+"""One actor's user half: the instance, its pending calls and its timers, without any transport.
+
+What lies here is the actor's state; what travels is its port's business.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Protocol
+
+from rayshot.errors import ConfigError, UnknownMethod
+from rayshot.model.port import Port
+from rayshot.model.reply import Continuation, OpenCall
+from rayshot.model.specification import ActorSpecification
+
+
+class CellPort(Port, Protocol):
+    """What a cell asks of its world beyond sending."""
+
+    def answer(self, sender: str, call_id: int, value: object, *, ok: bool) -> None:
+        """Send the outcome of a call back to its sender."""
+
+    def request_snapshot(self) -> None:
+        """Begin a snapshot once the running handler has ended."""
+
+    def request_end(self) -> None:
+        """End this actor once the running handler has ended."""
+
+
+class Timer:
+    """A message to oneself that is due at `due` by the cell's clock."""
+
+    __slots__ = ("args", "due", "method")
+
+    def __init__(self, due: float, method: str, args: tuple[Any, ...]) -> None:
+        self.due = due
+        self.method = method
+        self.args = args
+
+
+class _Handlers(dict[str, Callable[..., Any]]):
+    """Bound methods by name, looked up once each."""
+
+    def __init__(self, instance: object, methods: Sequence[str], name: str) -> None:
+        super().__init__()
+        self._instance = instance
+        self._methods = frozenset(methods)
+        self._name = name
+
+    def __missing__(self, method: str) -> Callable[..., Any]:
+        if method not in self._methods:
+            raise UnknownMethod(
+                f"actor {self._name!r} has no method {method!r}; it has {', '.join(sorted(self._methods))}",
+                actor=self._name,
+                method=method,
+            )
+        bound = getattr(self._instance, method)
+        if inspect.iscoroutinefunction(bound):
+            bound = _to_completion(bound)
+        self[method] = bound
+        return bound  # type: ignore[no-any-return]
+
+
+class Cell:
+    """The user half of the actor `name`. Times are seconds by `clock`.
+
+    `sender` is who sent the message that is being handled. `open_calls` are those of the running handler.
+    """
+
+    def __init__(self, name: str, port: CellPort, clock: Callable[[], float]) -> None:
+        self.name = name
+        self.port = port
+        self.sender = ""
+        self.specification: ActorSpecification | None = None
+        self.instance: Any = None
+        self.handlers: Mapping[str, Callable[..., Any]] = {}
+        self.open_calls: list[OpenCall] = []
+        self.timers: list[Timer] = []
+        self._calls: dict[int, Continuation] = {}
+        self._next_call = 1
+        self._clock = clock
+
+    @property
+    def born(self) -> bool:
+        """Whether the constructor's message was processed."""
+        return self.specification is not None
+
+    # Handling --------------------------------------------------------------------------------------------------
+
+    def handle(self, message: list[Any]) -> None:
+        """Process one message of any kind. Raises what the user's code raises, save for calls: they are answered."""
+        match message[0]:
+            case str(method):
+                self.handlers[method](*message[1:])
+            case 1:
+                self._handle_call(message[1], message[2])
+            case 2:
+                self._handle_reply(message[1], message[2], message[3])
+            case 3:
+                self._construct(message[1], message[2])
+            case _:
+                method, args, kwargs = self.port.codec.decode_tell(message)
+                self.handlers[method](*args, **kwargs)
+
+    def _handle_call(self, call_id: int, tell: bytes) -> None:
+        sender = self.sender
+        try:
+            method, args, kwargs = self.port.codec.decode_tell(tell)
+            result = self.handlers[method](*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - whatever a handler raises is its caller's, as with Ray
+            self.port.answer(sender, call_id, error, ok=False)
+        else:
+            self.port.answer(sender, call_id, result, ok=True)
+
+    def _handle_reply(self, call_id: int, ok: bool, tell: bytes) -> None:  # noqa: FBT001 - as it is on the wire
+        continuation = self._calls.pop(call_id)
+        _, (value,), _ = self.port.codec.decode_tell(tell)
+        if ok:
+            self.handlers[continuation.method](value, *continuation.context)
+        elif continuation.on_error is not None:
+            self.handlers[continuation.on_error](value, *continuation.context)
+        else:
+            raise value
+
+    def _construct(self, packed: bytes, tell: bytes) -> None:
+        specification = ActorSpecification.unpack(packed)
+        self._become(specification, specification.resolve())
+        _, args, kwargs = self.port.codec.decode_tell(tell)
+        self.instance.__init__(*args, **kwargs)
+
+    def _become(self, specification: ActorSpecification, user_class: type) -> None:
+        self.instance = user_class.__new__(user_class)
+        self.handlers = _Handlers(self.instance, specification.methods, self.name)
+        self.specification = specification
+
+    # Replies and timers ----------------------------------------------------------------------------------------
+
+    def own_method(self, method: Callable[..., Any]) -> str:
+        """The name of a bound method of this actor; raises ConfigError for anything else."""
+        if getattr(method, "__self__", None) is not self.instance:
+            raise ConfigError(f"{method!r} is not a bound method of this actor: give self.some_method")
+        return str(method.__name__)
+
+    def await_reply(self, continuation: Continuation) -> int:
+        """Keep what waits for a reply; returns the call's id."""
+        call_id = self._next_call
+        self._next_call += 1
+        self._calls[call_id] = continuation
+        return call_id
+
+    def after(self, seconds: float, method: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        """Set a timer."""
+        self.timers.append(Timer(self._clock() + seconds, self.own_method(method), args))
+
+    def next_due(self) -> float | None:
+        """When the next timer is due; None where none is set."""
+        return min((timer.due for timer in self.timers), default=None)
+
+    def take_due(self) -> list[bytes]:
+        """Remove the timers that are due; returns their messages to oneself, in the order they were due."""
+        now = self._clock()
+        due = sorted((timer for timer in self.timers if timer.due <= now), key=lambda timer: timer.due)
+        if due:
+            self.timers = [timer for timer in self.timers if timer.due > now]
+        return [self.port.codec.tell(timer.method, timer.args) for timer in due]
+
+    # State -----------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """The actor's whole state. Pickle it in one stream, so that identity between its parts survives.
+
+        `state` is what the user's class gives: `__getstate__()` where it defines one, else the `__dict__`.
+        """
+        assert self.born, f"{self.name} has no state yet"
+        instance, now = self.instance, self._clock()
+        own_getstate = type(instance).__getstate__ is not object.__getstate__
+        return {
+            "state": instance.__getstate__() if own_getstate else instance.__dict__,
+            "calls": {key: (c.method, c.on_error, c.context) for key, c in self._calls.items()},
+            "timers": [(max(0.0, timer.due - now), timer.method, timer.args) for timer in self.timers],
+            "next_call": self._next_call,
+        }
+
+    def load(self, specification: ActorSpecification, user_class: type, state: Mapping[str, Any]) -> None:
+        """Become an actor with this state, without calling its constructor."""
+        self._become(specification, user_class)
+        if hasattr(user_class, "__setstate__"):
+            self.instance.__setstate__(state["state"])
+        else:
+            self.instance.__dict__.update(state["state"])
+        self._calls = {key: Continuation(*fields) for key, fields in state["calls"].items()}
+        now = self._clock()
+        self.timers = [Timer(now + remaining, method, tuple(args)) for remaining, method, args in state["timers"]]
+        self._next_call = state["next_call"]
+
+
+def _to_completion(method: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Any]:
+    def run(*args: Any, **kwargs: Any) -> Any:
+        return asyncio.run(method(*args, **kwargs))
+
+    return run

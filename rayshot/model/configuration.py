@@ -1,0 +1,59 @@
+"""Settings that a user gives; names as in Ray Train where it has one."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from rayshot.errors import ConfigError
+
+MODES = ("chandy-lamport",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotConfig:
+    """When snapshots are taken by themselves and how long they may take. Times in seconds.
+
+    Attributes:
+        interval_s: a snapshot begins this long after the last one began; None: only when asked for.
+        min_pause_s: at least this long between the end of one periodic snapshot and the beginning of the next.
+        timeout_s: a snapshot that is not durable by then is aborted.
+        max_concurrent: how many snapshots may be under way at once, at least 1; a further one waits.
+        num_to_keep: periodic and requested snapshots kept, at least 1, the oldest deleted first; None: all.
+        mode: the algorithm: "chandy-lamport".
+    """
+
+    interval_s: float | None = None
+    min_pause_s: float = 0.0
+    timeout_s: float = 600.0
+    max_concurrent: int = 1
+    num_to_keep: int | None = None
+    mode: str = "chandy-lamport"
+
+    def __post_init__(self) -> None:
+        _positive("interval_s", self.interval_s)
+        _positive("timeout_s", self.timeout_s)
+        _positive("max_concurrent", self.max_concurrent)
+        _positive("num_to_keep", self.num_to_keep)
+        if self.min_pause_s < 0:
+            raise ConfigError(f"min_pause_s is {self.min_pause_s}; give 0 or more seconds")
+        if self.mode not in MODES:
+            raise ConfigError(f"there is no snapshot mode {self.mode!r}; there is {', '.join(MODES)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureConfig:
+    """What a failure of one actor means.
+
+    Attributes:
+        scope: "system": the whole system stops and is restored together; nothing less is consistent.
+    """
+
+    scope: Literal["system"] = "system"
+
+    def __post_init__(self) -> None:
+        if self.scope != "system":
+            raise ConfigError(f"there is no failure scope {self.scope!r}; there is 'system'")
+
+
+def _positive(name: str, value: float | None) -> None:
+    if value is not None and not value > 0:
+        raise ConfigError(f"{name} is {value}; give a number above 0, or leave it out")

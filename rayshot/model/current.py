@@ -1,0 +1,64 @@
+"""`rayshot.current()`: what a handler may know and do about the actor it runs in."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from rayshot.errors import ConfigError, OutsideHandler
+from rayshot.model.cell import Cell
+
+_running = threading.local()
+
+
+class Current:
+    """The running handler's surroundings."""
+
+    __slots__ = ("_cell",)
+
+    def __init__(self, cell: Cell) -> None:
+        self._cell = cell
+
+    @property
+    def name(self) -> str:
+        """This actor's name."""
+        return self._cell.name
+
+    @property
+    def sender(self) -> str:
+        """The name of who sent the message that is being handled: an actor, or `driver:<id>`."""
+        return self._cell.sender
+
+    @property
+    def system(self) -> str:
+        """The system's name."""
+        return self._cell.port.system
+
+    def after(self, seconds: float, method: Callable[..., Any], *args: Any) -> None:
+        """Send `method(*args)` to this actor in `seconds`, at least 0. The timer is part of the state.
+
+        `args` are kept by reference until the timer fires, and copied then, as with any message.
+        """
+        if not seconds >= 0:
+            raise ConfigError(f"a timer cannot be due in {seconds} seconds: give 0 or more")
+        self._cell.after(seconds, method, args)
+
+    def snapshot(self) -> None:
+        """Begin a snapshot of the whole system, with this actor recording first, when this handler has ended."""
+        self._cell.port.request_snapshot()
+
+    def end(self) -> None:
+        """End this actor when this handler has ended; what is sent to it afterwards becomes dead letters."""
+        self._cell.port.request_end()
+
+
+def current() -> Current:
+    """The surroundings of the handler that runs on this thread. Raises OutsideHandler elsewhere."""
+    cell = getattr(_running, "cell", None)
+    if cell is None:
+        raise OutsideHandler("rayshot.current() is known only inside a handler, on the handler's own thread")
+    return Current(cell)
+
+
+def enter(cell: Cell | None) -> None:
+    """From now on this thread runs handlers of `cell`; None: of nobody."""
+    _running.cell = cell

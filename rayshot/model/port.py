@@ -1,0 +1,62 @@
+"""What a model asks of the world it runs in: Ray, a driver, or the simulator."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rayshot.errors import SystemStopped
+from rayshot.format.codec import Codec
+
+if TYPE_CHECKING:  # these modules import this one
+    from rayshot.model.handle import ActorHandle
+    from rayshot.model.specification import ActorSpecification
+
+
+class OutPort(Protocol):
+    """The sending end of one channel."""
+
+    def append(self, message: bytes) -> None:
+        """Put an encoded message into the outbox; it gets the channel's next number."""
+
+
+class Port(Protocol):
+    """One process's view of the system it belongs to."""
+
+    @property
+    def system(self) -> str:
+        """The system's name."""
+
+    @property
+    def codec(self) -> Codec:
+        """Encodes messages; decoded handles are bound to this port."""
+
+    def channel(self, receiver: str) -> OutPort:
+        """The channel from this process to `receiver`."""
+
+    def call(self, receiver: str, tell: bytes) -> Any:
+        """Send a message whose sender wants the result: an ObjectRef for a driver, a Reply inside an actor."""
+
+    def spawn(
+        self, specification: "ActorSpecification", name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> "ActorHandle":
+        """Make an actor; its constructor's call is message 1 on the channel to it."""
+
+
+_find_port: list[Callable[[], Port | None]] = []
+
+
+def provide_port(find: Callable[[], Port | None]) -> None:
+    """Say how this process finds its port; the last one to say so counts."""
+    _find_port[:] = [find]
+
+
+def find_port() -> Port | None:
+    """The port of this process, or None where no system was started or attached to."""
+    return _find_port[0]() if _find_port else None
+
+
+def process_port() -> Port:
+    """The port of this process. Raises SystemStopped where there is none."""
+    port = find_port()
+    if port is None:
+        raise SystemStopped("this process belongs to no rayshot system; call rayshot.init(name, storage=...) first")
+    return port

@@ -1,0 +1,76 @@
+"""`Reply`: what `.remote(...)` returns inside an actor."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from rayshot.errors import ConfigError, NotAnObjectRef
+
+if TYPE_CHECKING:  # cell.py makes replies
+    from rayshot.model.cell import Cell
+
+
+class OpenCall:
+    """A call in the outbox of which it is not yet known whether anybody wants its reply.
+
+    It is settled when the handler that made it ends: until then nothing behind it is transported.
+    """
+
+    __slots__ = ("call_id", "tell")
+
+    def __init__(self, tell: bytes) -> None:
+        self.tell = tell
+        self.call_id: int | None = None
+
+
+@dataclass(slots=True)
+class Continuation:
+    """What waits for a reply: names of methods of this actor, and what they get besides the result."""
+
+    method: str
+    on_error: str | None
+    context: tuple[Any, ...]
+
+
+class Reply:
+    """The result of a call, to come. Ask for it with `then`, in the handler that made the call.
+
+    A reply that nobody asks for costs no message.
+    """
+
+    __slots__ = ("_call", "_cell")
+
+    def __init__(self, cell: "Cell", call: OpenCall) -> None:
+        self._cell = cell
+        self._call: OpenCall | None = call
+
+    def then(self, method: Callable[..., Any], *context: Any, on_error: Callable[..., Any] | None = None) -> None:
+        """Continue with `method(result, *context)` when the reply is here; with `on_error(exception, *context)` else.
+
+        The reply is a message on the reverse channel; the continuation is part of this actor's state, so both
+        survive a snapshot. `context` is kept by reference, like any part of the state. Without `on_error` an exception
+        becomes a dead letter of this actor.
+
+        Args:
+            method: a bound method of this actor.
+            *context: further arguments.
+            on_error: a bound method of this actor.
+        """
+        call = self._call
+        if call is None or call not in self._cell.open_calls:
+            raise ConfigError("a reply has one continuation, named in the handler that made the call")
+        self._call = None
+        call.call_id = self._cell.await_reply(
+            Continuation(
+                self._cell.own_method(method), None if on_error is None else self._cell.own_method(on_error), context
+            )
+        )
+
+    def __reduce__(self) -> NoReturn:
+        raise NotAnObjectRef(
+            "a Reply is no ObjectRef: an actor that waited for another would hold its mailbox. "
+            "Name what comes next instead: reply.then(self.on_result)"
+        )
+
+    def __await__(self) -> NoReturn:
+        self.__reduce__()

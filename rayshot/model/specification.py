@@ -1,0 +1,180 @@
+"""What an actor is made of: its class, found again in any process, and its options."""
+
+import importlib
+import inspect
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgpack
+
+from rayshot.errors import BadManifest, CodeMismatch, ConfigError
+from rayshot.format.pickling import dump_class, load_class
+
+RAY_OPTIONS = frozenset(
+    {
+        "accelerator_type",
+        "label_selector",
+        "memory",
+        "num_cpus",
+        "num_gpus",
+        "object_store_memory",
+        "resources",
+        "runtime_env",
+        "scheduling_strategy",
+    }
+)
+"""Passed through to Ray as they are."""
+OWN_OPTIONS = {"capture": ("auto", "fork", "inline"), "on_error": ("continue", "stop")}
+"""rayshot's own, with their values, the default first."""
+_REFUSED = {
+    "max_concurrency": "handlers of one actor run one at a time",
+    "concurrency_groups": "handlers of one actor run one at a time",
+    "max_restarts": "a restarted actor would have lost its state; rayshot restores it",
+    "max_task_retries": "messages are delivered once; nothing is retried",
+    "lifetime": "actors live as long as their system",
+    "namespace": "actors live in their system",
+    "get_if_exists": "use system.get_actor(name)",
+}
+_RESERVED_METHODS = frozenset({"name"})
+
+
+@dataclass(frozen=True, slots=True)
+class ActorSpecification:
+    """Class and options of an actor.
+
+    `class_pickle` holds the class by value where no other process can import it (a script, a notebook); it may be
+    unpickled by the same minor version of Python only.
+    """
+
+    class_module: str
+    class_name: str
+    class_pickle: bytes | None
+    methods: tuple[str, ...]
+    options: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, user_class: type, options: Mapping[str, Any]) -> "ActorSpecification":
+        """Specify `user_class`. Raises ConfigError for what rayshot cannot run, see `check_class`."""
+        module, name = user_class.__module__, user_class.__qualname__
+        by_value = not _importable(module, name)
+        return cls(
+            module,
+            name,
+            dump_class(user_class) if by_value else None,
+            methods_of(user_class),
+            check_options(options),
+        )
+
+    @property
+    def capture(self) -> str:
+        """How the state is captured: "auto", "fork" or "inline"."""
+        return str(self.options.get("capture", "auto"))
+
+    @property
+    def on_error(self) -> str:
+        """What an exception in a tell's handler does: "continue" or "stop"."""
+        return str(self.options.get("on_error", "continue"))
+
+    @property
+    def ray_options(self) -> dict[str, Any]:
+        """The options that Ray is given."""
+        return {key: value for key, value in self.options.items() if key in RAY_OPTIONS}
+
+    def resolve(self) -> type:
+        """The user's class in this process. Raises CodeMismatch where it is not to be found."""
+        found = find_class(self.class_module, self.class_name)
+        if found is not None:
+            return found
+        if self.class_pickle is not None:
+            return load_class(self.class_pickle)
+        raise CodeMismatch(
+            f"class {self.class_module}.{self.class_name} is not to be found in this program; "
+            f"if it moved, say restore(..., class_map={{'{self.class_module}.{self.class_name}': NewClass}})",
+            class_name=f"{self.class_module}.{self.class_name}",
+        )
+
+    def pack(self) -> bytes:
+        """As bytes, for the message that creates the actor."""
+        fields = (self.class_module, self.class_name, self.class_pickle, self.methods, dict(self.options))
+        packed = msgpack.packb(fields, use_bin_type=True)
+        assert isinstance(packed, bytes)
+        return packed
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> "ActorSpecification":
+        """Read what `pack` wrote."""
+        match msgpack.unpackb(packed):
+            case [str(module), str(name), bytes() | None as class_pickle, list(methods), dict(options)]:
+                return cls(module, name, class_pickle, tuple(methods), options)
+        raise BadManifest("an actor's specification cannot be read")
+
+
+def check_class(user_class: type) -> type:
+    """Return `user_class` if its methods can be handlers; raise ConfigError with the reason if not."""
+    for name in methods_of(user_class):
+        method = inspect.getattr_static(user_class, name)
+        if inspect.isgeneratorfunction(method) or inspect.isasyncgenfunction(method):
+            raise ConfigError(
+                f"{user_class.__qualname__}.{name} is a generator: a handler runs to completion and returns one value"
+            )
+        if name in _RESERVED_METHODS:
+            raise ConfigError(
+                f"{user_class.__qualname__}.{name} cannot be reached, a handle has a property of that name: rename it"
+            )
+    return user_class
+
+
+def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options without defaults; raise ConfigError for one that is unknown, refused or cannot be stored."""
+    checked = {}
+    for key, value in options.items():
+        if key in _REFUSED and value not in (None, 0) and (key, value) != ("max_concurrency", 1):
+            raise ConfigError(f"{key}={value!r} does not go with rayshot: {_REFUSED[key]}")
+        if key in OWN_OPTIONS and value not in OWN_OPTIONS[key]:
+            raise ConfigError(f"{key}={value!r}: give one of {', '.join(map(repr, OWN_OPTIONS[key]))}")
+        if key not in RAY_OPTIONS and key not in OWN_OPTIONS and key not in _REFUSED:
+            raise ConfigError(
+                f"there is no option {key!r}; there are {', '.join(sorted(RAY_OPTIONS | OWN_OPTIONS.keys()))}"
+            )
+        if value is not None and key not in _REFUSED:
+            checked[key] = _storable(key, value)
+    return checked
+
+
+def methods_of(user_class: type) -> tuple[str, ...]:
+    """Names of the methods that can be handlers: all functions but the dunder ones, sorted."""
+    return tuple(
+        sorted(
+            name for name in dir(user_class) if not name.startswith("__") and callable(getattr(user_class, name, None))
+        )
+    )
+
+
+def find_class(module: str, name: str) -> type | None:
+    """The user's class of that module and qualified name, imported if need be; None where there is none."""
+    try:
+        found: Any = sys.modules.get(module) or importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError):
+        return None
+    found = getattr(found, "__rayshot_user_class__", found)
+    return found if isinstance(found, type) else None
+
+
+def _importable(module: str, name: str) -> bool:
+    """Whether another process finds the class by its name: its module was imported as others can import it."""
+    if module == "__main__" or "<locals>" in name:
+        return False
+    found = sys.modules.get(module)
+    return found is not None and getattr(found, "__spec__", None) is not None
+
+
+def _storable(key: str, value: Any) -> Any:
+    try:
+        msgpack.packb(value, strict_types=True)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ConfigError(f"{key}={value!r} cannot be stored with a snapshot: give plain numbers and texts") from error
+    return value
