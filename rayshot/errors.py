@@ -126,6 +126,10 @@ class BadManifest(Damaged):
     """A manifest or log record cannot be read or contradicts itself."""
 
 
+class BadState(Damaged):
+    """A state or a message is no pickle that could have been written."""
+
+
 class CorruptChunk(Damaged):
     """A chunk's bytes do not fit its digest or its size."""
 

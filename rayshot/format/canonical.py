@@ -60,9 +60,7 @@ def _build(data: bytes, what: str) -> Any:
         nonlocal left
         left -= 1
         if left < 0:
-            raise LimitExceeded(
-                f"{what} holds more than {CONTAINERS_MAX} lists and maps", limit=CONTAINERS_MAX
-            )
+            raise LimitExceeded(f"{what} holds more than {CONTAINERS_MAX} lists and maps", limit=CONTAINERS_MAX)
 
     def keep_list(items: list[Any]) -> list[Any]:
         count()

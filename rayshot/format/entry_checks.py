@@ -61,9 +61,7 @@ def _check_key(key: Any, digest: str) -> None:
     """A key has one form only, so it cannot name anything outside the folder of chunks."""
     prefix = chunk_key(digest, "")
     if not isinstance(key, str) or not key.startswith(prefix) or not is_intent(key.removeprefix(prefix)):
-        raise PathRefused(
-            f"chunk {digest} has the key {reprlib.repr(key)}; it must be {prefix}<intent>", key=key
-        )
+        raise PathRefused(f"chunk {digest} has the key {reprlib.repr(key)}; it must be {prefix}<intent>", key=key)
 
 
 def check_actors(actors: Sequence[ActorEntry], sizes: Sizes) -> set[str]:
@@ -137,9 +135,7 @@ def _check_ends(channel: ChannelEntry, actors: Collection[str]) -> None:
     )
     if receiver not in actors or (sender not in actors and not is_driver(sender)):
         stranger = sender if receiver in actors else receiver
-        raise BadManifest(
-            f"the channel {sender} -> {receiver} names {stranger}, which is no actor of the snapshot"
-        )
+        raise BadManifest(f"the channel {sender} -> {receiver} names {stranger}, which is no actor of the snapshot")
 
 
 def _check_cut(channel: ChannelEntry) -> None:
@@ -161,10 +157,6 @@ def _check_cut(channel: ChannelEntry) -> None:
 
 def _check_range(blob: Blob | None, before: int, last: int, what: str) -> None:
     if (blob is None or blob.size == 0) and before < last:
-        raise InconsistentCut(
-            f"{what}: messages {before + 1} to {last} are missing", first=before + 1, last=last
-        )
+        raise InconsistentCut(f"{what}: messages {before + 1} to {last} are missing", first=before + 1, last=last)
     if blob is not None and before == last:
-        raise InconsistentCut(
-            f"{what}: there are bytes where no message can be after number {last}", last=last
-        )
+        raise InconsistentCut(f"{what}: there are bytes where no message can be after number {last}", last=last)

@@ -199,9 +199,7 @@ def _check_format(tree: Any) -> None:
         raise BadManifest("this is no manifest: it does not start with its format")
     version, writer = tree["format"], tree.get("rayshot_version")
     if version > FORMAT_VERSION:
-        wanted = (
-            f"rayshot {writer}" if isinstance(writer, str) and writer.isprintable() else "a newer rayshot"
-        )
+        wanted = f"rayshot {writer}" if isinstance(writer, str) and writer.isprintable() else "a newer rayshot"
         raise FormatTooNew(
             f"the manifest has format {version} and this rayshot reads up to {FORMAT_VERSION}: "
             f"install {wanted} or later (pip install --upgrade rayshot)",

@@ -197,9 +197,7 @@ def test_a_repeated_key_is_refused():
         decode(bytes([BYTES[0] + 1]) + head + BYTES[1:])
 
 
-@pytest.mark.parametrize(
-    "extension", [msgpack.ExtType(5, b"x"), msgpack.Timestamp(0), msgpack.Timestamp(2**40)]
-)
+@pytest.mark.parametrize("extension", [msgpack.ExtType(5, b"x"), msgpack.Timestamp(0), msgpack.Timestamp(2**40)])
 def test_extension_types_are_refused(extension):
     with pytest.raises(BadManifest):
         decode(raw_with(label=extension))
@@ -248,9 +246,7 @@ def test_a_manifest_over_the_limit_is_not_written(monkeypatch):
         encode(MANIFEST)
 
 
-@pytest.mark.parametrize(
-    ("sent", "transported", "received"), [(5, 3, 4), (2, 3, 1), (0, 0, 1), (5, 6, 1), (1, 5, 5)]
-)
+@pytest.mark.parametrize(("sent", "transported", "received"), [(5, 3, 4), (2, 3, 1), (0, 0, 1), (5, 6, 1), (1, 5, 5)])
 def test_counters_out_of_order_are_an_inconsistent_cut(sent, transported, received):
     with pytest.raises(InconsistentCut):
         changed(channels=(ChannelEntry("alice", "bob", sent, transported, received, BLOB, BLOB),))

@@ -1,0 +1,100 @@
+"""Whether two values that the inert reader gave hold the same, cycles and all."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
+from typing import Any
+
+from rayshot.format.inert_record import Inert, short_repr
+
+PAIRS_MAX = 50_000_000
+"""Pairs compared at most; two values that need more count as different."""
+
+_Pairs = Iterable[tuple[Any, Any]]
+_DIFFERENT: _Pairs = ((True, False),)
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Whether both have the same types, content and shape.
+
+    NaN is like NaN, and 1 is not like 1.0 or True. Records are compared by name, arguments and state, sets and keys
+    regardless of their order. Recursion and sharing cost nothing: each pair of objects is compared once.
+    """
+    seen: set[tuple[int, int]] = set()
+    waiting: list[Iterator[tuple[Any, Any]]] = [iter([(one, other)])]
+    while waiting:
+        pair = next(waiting[-1], None)
+        if pair is None:
+            waiting.pop()
+            continue
+        key = id(pair[0]), id(pair[1])
+        if pair[0] is pair[1] or key in seen:
+            continue
+        parts = _compare(*pair)
+        if parts is _DIFFERENT or len(seen) >= PAIRS_MAX:
+            return False
+        if parts:
+            seen.add(key)
+            waiting.append(iter(parts))
+    return True
+
+
+def _compare(one: Any, other: Any) -> _Pairs:
+    """The pairs of parts that must be alike for these two to be; _DIFFERENT where that is known already."""
+    if type(one) is not type(other):
+        return _DIFFERENT
+    if isinstance(one, Inert):
+        return _compare_records(one, other)
+    if isinstance(one, dict):
+        return _compare_dicts(one, other)
+    if isinstance(one, set | frozenset):
+        return _compare_sets(one, other)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(one, numpy.ndarray | numpy.generic):
+        return _compare_arrays(one, other)
+    if hasattr(one, "__iter__") and not isinstance(one, str | bytes | bytearray | memoryview | range):
+        return zip(one, other, strict=True) if len(one) == len(other) and _same_bound(one, other) else _DIFFERENT
+    if isinstance(one, Decimal):  # a signalling NaN may not be compared
+        return () if str(one) == str(other) else _DIFFERENT
+    return () if one == other or (one != one and other != other) else _DIFFERENT  # noqa: PLR0124  # NaN
+
+
+def _same_bound(one: Any, other: Any) -> bool:
+    """Whether two deques have the same greatest length; true of all other types."""
+    return bool(getattr(one, "maxlen", None) == getattr(other, "maxlen", None))
+
+
+def _compare_records(one: Inert, other: Inert) -> _Pairs:
+    if one.class_name != other.class_name:
+        return _DIFFERENT
+    names = ("args", "kwargs", "state", "items", "entries")
+    return [(getattr(one, name), getattr(other, name)) for name in names]
+
+
+def _compare_dicts(one: dict[Any, Any], other: dict[Any, Any]) -> _Pairs:
+    if len(one) != len(other) or getattr(one, "default_factory", None) is not getattr(other, "default_factory", None):
+        return _DIFFERENT
+    if all(key in other for key in one):
+        return [(value, other[key]) for key, value in one.items()]
+    ordered = zip(sorted(one.items(), key=_by_key), sorted(other.items(), key=_by_key), strict=True)
+    return [pair for (key, value), (key2, value2) in ordered for pair in ((key, key2), (value, value2))]
+
+
+def _by_key(item: tuple[Any, Any]) -> str:
+    return short_repr(item[0])
+
+
+def _compare_sets(one: Any, other: Any) -> _Pairs:
+    if len(one) != len(other):
+        return _DIFFERENT
+    if one == other:
+        return ()
+    return list(zip(sorted(one, key=short_repr), sorted(other, key=short_repr), strict=True))
+
+
+def _compare_arrays(one: Any, other: Any) -> _Pairs:
+    if one.dtype != other.dtype or one.shape != other.shape:
+        return _DIFFERENT
+    if one.dtype.hasobject:
+        return list(zip(one.ravel().tolist(), other.ravel().tolist(), strict=True))
+    return () if one.tobytes() == other.tobytes() else _DIFFERENT

@@ -1,0 +1,179 @@
+"""numpy's part of the closed table: arrays, scalars and dtypes, rebuilt by public constructors from checked arguments.
+
+numpy's own `__setstate__` of a dtype believes what it is told, and a dtype that says "object" where bytes are turns
+them into pointers. So dtypes are made anew here from their parts, and no array of bytes ever has a dtype with objects.
+Arrays are views on the pickle's bytes: nothing is copied. numpy is imported when the first of them is met; where it is
+not installed they stay records.
+"""
+
+import importlib
+import math
+import re
+from typing import Any
+
+from rayshot.format.inert_record import Inert
+from rayshot.format.reading_limits import ReadingLimits
+
+_DIMENSIONS_MAX = 32
+_EXTENT_MAX = 2**48
+_EMPTY_ITEMS_MAX = 65_536
+_FIELDS_DEPTH_MAX = 16
+_FIELDS_MAX = 1_000
+_CODE = re.compile(r"[biufcSUVmM]\d{1,9}", re.ASCII)
+_UNITS = frozenset(["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as"])
+_ORDERS = frozenset("<>|=")
+_Arguments = tuple[Any, ...]
+
+
+def begin_array(arguments: _Arguments, _: ReadingLimits) -> Inert:
+    """`_reconstruct`: an empty array of a plain class, which its state will fill."""
+    match arguments:
+        case (Inert(class_name="numpy.ndarray", args=None), (0,), b"b"):
+            return Inert("numpy.ndarray", ())
+    raise _refused()
+
+
+def build_array(_: Inert, state: Any, limits: ReadingLimits) -> Any:
+    """The state of an array: (version, shape, dtype, whether in Fortran's order, bytes or a list of objects)."""
+    match state:
+        case (1, tuple(shape), dtype, bool(fortran), bytes() | bytearray() as data):
+            return _array(data, dtype, shape, "F" if fortran else "C")
+        case (1, tuple(shape), dtype, bool(fortran), list(items)):
+            return _object_array(items, dtype, shape, fortran=fortran, limits=limits)
+    raise _refused()
+
+
+def make_array_on_buffer(arguments: _Arguments, _: ReadingLimits) -> Any:
+    """`_frombuffer`: an array on a buffer that is in the pickle or beside it."""
+    match arguments:
+        case (bytes() | bytearray() | memoryview() as data, dtype, tuple(shape), "C" | "F" as order):
+            return _array(data, dtype, shape, order)
+        case (bytes() | bytearray() | memoryview() as data, dtype, tuple(shape), "K", tuple(axes)):
+            return _array(data, dtype, shape, "C").transpose(axes)
+    raise _refused()
+
+
+def make_scalar(arguments: _Arguments, _: ReadingLimits) -> Any:
+    """`scalar`: one value of a dtype."""
+    match arguments:
+        case (dtype, bytes(data)):
+            return _array(data, dtype, (), "C")[()]
+    raise _refused()
+
+
+def build_dtype(record: Inert, state: Any, limits: ReadingLimits) -> Any:
+    """The state of a dtype: (version, byte order, sub-dtype, names, fields, size, alignment, flags[, metadata])."""
+    numpy = _numpy()
+    match record.args, state:
+        case (str(), _, _), (3 | 4, str(), (base, tuple(shape)), None, None, *_):
+            _check_shape(shape)
+            return numpy.dtype((_checked(base), shape))
+        case (str(), _, _), (3 | 4, str(), None, tuple(names), dict(fields), int(size), *_):
+            return _structured(names, fields, size, limits)
+        case ("O8" | "O4", _, _), (3 | 4, "|", None, None, None, *_):
+            return numpy.dtype(object)
+        case ("M8" | "m8" as code, _, _), (4, str(order), None, None, None, _, _, _, (_, (unit, step, 1, _))):
+            return numpy.dtype(_checked_order(order) + code + _unit(unit, step))
+        case (str(code), _, _), (3 | 4, str(order), None, None, None, *_) if _CODE.fullmatch(code):
+            return numpy.dtype(_checked_order(order) + code)
+    raise _refused()
+
+
+def _structured(names: tuple[Any, ...], fields: dict[Any, Any], size: int, limits: ReadingLimits) -> Any:
+    """A dtype of fields. The constructor checks that each lies within `size`."""
+    if set(names) != set(fields) or len(names) != len(fields):
+        raise _refused()
+    parts = [fields[name] for name in names]
+    if not all(type(part) is tuple and type(part[1]) is int for part in parts):
+        raise _refused()
+    formats, offsets = [_checked(part[0]) for part in parts], [part[1] for part in parts]
+    limits.charge(_check_fields(formats))
+    layout = {"names": list(names), "formats": formats, "offsets": offsets, "itemsize": size}
+    return _numpy().dtype(layout)
+
+
+def _check_fields(dtypes: list[Any]) -> int:
+    """The number of dtypes in `dtypes`, as a tree; raises where it is too deep or large to be shown."""
+    count, level = 0, dtypes
+    for _ in range(_FIELDS_DEPTH_MAX):
+        count += len(level)
+        if count > _FIELDS_MAX:
+            raise _refused()
+        structured = (dtype.base for dtype in level if dtype.base.names is not None)
+        level = [dtype.fields[name][0] for dtype in structured for name in dtype.names]
+        if not level:
+            return count
+    raise _refused()
+
+
+def _array(data: bytes | bytearray | memoryview, dtype: Any, shape: tuple[Any, ...], order: str) -> Any:
+    """A view on `data` that covers exactly all of it."""
+    numpy = _numpy()
+    count = _check_shape(shape)
+    if _checked(dtype).itemsize == 0 and count > _EMPTY_ITEMS_MAX:
+        raise _refused()
+    if count * dtype.itemsize != memoryview(data).nbytes:
+        raise _refused()
+    if count * dtype.itemsize == 0:
+        return numpy.empty(shape, dtype, order)
+    return numpy.ndarray(shape, dtype, data, order=order)
+
+
+def _object_array(
+    items: list[Any],
+    dtype: Any,
+    shape: tuple[Any, ...],
+    *,
+    fortran: bool,
+    limits: ReadingLimits,
+) -> Any:
+    numpy = _numpy()
+    if dtype is not numpy.dtype(object) or _check_shape(shape) != len(items):
+        raise _refused()
+    limits.charge(len(items))
+    array = numpy.empty((0,), dtype)
+    limits.check_array(array, items)
+    array.__setstate__((1, shape, dtype, fortran, items))
+    return array
+
+
+def _check_shape(shape: tuple[Any, ...]) -> int:
+    """The number of items; raises where numpy could not count them."""
+    if len(shape) > _DIMENSIONS_MAX or not all(type(extent) is int and extent >= 0 for extent in shape):
+        raise _refused()
+    if max(shape, default=0) > _EXTENT_MAX:
+        raise _refused()
+    return math.prod(shape)
+
+
+def _checked(dtype: Any) -> Any:
+    """A dtype whose items are nothing but their bytes."""
+    if not isinstance(dtype, _numpy().dtype) or dtype.hasobject:
+        raise _refused()
+    return dtype
+
+
+def _checked_order(order: str) -> str:
+    if order not in _ORDERS:
+        raise _refused()
+    return order
+
+
+def _unit(unit: Any, step: Any) -> str:
+    name = unit.decode("ascii") if isinstance(unit, bytes) else unit
+    if name == "generic":
+        return ""
+    if name not in _UNITS or type(step) is not int or step < 1:
+        raise _refused()
+    return f"[{step}{name}]"
+
+
+def _numpy() -> Any:
+    try:
+        return importlib.import_module("numpy")
+    except ImportError as error:
+        raise TypeError("numpy is not installed") from error
+
+
+def _refused() -> TypeError:
+    return TypeError("not the arguments that numpy writes")

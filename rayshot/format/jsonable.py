@@ -1,0 +1,194 @@
+"""What the inert reader gave, as JSON: for the command line, for tables and for eyes.
+
+A rendering, not an encoding: it ends for every value, and tells what it leaves out. Values that JSON knows stay; tuples
+and arrays become lists; dates, numbers and paths become their text. An object whose keys start with `$` describes what
+JSON has no word for:
+
+    {"$class": name, "args": [], "kwargs": {}, "attributes": {}, "state": .., "items": [], "entries": ..}   a record
+    {"$global": name}                                   a class or function itself
+    {"$actor": name, "system": name}                    a handle
+    {"$bytes": length, "head": "hexadecimal"}           bytes, and memory of any kind
+    {"$array": dtype, "shape": [], "head": []}          a numpy array and its first values
+    {"$set": []}, {"$dict": [[key, value]]}             a set; a dict with keys that are not all plain strings
+    {"$cycle": levels}                                  the value that many levels further out, again
+    {"$omitted": count}                                 so many more that did not fit
+"""
+
+import array
+import datetime as dt
+import decimal
+import fractions
+import math
+import pathlib
+import sys
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Any
+
+from rayshot.format.inert_record import HandleRecord, Inert, short_repr
+
+NODES_MAX = 100_000
+DEPTH_MAX = 32
+TEXT_LENGTH_MAX = 10_000
+HEAD_BYTES = 32
+HEAD_ITEMS = 16
+_INTEGER_BITS_MAX = 4_096
+_AS_TEXT = (
+    decimal.Decimal,
+    fractions.Fraction,
+    complex,
+    uuid.UUID,
+    pathlib.PurePath,
+    range,
+    slice,
+    dt.timedelta,
+    dt.timezone,
+)
+_Json = Any
+
+
+def jsonable(value: Any, *, nodes_max: int = NODES_MAX, depth_max: int = DEPTH_MAX) -> _Json:
+    """Render `value` as at most about `nodes_max` values, `depth_max` levels deep, for `json.dumps`.
+
+    Never raises and never calls anything of an object that it does not know.
+    """
+    return _Rendering(nodes_max, depth_max).render(value)
+
+
+class _Rendering:
+    """One rendering: what is left of its size, and the containers that it is inside of."""
+
+    def __init__(self, nodes_max: int, depth_max: int) -> None:
+        self._nodes_left = nodes_max
+        self._depth_max = depth_max
+        self._outer: dict[int, int] = {}
+
+    def render(self, value: Any) -> _Json:
+        self._nodes_left -= 1
+        scalar = _SCALARS.get(type(value))
+        if scalar is not None:
+            return scalar(value)
+        if isinstance(value, _AS_TEXT):
+            return _text(str(value))
+        if isinstance(value, dt.date | dt.time):
+            return value.isoformat()
+        if isinstance(value, bytes | bytearray | memoryview):
+            return _memory(value)
+        if isinstance(value, HandleRecord):
+            return {"$actor": _text(value.name), "system": _text(value.system)}
+        if value is ... or value is NotImplemented:
+            return {"$global": f"builtins.{value!r}"}
+        return self._enter(value)
+
+    def _enter(self, value: Any) -> _Json:
+        """Render a container, unless it is being rendered already or too deep."""
+        depth = len(self._outer)
+        if id(value) in self._outer:
+            return {"$cycle": depth - self._outer[id(value)]}
+        if depth >= self._depth_max:
+            return {"$omitted": 1}
+        self._outer[id(value)] = depth
+        try:
+            return self._render_container(value)
+        finally:
+            del self._outer[id(value)]
+
+    def _render_container(self, value: Any) -> _Json:
+        if isinstance(value, list | tuple | deque | array.array):
+            return self._list(value, len(value))
+        if isinstance(value, dict):
+            return self._dict(value)
+        if isinstance(value, set | frozenset):
+            few = sorted(value, key=short_repr) if len(value) <= self._nodes_left else value
+            return {"$set": self._list(few, len(value))}
+        if isinstance(value, Inert):
+            return self._record(value)
+        numpy = sys.modules.get("numpy")
+        if numpy is not None and isinstance(value, numpy.ndarray | numpy.generic | numpy.dtype):
+            return self._numpy(value, numpy)
+        return {"$class": f"{type(value).__module__}.{type(value).__qualname__}"}
+
+    def _list(self, items: Iterable[Any], length: int) -> list[_Json]:
+        rendered: list[_Json] = []
+        for item in items:
+            if self._nodes_left <= 0:
+                rendered.append({"$omitted": length - len(rendered)})
+                break
+            rendered.append(self.render(item))
+        return rendered
+
+    def _dict(self, mapping: dict[Any, Any]) -> _Json:
+        if all(type(key) is str and not key.startswith("$") for key in islice(mapping, max(self._nodes_left, 1))):
+            return self._object(mapping)
+        return {"$dict": self._list(mapping.items(), len(mapping))}
+
+    def _object(self, mapping: dict[str, Any]) -> dict[str, _Json]:
+        rendered: dict[str, _Json] = {}
+        for key, item in mapping.items():
+            if self._nodes_left <= 0:
+                rendered["$omitted"] = len(mapping) - len(rendered)
+                break
+            rendered[_text(key)] = self.render(item)
+        return rendered
+
+    def _record(self, record: Inert) -> dict[str, _Json]:
+        attributes = record.attributes
+        if record.args is None and record.state is None:
+            return {"$global": record.class_name}
+        parts = {
+            "args": record.args,
+            "kwargs": record.kwargs,
+            "attributes": attributes,
+            "state": None if attributes else record.state,
+            "items": record.items,
+            "entries": record.entries,
+        }
+        shown = {name: self.render(part) for name, part in parts.items() if part is not None and not _is_empty(part)}
+        return {"$class": record.class_name, **shown}
+
+    def _numpy(self, value: Any, numpy: Any) -> _Json:
+        if isinstance(value, numpy.dtype):
+            return _text(str(value))
+        if isinstance(value, numpy.generic):
+            has_no_plain_twin = value.dtype.char in "gGmM"
+            return _text(str(value)) if has_no_plain_twin else self.render(value.item())
+        head = [self.render(item) for item in islice(value.flat, HEAD_ITEMS)]
+        return {"$array": str(value.dtype), "shape": list(value.shape), "head": head}
+
+
+def _is_empty(part: Any) -> bool:
+    return isinstance(part, tuple | list | dict) and not part
+
+
+def _text(text: str) -> str:
+    """At most TEXT_LENGTH_MAX characters that any encoding of Unicode can carry."""
+    cut = text[:TEXT_LENGTH_MAX].encode("utf-8", "backslashreplace").decode()
+    return cut if len(text) <= TEXT_LENGTH_MAX else f"{cut}... ({len(text)} characters)"
+
+
+def _integer(value: int) -> _Json:
+    bits = value.bit_length()
+    return value if bits <= _INTEGER_BITS_MAX else f"(an integer of {bits} bits)"
+
+
+def _real(value: float) -> _Json:
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _memory(value: bytes | bytearray | memoryview) -> dict[str, _Json]:
+    view = memoryview(value)
+    head = bytes(view.cast("B")[:HEAD_BYTES]) if view.nbytes and view.c_contiguous else b""
+    return {"$bytes": view.nbytes, "head": head.hex()}
+
+
+_SCALARS: dict[type, Callable[[Any], _Json]] = {
+    type(None): lambda value: value,
+    bool: lambda value: value,
+    int: _integer,
+    float: _real,
+    str: _text,
+}

@@ -1,0 +1,59 @@
+"""How much work one inert reading may do: linear in its bytes, whatever they say."""
+
+from typing import Any
+
+from rayshot.errors import LimitExceeded
+
+WORK_FREE = 1_000_000
+WORK_PER_BYTE = 4
+KEY_DEPTH_MAX = 64
+ARRAY_DEPTH_MAX = 32
+
+_LIGHT_KEYS = frozenset({str, bytes, float, bool, type(None)})
+_WORD_BITS = 64
+
+
+class ReadingLimits:
+    """A budget of work, in items copied or hashed, for everything that a few bytes could ask for again and again.
+
+    A pickle names what it built before in two bytes. Without a budget it could so have one large container copied, or
+    one large key hashed, as often as it has bytes: quadratic memory or time.
+    """
+
+    def __init__(self, stream_bytes: int) -> None:
+        self._left = WORK_FREE + WORK_PER_BYTE * stream_bytes
+        self._array_depths: dict[int, tuple[object, int]] = {}
+
+    def charge(self, items: int) -> None:
+        """Take `items` from the budget; raises LimitExceeded when it is spent."""
+        self._left -= items
+        if self._left < 0:
+            raise LimitExceeded("the pickle asks for more copies and hashes than its size can be worth")
+
+    def check_key(self, key: Any) -> None:
+        """Let `key` be hashed: charge its size as a tree, and raise LimitExceeded where tuples nest too deep.
+
+        Python hashes nested tuples by recursion in C, which overflows the stack, and again for each time they share.
+        """
+        if type(key) in _LIGHT_KEYS:
+            return
+        level = [key]
+        for _ in range(KEY_DEPTH_MAX):
+            inner: list[Any] = []
+            for item in level:
+                if type(item) is tuple:
+                    self.charge(len(item))
+                    inner.extend(item)
+                elif type(item) is int:
+                    self.charge(item.bit_length() // _WORD_BITS)
+            if not inner:
+                return
+            level = inner
+        raise LimitExceeded(f"a key is nested more than {KEY_DEPTH_MAX} deep", limit=KEY_DEPTH_MAX)
+
+    def check_array(self, array: object, items: list[Any]) -> None:
+        """Let the object array `array` hold `items`: Python frees such arrays inside one another by recursion in C."""
+        depth = 1 + max((self._array_depths.get(id(item), (item, 0))[1] for item in items), default=0)
+        if depth > ARRAY_DEPTH_MAX:
+            raise LimitExceeded(f"object arrays are nested more than {ARRAY_DEPTH_MAX} deep", limit=ARRAY_DEPTH_MAX)
+        self._array_depths[id(array)] = array, depth
