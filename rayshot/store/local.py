@@ -131,7 +131,8 @@ class LocalStore:
         try:
             with path.open("rb") as file:
                 file.seek(start)
-                return file.read(length)
+                there = max(os.fstat(file.fileno()).st_size - start, 0)
+                return file.read(there if length < 0 else min(length, there))  # `read` allocates all it is told
         except OSError as error:
             if error.errno in _ABSENT:
                 raise KeyNotFound(f"{path} does not exist", key=key) from error

@@ -1,0 +1,148 @@
+"""From a storage to its systems to their snapshots: what reading starts with."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from rayshot.errors import BadManifest, ConfigError, FormatTooNew, KeyNotFound, SnapshotNotFound, SystemNotFound
+from rayshot.protocol.identity import NAME_LENGTH_MAX, SnapshotId, check_name
+from rayshot.store.layout import format_key
+from rayshot.store.log import CommitLog
+from rayshot.store.records import CommitRecord
+from rayshot.store.snapshot import Snapshot
+from rayshot.store.store import Store
+
+STORAGE_FORMAT = 1
+FORMAT_BYTES_MAX = 4096
+IDS_SHOWN_MAX = 10
+_NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_.-]{{0,{NAME_LENGTH_MAX - 1}}}")
+
+
+class SystemView:
+    """The committed snapshots of one system. Every question looks at the log anew."""
+
+    def __init__(self, store: Store, name: str) -> None:
+        self._store = store
+        self._log = CommitLog(store, name)
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<SystemView {self.name!r} in {self._store.url}>"
+
+    def snapshots(self) -> list[Snapshot]:
+        """All committed snapshots, in the order of their commits."""
+        return [self._snapshot(record) for record in self._log.refresh().retained.values()]
+
+    def latest(self) -> Snapshot:
+        """The snapshot committed last. Raises SnapshotNotFound where there is none."""
+        records = list(self._log.refresh().retained.values())
+        if not records:
+            raise SnapshotNotFound(f"the system {self.name!r} has no committed snapshot yet", exists=[])
+        return self._snapshot(records[-1])
+
+    def snapshot(self, which: SnapshotId | str | None = None) -> Snapshot:
+        """The snapshot with that id; None means the latest.
+
+        Raises SnapshotNotFound, which lists what there is, and ConfigError for a text that is no snapshot id.
+        """
+        if which is None:
+            return self.latest()
+        wanted = SnapshotId.parse(which) if isinstance(which, str) else which
+        history = self._log.refresh()
+        if wanted in history.retained:
+            return self._snapshot(history.retained[wanted])
+        fate = "was deleted" if wanted in history.deleted else "does not exist"
+        exists = [str(snapshot) for snapshot in history.retained]
+        raise SnapshotNotFound(
+            f"the snapshot {wanted} of {self.name!r} {fate}; there is {_newest(exists)}",
+            snapshot=str(wanted),
+            exists=exists,
+        )
+
+    def _snapshot(self, record: CommitRecord) -> Snapshot:
+        return Snapshot(self._store, self.name, record)
+
+
+class Storage:
+    """The systems in one store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.url = store.url
+
+    def __repr__(self) -> str:
+        return f"<Storage {self.url}>"
+
+    @property
+    def systems(self) -> Mapping[str, SystemView]:
+        """The systems by name, looked up now. Raises FormatTooNew for one of a newer format."""
+        return MappingProxyType({name: SystemView(self._store, name) for name in system_names(self._store)})
+
+    def system(self, name: str | None = None) -> SystemView:
+        """The system of that name; None means the only one.
+
+        Raises SystemNotFound, which lists what there is, and ConfigError where there are several to choose
+        from.
+        """
+        if name is not None:
+            open_system(self._store, name)
+            return SystemView(self._store, name)
+        names = system_names(self._store)
+        if not names:
+            raise SystemNotFound(f"{self.url} holds no system", exists=[])
+        if len(names) > 1:
+            raise ConfigError(f"{self.url} holds several systems; name one of {', '.join(names)}", exists=names)
+        return SystemView(self._store, names[0])
+
+
+def system_names(store: Store) -> list[str]:
+    """The names of all systems in `store`, sorted. Folders that are none of ours are passed over."""
+    folders = (entry.key.removesuffix("/") for entry in store.list(shallow=True) if entry.key.endswith("/"))
+    return [name for name in folders if _NAME.fullmatch(name) and _has_format(store, name)]
+
+
+def open_system(store: Store, name: str) -> None:
+    """Raise unless `name` is a system that this rayshot can read: SystemNotFound, FormatTooNew, BadManifest."""
+    check_name(name, "a system")
+    if not _has_format(store, name):
+        names = system_names(store)
+        raise SystemNotFound(
+            f"{store.url} holds no system {name!r}; there is {', '.join(names) or 'none'}", system=name, exists=names
+        )
+
+
+def format_document() -> bytes:
+    """What FORMAT holds: the version of the layout and of everything in it."""
+    return json.dumps({"rayshot": STORAGE_FORMAT}).encode() + b"\n"
+
+
+def _has_format(store: Store, name: str) -> bool:
+    """Whether the folder is a system; raises where it is one that cannot be read."""
+    try:
+        data = store.read_range(format_key(name), 0, FORMAT_BYTES_MAX)
+    except KeyNotFound:
+        return False
+    try:
+        document = json.loads(data)
+    except ValueError as error:
+        raise BadManifest(f"{format_key(name)} is not what rayshot writes: {error}") from error
+    match document:
+        case {"rayshot": int(version)} if version > STORAGE_FORMAT:
+            raise FormatTooNew(
+                f"the system {name!r} has format {version} and this rayshot reads up to {STORAGE_FORMAT}: "
+                "install a newer one (pip install --upgrade rayshot)",
+                format=version,
+                supported=STORAGE_FORMAT,
+            )
+        case {"rayshot": int(version)} if version == STORAGE_FORMAT:
+            return True
+        case _:
+            raise BadManifest(f"{format_key(name)} is not what rayshot writes")
+
+
+def _newest(ids: Iterable[str]) -> str:
+    """The last few ids in a sentence."""
+    known = list(ids)
+    shown = ", ".join(known[-IDS_SHOWN_MAX:]) or "none"
+    return f"... {shown}" if len(known) > IDS_SHOWN_MAX else shown

@@ -1,0 +1,58 @@
+"""Chunks back into blobs, every byte proved by its digest."""
+
+from collections.abc import Mapping
+
+from rayshot.errors import KeyNotFound, LimitExceeded, MissingChunk
+from rayshot.format.bounds import BLOB_BYTES_MAX
+from rayshot.format.chunks import expand
+from rayshot.format.manifest import Blob, Chunk
+from rayshot.store.layout import inside
+from rayshot.store.store import Store
+
+
+class ChunkReader:
+    """Reads blobs of one snapshot; keeps the last chunk, so that small blobs in one pack cost one read.
+
+    Safe for many threads: the kept chunk is replaced whole.
+    """
+
+    def __init__(self, store: Store, system: str, chunks: Mapping[str, Chunk]) -> None:
+        self._store = store
+        self._system = system
+        self._chunks = chunks
+        self._last: tuple[str, bytes] = ("", b"")
+        """Digest and bytes of the chunk read last."""
+
+    def read(self, blob: Blob) -> bytes:
+        """Return the bytes of `blob`; raises MissingChunk, CorruptChunk, LimitExceeded, StoreError."""
+        if blob.size > BLOB_BYTES_MAX:
+            raise LimitExceeded(f"a blob of {blob.size} bytes is above the limit of {BLOB_BYTES_MAX}")
+        pieces = [memoryview(self.chunk(span.chunk))[span.offset : span.offset + span.length] for span in blob.spans]
+        return bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces)
+
+    def chunk(self, digest: str) -> bytes:
+        """Return the uncompressed bytes of a chunk that the snapshot lists; raises as `read`."""
+        name, content = self._last
+        if name == digest:
+            return content
+        content = self._load(digest)
+        self._last = (digest, content)
+        return content
+
+    def _load(self, digest: str) -> bytes:
+        chunk = self._chunks.get(digest)
+        if chunk is None:
+            raise MissingChunk(f"the manifest does not list the chunk {digest}", digest=digest)
+        try:  # one byte more than there should be shows a chunk that has grown
+            stored = self._store.read_range(inside(self._system, chunk.key), 0, chunk.stored_size + 1)
+        except KeyNotFound as error:
+            raise MissingChunk(
+                f"the chunk {chunk.key} of the system {self._system!r} is not in the store; take another snapshot",
+                key=chunk.key,
+            ) from error
+        return expand(stored, chunk)
+
+
+def read_blob(store: Store, system: str, blob: Blob, chunks_by_digest: Mapping[str, Chunk]) -> bytes:
+    """Read a single blob; where there are several, use one ChunkReader for all of them."""
+    return ChunkReader(store, system, chunks_by_digest).read(blob)

@@ -1,0 +1,99 @@
+"""Blobs into chunks: what is large is cut, what is small is gathered, what is there already is not written again.
+
+A chunk is named by the digest of its bytes, so an unchanged one is recognised without being read. Chunks that
+this writer writes carry its own intent in their key: what is collected as garbage under another intent can
+never be something that this snapshot found "already there".
+"""
+
+from collections.abc import Mapping, Sequence
+
+from rayshot.format.chunks import Buffer, compress, digest, split
+from rayshot.format.manifest import Blob, Chunk, Span, chunk_key
+from rayshot.store.layout import inside
+from rayshot.store.once import create_once
+from rayshot.store.store import Store
+
+LARGE_BYTES_MIN = 64 << 10
+"""A blob of this size gets chunks of its own, so that it is not written again when its neighbours change."""
+
+PACK_BYTES_MAX = 1 << 20
+"""Smaller blobs share a chunk of up to this size."""
+
+
+class ChunkWriter:
+    """Writes the chunks of one snapshot, or of one vault's part of it. For one thread.
+
+    Args:
+        store: where to.
+        system: whose folder.
+        intent: what `Repository.intend` returned for the snapshot.
+        reuse: chunks by digest that are not written again: those of the snapshot that the intent leans on.
+    """
+
+    def __init__(self, store: Store, system: str, intent: str, reuse: Mapping[str, Chunk] | None = None) -> None:
+        self._store = store
+        self._system = system
+        self._intent = intent
+        self._reuse = {} if reuse is None else reuse
+        self._chunks: dict[str, Chunk] = {}
+        self._blobs: list[Blob | None] = []
+        """By ticket; None while the blob waits in the pack."""
+        self._pack = bytearray()
+        self._packed: list[tuple[int, int, int]] = []
+        """(ticket, offset, length) of what waits in the pack."""
+        self.written_bytes = 0
+        """Stored bytes of the chunks that were really written."""
+
+    def add(self, data: Buffer) -> int:
+        """Take a blob and return its ticket, the index of its Blob in what `finish` returns.
+
+        A large blob is written before this returns, a small one is copied: `data` may change afterwards.
+        Raises StoreError.
+        """
+        view = memoryview(data).cast("B")
+        if 0 < view.nbytes < LARGE_BYTES_MIN:
+            return self._gather(view)
+        self._blobs.append(Blob(tuple(Span(self._write(piece), 0, piece.nbytes) for piece in split(view))))
+        return len(self._blobs) - 1
+
+    def finish(self) -> tuple[list[Blob], list[Chunk]]:
+        """Write what still waits; return the blobs by ticket, and every chunk that they lie in, once."""
+        self._write_pack()
+        return [blob for blob in self._blobs if blob is not None], list(self._chunks.values())
+
+    def _gather(self, view: memoryview) -> int:
+        if len(self._pack) + view.nbytes > PACK_BYTES_MAX:
+            self._write_pack()
+        ticket = len(self._blobs)
+        self._packed.append((ticket, len(self._pack), view.nbytes))
+        self._pack += view
+        self._blobs.append(None)
+        return ticket
+
+    def _write_pack(self) -> None:
+        if not self._packed:
+            return
+        name = self._write(memoryview(bytes(self._pack)))
+        for ticket, offset, length in self._packed:
+            self._blobs[ticket] = Blob((Span(name, offset, length),))
+        self._pack.clear()
+        self._packed.clear()
+
+    def _write(self, piece: memoryview) -> str:
+        """Make sure that the bytes of `piece` are stored; return their digest."""
+        name = digest(piece)
+        if name not in self._chunks:
+            self._chunks[name] = self._reuse.get(name) or self._create(name, piece)
+        return name
+
+    def _create(self, name: str, piece: memoryview) -> Chunk:
+        codec, stored = compress(piece)
+        key = chunk_key(name, self._intent)
+        create_once(self._store, inside(self._system, key), stored)
+        self.written_bytes += len(stored)
+        return Chunk(key, name, piece.nbytes, len(stored), codec)
+
+
+def merge_chunks(parts: Sequence[Sequence[Chunk]]) -> tuple[Chunk, ...]:
+    """The chunks of several writers as a manifest lists them: each digest once."""
+    return tuple({chunk.digest: chunk for part in parts for chunk in part}.values())

@@ -1,0 +1,148 @@
+"""What changed between two snapshots: actors, their attributes, and channels."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from rayshot.format.inert import alike
+from rayshot.format.manifest import ActorEntry, ChannelEntry, Manifest
+from rayshot.protocol.identity import Channel, SnapshotId
+from rayshot.store.channel_state import ChannelState
+from rayshot.store.state import RecordedState
+
+WHOLE_STATE = "(state)"
+"""Stands for the attribute where a state is no dict of attributes."""
+
+
+class _Absent:
+    """The value of what was not there."""
+
+    def __repr__(self) -> str:
+        return "(absent)"
+
+
+ABSENT = _Absent()
+
+
+@dataclass(frozen=True, slots=True)
+class ValueChange:
+    """One value of an actor, before and after; ABSENT where it was not there.
+
+    `name` is an attribute of the state, or one of "(state)", "(class)", "(status)", "(calls)", "(timers)".
+    """
+
+    name: str
+    old: Any
+    new: Any
+
+
+@dataclass(frozen=True, slots=True)
+class ActorChange:
+    """An actor that is in both snapshots and not the same in both."""
+
+    name: str
+    values: tuple[ValueChange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelChange:
+    """A channel that moved, appeared (`old` is None) or went (`new` is None); both say the counters."""
+
+    channel: Channel
+    old: ChannelEntry | None
+    new: ChannelEntry | None
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotDiff:
+    """All differences, sorted by name."""
+
+    old: SnapshotId
+    new: SnapshotId
+    actors_added: tuple[str, ...]
+    actors_removed: tuple[str, ...]
+    actors_changed: tuple[ActorChange, ...]
+    channels_changed: tuple[ChannelChange, ...]
+
+    @property
+    def same(self) -> bool:
+        """Whether there is no difference at all."""
+        return not (self.actors_added or self.actors_removed or self.actors_changed or self.channels_changed)
+
+
+class Comparable(Protocol):
+    """What of a Snapshot is compared."""
+
+    @property
+    def id(self) -> SnapshotId: ...  # noqa: D102 - see Snapshot
+
+    @property
+    def manifest(self) -> Manifest: ...  # noqa: D102
+
+    @property
+    def channels(self) -> Mapping[Channel, ChannelState]: ...  # noqa: D102
+
+    def recorded(self, actor: str) -> RecordedState: ...  # noqa: D102
+
+
+def compare(old: Comparable, new: Comparable) -> SnapshotDiff:
+    """Compare two snapshots. States and messages whose bytes are shared are not read; raises what reading raises."""
+    before = {actor.name: actor for actor in old.manifest.actors}
+    after = {actor.name: actor for actor in new.manifest.actors}
+    changes = (
+        ActorChange(name, tuple(_actor(before[name], after[name], old, new))) for name in sorted(before.keys() & after)
+    )
+    return SnapshotDiff(
+        old.id,
+        new.id,
+        actors_added=tuple(sorted(after.keys() - before)),
+        actors_removed=tuple(sorted(before.keys() - after)),
+        actors_changed=tuple(change for change in changes if change.values),
+        channels_changed=tuple(_channels(old, new)),
+    )
+
+
+def _actor(before: ActorEntry, after: ActorEntry, old: Comparable, new: Comparable) -> Iterator[ValueChange]:
+    classes = tuple(f"{actor.class_module}.{actor.class_name}" for actor in (before, after))
+    for name, one, other in (("(class)", *classes), ("(status)", before.status, after.status)):
+        if one != other:
+            yield ValueChange(name, one, other)
+    if before.state == after.state:  # the same stretches of the same chunks
+        return
+    yield from _values(_flat(before, old), _flat(after, new))
+
+
+def _flat(actor: ActorEntry, snapshot: Comparable) -> dict[str, Any]:
+    """Everything recorded of an actor as one dict; empty where it has no state."""
+    if actor.state is None:
+        return {}
+    recorded = snapshot.recorded(actor.name)
+    rest = {"(calls)": recorded.calls, "(timers)": recorded.timers}
+    if isinstance(recorded.state, dict) and all(isinstance(name, str) for name in recorded.state):
+        return {**recorded.state, **rest}
+    return {WHOLE_STATE: recorded.state, **rest}
+
+
+def _values(before: dict[str, Any], after: dict[str, Any]) -> Iterator[ValueChange]:
+    for name in sorted(before.keys() | after):
+        one, other = before.get(name, ABSENT), after.get(name, ABSENT)
+        if not alike(one, other):
+            yield ValueChange(name, one, other)
+
+
+def _channels(old: Comparable, new: Comparable) -> Iterator[ChannelChange]:
+    for channel in sorted(old.channels.keys() | new.channels):
+        before, after = old.channels.get(channel), new.channels.get(channel)
+        if not (before and after and _same_channel(before, after)):
+            yield ChannelChange(channel, _entry(before), _entry(after))
+
+
+def _entry(channel: ChannelState | None) -> ChannelEntry | None:
+    return None if channel is None else channel.entry
+
+
+def _same_channel(before: ChannelState, after: ChannelState) -> bool:
+    """Whether counters and messages agree; equal numbers mean equal messages only within one life of a system."""
+    if (before.sent, before.transported, before.received) != (after.sent, after.transported, after.received):
+        return False
+    return before.entry.blobs() == after.entry.blobs() or alike(before.messages, after.messages)

@@ -1,0 +1,186 @@
+"""The writing side of one system's storage, and `open` for the reading side.
+
+How a snapshot comes to be: its intent is written, then its chunks (see ChunkWriter), then its sealed
+manifest, and at last the COMMIT record. Until that record is there nothing of it is visible; from then on all
+of it is.
+"""
+
+import os
+
+from rayshot.errors import AlreadyExists, ConfigError, Fenced, SnapshotNotFound, SystemNotFound
+from rayshot.format.chunks import digest
+from rayshot.format.manifest import Manifest, encode
+from rayshot.format.signing import SigningKey, seal
+from rayshot.protocol.identity import SnapshotId, check_name
+from rayshot.store.catalog import Storage, format_document, open_system
+from rayshot.store.intents import write_intent
+from rayshot.store.layout import format_key, manifest_key, manifest_name
+from rayshot.store.local import LocalStore
+from rayshot.store.locate import open_store
+from rayshot.store.log import CommitLog
+from rayshot.store.once import create_once
+from rayshot.store.records import CommitRecord, DeleteRecord, EpochRecord
+from rayshot.store.retention import Sweep, Sweeper, choose_doomed
+from rayshot.store.snapshot import Snapshot
+from rayshot.store.store import Store
+
+
+def open(storage: str | os.PathLike[str]) -> Storage:  # noqa: A001 - users read `rayshot.open`
+    """Open a storage for reading: `rayshot.open("./shots").systems["bank"].latest()`.
+
+    Needs neither Ray nor keys and executes nothing of what it reads. Raises ConfigError for an address of no
+    known kind, and SystemNotFound for a folder that does not exist.
+    """
+    store = open_store(storage)
+    if isinstance(store, LocalStore) and not store.folder.is_dir():
+        raise SystemNotFound(f"there is no storage folder {store.folder}", url=store.url, exists=[])
+    return Storage(store)
+
+
+class Repository:
+    """The storage of `system`, opened for writing by its coordinator. For one thread at a time.
+
+    Args:
+        store: where.
+        system: whose.
+        create: make the system if it is not there; else raise SystemNotFound.
+
+    Raises ConfigError for a store that cannot be written or has no conditional create, FormatTooNew,
+    BadManifest. Before anything is committed or deleted, `log.begin_epoch(next_incarnation(), writer)` must
+    have been called.
+    """
+
+    def __init__(self, store: Store, system: str, *, create: bool) -> None:
+        check_name(system, "a system")
+        store.check()
+        if create:
+            _create_format(store, system)
+        open_system(store, system)
+        self.store = store
+        self.system = system
+        self.log = CommitLog(store, system)
+        self._sweeper = Sweeper(store, system)
+        self._proved: set[SnapshotId] = set()
+        """Snapshots that retention has verified."""
+
+    def next_incarnation(self) -> int:
+        """The number of the next life of the system, from 1."""
+        return self.log.refresh().incarnation + 1
+
+    def retained(self) -> list[CommitRecord]:
+        """The COMMIT records of all snapshots that can be had, oldest first."""
+        return list(self.log.refresh().retained.values())
+
+    def snapshot(self, record: CommitRecord) -> Snapshot:
+        """Open what `commit` or `retained` returned for reading."""
+        return Snapshot(self.store, self.system, record)
+
+    def intend(self, snapshot: SnapshotId, base: SnapshotId | None = None) -> str:
+        """Announce that `snapshot` is about to be written; return the intent for its ChunkWriters and manifest.
+
+        Args:
+            snapshot: an id that was never used before.
+            base: a retained snapshot whose chunks may be reused; its bytes stay until `snapshot` has ended.
+
+        Raises AlreadyExists for an id that was used, SnapshotNotFound for a base that is not retained,
+        StoreFull, StoreUnavailable.
+        """
+        if base is not None and base not in self.log.refresh().retained:
+            raise SnapshotNotFound(f"the snapshot {base} is not retained, so none can lean on it", snapshot=str(base))
+        write_intent(self.store, self.system, snapshot, base)
+        return str(snapshot)
+
+    def commit(self, manifest: Manifest, key: SigningKey | None) -> CommitRecord:
+        """Make a snapshot visible whose chunks are all written. Calling it again with the same manifest is safe.
+
+        Args:
+            manifest: its `position` is `log.next_position`, its `intent` what `intend` returned.
+            key: who vouches for it; None leaves it unsigned.
+
+        Raises:
+            Fenced: another coordinator has taken over; this one must stop.
+            StoreFull, StoreUnavailable: not committed.
+            CommitUnknown: not known; call again with the same manifest to settle it.
+        """
+        assert manifest.system == self.system, "a manifest of another system"
+        epoch = self._own_epoch()
+        assert manifest.position <= self.log.next_position, "the manifest's position leaves a hole in the log"
+        envelope = seal(encode(manifest), key)
+        try:
+            create_once(self.store, manifest_key(self.system, manifest.snapshot), envelope)
+        except AlreadyExists as error:
+            raise Fenced(
+                f"another manifest of {manifest.snapshot} exists: someone else writes under its id",
+                snapshot=str(manifest.snapshot),
+            ) from error
+        record = CommitRecord(
+            position=manifest.position,
+            writer=epoch.writer,
+            incarnation=epoch.incarnation,
+            snapshot=manifest.snapshot,
+            manifest_key=manifest_name(manifest.snapshot),
+            manifest_digest=digest(envelope),
+            taken_at=manifest.taken_at,
+            label=manifest.label,
+        )
+        self.log.append(record)
+        return record
+
+    def abandon(self, snapshot: SnapshotId) -> None:
+        """Remove what was written of a snapshot that was not committed and never will be; its intent last.
+
+        Not for one whose commit raised CommitUnknown: settle that first. Nothing happens to a committed one.
+        """
+        history = self.log.refresh()
+        if snapshot not in history.retained and snapshot not in history.deleted:
+            self._sweeper.remove_uncommitted(snapshot)
+
+    def delete(self, snapshot: SnapshotId) -> Sweep:
+        """Delete a snapshot, savepoints too: first for all readers, then its bytes that no other one needs.
+
+        Raises SnapshotNotFound, Fenced, and StoreError; what an interrupted call left is removed by the next
+        one.
+        """
+        self._mark_deleted([snapshot])
+        return self._sweeper.sweep(self.log.refresh())
+
+    def retain(self, keep: int) -> Sweep:
+        """Delete the oldest snapshots beyond the `keep` newest; savepoints neither go nor count.
+
+        The newest snapshot that verifies is never deleted (see `choose_doomed`). Raises as `delete`, and
+        ConfigError for `keep` below 1.
+        """
+        if keep < 1:
+            raise ConfigError(f"at least one snapshot must be kept, not {keep}", keep=keep)
+        snapshots = [self.snapshot(record) for record in self.retained()]
+        self._mark_deleted(choose_doomed(snapshots, keep, self._proved))
+        return self._sweeper.sweep(self.log.refresh())
+
+    def _mark_deleted(self, snapshots: list[SnapshotId]) -> None:
+        """Write DELETE records, so that no reader finds these snapshots any more."""
+        epoch = self._own_epoch()
+        for snapshot in snapshots:
+            if snapshot not in self.log.refresh().retained:
+                raise SnapshotNotFound(f"the snapshot {snapshot} is not retained", snapshot=str(snapshot))
+            self.log.append(DeleteRecord(self.log.next_position, epoch.writer, snapshot))
+
+    def _own_epoch(self) -> EpochRecord:
+        """The epoch that this repository began; raises Fenced when it is not the latest any more."""
+        epoch = self.log.epoch
+        assert epoch is not None, "log.begin_epoch comes first"
+        latest = self.log.refresh().epoch
+        if latest != epoch:
+            raise Fenced(
+                f"{epoch.writer} may not write to {self.system!r} any more: {latest and latest.writer} took over",
+                writer=latest and latest.writer,
+                position=latest and latest.position,
+            )
+        return epoch
+
+
+def _create_format(store: Store, system: str) -> None:
+    """Write FORMAT; one that is there is left for `open_system` to judge."""
+    try:
+        create_once(store, format_key(system), format_document())
+    except AlreadyExists:
+        return

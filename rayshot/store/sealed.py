@@ -1,0 +1,64 @@
+"""From a COMMIT record to the manifest it names, and the proof that they belong together."""
+
+from rayshot.errors import BadManifest, BindingMismatch, Damaged, Incompatible, KeyNotFound, SnapshotNotFound
+from rayshot.format.chunks import digest
+from rayshot.format.manifest import Manifest, decode
+from rayshot.format.signing import ENVELOPE_BYTES_MAX, Envelope, open_envelope
+from rayshot.store.layout import inside
+from rayshot.store.log import CommitLog
+from rayshot.store.records import CommitRecord
+from rayshot.store.store import Store
+
+
+def read_sealed(store: Store, system: str, record: CommitRecord) -> tuple[Envelope, Manifest]:
+    """Read the manifest of a committed snapshot; whether anyone trusted vouches for it is the caller's question.
+
+    Raises:
+        SnapshotNotFound: it was deleted meanwhile.
+        BindingMismatch: the manifest is that of another system, snapshot or log position.
+        BadManifest: it is missing, or not what was committed; also LimitExceeded, InconsistentCut,
+            PathRefused. FormatTooNew, StoreError.
+    """
+    data = _read(store, system, record)
+    if digest(data) != record.manifest_digest:
+        _refuse_foreign(data, system, record)
+        raise BadManifest(
+            f"the manifest of {record.snapshot} is not what was committed; take another snapshot",
+            key=record.manifest_key,
+        )
+    envelope = open_envelope(data)
+    manifest = decode(envelope.payload)
+    _check_binding(manifest, system, record)
+    return envelope, manifest
+
+
+def _read(store: Store, system: str, record: CommitRecord) -> bytes:
+    try:
+        return store.read_range(inside(system, record.manifest_key), 0, ENVELOPE_BYTES_MAX + 1)
+    except KeyNotFound as error:
+        if record.snapshot in CommitLog(store, system).refresh().deleted:
+            raise SnapshotNotFound(f"the snapshot {record.snapshot} of {system!r} was deleted") from error
+        raise BadManifest(
+            f"the manifest of {record.snapshot} is missing; take another snapshot", key=record.manifest_key
+        ) from error
+
+
+def _refuse_foreign(data: bytes, system: str, record: CommitRecord) -> None:
+    """Raise BindingMismatch where the bytes are a manifest, but of something else: it was put in this place."""
+    try:
+        manifest = decode(open_envelope(data).payload)
+    except (Damaged, Incompatible):
+        return
+    _check_binding(manifest, system, record)
+
+
+def _check_binding(manifest: Manifest, system: str, record: CommitRecord) -> None:
+    found = (manifest.system, str(manifest.snapshot), manifest.position)
+    expected = (system, str(record.snapshot), record.position)
+    if found != expected:
+        raise BindingMismatch(
+            "a manifest of system {!r}, snapshot {}, position {} ".format(*found)
+            + "lies where that of system {!r}, snapshot {}, position {} should be".format(*expected),
+            found=found,
+            expected=expected,
+        )

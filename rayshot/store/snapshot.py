@@ -1,0 +1,213 @@
+"""A committed snapshot, opened for reading: no Ray, no keys, and nothing of it is ever executed."""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+from rayshot.errors import ActorNotFound, NotFound
+from rayshot.format.manifest import ActorEntry, Blob, Manifest
+from rayshot.format.signing import Envelope, SigningKey, find_key
+from rayshot.protocol.identity import Channel, SnapshotId
+from rayshot.store.channel_state import ChannelState
+from rayshot.store.chunk_reader import ChunkReader
+from rayshot.store.diff import SnapshotDiff, compare
+from rayshot.store.locate import open_store
+from rayshot.store.records import CommitRecord
+from rayshot.store.sealed import read_sealed
+from rayshot.store.state import ActorInfo, RecordedState, captured_bytes, read_captured
+from rayshot.store.store import Store
+from rayshot.store.verification import Check, Trust, Verification, examine, examine_trust, run_check
+
+NAMES_SHOWN_MAX = 10
+
+
+class Snapshot:
+    """One committed snapshot. Its manifest is read when first needed, states and messages each time they are.
+
+    Whatever reads may raise Damaged (BadManifest, CorruptChunk, MissingChunk, ...), BindingMismatch,
+    FormatTooNew, StoreError, or SnapshotNotFound when it was deleted meanwhile.
+    """
+
+    def __init__(self, store: Store, system: str, record: CommitRecord) -> None:
+        self._store = store
+        self.system = system
+        self.record = record
+        """The COMMIT record in the log."""
+
+    def __repr__(self) -> str:
+        return f"<Snapshot {self.id} of {self.system!r} at position {self.position}>"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Snapshot):
+            return NotImplemented
+        return (self._store.url, self.system, self.record) == (other._store.url, other.system, other.record)
+
+    def __hash__(self) -> int:
+        return hash((self._store.url, self.system, self.record))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (self._store.url, self.system, self.record)
+
+    @property
+    def id(self) -> SnapshotId:
+        """Unique for ever within the system; orders nothing."""
+        return self.record.snapshot
+
+    @property
+    def position(self) -> int:
+        """The place of its commit in the log: later commits have higher ones."""
+        return self.record.position
+
+    @property
+    def label(self) -> str | None:
+        """A person's word for a savepoint."""
+        return self.record.label
+
+    @property
+    def taken_at(self) -> datetime:
+        """When it was taken, in UTC, by the clock of the coordinator."""
+        return datetime.fromtimestamp(self.record.taken_at, UTC)
+
+    @property
+    def mode(self) -> str:
+        """The protocol that took it."""
+        return self.manifest.mode
+
+    @property
+    def stats(self) -> Mapping[str, int | float]:
+        """Durations, sizes and counts from when it was taken."""
+        return MappingProxyType(self.manifest.stats)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes in the store of all its chunks, shared ones included."""
+        return sum(chunk.stored_size for chunk in self.manifest.chunks)
+
+    @property
+    def in_flight(self) -> int:
+        """Messages in flight on all channels together."""
+        return sum(channel.sent - channel.received for channel in self.manifest.channels)
+
+    @property
+    def manifest(self) -> Manifest:
+        """Everything that the snapshot names."""
+        return self._sealed[1]
+
+    @property
+    def envelope(self) -> Envelope:
+        """The signed bytes of the manifest, for those who must trust it."""
+        return self._sealed[0]
+
+    @cached_property
+    def actors(self) -> Mapping[str, ActorInfo]:
+        """The actors by name, without their states."""
+        return MappingProxyType({actor.name: _info(actor) for actor in self.manifest.actors})
+
+    @cached_property
+    def channels(self) -> Mapping[Channel, ChannelState]:
+        """The channels by (sender, receiver)."""
+        states = (ChannelState(entry, self._reader) for entry in self.manifest.channels)
+        return MappingProxyType({state.channel: state for state in states})
+
+    def states(self) -> dict[str, Any]:
+        """Read the state of every actor that has one, by name. Objects of unknown classes come as inert records."""
+        return {name: self.state(name) for name, actor in self._entries.items() if actor.state is not None}
+
+    def state(self, actor: str) -> Any:
+        """Read the state of one actor: its `__dict__`, or what its `__getstate__` returned. Raises ActorNotFound."""
+        return self.recorded(actor).state
+
+    def recorded(self, actor: str) -> RecordedState:
+        """Read all that is recorded of one actor: state, pending calls, timers. Raises ActorNotFound."""
+        entry = self._entries.get(actor)
+        if entry is None:
+            raise ActorNotFound(f"{self.id} has no actor {actor!r}; it has {_some(self._entries)}", actor=actor)
+        if entry.state is None:
+            raise ActorNotFound(f"the actor {actor!r} has no state in {self.id}: it is {entry.status}", actor=actor)
+        return read_captured(entry.state, self._reader)
+
+    def channel(self, sender: str, receiver: str) -> ChannelState:
+        """Return the channel from `sender` to `receiver`. Raises NotFound where no message was ever sent on it."""
+        state = self.channels.get(Channel(sender, receiver))
+        if state is None:
+            raise NotFound(
+                f"{self.id} has no channel {sender} -> {receiver}; it has {_some(map(str, self.channels))}",
+                sender=sender,
+                receiver=receiver,
+            )
+        return state
+
+    def read(self, blob: Blob) -> bytes:
+        """Read bytes that the manifest names, proved by their digests."""
+        return self._reader.read(blob)
+
+    def verify(self, keys: Iterable[SigningKey] | None = None) -> Verification:
+        """Prove from the bytes that the snapshot is whole and its cut consistent, and find out who vouches for it.
+
+        Args:
+            keys: the keys to trust; None means the one that this user's environment has, if it has one.
+
+        Returns what was proved. An untrusted snapshot is reported (`.trust`), not raised: reading is safe
+        without. Raises the Damaged error of the first check that failed, and StoreError.
+        """
+        verification = self.examine(keys)
+        verification.require_sound()
+        return verification
+
+    def examine(self, keys: Iterable[SigningKey] | None = None) -> Verification:
+        """As `verify`, but report damage too instead of raising it."""
+        reading = run_check("manifest", self._describe)
+        if not reading.ok:
+            return Verification((reading,), Trust.UNREADABLE, "the manifest cannot be read")
+        trust, detail = examine_trust(self.envelope, _keys(keys))
+        checks: tuple[Check, ...] = examine(self.manifest, self.channels.values(), self._reader)
+        return Verification((reading, *checks), trust, detail)
+
+    def diff(self, other: "Snapshot") -> SnapshotDiff:
+        """Compare: what changed from this snapshot to `other`."""
+        return compare(self, other)
+
+    @cached_property
+    def _sealed(self) -> tuple[Envelope, Manifest]:
+        return read_sealed(self._store, self.system, self.record)
+
+    @cached_property
+    def _reader(self) -> ChunkReader:
+        chunks = {chunk.digest: chunk for chunk in self.manifest.chunks}
+        return ChunkReader(self._store, self.system, chunks)
+
+    @cached_property
+    def _entries(self) -> Mapping[str, ActorEntry]:
+        return {actor.name: actor for actor in self.manifest.actors}
+
+    def _describe(self) -> str:
+        manifest = self.manifest
+        return (
+            f"what was committed at position {self.position}: {len(manifest.actors):,} actors, "
+            f"{len(manifest.channels):,} channels"
+        )
+
+
+def _reopen(url: str, system: str, record: CommitRecord) -> Snapshot:
+    return Snapshot(open_store(url), system, record)
+
+
+def _keys(keys: Iterable[SigningKey] | None) -> list[SigningKey]:
+    if keys is not None:
+        return list(keys)
+    found = find_key()
+    return [] if found is None else [found]
+
+
+def _info(actor: ActorEntry) -> ActorInfo:
+    class_name = f"{actor.class_module}.{actor.class_name}"
+    return ActorInfo(actor.name, class_name, actor.status, captured_bytes(actor.state))
+
+
+def _some(names: Iterable[str]) -> str:
+    """The first few names in a sentence."""
+    known = list(names)
+    shown = ", ".join(known[:NAMES_SHOWN_MAX]) or "none"
+    return f"{shown} and {len(known) - NAMES_SHOWN_MAX:,} more" if len(known) > NAMES_SHOWN_MAX else shown

@@ -1,0 +1,48 @@
+"""The state of one actor, read inertly: classes become records of their names, and nothing is called."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from rayshot.errors import BadState
+from rayshot.format.inert import read as read_inertly
+from rayshot.format.manifest import CapturedState
+from rayshot.store.chunk_reader import ChunkReader
+
+
+@dataclass(frozen=True, slots=True)
+class ActorInfo:
+    """What a snapshot knows about an actor without reading its state.
+
+    `class_name` is "module.Qualname"; `status` is "born", "unborn" (only messages to it exist yet) or
+    "ended"; `state_bytes` counts the pickled state before compression.
+    """
+
+    name: str
+    class_name: str
+    status: str
+    state_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedState:
+    """What a snapshot holds of one actor: its own `state`, the `calls` it awaits, and its `timers`."""
+
+    state: Any
+    calls: Any
+    timers: Any
+
+
+def read_captured(captured: CapturedState, reader: ChunkReader) -> RecordedState:
+    """Read a state; raises BadState, MissingChunk, CorruptChunk, LimitExceeded, StoreError."""
+    buffers = [reader.read(blob) for blob in captured.buffers]
+    tree = read_inertly(reader.read(captured.stream), buffers)
+    if not isinstance(tree, dict) or "state" not in tree:
+        raise BadState("a recorded state is not the pickle that an actor writes")
+    return RecordedState(tree["state"], tree.get("calls"), tree.get("timers"))
+
+
+def captured_bytes(captured: CapturedState | None) -> int:
+    """Bytes of a state before compression; 0 where there is none."""
+    if captured is None:
+        return 0
+    return captured.stream.size + sum(blob.size for blob in captured.buffers)

@@ -1,0 +1,161 @@
+"""Makes real snapshots of a small bank, through the same calls that the runtime makes."""
+
+import pickle
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgpack
+
+from rayshot.format.codec import Frame, pack_frames
+from rayshot.format.manifest import ActorEntry, Blob, CapturedState, ChannelEntry, Manifest
+from rayshot.format.signing import SigningKey
+from rayshot.protocol.identity import Channel, SnapshotId
+from rayshot.store.chunk_writer import ChunkWriter
+from rayshot.store.records import CommitRecord
+from rayshot.store.repository import Repository
+from rayshot.store.snapshot import Snapshot
+from rayshot.store.store import Store
+
+KEY = SigningKey(b"k" * 32)
+TAKEN_AT = 1_763_721_000.25
+
+
+@dataclass(frozen=True)
+class Flow:
+    """The cut of a channel and the arguments of its messages, received+1 .. sent."""
+
+    sent: int = 0
+    transported: int | None = None
+    received: int = 0
+    method: str = "deposit"
+
+    def part(self, first: int, last: int) -> bytes:
+        bodies = [msgpack.packb([self.method, number * 10]) for number in range(first, last + 1)]
+        half = len(bodies) // 2
+        frames = [
+            Frame(first, half, b"".join(bodies[:half])),
+            Frame(first + half, len(bodies) - half, b"".join(bodies[half:])),
+        ]
+        return pack_frames(frame for frame in frames if frame.count)
+
+
+USUAL_FLOWS = {
+    ("alice", "bob"): Flow(sent=5, transported=4, received=2),
+    ("driver:main", "alice"): Flow(sent=3, received=3),
+}
+
+
+@dataclass
+class Bank:
+    """What a snapshot of the bank is to hold."""
+
+    states: Mapping[str, Any] = field(default_factory=lambda: {"alice": {"balance": 90}, "bob": {"balance": 10}})
+    flows: Mapping[tuple[str, str], Flow] | None = None
+    unborn: Sequence[str] = ()
+    label: str | None = None
+
+    def all_flows(self) -> Mapping[tuple[str, str], Flow]:
+        """What was asked for, or the usual ones between the actors that there are."""
+        if self.flows is not None:
+            return self.flows
+        there = {*self.states, *self.unborn, "driver:main"}
+        return {channel: flow for channel, flow in USUAL_FLOWS.items() if there.issuperset(channel)}
+
+
+def open_bank(store: Store, writer: str = "w1", system: str = "bank") -> Repository:
+    repository = Repository(store, system, create=True)
+    repository.log.begin_epoch(repository.next_incarnation(), writer)
+    return repository
+
+
+def make_manifest(repository: Repository, bank: Bank, counter: int, *, reuse: Snapshot | None = None) -> Manifest:
+    assert repository.log.epoch is not None
+    snapshot = SnapshotId(repository.log.epoch.incarnation, "coordinator", counter)
+    intent = repository.intend(snapshot, None if reuse is None else reuse.id)
+    known = {} if reuse is None else {chunk.digest: chunk for chunk in reuse.manifest.chunks}
+    writer = ChunkWriter(repository.store, repository.system, intent, known)
+    states = {name: _add_state(writer, state) for name, state in bank.states.items()}
+    flows = bank.all_flows()
+    parts = {channel: _add_parts(writer, flow) for channel, flow in flows.items()}
+    blobs, chunks = writer.finish()
+
+    def blob(ticket: int | None) -> Blob | None:
+        return None if ticket is None else blobs[ticket]
+
+    actors = [
+        _actor(name, CapturedState("pickle", blobs[stream], tuple(blobs[b] for b in buffers)))
+        for name, (stream, buffers) in states.items()
+    ]
+    channels = [
+        ChannelEntry(*Channel(*channel), *_counters(flows[channel]), blob(mailbox), blob(outbox))
+        for channel, (mailbox, outbox) in parts.items()
+    ]
+    return Manifest(
+        system=repository.system,
+        snapshot=snapshot,
+        position=repository.log.next_position,
+        mode="chandy-lamport",
+        taken_at=TAKEN_AT + counter,
+        rayshot_version="0.1.0",
+        python_version="3.11",
+        intent=intent,
+        label=bank.label,
+        actors=(*actors, *(_actor(name, None) for name in bank.unborn)),
+        channels=tuple(channels),
+        chunks=tuple(chunks),
+        stats={"duration_ms": 12.5},
+    )
+
+
+def make_snapshot(
+    repository: Repository,
+    bank: Bank | None = None,
+    counter: int = 1,
+    *,
+    reuse: Snapshot | None = None,
+    key: SigningKey | None = KEY,
+) -> Snapshot:
+    manifest = make_manifest(repository, Bank() if bank is None else bank, counter, reuse=reuse)
+    return repository.snapshot(repository.commit(manifest, key))
+
+
+def forge_commit(store: Store, record: CommitRecord, system: str = "bank") -> None:
+    """Write a COMMIT record without asking the log."""
+    from rayshot.store.layout import log_key
+    from rayshot.store.records import encode_record
+
+    store.delete(log_key(system, record.position))
+    store.create(log_key(system, record.position), encode_record(record))
+
+
+def _counters(flow: Flow) -> tuple[int, int, int]:
+    return flow.sent, flow.sent if flow.transported is None else flow.transported, flow.received
+
+
+def _add_state(writer: ChunkWriter, state: Any) -> tuple[int, list[int]]:
+    buffers: list[pickle.PickleBuffer] = []
+    tree = {"state": state, "calls": {}, "timers": []}
+    stream = writer.add(pickle.dumps(tree, protocol=5, buffer_callback=buffers.append))
+    return stream, [writer.add(buffer.raw()) for buffer in buffers]
+
+
+def _add_parts(writer: ChunkWriter, flow: Flow) -> tuple[int | None, int | None]:
+    sent, transported, received = _counters(flow)
+    return (
+        writer.add(flow.part(received + 1, transported)) if transported > received else None,
+        writer.add(flow.part(transported + 1, sent)) if sent > transported else None,
+    )
+
+
+def _actor(name: str, state: CapturedState | None) -> ActorEntry:
+    return ActorEntry(
+        name=name,
+        class_module="bank",
+        class_name="Account",
+        class_pickle=None,
+        options={},
+        status="unborn" if state is None else "born",
+        methods=("deposit", "read", "transfer"),
+        state=state,
+    )
