@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from rayshot.errors import BadManifest, ConfigError, FormatTooNew, KeyNotFound, SnapshotNotFound, SystemNotFound
 from rayshot.protocol.identity import NAME_LENGTH_MAX, SnapshotId, check_name
+from rayshot.store.history import History
 from rayshot.store.layout import format_key
 from rayshot.store.log import CommitLog
 from rayshot.store.records import CommitRecord
@@ -20,7 +21,10 @@ _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_.-]{{0,{NAME_LENGTH_MAX - 1}}}")
 
 
 class SystemView:
-    """The committed snapshots of one system. Every question looks at the log anew."""
+    """The committed snapshots of one system. Every question looks at the log anew.
+
+    Raises FormatTooNew and BadManifest where the system cannot be read, and StoreError.
+    """
 
     def __init__(self, store: Store, name: str) -> None:
         self._store = store
@@ -32,11 +36,11 @@ class SystemView:
 
     def snapshots(self) -> list[Snapshot]:
         """All committed snapshots, in the order of their commits."""
-        return [self._snapshot(record) for record in self._log.refresh().retained.values()]
+        return [self._snapshot(record) for record in self._history().retained.values()]
 
     def latest(self) -> Snapshot:
         """The snapshot committed last. Raises SnapshotNotFound where there is none."""
-        records = list(self._log.refresh().retained.values())
+        records = list(self._history().retained.values())
         if not records:
             raise SnapshotNotFound(f"the system {self.name!r} has no committed snapshot yet", exists=[])
         return self._snapshot(records[-1])
@@ -49,7 +53,7 @@ class SystemView:
         if which is None:
             return self.latest()
         wanted = SnapshotId.parse(which) if isinstance(which, str) else which
-        history = self._log.refresh()
+        history = self._history()
         if wanted in history.retained:
             return self._snapshot(history.retained[wanted])
         fate = "was deleted" if wanted in history.deleted else "does not exist"
@@ -59,6 +63,10 @@ class SystemView:
             snapshot=str(wanted),
             exists=exists,
         )
+
+    def _history(self) -> History:
+        open_system(self._store, self.name)
+        return self._log.refresh()
 
     def _snapshot(self, record: CommitRecord) -> Snapshot:
         return Snapshot(self._store, self.name, record)
@@ -76,7 +84,7 @@ class Storage:
 
     @property
     def systems(self) -> Mapping[str, SystemView]:
-        """The systems by name, looked up now. Raises FormatTooNew for one of a newer format."""
+        """The systems by name, looked up now; also those that only a newer rayshot can read."""
         return MappingProxyType({name: SystemView(self._store, name) for name in system_names(self._store)})
 
     def system(self, name: str | None = None) -> SystemView:
@@ -99,17 +107,19 @@ class Storage:
 def system_names(store: Store) -> list[str]:
     """The names of all systems in `store`, sorted. Folders that are none of ours are passed over."""
     folders = (entry.key.removesuffix("/") for entry in store.list(shallow=True) if entry.key.endswith("/"))
-    return [name for name in folders if _NAME.fullmatch(name) and _has_format(store, name)]
+    return [name for name in folders if _NAME.fullmatch(name) and _read_format(store, name) is not None]
 
 
 def open_system(store: Store, name: str) -> None:
     """Raise unless `name` is a system that this rayshot can read: SystemNotFound, FormatTooNew, BadManifest."""
     check_name(name, "a system")
-    if not _has_format(store, name):
+    data = _read_format(store, name)
+    if data is None:
         names = system_names(store)
         raise SystemNotFound(
             f"{store.url} holds no system {name!r}; there is {', '.join(names) or 'none'}", system=name, exists=names
         )
+    _check_format(data, name)
 
 
 def format_document() -> bytes:
@@ -117,12 +127,16 @@ def format_document() -> bytes:
     return json.dumps({"rayshot": STORAGE_FORMAT}).encode() + b"\n"
 
 
-def _has_format(store: Store, name: str) -> bool:
-    """Whether the folder is a system; raises where it is one that cannot be read."""
+def _read_format(store: Store, name: str) -> bytes | None:
+    """What makes the folder a system; None where it is none."""
     try:
-        data = store.read_range(format_key(name), 0, FORMAT_BYTES_MAX)
+        return store.read_range(format_key(name), 0, FORMAT_BYTES_MAX)
     except KeyNotFound:
-        return False
+        return None
+
+
+def _check_format(data: bytes, name: str) -> None:
+    """Raise unless this rayshot reads that format."""
     try:
         document = json.loads(data)
     except ValueError as error:
@@ -136,7 +150,7 @@ def _has_format(store: Store, name: str) -> bool:
                 supported=STORAGE_FORMAT,
             )
         case {"rayshot": int(version)} if version == STORAGE_FORMAT:
-            return True
+            return
         case _:
             raise BadManifest(f"{format_key(name)} is not what rayshot writes")
 

@@ -45,14 +45,27 @@ class CommitLog:
         return tuple(self._records)
 
     def refresh(self) -> History:
-        """Read what is new and return what it all means; raises as `records`."""
-        known = len(self._records)
-        after = log_key(self._system, known - 1) if known else ""
-        keys = [entry.key for entry in self._store.list(log_folder(self._system), after=after)]
-        last = max((int(number) for number in map(_number, keys) if number), default=known - 1)
-        for position in range(known, last + 1):
-            self._take(self._read(position))
+        """Read what is new and return what it all means; raises as `records`.
+
+        The first look lists the log, so that a hole in it is found; later ones only try the next position, so that
+        they cost the same however long the log is.
+        """
+        if not self._records:
+            self._read_all()
+        while (record := self._read(self.next_position)) is not None:
+            self._take(record)
         return self._history
+
+    def _read_all(self) -> None:
+        numbers = (_number(entry.key) for entry in self._store.list(log_folder(self._system)))
+        last = max((int(number) for number in numbers if number), default=-1)
+        for position in range(last + 1):
+            record = self._read(position)
+            if record is None:
+                raise BadManifest(
+                    f"the commit log of {self._system!r} has a hole: record {position} is missing", position=position
+                )
+            self._take(record)
 
     @property
     def next_position(self) -> int:
@@ -107,14 +120,12 @@ class CommitLog:
             return record
         raise StoreUnavailable(f"{RACES_MAX} others were faster to begin an epoch of {self._system!r}")
 
-    def _read(self, position: int) -> Record:
-        key = log_key(self._system, position)
+    def _read(self, position: int) -> Record | None:
+        """The record at `position`; None where there is none."""
         try:
-            data = self._store.read_range(key, 0, RECORD_BYTES_MAX + 1)
-        except KeyNotFound as error:
-            raise BadManifest(
-                f"the commit log of {self._system!r} has a hole: record {position} is missing", position=position
-            ) from error
+            data = self._store.read_range(log_key(self._system, position), 0, RECORD_BYTES_MAX + 1)
+        except KeyNotFound:
+            return None
         return decode_record(data, position)
 
     def _take(self, record: Record) -> None:

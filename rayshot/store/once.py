@@ -49,4 +49,7 @@ def create_once(store: Store, key: str, data: Data) -> None:
 def _holds(store: Store, key: str, data: Data) -> bool:
     """Whether exactly `data` is there; reads no more than it needs."""
     expected = b"".join(buffers(data))
-    return store.read_range(key, 0, len(expected) + 1) == expected
+    found = store.read_range(key, 0, len(expected) + 1)
+    if len(found) < len(expected) and expected.startswith(found):
+        raise StoreUnavailable(f"{key} was answered short: objects are never there in part", key=key)
+    return found == expected

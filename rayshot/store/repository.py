@@ -52,10 +52,12 @@ class Repository:
 
     def __init__(self, store: Store, system: str, *, create: bool) -> None:
         check_name(system, "a system")
-        store.check()
         if create:
+            store.check()
             _create_format(store, system)
         open_system(store, system)
+        if not create:
+            store.check()  # only now: it makes the folder
         self.store = store
         self.system = system
         self.log = CommitLog(store, system)

@@ -254,6 +254,29 @@ def test_a_record_that_would_leave_a_hole_is_a_programmers_mistake() -> None:
         log.append(commit(5, "w", 1))
 
 
+def test_a_refresh_costs_the_same_however_long_the_log_is() -> None:
+    store = MemoryStore()
+    log = CommitLog(store, "bank")
+    log.begin_epoch(1, "w")
+    for position in range(1, 50):
+        log.append(commit(position, "w", position))
+    before = store.calls
+    log.refresh()
+    assert store.calls == before + 1
+
+
+def test_a_commit_whose_read_back_is_short_is_not_taken_for_anothers() -> None:
+    store = MemoryStore()
+    put(store, EpochRecord(0, 1, "w"), commit(1, "w", 1))
+    log = CommitLog(store, "bank")
+    log.refresh()
+    record = commit(2, "w", 2)
+    put(store, record)  # an earlier attempt of this writer that came through late
+    store.fault = Fault(store.calls + 2, FaultEffect.SHORT)
+    log.append(record)
+    assert len(CommitLog(store, "bank").records()) == 3
+
+
 def test_objects_in_the_log_folder_that_are_no_records_are_not_read() -> None:
     store = MemoryStore()
     put(store, EpochRecord(0, 1, "w"))

@@ -16,6 +16,7 @@ from rayshot.errors import (
     Fenced,
     FormatTooNew,
     MissingChunk,
+    PathRefused,
     RayshotError,
     SnapshotNotFound,
     StoreFull,
@@ -107,8 +108,11 @@ def test_several_systems_share_a_storage_and_must_be_named(tmp_path: Path) -> No
 def test_a_system_of_a_newer_format_is_refused() -> None:
     store = MemoryStore()
     store.create(format_key("bank"), json.dumps({"rayshot": 2}).encode())
+    make_snapshot(open_bank(store, system="shop"))
+    assert list(Storage(store).systems) == ["bank", "shop"]
+    assert Storage(store).systems["shop"].latest().verify().sound
     with pytest.raises(FormatTooNew, match="pip install --upgrade"):
-        _ = Storage(store).systems
+        Storage(store).systems["bank"].snapshots()
     with pytest.raises(FormatTooNew):
         Repository(store, "bank", create=True)
 
@@ -118,13 +122,14 @@ def test_a_format_that_is_damaged_is_refused(content: bytes) -> None:
     store = MemoryStore()
     store.create(format_key("bank"), content)
     with pytest.raises(BadManifest):
-        _ = Storage(store).systems
+        Storage(store).system().latest()
 
 
 def test_a_repository_that_must_not_be_made_has_to_exist() -> None:
     store = MemoryStore()
     with pytest.raises(SystemNotFound):
         Repository(store, "bank", create=False)
+    assert store.calls == len(["FORMAT", "systems"])
     Repository(store, "bank", create=True)
     Repository(store, "bank", create=False)
     with pytest.raises(ConfigError):
@@ -244,6 +249,8 @@ def outcome_with(fault: Fault) -> str:
         assert_every_chunk_is_reachable(store)
     make_snapshot(repository, counter=3)
     assert committed(store)[-1].id.counter == 3
+    make_snapshot(open_bank(store, "successor"))
+    assert committed(store)[-1].id.incarnation == 2
     return outcome
 
 
@@ -506,6 +513,18 @@ def test_chunks_that_are_flipped_cut_longer_missing_or_swapped_are_found() -> No
     store.delete(first)
     with pytest.raises(MissingChunk):
         reopened(store).verify()
+
+
+def test_a_chunk_that_is_a_symbolic_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "shots")
+    snapshot = make_snapshot(open_bank(store))
+    chunk = tmp_path / "shots/bank" / snapshot.manifest.chunks[0].key
+    chunk.rename(tmp_path / "elsewhere")
+    chunk.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(PathRefused):
+        reopened(store).verify()
+    with pytest.raises(PathRefused):
+        reopened(store).states()
 
 
 def test_a_commit_is_unknown_only_until_it_is_tried_again() -> None:

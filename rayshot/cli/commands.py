@@ -1,0 +1,155 @@
+"""The four commands: what is asked for is found here, rendered by `tables` or `documents`, and judged by exit codes."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import click
+
+import rayshot
+from rayshot.cli import documents
+from rayshot.cli.details import details
+from rayshot.cli.difference import difference
+from rayshot.cli.exits import DIFFERENT, EPILOG, FINE, NOT_TRUSTED, UNSOUND, Group
+from rayshot.cli.grid import ROWS_MAX, console, sections
+from rayshot.cli.listing import listing
+from rayshot.cli.proof import proof
+from rayshot.errors import SnapshotNotFound
+from rayshot.store.catalog import Storage, SystemView
+from rayshot.store.repository import open as open_storage
+from rayshot.store.snapshot import Snapshot
+from rayshot.store.verification import Trust
+
+COMPARED = 2
+"""Snapshots of a diff."""
+
+
+@click.group(cls=Group, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(rayshot.__version__, prog_name="rayshot")
+def main() -> None:
+    """Look into the snapshots in STORAGE, a folder or an address.
+
+    Where --system and --snapshot are left out, the only system and its latest snapshot are meant. Nothing in
+    a snapshot is ever executed by looking at it.
+    """
+
+
+def _common(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command what all of them take."""
+    for decorate in (
+        click.option("--all", "everything", is_flag=True, help="Show all rows of long tables."),
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON document with everything."),
+        click.option("--system", metavar="NAME", help="Which system, where there are several."),
+        click.argument("storage"),
+    ):
+        command = decorate(command)
+    return command
+
+
+_one_snapshot = click.option("--snapshot", metavar="ID", help="Which snapshot; the latest if left out.")
+
+
+@main.command("list")
+@_common
+@_one_snapshot
+def list_(storage: str, system: str | None, snapshot: str | None, *, as_json: bool, everything: bool) -> None:
+    """List the committed snapshots, the newest last."""
+    views = _views(open_storage(storage), system)
+    found = {name: view.snapshots() if snapshot is None else [view.snapshot(snapshot)] for name, view in views.items()}
+    if as_json:
+        document = documents.listing(storage, found)
+        click.echo(documents.dump(document))
+    else:
+        terminal, rows_max = console(), _rows_max(everything=everything)
+        parts = [[listing(name, rows, width=terminal.width, rows_max=rows_max)] for name, rows in found.items()]
+        terminal.print(sections(*parts))
+    unreadable = any("error" in documents.row(one) for rows in found.values() for one in rows)
+    _leave(UNSOUND if unreadable else FINE)
+
+
+@main.command()
+@_common
+@_one_snapshot
+def show(storage: str, system: str | None, snapshot: str | None, *, as_json: bool, everything: bool) -> None:
+    """Show the actors and channels of one snapshot.
+
+    Each actor comes with its state, each channel with the messages that were in flight.
+    """
+    found = open_storage(storage).system(system).snapshot(snapshot)
+    if as_json:
+        click.echo(documents.dump(documents.snapshot_document(found)))
+    else:
+        console().print(details(found, rows_max=_rows_max(everything=everything)))
+
+
+@main.command()
+@_common
+@_one_snapshot
+def verify(storage: str, system: str | None, snapshot: str | None, *, as_json: bool, everything: bool) -> None:
+    """Prove one snapshot from its bytes.
+
+    Every byte is compared with its digest, the cut equation is checked on every channel, every state is read, and the
+    signature is compared with the key at hand.
+    """
+    del everything  # its output is short as it is
+    found = open_storage(storage).system(system).snapshot(snapshot)
+    verification = found.examine()
+    if as_json:
+        click.echo(documents.dump(documents.verification_document(found, verification)))
+    else:
+        console().print(proof(found, verification))
+    if verification.trust is Trust.BAD_SIGNATURE or (verification.sound and not verification.trusted):
+        _leave(NOT_TRUSTED)
+    _leave(FINE if verification.sound else UNSOUND)
+
+
+@main.command()
+@_common
+@click.option(
+    "--snapshot",
+    "snapshots",
+    metavar="ID",
+    multiple=True,
+    help="Which snapshot; give it twice for old and new. One alone is compared with the one before it.",
+)
+def diff(storage: str, system: str | None, snapshots: Sequence[str], *, as_json: bool, everything: bool) -> None:
+    """Show what changed between two snapshots.
+
+    The last two are compared, if none is named.
+    """
+    old, new = _pair(open_storage(storage).system(system), snapshots)
+    found = old.diff(new)
+    if as_json:
+        click.echo(documents.dump(documents.diff_document(old.system, found)))
+    else:
+        console().print(difference(old.system, found, rows_max=_rows_max(everything=everything)))
+    _leave(FINE if found.same else DIFFERENT)
+
+
+def _views(storage: Storage, system: str | None) -> Mapping[str, SystemView]:
+    """The system that was asked for, or all; raises SystemNotFound where there is none."""
+    if system is None and len(storage.systems) > 1:
+        return storage.systems
+    view = storage.system(system)
+    return {view.name: view}
+
+
+def _pair(view: SystemView, ids: Sequence[str]) -> tuple[Snapshot, Snapshot]:
+    """The two snapshots to compare, old and new."""
+    if len(ids) > COMPARED:
+        raise click.UsageError("--snapshot can be given twice at most: old and new")
+    if len(ids) == COMPARED:
+        return view.snapshot(ids[0]), view.snapshot(ids[1])
+    new = view.snapshot(ids[0] if ids else None)
+    before = [snapshot for snapshot in view.snapshots() if snapshot.position < new.position]
+    if not before:
+        raise SnapshotNotFound(f"no snapshot of {view.name!r} is older than {new.id}, so there is nothing to compare")
+    return before[-1], new
+
+
+def _rows_max(*, everything: bool) -> int | None:
+    return None if everything else ROWS_MAX
+
+
+def _leave(code: int) -> None:
+    """End with `code`."""
+    raise click.exceptions.Exit(code)

@@ -1,0 +1,94 @@
+"""`rayshot show` as tables: the facts, the actors with their states, the channels with the messages in flight."""
+
+from itertools import islice
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from rayshot.cli import words
+from rayshot.cli.grid import Cell, Column, facts, grid, heading, left_out, sections
+from rayshot.store.channel_state import ChannelState
+from rayshot.store.snapshot import Snapshot
+from rayshot.store.state import ActorInfo
+
+STATE_READ_BYTES_MAX = 64 << 20
+"""A larger state is not read for one line of a table."""
+
+MESSAGES_READ_BYTES_MAX = 1 << 20
+MESSAGES_SHOWN_MAX = 3
+
+
+def details(snapshot: Snapshot, *, rows_max: int | None) -> Group:
+    """One snapshot."""
+    return sections(
+        [heading(snapshot.system, str(snapshot.id))],
+        [_facts(snapshot)],
+        _actors(snapshot, rows_max),
+        _channels(list(snapshot.channels.values()), rows_max),
+    )
+
+
+def _facts(snapshot: Snapshot) -> RenderableType:
+    manifest = snapshot.manifest
+    rows = [
+        ("position", f"{snapshot.position:,} in the commit log"),
+        ("taken at", words.local_time(snapshot.taken_at)),
+        ("mode", manifest.mode),
+        ("label", snapshot.label or ""),
+        ("size", f"{words.size(snapshot.size_bytes)} in {words.plural(len(manifest.chunks), 'chunk')}"),
+        ("in flight", words.plural(snapshot.in_flight, "message")),
+        ("made by", f"rayshot {manifest.rayshot_version}, Python {manifest.python_version}"),
+        ("stats", ", ".join(f"{name} {number:,}" for name, number in snapshot.stats.items())),
+    ]
+    return facts([(Text(name, style="dim"), words.printable(fact)) for name, fact in rows if fact])
+
+
+def _actors(snapshot: Snapshot, rows_max: int | None) -> list[RenderableType]:
+    actors = list(snapshot.actors.values())
+    shown = actors[:rows_max]
+    columns = [Column("actor", style="bold"), Column("class"), Column("state size", number=True), Column("state")]
+    rows: list[list[Cell]] = [
+        [
+            actor.name,
+            words.printable(actor.class_name),
+            words.size(actor.state_bytes),
+            Text(_state(snapshot, actor), style="" if actor.status == "born" else "dim"),
+        ]
+        for actor in shown
+    ]
+    return [grid(columns, rows), *left_out(len(actors) - len(shown), "actor")]
+
+
+def _state(snapshot: Snapshot, actor: ActorInfo) -> str:
+    if actor.status != "born":
+        return f"({actor.status})"
+    if actor.state_bytes > STATE_READ_BYTES_MAX:
+        return "(too large for one line)"
+    return words.state(snapshot.state(actor.name))
+
+
+def _channels(channels: list[ChannelState], rows_max: int | None) -> list[RenderableType]:
+    if not channels:
+        return [Text(" no message was ever sent", style="dim")]
+    shown = channels
+    if rows_max is not None and len(channels) > rows_max:
+        shown = sorted(channels, key=lambda channel: channel.count, reverse=True)[:rows_max]
+    columns = [
+        Column("sender", style="bold"),
+        Column("receiver", style="bold"),
+        *(Column(name, number=True) for name in ("sent", "received", "in flight")),
+        Column("messages in flight"),
+    ]
+    rows = [
+        [*channel.channel, f"{channel.sent:,}", f"{channel.received:,}", f"{channel.count:,}", _messages(channel)]
+        for channel in shown
+    ]
+    return [grid(columns, rows), *left_out(len(channels) - len(shown), "less busy channel")]
+
+
+def _messages(channel: ChannelState) -> str:
+    """The first messages in flight, as far as they can be had cheaply."""
+    if channel.size_bytes > MESSAGES_READ_BYTES_MAX:
+        return f"({words.size(channel.size_bytes)})"
+    first = [words.message(message) for message in islice(channel.iterate(), MESSAGES_SHOWN_MAX)]
+    return ", ".join([*first, "..."] if channel.count > len(first) else first)

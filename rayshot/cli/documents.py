@@ -1,0 +1,159 @@
+"""Snapshots as JSON documents: everything that the tables show, and all that they leave out."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rayshot.errors import RayshotError
+from rayshot.format.codec import RecordedMessage
+from rayshot.format.jsonable import jsonable
+from rayshot.format.manifest import ChannelEntry
+from rayshot.store.diff import ABSENT, SnapshotDiff, ValueChange
+from rayshot.store.snapshot import Snapshot
+from rayshot.store.verification import Verification
+
+
+def dump(document: Mapping[str, Any]) -> str:
+    """One JSON document as text, in ASCII: no terminal or locale can trip over it."""
+    return json.dumps(document, indent=2, allow_nan=False)
+
+
+def listing(storage: str, systems: Mapping[str, Sequence[Snapshot]]) -> dict[str, Any]:
+    """What `list` found."""
+    rows = [{"system": name, "snapshots": [row(one) for one in found]} for name, found in systems.items()]
+    return {"storage": storage, "systems": rows}
+
+
+def row(snapshot: Snapshot) -> dict[str, Any]:
+    """One snapshot in a listing; `error` instead of what its manifest would say where that cannot be read."""
+    known = {
+        "system": snapshot.system,
+        "snapshot": str(snapshot.id),
+        "position": snapshot.position,
+        "label": snapshot.label,
+        "taken_at": snapshot.taken_at.isoformat(),
+    }
+    try:
+        manifest = snapshot.manifest
+    except RayshotError as error:
+        return {**known, "error": {"kind": error.kind, "message": error.message}}
+    return {
+        **known,
+        "mode": manifest.mode,
+        "actor_count": len(manifest.actors),
+        "channel_count": len(manifest.channels),
+        "in_flight": snapshot.in_flight,
+        "size_bytes": snapshot.size_bytes,
+    }
+
+
+def snapshot_document(snapshot: Snapshot) -> dict[str, Any]:
+    """What `show` shows, with every state and every message."""
+    manifest = snapshot.manifest
+    return {
+        **row(snapshot),
+        "rayshot_version": manifest.rayshot_version,
+        "python_version": manifest.python_version,
+        "chunk_count": len(manifest.chunks),
+        "stats": dict(snapshot.stats),
+        "actors": [_actor(snapshot, name) for name in snapshot.actors],
+        "channels": [
+            {
+                **_counters(channel.entry),
+                "sender": channel.entry.sender,
+                "receiver": channel.entry.receiver,
+                "messages": [_message(message) for message in channel.iterate()],
+            }
+            for channel in snapshot.channels.values()
+        ],
+    }
+
+
+def verification_document(snapshot: Snapshot, verification: Verification) -> dict[str, Any]:
+    """What `verify` found."""
+    return {
+        "system": snapshot.system,
+        "snapshot": str(snapshot.id),
+        "position": snapshot.position,
+        "sound": verification.sound,
+        "trusted": verification.trusted,
+        "trust": {"status": verification.trust.value, "detail": verification.trust_detail},
+        "checks": [
+            {
+                "name": check.name,
+                "ok": check.ok,
+                "detail": check.detail,
+                "error": None if check.error is None else check.error.kind,
+            }
+            for check in verification.checks
+        ],
+    }
+
+
+def diff_document(system: str, diff: SnapshotDiff) -> dict[str, Any]:
+    """What `diff` found."""
+    return {
+        "system": system,
+        "old": str(diff.old),
+        "new": str(diff.new),
+        "same": diff.same,
+        "actors_added": list(diff.actors_added),
+        "actors_removed": list(diff.actors_removed),
+        "actors_changed": [
+            {"actor": actor.name, "changes": [_change(change) for change in actor.values]}
+            for actor in diff.actors_changed
+        ],
+        "channels_changed": [
+            {
+                "sender": change.channel.sender,
+                "receiver": change.channel.receiver,
+                "old": None if change.old is None else _counters(change.old),
+                "new": None if change.new is None else _counters(change.new),
+            }
+            for change in diff.channels_changed
+        ],
+    }
+
+
+def _actor(snapshot: Snapshot, name: str) -> dict[str, Any]:
+    actor = snapshot.actors[name]
+    document = {
+        "name": name,
+        "class": actor.class_name,
+        "status": actor.status,
+        "state_bytes": actor.state_bytes,
+    }
+    if actor.status != "born":
+        return document
+    recorded = snapshot.recorded(name)
+    return {
+        **document,
+        "state": jsonable(recorded.state),
+        "calls": jsonable(recorded.calls),
+        "timers": jsonable(recorded.timers),
+    }
+
+
+def _message(message: RecordedMessage) -> dict[str, Any]:
+    return {
+        "number": message.number,
+        "kind": message.kind,
+        "method": message.method,
+        "args": jsonable(list(message.args)),
+        "kwargs": jsonable(dict(message.kwargs)),
+    }
+
+
+def _counters(entry: ChannelEntry) -> dict[str, Any]:
+    return {
+        "sent": entry.sent,
+        "transported": entry.transported,
+        "received": entry.received,
+        "in_flight": entry.sent - entry.received,
+    }
+
+
+def _change(change: ValueChange) -> dict[str, Any]:
+    """A change; `old` or `new` is left out where the attribute was not there."""
+    sides = {"old": change.old, "new": change.new}
+    return {"name": change.name, **{side: jsonable(what) for side, what in sides.items() if what is not ABSENT}}

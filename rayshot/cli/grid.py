@@ -1,0 +1,90 @@
+"""The one look of all tables: numbers right aligned, long texts cut by an ellipsis, long tables cut with a note.
+
+Where a table is wider than the terminal, its elastic columns give way, the widest first; rigid ones never do.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from rayshot.cli import words
+
+ROWS_MAX = 40
+"""Rows of one table, unless all are asked for."""
+
+Cell = str | Text
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column; `number` is right aligned and rigid, `rigid` alone is a text that is never cut."""
+
+    name: str
+    number: bool = False
+    rigid: bool = False
+    style: str = ""
+
+
+def grid(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> RenderableType:
+    """A table. Cells are taken as they are: no markup in them is obeyed."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
+    for column in columns:
+        table.add_column(
+            column.name,
+            justify="right" if column.number else "left",
+            no_wrap=column.number or column.rigid,
+            style=column.style,
+        )
+    for row in rows:
+        table.add_row(*map(_line, row))
+    return Padding(table, (0, 0, 0, 1), expand=False)
+
+
+def facts(rows: Sequence[tuple[Cell, ...]]) -> RenderableType:
+    """Lines of a few words and a sentence that may fold."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for row in rows:
+        table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
+    for column in table.columns[:-1]:
+        column.no_wrap = True
+    return Padding(table, (0, 0, 0, 1), expand=False)
+
+
+def heading(system: str, *more: str) -> Text:
+    """The first line of every answer."""
+    return Text.assemble((system, "bold cyan"), *(f"  {words.printable(text)}" for text in more))
+
+
+def left_out(count: int, noun: str) -> list[RenderableType]:
+    """The note under a table that was cut; nothing where it was not."""
+    return [Text(f" and {words.plural(count, noun)} more; --all shows them", style="dim")] if count > 0 else []
+
+
+def sections(*parts: Sequence[RenderableType]) -> Group:
+    """Join parts with an empty line between those that are not empty."""
+    joined: list[RenderableType] = []
+    for part in filter(None, parts):
+        joined += [Text(), *part] if joined else part
+    return Group(*joined)
+
+
+def tick(*, ok: bool) -> Text:
+    """The mark of a check."""
+    return Text("✓", style="bold green") if ok else Text("✗", style="bold red")
+
+
+def console() -> Console:
+    """The terminal. Nothing that comes out of a snapshot is taken for markup or emoji."""
+    return Console(highlight=False, emoji=False, markup=False)
+
+
+def _line(cell: Cell) -> Text:
+    """A cell of one line: too long, it ends in an ellipsis."""
+    line = Text(cell) if isinstance(cell, str) else cell
+    line.no_wrap, line.overflow = True, "ellipsis"
+    return line

@@ -1,0 +1,63 @@
+"""`rayshot list` as a table."""
+
+from collections.abc import Sequence
+
+from rich.console import Group
+from rich.text import Text
+
+from rayshot.cli import words
+from rayshot.cli.grid import Cell, Column, grid, heading, left_out, sections
+from rayshot.errors import RayshotError
+from rayshot.store.snapshot import Snapshot
+
+WIDE_COLUMNS_MIN = 100
+"""From this width on there is room for the year and for the mode of every snapshot."""
+
+
+def listing(system: str, snapshots: Sequence[Snapshot], *, width: int, rows_max: int | None) -> Group:
+    """The snapshots of one system, the newest last."""
+    shown = snapshots if rows_max is None else snapshots[-rows_max:]
+    wide = width >= WIDE_COLUMNS_MIN
+    modes = sorted({mode for mode in map(_mode, shown) if mode is not None})
+    with_mode = wide or len(modes) > 1
+    labels = any(snapshot.label for snapshot in shown)
+    columns = [
+        Column("position" if wide else "pos", number=True),
+        Column("snapshot", rigid=True, style="bold"),
+        *([Column("label")] if labels else []),
+        Column("taken at", rigid=True),
+        *([Column("mode")] if with_mode else []),
+        *(Column(name, number=True) for name in ("actors", "in flight", "size")),
+    ]
+    rows = [_row(snapshot, wide=wide, labels=labels, with_mode=with_mode) for snapshot in shown]
+    title = heading(system, words.plural(len(snapshots), "snapshot"), *([] if with_mode else modes))
+    return sections([title], [grid(columns, rows), *left_out(len(snapshots) - len(shown), "older snapshot")])
+
+
+def _row(snapshot: Snapshot, *, wide: bool, labels: bool, with_mode: bool) -> list[Cell]:
+    return [
+        f"{snapshot.position:,}",
+        str(snapshot.id),
+        *([words.printable(snapshot.label or "")] if labels else []),
+        words.local_time(snapshot.taken_at, with_year=wide),
+        *_manifest_cells(snapshot, with_mode=with_mode),
+    ]
+
+
+def _manifest_cells(snapshot: Snapshot, *, with_mode: bool) -> list[Cell]:
+    """What only the manifest knows; the kind of damage where it cannot be read."""
+    try:
+        manifest = snapshot.manifest
+    except RayshotError as error:
+        damage = Text(error.kind.replace("_", " "), style="red")
+        return [damage, "", "", ""] if with_mode else [damage, "", ""]
+    mode: list[Cell] = [words.printable(manifest.mode)] if with_mode else []
+    return [*mode, f"{len(manifest.actors):,}", f"{snapshot.in_flight:,}", words.size(snapshot.size_bytes)]
+
+
+def _mode(snapshot: Snapshot) -> str | None:
+    """The mode of a snapshot; None where its manifest cannot be read, which its row says."""
+    try:
+        return words.printable(snapshot.mode)
+    except RayshotError:
+        return None

@@ -1,0 +1,48 @@
+"""`rayshot verify` as lines: one for each check, and at the end what all of them prove together."""
+
+from rich.console import Group
+from rich.text import Text
+
+from rayshot.cli import words
+from rayshot.cli.grid import Cell, facts, heading, sections, tick
+from rayshot.store.snapshot import Snapshot
+from rayshot.store.verification import Trust, Verification
+
+
+def proof(snapshot: Snapshot, verification: Verification) -> Group:
+    """What was found out about one snapshot."""
+    lines: list[tuple[Cell, ...]] = [
+        (tick(ok=check.ok), Text(check.name, style="bold"), words.printable(check.detail))
+        for check in verification.checks
+    ]
+    lines.append(
+        (_mark(verification.trust), Text("signature", style="bold"), words.printable(verification.trust_detail))
+    )
+    title = heading(snapshot.system, str(snapshot.id), f"position {snapshot.position:,}")
+    return sections([title], [facts(lines)], [_verdict(snapshot, verification)])
+
+
+def _mark(trust: Trust) -> Text:
+    """A signature is proved, or false, or cannot be judged here."""
+    match trust:
+        case Trust.TRUSTED:
+            return tick(ok=True)
+        case Trust.BAD_SIGNATURE | Trust.UNREADABLE:
+            return tick(ok=False)
+        case Trust.UNSIGNED | Trust.UNKNOWN_KEY:
+            return Text("!", style="bold yellow")
+
+
+def _verdict(snapshot: Snapshot, verification: Verification) -> Text:
+    if not verification.sound:
+        failed = " and ".join(check.name for check in verification.checks if not check.ok)
+        return Text(f"Not proved: {failed}. Do not use this snapshot.", style="bold red")
+    actors = words.plural(len(snapshot.actors), "actor")
+    channels = words.plural(len(snapshot.channels), "channel")
+    messages = words.plural(snapshot.in_flight, "message")
+    proved = f"Proved: a consistent cut of {actors} and {channels} with {messages} in flight, every byte intact"
+    if verification.trusted:
+        return Text(f"{proved}, signed by a trusted key.", style="bold green")
+    return Text(
+        f"{proved}. Nobody trusted vouches for it: reading it is safe, restoring it is not.", style="bold yellow"
+    )

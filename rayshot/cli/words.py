@@ -1,0 +1,63 @@
+"""Values as words for a terminal. What comes out of a snapshot may be hostile: no control character gets through."""
+
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+from rayshot.format.codec import RecordedMessage
+from rayshot.format.inert import short_repr
+
+UNIT = 1024
+TEXT_LENGTH_MAX = 400
+ATTRIBUTES_SHOWN_MAX = 12
+
+
+def printable(text: str) -> str:
+    """`text` with everything that could move a cursor or change a colour written as an escape."""
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape", "backslashreplace").decode() for char in text
+    )
+
+
+def size(count: int) -> str:
+    """Bytes for people: 812 B, 1.4 KiB, 23 MiB."""
+    value, units = float(count), iter(("B", "KiB", "MiB", "GiB", "TiB"))
+    unit = next(units)
+    for larger in units:
+        if value < UNIT:
+            break
+        value, unit = value / UNIT, larger
+    shown = f"{value:.0f}" if unit == "B" or value >= 99.95 else f"{value:.1f}"  # noqa: PLR2004 - three digits are enough
+    return f"{shown} {unit}"
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 actor`, `2 actors`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def local_time(moment: datetime, *, with_year: bool = True) -> str:
+    """A moment on the clock of whoever reads."""
+    return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S" if with_year else "%m-%d %H:%M:%S")
+
+
+def value(anything: Any) -> str:
+    """Any value of a snapshot, short."""
+    return printable(short_repr(anything))[:TEXT_LENGTH_MAX]
+
+
+def state(anything: Any) -> str:
+    """A state as `name=value, ...`; one that is no dict of attributes as a value."""
+    if not isinstance(anything, dict) or not all(isinstance(name, str) for name in anything):
+        return value(anything)
+    shown = [f"{printable(name)}={value(item)}" for name, item in islice(anything.items(), ATTRIBUTES_SHOWN_MAX)]
+    if len(anything) > ATTRIBUTES_SHOWN_MAX:
+        shown.append("...")
+    return ", ".join(shown)[:TEXT_LENGTH_MAX] or "(empty)"
+
+
+def message(recorded: RecordedMessage) -> str:
+    """A message as the call that it is: `deposit(30)`."""
+    name = recorded.method or recorded.kind
+    arguments = [*map(value, recorded.args), *(f"{key}={value(item)}" for key, item in recorded.kwargs.items())]
+    return f"{printable(name)}({', '.join(arguments)})"[:TEXT_LENGTH_MAX]

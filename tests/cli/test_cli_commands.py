@@ -1,0 +1,334 @@
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from rayshot.cli import main
+from rayshot.format.signing import SigningKey
+from rayshot.store.catalog import Storage
+from rayshot.store.local import LocalStore
+from rayshot.store.snapshot import Snapshot
+from tests.store.snapshot_builder import KEY, Bank, Flow, make_snapshot, open_bank
+
+
+@pytest.fixture(autouse=True)
+def own_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("RAYSHOT_SIGNING_KEY", KEY.secret.decode())
+    monkeypatch.delenv("RAYSHOT_SIGNING_KEY_FILE", raising=False)
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+    assert not (tmp_path / "config").exists()
+
+
+def run(*arguments: object, columns: int = 80) -> Result:
+    result = CliRunner(env={"COLUMNS": str(columns)}).invoke(main, [str(argument) for argument in arguments])
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result
+
+
+def bank_at(path: Path, *banks: Bank, **options: Any) -> list[Snapshot]:
+    repository = open_bank(LocalStore(path))
+    return [make_snapshot(repository, bank, counter, **options) for counter, bank in enumerate(banks, 1)]
+
+
+def lines(result: Result) -> list[str]:
+    """The lines of a table, every rule as three dashes."""
+    return [re.sub("─+", "───", line.rstrip()) for line in result.stdout.splitlines()]
+
+
+def test_list_shows_every_snapshot_in_a_table_as_wide_as_the_terminal(tmp_path: Path) -> None:
+    size = bank_at(tmp_path, Bank(), Bank(label="payday"))[0].size_bytes
+    assert lines(run("list", tmp_path)) == [
+        "bank  2 snapshots  chandy-lamport",
+        "",
+        " pos  snapshot         label   taken at        actors  in flight   size",
+        " ───",
+        f"   1  1-coordinator-1          11-21 10:30:01       2          3  {size} B",
+        f"   2  1-coordinator-2  payday  11-21 10:30:02       2          3  {size} B",
+    ]
+    wide = run("list", tmp_path, columns=120)
+    assert "2025-11-21 10:30:01  chandy-lamport" in wide.stdout
+    assert wide.exit_code == 0
+
+
+def test_list_shows_all_systems_where_there_are_several(tmp_path: Path) -> None:
+    for system in ("bank", "shop"):
+        make_snapshot(open_bank(LocalStore(tmp_path), system=system))
+    assert [line for line in lines(run("list", tmp_path)) if "snapshots" in line or "1 snapshot" in line] == [
+        "bank  1 snapshot  chandy-lamport",
+        "shop  1 snapshot  chandy-lamport",
+    ]
+    assert "shop" not in run("list", tmp_path, "--system", "bank").stdout
+    document = json.loads(run("list", tmp_path, "--json").stdout)
+    assert [system["system"] for system in document["systems"]] == [
+        "bank",
+        "shop",
+    ]
+
+
+def test_list_shows_a_damaged_manifest_as_such_and_says_so_in_its_exit_code(tmp_path: Path) -> None:
+    good, bad = bank_at(tmp_path, Bank(), Bank())
+    path = tmp_path / "bank" / bad.record.manifest_key
+    path.write_bytes(path.read_bytes()[:-1])
+    for columns in (80, 120):
+        result = run("list", tmp_path, columns=columns)
+        assert result.exit_code == 1
+        assert re.search(rf"{good.id} .* {good.size_bytes} B", result.stdout)
+        assert re.search(rf"{bad.id} .* bad manifest", result.stdout)
+    document = json.loads(run("list", tmp_path, "--json").stdout)
+    assert document["systems"][0]["snapshots"][1]["error"]["kind"] == "bad_manifest"
+
+
+def test_a_long_listing_keeps_the_newest_and_counts_the_rest(tmp_path: Path) -> None:
+    bank_at(tmp_path, *[Bank()] * 45)
+    short, full = run("list", tmp_path), run("list", tmp_path, "--all")
+    assert "and 5 older snapshots more; --all shows them" in short.stdout
+    assert "1-coordinator-45" in short.stdout
+    assert "1-coordinator-1 " not in short.stdout
+    assert "1-coordinator-1 " in full.stdout
+    assert "more" not in full.stdout
+
+
+def test_show_shows_facts_actors_with_states_and_channels_with_messages(tmp_path: Path) -> None:
+    (snapshot,) = bank_at(tmp_path, Bank(unborn=["carol"], label="payday"))
+    assert lines(run("show", tmp_path)) == [
+        "bank  1-coordinator-1",
+        "",
+        " position   1 in the commit log",
+        " taken at   2025-11-21 10:30:01",
+        " mode       chandy-lamport",
+        " label      payday",
+        f" size       {snapshot.size_bytes} B in 1 chunk",
+        " in flight  3 messages",
+        " made by    rayshot 0.1.0, Python 3.11",
+        " stats      duration_ms 12.5",
+        "",
+        " actor  class         state size  state",
+        " ───",
+        f" alice  bank.Account        {snapshot.actors['alice'].state_bytes} B  balance=90",
+        f" bob    bank.Account        {snapshot.actors['bob'].state_bytes} B  balance=10",
+        " carol  bank.Account         0 B  (unborn)",
+        "",
+        " sender       receiver  sent  received  in flight  messages in flight",
+        " ───",
+        " alice        bob          5         2          3  deposit(30), deposit(40), de…",
+        " driver:main  alice        3         3          0",
+    ]
+
+
+def test_show_gives_everything_as_one_json_document(tmp_path: Path) -> None:
+    states = {"alice": {"balance": 90, "weights": np.zeros(2), "odd": {1: float("nan")}}, "bob": {}}
+    bank_at(tmp_path, Bank(states=states, unborn=["carol"]))
+    document = json.loads(run("show", tmp_path, "--json").stdout)
+    assert document["snapshot"] == "1-coordinator-1"
+    assert document["taken_at"] == "2025-11-21T10:30:01.250000+00:00"
+    assert [actor["name"] for actor in document["actors"]] == ["alice", "bob", "carol"]
+    assert document["actors"][0]["state"]["balance"] == 90
+    assert "state" not in document["actors"][2]
+    channel = document["channels"][0]
+    assert (channel["sender"], channel["receiver"], channel["sent"], channel["received"]) == ("alice", "bob", 5, 2)
+    assert [message["args"] for message in channel["messages"]] == [[30], [40], [50]]
+
+
+def test_show_bounds_its_rows_and_keeps_the_busiest_channels(tmp_path: Path) -> None:
+    states = {f"w{number:02}": {"n": number} for number in range(50)}
+    flows = {(f"w{number:02}", "w00"): Flow(sent=number) for number in range(50)}
+    bank_at(tmp_path, Bank(states=states, flows=flows))
+    short = run("show", tmp_path).stdout
+    assert "and 10 actors more; --all shows them" in short
+    assert "and 10 less busy channels more; --all shows them" in short
+    assert re.search(r"w49 +w00 +49", short)
+    assert not re.search(r"w09 +w00 +9", short)
+    assert "more" not in run("show", tmp_path, "--all").stdout
+
+
+def test_no_control_character_of_a_snapshot_reaches_the_terminal(tmp_path: Path) -> None:
+    evil = "\x1b[31mred\x1b]0;title\x07\u202e[bold]"
+    bank_at(tmp_path, Bank(states={"alice": {evil: evil}, "bob": {}}, label=f"l{evil}"), Bank())
+    for command in ("list", "show", "diff", "verify"):
+        result = run(command, tmp_path, *(["--snapshot", "1-coordinator-1"] if command in {"show", "verify"} else []))
+        assert not set(result.stdout) & {"\x1b", "\x07", "\u202e"}
+
+
+class Hostile:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return Path.write_text, (self.path, "executed")
+
+
+def test_no_command_executes_what_it_reads(tmp_path: Path) -> None:
+    proof = tmp_path / "proof"
+    flows = {("alice", "bob"): Flow(sent=2)}
+    for value in (Hostile(proof), [Hostile(proof)]):
+        bank_at(tmp_path / "shots", Bank(states={"alice": {"x": value}, "bob": {}}, flows=flows))
+    for command in ("list", "show", "verify", "diff"):
+        for more in ([], ["--json"]):
+            assert run(command, tmp_path / "shots", *more).exit_code in {0, 1}
+    assert "write_text" in run("show", tmp_path / "shots").stdout
+    assert not proof.exists()
+
+
+def test_verify_says_what_was_proved(tmp_path: Path) -> None:
+    (snapshot,) = bank_at(tmp_path, Bank())
+    result = run("verify", tmp_path, columns=130)
+    proved = (
+        "Proved: a consistent cut of 2 actors and 2 channels with 3 messages in flight, every byte intact, "
+        "signed by a trusted key."
+    )
+    assert lines(result) == [
+        "bank  1-coordinator-1  position 1",
+        "",
+        " ✓  manifest   what was committed at position 1: 2 actors, 2 channels",
+        f" ✓  chunks     1 chunk with {snapshot.manifest.chunks[0].size} bytes fit their digests",
+        " ✓  cut        on 2 channels exactly the messages sent and not received are there: 3 in flight",
+        " ✓  states     2 states can be read",
+        f" ✓  signature  signed with the key {KEY.key_id}, which is at hand",
+        "",
+        proved,
+    ]
+    assert result.exit_code == 0
+    document = json.loads(run("verify", tmp_path, "--json").stdout)
+    assert document["sound"] is document["trusted"] is True
+
+
+@pytest.mark.parametrize("key", [None, SigningKey(b"o" * 32)])
+def test_verify_of_what_nobody_trusted_signed_ends_with_a_code_of_its_own(
+    tmp_path: Path, key: SigningKey | None
+) -> None:
+    bank_at(tmp_path, Bank(), key=key)
+    result = run("verify", tmp_path)
+    assert result.exit_code == 12
+    assert " !  signature" in result.stdout
+    assert "Nobody trusted vouches for it" in result.stdout
+
+
+def test_verify_of_damage_says_which_check_failed(tmp_path: Path) -> None:
+    (snapshot,) = bank_at(tmp_path, Bank())
+    path = tmp_path / "bank" / snapshot.manifest.chunks[0].key
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    result = run("verify", tmp_path)
+    assert result.exit_code == 1
+    assert " ✗  chunks" in result.stdout
+    assert "Not proved: chunks and cut and states. Do not use this snapshot." in result.stdout
+    (tmp_path / "bank" / snapshot.record.manifest_key).unlink()
+    result = run("verify", tmp_path)
+    assert result.exit_code == 1
+    assert " ✗  manifest" in result.stdout
+    assert json.loads(run("verify", tmp_path, "--json").stdout)["checks"][0]["error"] == "bad_manifest"
+
+
+def test_diff_shows_what_changed_and_ends_with_one(tmp_path: Path) -> None:
+    old = {"alice": {"balance": 1, "log": [1, 2], "book": {"a": 1, "b": 2}}, "bob": {}}
+    new = {"alice": {"balance": 2, "log": [1, 2, 3], "book": {"a": 1, "b": 3}, "vip": True}, "carol": {}}
+    flows = {("alice", "alice"): Flow(sent=2)}, {("alice", "alice"): Flow(sent=5, received=2)}
+    bank_at(tmp_path, Bank(states=old, flows=flows[0]), Bank(states=new, flows=flows[1]))
+    result = run("diff", tmp_path)
+    assert result.exit_code == 1
+    assert lines(result) == [
+        "bank  1-coordinator-1 -> 1-coordinator-2",
+        "",
+        " actor  attribute  old                new",
+        " ───",
+        " carol  (added)",
+        " bob    (removed)",
+        " alice  balance    1                  2",
+        " alice  book       (1 same) {'b': 2}  (1 same) {'b': 3}",
+        " alice  log        (2 same) []        (2 same) [3]",
+        " alice  vip        (absent)           True",
+        "",
+        " sender  receiver    sent  received  in flight",
+        " ───",
+        " alice   alice     2 -> 5    0 -> 2     2 -> 3",
+    ]
+    document = json.loads(run("diff", tmp_path, "--json").stdout)
+    assert document["same"] is False
+    assert document["actors_changed"][0]["changes"][-1] == {"name": "vip", "new": True}
+
+
+def test_diff_of_the_same_ends_with_zero(tmp_path: Path) -> None:
+    bank_at(tmp_path, Bank(), Bank())
+    result = run("diff", tmp_path)
+    assert result.exit_code == 0
+    assert "no difference" in result.stdout
+
+
+def test_diff_takes_the_snapshots_that_are_named(tmp_path: Path) -> None:
+    bank_at(tmp_path, *(Bank(states={"alice": {"n": number}}) for number in range(3)))
+    named = run("diff", tmp_path, "--snapshot", "1-coordinator-3", "--snapshot", "1-coordinator-1")
+    assert lines(named)[0] == "bank  1-coordinator-3 -> 1-coordinator-1"
+    one = run("diff", tmp_path, "--snapshot", "1-coordinator-2")
+    assert lines(one)[0] == "bank  1-coordinator-1 -> 1-coordinator-2"
+    assert run("diff", tmp_path, "--snapshot", "1-coordinator-1").exit_code == 11
+    assert run("diff", tmp_path, *["--snapshot", "1-coordinator-1"] * 3).exit_code == 2
+
+
+def test_refusals_are_one_line_on_stderr_with_a_code_for_each_kind(tmp_path: Path) -> None:
+    bank_at(tmp_path / "one", Bank())
+    (tmp_path / "empty").mkdir()
+    for system in ("bank", "shop"):
+        make_snapshot(open_bank(LocalStore(tmp_path / "two"), system=system))
+    open_bank(LocalStore(tmp_path / "young"))
+    cases = {
+        ("show", tmp_path / "nowhere"): (10, "system_not_found"),
+        ("show", tmp_path / "empty"): (10, "system_not_found"),
+        ("list", tmp_path / "empty"): (10, "system_not_found"),
+        ("verify", tmp_path / "one", "--system", "shop"): (10, "system_not_found"),
+        ("show", tmp_path / "young"): (11, "snapshot_not_found"),
+        ("show", tmp_path / "one", "--snapshot", "1-coordinator-9"): (11, "snapshot_not_found"),
+        ("show", tmp_path / "two"): (2, "config_error"),
+        ("show", tmp_path / "one", "--snapshot", "latest"): (2, "config_error"),
+        ("list", "s3://bucket"): (2, "config_error"),
+    }
+    for arguments, (code, kind) in cases.items():
+        result = run(*arguments)
+        assert (result.exit_code, result.stdout) == (code, "")
+        assert re.fullmatch(rf"error: {kind}: [^\n]+\n", result.stderr)
+
+
+def test_a_system_without_snapshots_is_listed_as_empty(tmp_path: Path) -> None:
+    open_bank(LocalStore(tmp_path))
+    result = run("list", tmp_path)
+    assert result.exit_code == 0
+    assert lines(result)[0] == "bank  0 snapshots"
+
+
+def test_a_wrong_option_is_a_usage_error(tmp_path: Path) -> None:
+    assert run("show", tmp_path, "--nonsense").exit_code == 2
+    assert run("show").exit_code == 2
+
+
+def test_the_command_runs_as_a_program_without_ray(tmp_path: Path) -> None:
+    bank_at(tmp_path, Bank())
+    program = (
+        "import sys; sys.argv[0] = 'rayshot'\n"
+        "from rayshot.cli import main\n"
+        "try:\n    main()\n"
+        "finally:\n    assert not {'ray', 'pyspark'} & set(sys.modules), 'imported too much'\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program, "verify", str(tmp_path)],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "COLUMNS": "80"},
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "Proved: a consistent cut of 2 actors" in ended.stdout
+    assert Storage(LocalStore(tmp_path)).system().latest().verify([KEY]).trusted
