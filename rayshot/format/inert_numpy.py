@@ -130,7 +130,7 @@ def _object_array(
     numpy = _numpy()
     if dtype is not numpy.dtype(object) or _check_shape(shape) != len(items):
         raise _refused()
-    limits.charge(len(items))
+    limits.charge_copy(len(items))
     array = numpy.empty((0,), dtype)
     limits.check_array(array, items)
     array.__setstate__((1, shape, dtype, fortran, items))

@@ -124,7 +124,7 @@ def _make_bytearray(arguments: _Arguments, limits: ReadingLimits) -> bytearray:
 def _make_set(arguments: _Arguments, limits: ReadingLimits) -> set[Any]:
     match arguments:
         case (list(items),):
-            limits.charge(len(items))
+            limits.charge_copy(len(items))
             for item in items:
                 limits.check_key(item)
             return set(items)
@@ -146,7 +146,7 @@ def _make_counter(arguments: _Arguments, limits: ReadingLimits) -> collections.C
     (counts,) = arguments
     if type(counts) is not dict:
         raise _refused()
-    limits.charge(len(counts))
+    limits.charge_copy(len(counts))
     dict.update(counter, counts)
     return counter
 
@@ -168,7 +168,7 @@ def _make_deque(arguments: _Arguments, limits: ReadingLimits) -> collections.deq
         _check_small(0 if length_max is None else length_max)
     if type(items) not in {list, tuple}:
         raise _refused()
-    limits.charge(len(items))
+    limits.charge_copy(len(items))
     return collections.deque(items, length_max)
 
 
@@ -186,7 +186,7 @@ def _make_array(arguments: _Arguments, limits: ReadingLimits) -> "array.array[An
 def _make_old_array(arguments: _Arguments, limits: ReadingLimits) -> "array.array[Any]":
     match arguments:
         case (str(code), list(items)):
-            limits.charge(len(items))
+            limits.charge_copy(len(items))
             return array.array(code, items)
     raise _refused()
 

@@ -4,8 +4,11 @@ from typing import Any
 
 from rayshot.errors import LimitExceeded
 
-WORK_FREE = 1_000_000
+WORK_FREE = 10_000_000
 WORK_PER_BYTE = 4
+COPY_WORK = 8
+"""What one copied item costs, hashing one being 1: copies stay, hashes pass."""
+
 KEY_DEPTH_MAX = 64
 ARRAY_DEPTH_MAX = 32
 
@@ -14,7 +17,7 @@ _WORD_BITS = 64
 
 
 class ReadingLimits:
-    """A budget of work, in items copied or hashed, for everything that a few bytes could ask for again and again.
+    """A budget for all work that a few bytes could ask for again and again.
 
     A pickle names what it built before in two bytes. Without a budget it could so have one large container copied, or
     one large key hashed, as often as it has bytes: quadratic memory or time.
@@ -24,16 +27,16 @@ class ReadingLimits:
         self._left = WORK_FREE + WORK_PER_BYTE * stream_bytes
         self._array_depths: dict[int, tuple[object, int]] = {}
 
-    def charge(self, items: int) -> None:
-        """Take `items` from the budget; raises LimitExceeded when it is spent."""
-        self._left -= items
+    def charge(self, work: int) -> None:
+        """Take `work` from the budget; raises LimitExceeded when it is spent."""
+        self._left -= work
         if self._left < 0:
             raise LimitExceeded("the pickle asks for more copies and hashes than its size can be worth")
 
     def check_key(self, key: Any) -> None:
-        """Let `key` be hashed: charge its size as a tree, and raise LimitExceeded where tuples nest too deep.
+        """Let `key` be hashed and compared: charge its size as a tree; raises LimitExceeded where it nests too deep.
 
-        Python hashes nested tuples by recursion in C, which overflows the stack, and again for each time they share.
+        Python hashes and compares nested tuples and frozensets by recursion, once for each way that leads to a part.
         """
         if type(key) in _LIGHT_KEYS:
             return
@@ -41,7 +44,7 @@ class ReadingLimits:
         for _ in range(KEY_DEPTH_MAX):
             inner: list[Any] = []
             for item in level:
-                if type(item) is tuple:
+                if type(item) is tuple or type(item) is frozenset:
                     self.charge(len(item))
                     inner.extend(item)
                 elif type(item) is int:
@@ -50,6 +53,10 @@ class ReadingLimits:
                 return
             level = inner
         raise LimitExceeded(f"a key is nested more than {KEY_DEPTH_MAX} deep", limit=KEY_DEPTH_MAX)
+
+    def charge_copy(self, items: int) -> None:
+        """Take the work of copying `items` items from the budget."""
+        self.charge(COPY_WORK * items)
 
     def check_array(self, array: object, items: list[Any]) -> None:
         """Let the object array `array` hold `items`: Python frees such arrays inside one another by recursion in C."""

@@ -25,6 +25,8 @@ import pytest
 from rayshot.errors import BadState
 from rayshot.format.inert import HandleRecord, Inert, alike, is_inert, read
 
+ROOT = pathlib.Path(__file__).parents[2]
+
 
 class Color(enum.Enum):
     RED = 1
@@ -365,7 +367,7 @@ def test_without_numpy_arrays_are_records_and_all_else_is_read():
         "assert is_inert(back['a']) and all(map(is_inert, back['b'])) and back['c'] == 1\n"
         "print(jsonable(back['a'])['$class'])"
     )
-    done = subprocess.run([sys.executable, "-c", code], input=stream, capture_output=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], input=stream, capture_output=True, check=True, cwd=ROOT)
     assert b"_frombuffer" in done.stdout
 
 
@@ -375,7 +377,7 @@ def test_reading_imports_neither_numpy_nor_the_classes():
         "import sys\nfrom rayshot.format.inert import read\nbefore = set(sys.modules)\n"
         "read(sys.stdin.buffer.read())\nassert set(sys.modules) == before\nassert 'numpy' not in before"
     )
-    subprocess.run([sys.executable, "-c", code], input=stream, check=True)
+    subprocess.run([sys.executable, "-c", code], input=stream, check=True, cwd=ROOT)
 
 
 def test_the_repr_is_bounded_for_everything():

@@ -7,7 +7,7 @@ import stat
 
 import msgpack
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rayshot.errors import BadManifest, BadSignature, ConfigError, Damaged, FormatTooNew, UnknownKey, Unsigned
@@ -60,6 +60,7 @@ def test_every_cut_and_every_trailing_byte_is_refused():
         open_envelope(SEALED + b"\0")
 
 
+@settings(derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=200))
 def test_arbitrary_bytes_are_no_envelope(data):
     with pytest.raises((Damaged, FormatTooNew)):
