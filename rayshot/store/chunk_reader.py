@@ -1,6 +1,7 @@
 """Chunks back into blobs, every byte proved by its digest."""
 
 from collections.abc import Mapping
+from io import BytesIO
 
 from rayshot.errors import KeyNotFound, LimitExceeded, MissingChunk
 from rayshot.format.bounds import BLOB_BYTES_MAX
@@ -27,8 +28,10 @@ class ChunkReader:
         """Return the bytes of `blob`; raises MissingChunk, CorruptChunk, LimitExceeded, StoreError."""
         if blob.size > BLOB_BYTES_MAX:
             raise LimitExceeded(f"a blob of {blob.size} bytes is above the limit of {BLOB_BYTES_MAX}")
-        pieces = [memoryview(self.chunk(span.chunk))[span.offset : span.offset + span.length] for span in blob.spans]
-        return bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces)
+        joined = BytesIO()  # holds one chunk besides the result, where joining a list would hold all of them
+        for span in blob.spans:
+            joined.write(memoryview(self.chunk(span.chunk))[span.offset : span.offset + span.length])
+        return joined.getvalue()
 
     def chunk(self, digest: str) -> bytes:
         """Return the uncompressed bytes of a chunk that the snapshot lists; raises as `read`."""

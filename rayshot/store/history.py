@@ -40,7 +40,7 @@ class History:
     def admits(self, record: Record) -> bool:
         """Whether `record` would count if it came next."""
         if isinstance(record, EpochRecord):
-            return record.incarnation > self.incarnation
+            return record.incarnation >= self.incarnation
         return self.epoch is not None and record.writer == self.epoch.writer
 
     def add(self, record: Record) -> None:

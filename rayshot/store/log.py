@@ -78,7 +78,9 @@ class CommitLog:
         Raises:
             Fenced: another writer has the position, or a newer epoch; evidence: `writer`, `position`.
             StoreFull: no room; the record was not written.
-            CommitUnknown: whether it was written is not known; append the same record again to settle it.
+            StoreUnavailable: not written; the position holds an earlier record of this writer, one that got no answer.
+            CommitUnknown: whether it was written is not known. Appending the same record again settles it, and so does
+                any other record that gets the position.
         """
         if record.position > self.next_position:
             self.refresh()
@@ -104,14 +106,20 @@ class CommitLog:
         """Fence out everyone before: append an EPOCH at the next free position, moving on past lost races.
 
         Args:
-            incarnation: at least this; a life that began meanwhile makes it higher. What is returned counts.
+            incarnation: one above the latest that this log has read begins a new life, the latest itself goes on
+                with it under a new coordinator.
             writer: a name that no other coordinator ever has.
 
-        Raises StoreFull, CommitUnknown, StoreUnavailable after RACES_MAX lost races, and as `records`.
+        Raises:
+            Fenced: a newer life has begun meanwhile, or another one with the same number.
+            StoreFull, CommitUnknown; StoreUnavailable after RACES_MAX lost races; and as `records`.
         """
+        new_life = incarnation > self._history.incarnation
         for _ in range(RACES_MAX):
-            life = max(incarnation, self.refresh().incarnation + 1)
-            record = EpochRecord(self.next_position, life, writer)
+            latest = self.refresh().incarnation
+            record = EpochRecord(self.next_position, incarnation, writer)
+            if latest > incarnation or (new_life and latest == incarnation):
+                raise self._fenced(record, self._history.epoch)
             try:
                 self.append(record)
             except Fenced:
@@ -133,10 +141,16 @@ class CommitLog:
         self._history.add(record)
 
     def _expect(self, record: Record) -> None:
-        """Raise Fenced unless `record` is what lies at its position."""
+        """Raise unless `record` is what lies at its position."""
         found = self._records[record.position]
-        if found != record:
-            raise self._fenced(record, found)
+        if found == record:
+            return
+        if found.writer == record.writer:
+            raise StoreUnavailable(
+                f"record {record.position} is an earlier one of {record.writer} that had got no answer; take the next",
+                position=record.position,
+            )
+        raise self._fenced(record, found)
 
     def _fenced(self, record: Record, rival: Record | None) -> Fenced:
         writer = None if rival is None else rival.writer

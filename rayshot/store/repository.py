@@ -7,7 +7,7 @@ of it is.
 
 import os
 
-from rayshot.errors import AlreadyExists, ConfigError, Fenced, SnapshotNotFound, SystemNotFound
+from rayshot.errors import AlreadyExists, CommitUnknown, ConfigError, Fenced, SnapshotNotFound, SystemNotFound
 from rayshot.format.chunks import digest
 from rayshot.format.manifest import Manifest, encode
 from rayshot.format.signing import SigningKey, seal
@@ -62,6 +62,8 @@ class Repository:
         self.system = system
         self.log = CommitLog(store, system)
         self._sweeper = Sweeper(store, system)
+        self._unsettled: dict[SnapshotId, int] = {}
+        """Snapshots whose commit got no answer -> position of the COMMIT record that may exist."""
         self._proved: set[SnapshotId] = set()
         """Snapshots that retention has verified."""
 
@@ -84,12 +86,13 @@ class Repository:
             snapshot: an id that was never used before.
             base: a retained snapshot whose chunks may be reused; its bytes stay until `snapshot` has ended.
 
-        Raises AlreadyExists for an id that was used, SnapshotNotFound for a base that is not retained,
+        Raises AlreadyExists for an id that was used, SnapshotNotFound for a base that is not retained, Fenced,
         StoreFull, StoreUnavailable.
         """
+        epoch = self._own_epoch()
         if base is not None and base not in self.log.refresh().retained:
             raise SnapshotNotFound(f"the snapshot {base} is not retained, so none can lean on it", snapshot=str(base))
-        write_intent(self.store, self.system, snapshot, base)
+        write_intent(self.store, self.system, snapshot, epoch.writer, base)
         return str(snapshot)
 
     def commit(self, manifest: Manifest, key: SigningKey | None) -> CommitRecord:
@@ -125,17 +128,29 @@ class Repository:
             taken_at=manifest.taken_at,
             label=manifest.label,
         )
-        self.log.append(record)
+        try:
+            self.log.append(record)
+        except CommitUnknown:
+            self._unsettled[manifest.snapshot] = record.position
+            raise
+        self._unsettled.pop(manifest.snapshot, None)
         return record
 
     def abandon(self, snapshot: SnapshotId) -> None:
         """Remove what was written of a snapshot that was not committed and never will be; its intent last.
 
-        Not for one whose commit raised CommitUnknown: settle that first. Nothing happens to a committed one.
+        Nothing happens to a committed one. Raises CommitUnknown where that is not known: then the bytes must stay,
+        and `retain` removes them when it is known.
         """
         history = self.log.refresh()
+        position = self._unsettled.get(snapshot)
+        if position is not None and position >= self.log.next_position:
+            raise CommitUnknown(
+                f"the bytes of {snapshot} stay, because whether it was committed is not known", position=position
+            )
         if snapshot not in history.retained and snapshot not in history.deleted:
             self._sweeper.remove_uncommitted(snapshot)
+        self._unsettled.pop(snapshot, None)
 
     def delete(self, snapshot: SnapshotId) -> Sweep:
         """Delete a snapshot, savepoints too: first for all readers, then its bytes that no other one needs.
@@ -154,6 +169,10 @@ class Repository:
         """
         if keep < 1:
             raise ConfigError(f"at least one snapshot must be kept, not {keep}", keep=keep)
+        self._own_epoch()
+        for snapshot, position in list(self._unsettled.items()):
+            if position < self.log.next_position:
+                self.abandon(snapshot)
         snapshots = [self.snapshot(record) for record in self.retained()]
         self._mark_deleted(choose_doomed(snapshots, keep, self._proved))
         return self._sweeper.sweep(self.log.refresh())

@@ -332,3 +332,29 @@ def test_the_command_runs_as_a_program_without_ray(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "Proved: a consistent cut of 2 actors" in ended.stdout
     assert Storage(LocalStore(tmp_path)).system().latest().verify([KEY]).trusted
+
+
+def test_values_of_every_odd_kind_are_shown_and_make_a_valid_json_document(tmp_path: Path) -> None:
+    loop: list[Any] = []
+    loop.append(loop)
+    deep: Any = None
+    for _ in range(500):
+        deep = [deep]
+    odd = {
+        "surrogate": "\ud800",
+        "bytes": b"\x00\xff" * 1000,
+        "huge": 2**20_000,
+        "infinite": float("-inf"),
+        "keys": {(1, 2): {3}, None: frozenset()},
+        "loop": loop,
+        "deep": deep,
+        "objects": np.array([object, None], dtype=object),
+    }
+    bank_at(tmp_path, Bank(states={"alice": odd, "bob": {1: 2}}), Bank(states={"alice": {}, "bob": [1]}))
+    shown = run("show", tmp_path, "--snapshot", "1-coordinator-1")
+    assert shown.exit_code == 0
+    assert all(len(line) <= 80 for line in lines(shown))
+    document = json.loads(run("show", tmp_path, "--snapshot", "1-coordinator-1", "--json").stdout)
+    assert set(document["actors"][0]["state"]) == set(odd)
+    assert run("diff", tmp_path).exit_code == 1
+    assert json.loads(run("diff", tmp_path, "--json").stdout)["same"] is False

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rayshot.errors import BadManifest, CommitUnknown, Fenced, FormatTooNew, LimitExceeded, StoreFull
+from rayshot.errors import BadManifest, CommitUnknown, Fenced, FormatTooNew, LimitExceeded, StoreFull, StoreUnavailable
 from rayshot.format import canonical
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.history import History
@@ -20,6 +20,11 @@ from rayshot.store.store import Store
 def commit(position: int, writer: str, counter: int, incarnation: int = 1) -> CommitRecord:
     snapshot = SnapshotId(incarnation, "coordinator", counter)
     return CommitRecord(position, writer, incarnation, snapshot, manifest_name(snapshot), "ab" * 32, 1.5)
+
+
+def contender(number: int) -> Record:
+    """What coordinators may want to write at position 1: the first commits, the others take over."""
+    return commit(1, "w", 1) if number == 1 else EpochRecord(1, 2, f"w{number}")
 
 
 def put(store: Store, *records: Record) -> None:
@@ -90,7 +95,7 @@ def race_in_threads(store: Store, contenders: int) -> list[str]:
         log.refresh()
         start.wait()
         try:
-            log.append(commit(1, "w", number))
+            log.append(contender(number))
         except Fenced as error:
             outcomes.append(type(error).__name__)
         else:
@@ -109,13 +114,13 @@ import sys
 from rayshot.errors import Fenced
 from rayshot.store.local import LocalStore
 from rayshot.store.log import CommitLog
-from tests_commit import commit
+from tests_commit import contender
 log = CommitLog(LocalStore(sys.argv[1]), "bank")
 log.refresh()
 print("ready", flush=True)
 sys.stdin.readline()
 try:
-    log.append(commit(1, "w", int(sys.argv[2])))
+    log.append(contender(int(sys.argv[2])))
     print("committed")
 except Fenced:
     print("fenced")
@@ -146,7 +151,7 @@ def test_of_two_processes_racing_for_one_position_one_commits_and_the_other_is_f
     outcomes = [racer.communicate(timeout=30)[0].strip() for racer in racers]
     assert sorted(outcomes) == ["committed", "fenced"]
     winner = CommitLog(LocalStore(tmp_path), "bank").records()[1]
-    assert winner == commit(1, "w", outcomes.index("committed") + 1)
+    assert winner == contender(outcomes.index("committed") + 1)
 
 
 def test_a_zombies_commit_after_anothers_epoch_does_not_count() -> None:
@@ -186,22 +191,64 @@ def test_what_was_deleted_is_not_committed_again() -> None:
     assert [record.position for record in history.deleted.values()] == [1]
 
 
-def test_coordinators_that_start_together_get_lives_of_their_own() -> None:
+def test_coordinators_that_start_together_never_share_a_life() -> None:
     store = MemoryStore()
     start = threading.Barrier(8)
     epochs: list[EpochRecord] = []
+    fenced: list[str] = []
 
     def begin(number: int) -> None:
+        log = CommitLog(store, "bank")
+        incarnation = log.refresh().incarnation + 1
         start.wait()
-        epochs.append(CommitLog(store, "bank").begin_epoch(1, f"w{number}"))
+        try:
+            epochs.append(log.begin_epoch(incarnation, f"w{number}"))
+        except Fenced as error:
+            fenced.append(error.evidence["writer"])
 
     threads = [threading.Thread(target=begin, args=(number,)) for number in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(epoch.incarnation for epoch in epochs) == list(range(1, 9))
-    assert CommitLog(store, "bank").records() == tuple(sorted(epochs, key=lambda epoch: epoch.position))
+    assert [epoch.incarnation for epoch in epochs] == [1]
+    assert fenced == [epochs[0].writer] * 7
+    assert CommitLog(store, "bank").records() == tuple(epochs)
+
+
+def test_a_new_coordinator_goes_on_with_the_same_life_and_fences_out_the_old_one() -> None:
+    store = MemoryStore()
+    old, new = CommitLog(store, "bank"), CommitLog(store, "bank")
+    old.begin_epoch(1, "old")
+    old.append(commit(1, "old", 1))
+    assert new.refresh().incarnation == 1
+    new.begin_epoch(1, "new")
+    with pytest.raises(Fenced):
+        old.append(commit(2, "old", 2))
+    new.append(commit(3, "new", 2))
+    assert len(new.refresh().retained) == 2
+
+
+def test_an_epoch_of_a_life_that_is_over_is_refused() -> None:
+    store = MemoryStore()
+    CommitLog(store, "bank").begin_epoch(5, "w5")
+    with pytest.raises(Fenced, match="w5 has written record 0"):
+        CommitLog(store, "bank").begin_epoch(4, "w4")
+
+
+def test_an_epoch_moves_on_past_a_record_that_was_faster() -> None:
+    store = MemoryStore()
+    old, new = CommitLog(store, "bank"), CommitLog(store, "bank")
+    old.begin_epoch(1, "old")
+    create = store.create
+
+    def overtaken(key: str, data: object) -> None:
+        store.create = create  # type: ignore[method-assign]
+        old.append(commit(1, "old", 1))
+        create(key, data)  # type: ignore[arg-type]
+
+    store.create = overtaken  # type: ignore[method-assign,assignment]
+    assert new.begin_epoch(2, "new").position == 2
 
 
 @pytest.mark.parametrize("effect", [FaultEffect.BEFORE, FaultEffect.AFTER])
@@ -224,6 +271,21 @@ def test_a_commit_that_gets_no_answer_at_all_is_unknown_and_settled_later(effect
         log.append(commit(1, "w", 1))
     store.fault = None
     log.append(commit(1, "w", 1))
+    log.append(commit(2, "w", 2))
+    assert len(CommitLog(store, "bank").refresh().retained) == 2
+
+
+def test_a_commit_that_came_through_late_does_not_make_its_own_writer_a_stranger() -> None:
+    store = MemoryStore()
+    log = CommitLog(store, "bank")
+    log.begin_epoch(1, "w")
+    store.fault = Fault(store.calls + 1, count=1000)
+    with pytest.raises(CommitUnknown):
+        log.append(commit(1, "w", 1))
+    store.fault = None
+    put(store, commit(1, "w", 1))
+    with pytest.raises(StoreUnavailable, match="take the next"):
+        log.append(commit(1, "w", 2))
     log.append(commit(2, "w", 2))
     assert len(CommitLog(store, "bank").refresh().retained) == 2
 

@@ -157,6 +157,7 @@ def test_a_zombie_commits_nothing_and_deletes_nothing() -> None:
         lambda: old.commit(late, None),
         lambda: old.delete(first.id),
         lambda: old.retain(1),
+        lambda: old.intend(SnapshotId(1, "coordinator", 3)),
     ):
         with pytest.raises(Fenced, match="new took over"):
             zombie_act()
@@ -189,7 +190,7 @@ def test_when_any_store_call_of_a_commit_fails_it_is_committed_once_or_refused_a
     effect: FaultEffect,
 ) -> None:
     calls = calls_of_a_snapshot()
-    assert calls == 7  # intent, three chunks, a look at the log, manifest, COMMIT
+    assert calls == 8  # intent, three chunks, a look at the log before and after, manifest, COMMIT
     outcomes = [outcome_with(Fault(number, effect)) for number in range(1, calls + 1)]
     assert "committed" in outcomes
 
@@ -242,6 +243,7 @@ def outcome_with(fault: Fault) -> str:
     assert len(others) == 1 if outcome == "committed" else len(others) <= (outcome == "CommitUnknown")
     if outcome == "CommitUnknown":
         assert manifest is not None
+        assert_an_unknown_commit_is_not_abandoned(repository, manifest.snapshot)
         repository.commit(manifest, None)
         assert len(committed(store)) == 2
     elif outcome != "committed":
@@ -252,6 +254,16 @@ def outcome_with(fault: Fault) -> str:
     make_snapshot(open_bank(store, "successor"))
     assert committed(store)[-1].id.incarnation == 2
     return outcome
+
+
+def assert_an_unknown_commit_is_not_abandoned(repository: Repository, snapshot: SnapshotId) -> None:
+    before = set(repository.store.list("bank/chunks"))
+    if snapshot not in {record.snapshot for record in repository.retained()}:
+        with pytest.raises(CommitUnknown, match="stay"):
+            repository.abandon(snapshot)
+    else:
+        repository.abandon(snapshot)
+    assert set(repository.store.list("bank/chunks")) == before
 
 
 def assert_every_chunk_is_reachable(store: Store) -> None:
@@ -269,6 +281,24 @@ def test_what_was_abandoned_is_gone_and_what_was_committed_cannot_be_abandoned()
     assert_every_chunk_is_reachable(store)
     assert [entry.key for entry in store.list("bank/intents")] == ["bank/intents/1-coordinator-1"]
     assert kept.verify().sound
+
+
+def test_a_commit_that_never_came_through_is_removed_when_that_is_known() -> None:
+    store = MemoryStore()
+    repository = open_bank(store)
+    make_snapshot(repository, counter=1)
+    manifest = make_manifest(repository, Bank(states={"alice": {"balance": 7}}), 2)
+    store.fault = Fault(store.calls + 3, count=10_000)
+    with pytest.raises(CommitUnknown):
+        repository.commit(manifest, None)
+    store.fault = None
+    repository.retain(5)
+    assert len(list(store.list("bank/manifests"))) == 2
+    make_snapshot(repository, counter=3)
+    repository.retain(5)
+    assert [snapshot.id.counter for snapshot in committed(store)] == [1, 3]
+    assert len(list(store.list("bank/manifests"))) == 2
+    assert_every_chunk_is_reachable(store)
 
 
 def test_a_deleted_snapshot_is_gone_and_the_others_verify() -> None:
@@ -381,6 +411,16 @@ def test_a_running_snapshot_keeps_the_bytes_it_leans_on_until_it_has_ended() -> 
     assert repository.retain(5).removed == (base.id,)
     assert late.verify().sound
     assert_every_chunk_is_reachable(store)
+
+
+def test_an_intent_of_an_earlier_coordinator_of_the_same_life_leases_nothing() -> None:
+    store = MemoryStore()
+    repository = open_bank(store)
+    base = make_snapshot(repository)
+    repository.intend(SnapshotId(1, "coordinator", 2), base.id)
+    successor = Repository(store, "bank", create=False)
+    successor.log.begin_epoch(successor.next_incarnation() - 1, "w2")
+    assert successor.delete(base.id).removed == (base.id,)
 
 
 def test_an_intent_of_an_earlier_life_leases_nothing() -> None:
