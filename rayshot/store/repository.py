@@ -46,7 +46,7 @@ class Repository:
         create: make the system if it is not there; else raise SystemNotFound.
 
     Raises ConfigError for a store that cannot be written or has no conditional create, FormatTooNew,
-    BadManifest. Before anything is committed or deleted, `log.begin_epoch(next_incarnation(), writer)` must
+    BadManifest. Before anything is written, `log.begin_epoch(next_incarnation(), writer)` must
     have been called.
     """
 
