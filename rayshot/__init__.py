@@ -8,16 +8,45 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rayshot.format.codec import RecordedMessage as Message
-    from rayshot.store.repository import open  # noqa: A004
+    from rayshot.model.actor_class import actor
+    from rayshot.model.configuration import FailureConfig, SnapshotConfig
+    from rayshot.model.current import current
+    from rayshot.model.handle import ActorHandle
+    from rayshot.model.reply import Reply
+    from rayshot.runtime.starting import init, restore
+    from rayshot.runtime.system import System
+    from rayshot.store.repository import open  # noqa: A004 - users read `rayshot.open`
     from rayshot.store.snapshot import Snapshot
 
 _HOMES = {
+    "ActorHandle": ("rayshot.model.handle", "ActorHandle"),
+    "FailureConfig": ("rayshot.model.configuration", "FailureConfig"),
     "Message": ("rayshot.format.codec", "RecordedMessage"),
+    "Reply": ("rayshot.model.reply", "Reply"),
     "Snapshot": ("rayshot.store.snapshot", "Snapshot"),
+    "SnapshotConfig": ("rayshot.model.configuration", "SnapshotConfig"),
+    "System": ("rayshot.runtime.system", "System"),
+    "actor": ("rayshot.model.actor_class", "actor"),
+    "current": ("rayshot.model.current", "current"),
+    "init": ("rayshot.runtime.starting", "init"),
     "open": ("rayshot.store.repository", "open"),
+    "restore": ("rayshot.runtime.starting", "restore"),
 }
 
-__all__ = ["Message", "Snapshot", "open"]
+__all__ = [
+    "ActorHandle",
+    "FailureConfig",
+    "Message",
+    "Reply",
+    "Snapshot",
+    "SnapshotConfig",
+    "System",
+    "actor",
+    "current",
+    "init",
+    "open",
+    "restore",
+]
 __version__ = "0.1.0"
 
 

@@ -39,7 +39,7 @@ class Frame(NamedTuple):
 
     first: int
     count: int
-    body: bytes
+    body: bytes | memoryview
 
     @property
     def last(self) -> int:
@@ -140,9 +140,16 @@ class Codec:
 _UNBOUNDED: dict[str, Any] = {"max_bin_len": MESSAGE_BYTES_MAX, "max_str_len": MESSAGE_BYTES_MAX}
 
 
-def count_messages(body: bytes) -> int:
-    """How many messages `body` holds. Raises BadManifest where it does not hold whole ones."""
-    return sum(1 for _ in _skim(body))
+def creation_of(frame: Frame) -> bytes | None:
+    """The specification in the message that creates the frame's receiver; None where the frame begins with none."""
+    if frame.first != 1 or frame.count == 0:
+        return None
+    unpacker = msgpack.Unpacker(None, max_buffer_size=0, **_UNBOUNDED)
+    unpacker.feed(frame.body)
+    if unpacker.read_array_header() == 0 or unpacker.unpack() != CREATE:
+        return None
+    specification = unpacker.unpack()
+    return specification if isinstance(specification, bytes) else None
 
 
 def cut_frame(frame: Frame, first: int, last: int) -> Frame:
@@ -204,7 +211,7 @@ def read_messages(frame: Frame) -> Iterator[RecordedMessage]:
         )
 
 
-def _skim(body: bytes) -> Iterator[int]:
+def _skim(body: bytes | memoryview) -> Iterator[int]:
     unpacker = msgpack.Unpacker(None, max_buffer_size=0, **_UNBOUNDED)
     unpacker.feed(body)
     while unpacker.tell() < len(body):

@@ -47,7 +47,7 @@ def dump_state(state: object, name: str) -> PickledState:
     return PickledState(codec, stream, tuple(buffer.raw() for buffer in buffers))
 
 
-def load_state(stream: bytes | memoryview, buffers: Sequence[bytes | memoryview] = ()) -> Any:
+def load_state(stream: bytes | memoryview, buffers: Sequence[bytes | bytearray | memoryview] = ()) -> Any:
     """Unpickle what `dump_state` pickled, by either codec."""
     return pickle.loads(stream, buffers=buffers)
 

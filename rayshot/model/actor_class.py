@@ -18,6 +18,7 @@ class ActorClass(type):
     """
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **keywords: Any) -> "ActorClass":
+        """Make a decorated class, or what Ray or a user derives from one."""
         if any(base.__module__ == "ray.actor" for base in bases):
             namespace = {**namespace, "remote": _remote_over_ray, "options": _options_over_ray}
         return super().__new__(mcs, name, bases, namespace, **keywords)

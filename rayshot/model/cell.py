@@ -129,7 +129,7 @@ class Cell:
         self.instance.__init__(*args, **kwargs)
 
     def _become(self, specification: ActorSpecification, user_class: type) -> None:
-        self.instance = user_class.__new__(user_class)
+        self.instance = _bare(user_class)
         self.handlers = _Handlers(self.instance, specification.methods, self.name)
         self.specification = specification
 
@@ -173,7 +173,7 @@ class Cell:
         """
         assert self.born, f"{self.name} has no state yet"
         instance, now = self.instance, self._clock()
-        own_getstate = type(instance).__getstate__ is not object.__getstate__
+        own_getstate = getattr(type(instance), "__getstate__", None) is not getattr(object, "__getstate__", None)
         return {
             "state": instance.__getstate__() if own_getstate else instance.__dict__,
             "calls": {key: (c.method, c.on_error, c.context) for key, c in self._calls.items()},
@@ -192,6 +192,10 @@ class Cell:
         now = self._clock()
         self.timers = [Timer(now + remaining, method, tuple(args)) for remaining, method, args in state["timers"]]
         self._next_call = state["next_call"]
+
+
+def _bare(user_class: Any) -> Any:
+    return user_class.__new__(user_class)
 
 
 def _to_completion(method: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Any]:

@@ -1,5 +1,6 @@
 """`Reply`: what `.remote(...)` returns inside an actor."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -67,10 +68,20 @@ class Reply:
         )
 
     def __reduce__(self) -> NoReturn:
-        raise NotAnObjectRef(
-            "a Reply is no ObjectRef: an actor that waited for another would hold its mailbox. "
-            "Name what comes next instead: reply.then(self.on_result)"
-        )
+        raise NotAnObjectRef(_ADVICE)
 
     def __await__(self) -> NoReturn:
-        self.__reduce__()
+        raise NotAnObjectRef(_ADVICE)
+
+    @property
+    def __class__(self) -> type["Reply"]:
+        # `ray.get` asks isinstance(reply, ObjectRef) and would complain of a type; its user needs to hear of `then`.
+        if sys._getframe(1).f_globals.get("__name__", "").startswith("ray."):  # noqa: SLF001
+            raise NotAnObjectRef(_ADVICE)
+        return Reply
+
+
+_ADVICE = (
+    "a Reply is no ObjectRef: an actor that waited for another would hold its mailbox. "
+    "Name what comes next instead: reply.then(self.on_result)"
+)

@@ -22,3 +22,5 @@ class AbortReason(Enum):
     """Another coordinator took the system over."""
     COORDINATOR_LOST = "coordinator_lost"
     """The coordinator that collected it died."""
+    DEFECT = "defect"
+    """Something raised that should not; the coordinator's log has the traceback."""

@@ -1,0 +1,9 @@
+"""The system on Ray: hosts that run actors, the transport between them, capture, vaults, the coordinator, restore.
+
+Four kinds of Ray actors, all in the namespace NAMESPACE:
+
+- a *host* per rayshot actor drives one `protocol.Participant` and one `model.Cell`;
+- the *coordinator*, detached and named, one a system, drives the `protocol.Collector` and owns the commit log;
+- a *vault* per node keeps the records' bytes: copies in the object store, chunks in the storage;
+- drivers are no actors of ours: each holds a `DriverPort`.
+"""

@@ -1,0 +1,183 @@
+"""Capture of an actor's state: inline, or in a forked child that holds the actor for some milliseconds only.
+
+The child shares the parent's memory as it was at the fork, so it can pickle while the actor goes on. It touches nothing
+but its own thread, its pipe and a spool file: it closes every other descriptor, because a child that held the
+raylet's socket would hide its parent's death, and ends by `_exit`.
+"""
+
+import mmap
+import os
+import select
+import signal
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgpack
+
+from rayshot.errors import RayshotError, StateNotSerializable
+from rayshot.format.entries import StateCodec
+from rayshot.format.pickling import dump_state
+
+FORK_BYTES_MIN = 1 << 20
+"""Above this a capture by fork holds the actor for less time than pickling does."""
+_FORK_RESIDENT_BYTES_MIN = 300 << 20
+_COPY_BYTES = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """A pickled state: its codec, the stream and its out-of-band buffers.
+
+    In memory as `parts` (the stream first), or in the file `spool` one after the other, `sizes` bytes each.
+    """
+
+    codec: StateCodec
+    sizes: tuple[int, ...]
+    parts: tuple[bytes, ...] = ()
+    spool: str | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes in all."""
+        return sum(self.sizes)
+
+
+class CaptureChild:
+    """A forked child that pickles a state into a spool file."""
+
+    def __init__(self, pid: int, pipe: int, spool: Path) -> None:
+        self._pid = pid
+        self._pipe = pipe
+        self._spool = spool
+
+    def wait(self, timeout_s: float) -> Captured:
+        """Wait for the child. Raises StateNotSerializable, or TimeoutError after killing it."""
+        try:
+            answer = self._read(time.monotonic() + timeout_s)
+        except BaseException:
+            self._spool.unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(self._pipe)
+            with suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGKILL)
+            os.waitpid(self._pid, 0)
+        if not answer:
+            self._spool.unlink(missing_ok=True)
+            raise StateNotSerializable(f"the child that pickles the state (pid {self._pid}) died", pid=self._pid)
+        match msgpack.unpackb(answer):
+            case [True, str(codec), list(sizes)]:
+                return Captured(codec, tuple(sizes), spool=str(self._spool))
+            case [False, str(message), str(path)]:
+                self._spool.unlink(missing_ok=True)
+                raise StateNotSerializable(message, path=path)
+        raise AssertionError(answer)
+
+    def _read(self, deadline: float) -> bytes:
+        received = b""
+        while True:
+            ready, _, _ = select.select([self._pipe], [], [], max(0.0, deadline - time.monotonic()))
+            if not ready:
+                raise TimeoutError("the child that pickles the state did not end in time")
+            part = os.read(self._pipe, 65536)
+            if not part:
+                return received
+            received += part
+
+
+class Capturer:
+    """Chooses how to capture, and learns from the last capture when told to choose by itself ("auto")."""
+
+    def __init__(self, method: str, name: str, spool_folder: str) -> None:
+        self._method = method
+        self._name = name
+        self._spool_folder = spool_folder
+        self._last_size: int | None = None
+        self._count = 0
+        self.inline_next = False
+
+    def capture(self, state: Any) -> Captured | CaptureChild:
+        """Fix the state as it is now; call between two handlers. Raises StateNotSerializable."""
+        inline, self.inline_next = self.inline_next or not self._by_fork(), False
+        return self._inline(state) if inline else self._fork(state)
+
+    def learn(self, captured: Captured) -> None:
+        """Remember how large the state was."""
+        self._last_size = captured.size
+
+    def _by_fork(self) -> bool:
+        if self._method != "auto":
+            return self._method == "fork"
+        if self._last_size is None:
+            return _resident_bytes() >= _FORK_RESIDENT_BYTES_MIN
+        return self._last_size >= FORK_BYTES_MIN
+
+    def _inline(self, state: Any) -> Captured:
+        pickled = dump_state(state, self._name)
+        parts = (pickled.stream, *(bytes(buffer) for buffer in pickled.buffers))
+        captured = Captured(pickled.codec, tuple(map(len, parts)), parts)
+        self.learn(captured)
+        return captured
+
+    def _fork(self, state: Any) -> CaptureChild:
+        self._count += 1
+        spool = Path(self._spool_folder) / f"rayshot-{os.getpid()}-{self._count}.spool"
+        read_end, write_end = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            _pickle_in_child(state, self._name, spool, write_end)
+        os.close(write_end)
+        return CaptureChild(pid, read_end, spool)
+
+
+def read_spool(captured: Captured) -> list[memoryview]:
+    """The parts of a spooled state, mapped, not copied; the file is removed, the mapping keeps its bytes."""
+    assert captured.spool is not None
+    path = Path(captured.spool)
+    with path.open("rb") as file:
+        whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)) if captured.size else memoryview(b"")
+    path.unlink()
+    parts, offset = [], 0
+    for size in captured.sizes:
+        parts.append(whole[offset : offset + size])
+        offset += size
+    return parts
+
+
+def _pickle_in_child(state: Any, name: str, spool: Path, pipe: int) -> None:
+    """Never returns."""
+    status = 1
+    try:
+        os.closerange(0, pipe)
+        os.closerange(pipe + 1, min(1 << 20, os.sysconf("SC_OPEN_MAX")))
+        try:
+            pickled = dump_state(state, name)
+            sizes = [len(pickled.stream), *(buffer.nbytes for buffer in pickled.buffers)]
+            _write_spool(spool, [memoryview(pickled.stream), *pickled.buffers])
+            answer = [True, pickled.codec, sizes]
+        except RayshotError as error:
+            answer = [False, error.message, str(error.evidence.get("path", name))]
+        except OSError as error:
+            answer = [False, f"{name}: the state cannot be spooled: {error}", name]
+        os.write(pipe, msgpack.packb(answer))
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _write_spool(spool: Path, parts: list[memoryview]) -> None:
+    file = os.open(spool, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    for part in parts:
+        for start in range(0, part.nbytes, _COPY_BYTES):
+            rest = part[start : start + _COPY_BYTES]
+            while rest.nbytes:
+                rest = rest[os.write(file, rest) :]
+    os.close(file)
+
+
+def _resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,156 @@
+"""Makes complete cuts durable: collects what the vaults wrote into a manifest, commits it, deletes what is too old."""
+
+import logging
+import platform
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import ray
+
+import rayshot
+from rayshot.errors import StoreError, StoreUnavailable
+from rayshot.format.manifest import ActorEntry, ChannelEntry, Chunk, Manifest
+from rayshot.format.signing_key import SigningKey
+from rayshot.protocol.cut import Cut
+from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.failpoints import failpoint
+from rayshot.runtime.vault import Stored, StoredActor
+from rayshot.store.records import CommitRecord
+from rayshot.store.repository import Repository
+
+log = logging.getLogger("rayshot")
+
+
+class Committer:
+    """The only one who writes to the repository of a running system. For one thread."""
+
+    def __init__(self, repository: Repository, key: SigningKey | None) -> None:
+        self._repository = repository
+        self._key = key
+        self._base: SnapshotId | None = None
+        self._reuse: Mapping[str, Chunk] = {}
+
+    def store(
+        self,
+        cut: Cut,
+        vaults: Iterable[Any],
+        *,
+        mode: str,
+        label: str | None,
+        taken_at: float,
+        stats: Mapping[str, int | float],
+        timeout_s: float,
+    ) -> CommitRecord:
+        """Write and commit one snapshot. Raises StoreError; nothing of it is visible then."""
+        snapshot = cut.snapshot
+        started = time.perf_counter()
+        retained = {record.snapshot for record in self._repository.retained()}
+        base = self._base if self._base in retained else None
+        intent = self._repository.intend(snapshot, base)
+        try:
+            reuse = dict(self._reuse) if base is not None else {}
+            written = self._gather([vault.store.remote(snapshot, intent, reuse) for vault in vaults], timeout_s)
+            manifest = self._manifest(cut, written, intent, mode, label, taken_at, stats, started)
+            failpoint("before_commit")
+            record = self._repository.commit(manifest, self._key)
+            failpoint("after_commit")
+        except StoreError:
+            self._abandon(snapshot)
+            raise
+        self._base, self._reuse = snapshot, {chunk.digest: chunk for chunk in manifest.chunks}
+        return record
+
+    def retain(self, keep: int) -> None:
+        """Delete the oldest snapshots beyond `keep`."""
+        try:
+            self._repository.retain(keep)
+        except StoreError as error:
+            log.warning("old snapshots could not be deleted now: %s", error)
+
+    def _gather(self, refs: list[Any], timeout_s: float) -> list[Stored]:
+        try:
+            return list(ray.get(refs, timeout=timeout_s))
+        except ray.exceptions.RayTaskError as error:
+            if isinstance(error.cause, StoreError):
+                raise error.cause from error
+            raise StoreUnavailable(f"a vault could not write: {error.cause!r}") from error
+        except (ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError) as error:
+            raise StoreUnavailable(f"a vault did not answer: {error}") from error
+
+    def _abandon(self, snapshot: SnapshotId) -> None:
+        try:
+            self._repository.abandon(snapshot)
+        except StoreError as error:
+            log.warning("what was written of snapshot %s stays for now: %s", snapshot, error)
+
+    def _manifest(
+        self,
+        cut: Cut,
+        written: list[Stored],
+        intent: str,
+        mode: str,
+        label: str | None,
+        taken_at: float,
+        stats: Mapping[str, int | float],
+        started: float,
+    ) -> Manifest:
+        actors = {name: actor for stored in written for name, actor in stored.actors.items()}
+        mailboxes = {channel: blob for stored in written for channel, blob in stored.mailboxes.items()}
+        outboxes = {channel: blob for stored in written for channel, blob in stored.outboxes.items()}
+        chunks = {chunk.digest: chunk for stored in written for chunk in stored.chunks}
+        entries = [
+            _entry(name, "ended" if record.ended else "born" if record.born else "unborn", actors.get(name))
+            for name, record in cut.records.items()
+        ]
+        entries += [_entry(name, "unborn", actors.get(name)) for name in cut.unborn]
+        channels = [
+            ChannelEntry(
+                cut_.channel.sender,
+                cut_.channel.receiver,
+                cut_.sent,
+                cut_.transported,
+                cut_.received,
+                mailboxes.get(cut_.channel) if cut_.transported > cut_.received else None,
+                outboxes.get(cut_.channel) if cut_.sent > cut_.transported else None,
+            )
+            for cut_ in cut.channels
+        ]
+        position = self._repository.log.next_position
+        in_flight = sum(channel.sent - channel.received for channel in channels)
+        return Manifest(
+            system=self._repository.system,
+            snapshot=cut.snapshot,
+            position=position,
+            mode=mode,
+            taken_at=taken_at,
+            rayshot_version=rayshot.__version__,
+            python_version=".".join(platform.python_version_tuple()[:2]),
+            intent=intent,
+            label=label,
+            actors=tuple(sorted(entries, key=lambda entry: entry.name)),
+            channels=tuple(sorted(channels, key=lambda channel: (channel.sender, channel.receiver))),
+            chunks=tuple(chunks.values()),
+            stats={
+                **stats,
+                "in_flight": in_flight,
+                "written_bytes": sum(stored.written_bytes for stored in written),
+                "stored_s": time.perf_counter() - started,
+            },
+        )
+
+
+def _entry(name: str, status: Any, stored: StoredActor | None) -> ActorEntry:
+    if stored is None:  # an actor that ended, or of which only held-back messages are known
+        return ActorEntry(name, "", "", None, {}, status, (), None)
+    specification = stored.specification
+    return ActorEntry(
+        name,
+        specification.class_module,
+        specification.class_name,
+        stored.class_pickle,
+        dict(specification.options),
+        status,
+        specification.methods,
+        stored.state if status == "born" else None,
+    )

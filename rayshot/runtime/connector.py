@@ -1,0 +1,55 @@
+"""Look-ups that may block, off the threads that must not: finding receivers, asking what became of one."""
+
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import ray
+
+from rayshot.runtime.naming import NAMESPACE, actor_name
+
+
+class RayPeer:
+    """A receiver's Ray methods, bound once."""
+
+    def __init__(self, handle: Any) -> None:
+        self.handle = handle
+        self.receive: Callable[[bytes], Any] = handle.receive.remote
+        self.await_credit: Callable[[str, int], Any] = handle.await_credit.remote
+
+
+class Connector:
+    """One daemon thread, started when it is first needed, that works off what it is given, in order."""
+
+    def __init__(self, system: str, incarnation: int) -> None:
+        self._system = system
+        self._incarnation = incarnation
+        self._known: dict[str, Any] = {}
+        self._tasks: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def submit(self, task: Callable[[], None]) -> None:
+        """Run `task` soon. It handles its own errors."""
+        self._tasks.put(task)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="rayshot-connector", daemon=True)
+            self._thread.start()
+
+    def know(self, name: str, handle: Any) -> None:
+        """Remember a Ray handle, so that it need not be looked up."""
+        self._known[name] = handle
+
+    def find(self, name: str) -> Any | None:
+        """The Ray handle of an actor; None where Ray knows of none: it ended, died, or never was."""
+        if name not in self._known:
+            try:
+                ray_name = actor_name(self._system, self._incarnation, name)
+                self._known[name] = ray.get_actor(ray_name, namespace=NAMESPACE)
+            except ValueError:
+                return None
+        return self._known[name]
+
+    def _run(self) -> None:
+        while True:
+            self._tasks.get()()

@@ -1,0 +1,445 @@
+"""The coordinator of a system: a detached, named Ray actor that drives the Collector and owns the commit log.
+
+It keeps nothing that it could not find again: when it dies, Ray starts it anew with the same settings, and it reads the
+log, takes the system over with an EPOCH of its own, and asks the living actors. Snapshots that were under way are lost.
+"""
+
+import logging
+import queue
+import threading
+import time
+import uuid
+from dataclasses import dataclass, field, replace
+from typing import Any, assert_never
+
+import ray
+
+from rayshot.errors import Fenced, RayshotError, SnapshotAborted, StoreError, SystemDown
+from rayshot.model.configuration import SnapshotConfig
+from rayshot.protocol.abort import AbortReason
+from rayshot.protocol.collector import (
+    AbortWanted,
+    AnnounceEnd,
+    CaptureRefused,
+    ChannelArrived,
+    Collector,
+    CollectorEffect,
+    ProcessDied,
+    ProcessEnded,
+    ProcessJoined,
+    RecordArrived,
+    SendBegin,
+    SnapshotAnnounced,
+    SnapshotStored,
+    SnapshotWanted,
+    StoreSnapshot,
+)
+from rayshot.protocol.cut import Cut, Record
+from rayshot.protocol.identity import COORDINATOR, Channel, SnapshotId
+from rayshot.runtime.committer import Committer
+from rayshot.runtime.failpoints import failpoint
+from rayshot.runtime.identity import HostIdentity, Stop
+from rayshot.runtime.members import Members
+from rayshot.runtime.reports import unpack_record
+from rayshot.runtime.settings import SystemSettings
+from rayshot.store.layout import intent_folder
+from rayshot.store.locate import open_store
+from rayshot.store.records import CommitRecord
+from rayshot.store.repository import Repository
+
+log = logging.getLogger("rayshot")
+GROUPS = {"control": 4, "wait": 32}
+TICK_S = 0.02
+FATE_S = 30.0
+
+
+@dataclass(slots=True)
+class _Request:
+    """Somebody waits for a snapshot. `record` or `error` is there when `done` is set."""
+
+    label: str | None = None
+    done: threading.Event = field(default_factory=threading.Event)
+    record: CommitRecord | None = None
+    error: RayshotError | None = None
+
+    def settle(self, outcome: CommitRecord | RayshotError) -> None:
+        if isinstance(outcome, RayshotError):
+            self.error = outcome
+        else:
+            self.record = outcome
+        self.done.set()
+
+
+@dataclass(slots=True)
+class _Snapshot:
+    """One snapshot under way. Times by time.monotonic but `taken_at`, which is seconds since 1970."""
+
+    began: float
+    taken_at: float
+    deadline: float
+    request: _Request
+    hold_s: list[float] = field(default_factory=list)
+    state_bytes: int = 0
+    recorded_s: float | None = None
+
+
+class Coordinator:
+    """See the module. `_lock` covers the collector and everything about snapshots under way."""
+
+    def __init__(self, settings: SystemSettings) -> None:
+        self._settings = settings
+        self._config = settings.snapshot
+        repository = Repository(open_store(settings.storage), settings.system, create=True)
+        restarted = ray.get_runtime_context().was_current_actor_reconstructed
+        incarnation = repository.next_incarnation() - (1 if restarted else 0)
+        repository.log.begin_epoch(incarnation, f"coordinator-{uuid.uuid4().hex[:12]}")
+        failpoint("epoch_written")
+        self._incarnation = incarnation
+        self._repository = repository
+        self._committer = Committer(repository, settings.key)
+        self._collector = Collector(incarnation)
+        self._lock = threading.RLock()
+        own = ray.get_runtime_context().current_actor
+        self._members = Members(settings.system, incarnation, settings.storage, own, self._died)
+        self._open: dict[SnapshotId, _Snapshot] = {}
+        self._wanted: list[_Request] = []
+        self._commits: queue.SimpleQueue[Cut] = queue.SimpleQueue()
+        self._stop: Stop | None = None
+        self._loading = settings.loading and not restarted
+        self._last_began = self._last_ended = time.monotonic()
+        self._aborted = 0
+        self._committed: CommitRecord | None = None
+        if restarted:
+            self._take_over()
+        threading.Thread(target=self._commit_all, name="rayshot-committer", daemon=True).start()
+        threading.Thread(target=self._tick_all, name="rayshot-clock", daemon=True).start()
+
+    # Members ---------------------------------------------------------------------------------------------------
+
+    @ray.method(concurrency_group="control")
+    def join(self, name: str, node: str, handle: Any) -> Any:
+        """An actor's process is up: it is a member from now on. Returns the vault of its node."""
+        with self._lock:
+            if self._stop is not None:
+                handle.stop.remote(self._stop)
+            vault = self._members.join(name, node, handle)
+            self._carry_out(self._collector.handle(ProcessJoined(name)))
+        return vault
+
+    @ray.method(concurrency_group="control")
+    def ended(self, packed_record: tuple[object, ...]) -> None:
+        """An actor ended by its own wish; this is its last record."""
+        record = unpack_record(packed_record)
+        with self._lock:
+            self._members.end(record.process, f"actor {record.process!r} ended")
+            self._carry_out(self._collector.handle(ProcessEnded(record)))
+
+    @ray.method(concurrency_group="control")
+    def failed_to_start(self, name: str, detail: str) -> None:
+        """An actor's constructor raised: it never was a part of the system."""
+        with self._lock:
+            self._members.end(name, detail)
+            nothing = SnapshotId(self._incarnation, name, 0)
+            self._carry_out(self._collector.handle(ProcessEnded(replace(_EMPTY, snapshot=nothing, process=name))))
+
+    @ray.method(concurrency_group="control")
+    def failed(self, name: str, detail: str) -> None:
+        """An actor counts its own failure as the system's."""
+        self._died(name, detail)
+
+    @ray.method(concurrency_group="wait")
+    def fate(self, name: str) -> Stop | str:
+        """Why `name` does not answer: the system stopped, or in words that it ended or never was.
+
+        Its caller may see a death before the coordinator does, so this waits for what explains it.
+        """
+        deadline = time.monotonic() + FATE_S
+        while True:
+            with self._lock:
+                if self._stop is not None:
+                    return self._stop
+                if name not in self._members.hosts or time.monotonic() > deadline:
+                    return self._members.fate(name)
+            time.sleep(TICK_S)
+
+    @ray.method(concurrency_group="control")
+    def actors(self) -> dict[str, Any]:
+        """Ray handles of the living actors by name."""
+        with self._lock:
+            return dict(self._members.hosts)
+
+    def _died(self, name: str, detail: str) -> None:
+        with self._lock:
+            if self._stop is not None:
+                return
+            log.error("actor %r of system %r died: %s", name, self._settings.system, detail)
+            self._stop = Stop(self._settings.system, self._settings.storage, name, detail)
+            self._members.lose(name)
+            self._members.tell_all("stop", self._stop)
+            self._carry_out(self._collector.handle(ProcessDied(name, detail)))
+            self._refuse_waiting(self._stop.error())
+
+    def _refuse_waiting(self, error: SystemDown) -> None:
+        for request in self._wanted:
+            request.settle(error)
+        self._wanted.clear()
+
+    # Snapshots -------------------------------------------------------------------------------------------------
+
+    @ray.method(concurrency_group="wait")
+    def snapshot(self, label: str | None = None) -> CommitRecord:
+        """Take a snapshot; returns its commit record when it is durable.
+
+        Raises SnapshotAborted, or SystemDown where the system takes no messages any more.
+        """
+        request = _Request(label)
+        with self._lock:
+            if self._stop is not None:
+                raise self._stop.error()
+            self._wanted.append(request)
+            self._begin_wanted()
+        request.done.wait()
+        if request.error is not None:
+            raise request.error
+        assert request.record is not None
+        return request.record
+
+    @ray.method(concurrency_group="control")
+    def announce(self, snapshot: SnapshotId) -> None:
+        """An actor began a snapshot by itself."""
+        with self._lock:
+            if self._stop is None:
+                self._note(snapshot, _Request())
+                self._carry_out(self._collector.handle(SnapshotAnnounced(snapshot)))
+
+    @ray.method(concurrency_group="control")
+    def refuse(self, snapshot: SnapshotId, name: str, detail: str) -> None:
+        """An actor's state could not be captured."""
+        with self._lock:
+            self._carry_out(self._collector.handle(CaptureRefused(snapshot, name, detail)))
+
+    @ray.method(concurrency_group="control")
+    def report(
+        self,
+        records: list[tuple[tuple[object, ...], float, int]],
+        parts: list[tuple[SnapshotId, str, str, int, int]],
+    ) -> None:
+        """A vault holds these records and parts of channels."""
+        with self._lock:
+            for packed, hold_s, state_bytes in records:
+                record = unpack_record(packed)
+                if under_way := self._open.get(record.snapshot):
+                    under_way.hold_s.append(hold_s)
+                    under_way.state_bytes += state_bytes
+                self._carry_out(self._collector.handle(RecordArrived(record)))
+                failpoint("after_ack")
+            for snapshot, sender, receiver, first, last in parts:
+                arrived = ChannelArrived(snapshot, Channel(sender, receiver), first, last)
+                self._carry_out(self._collector.handle(arrived))
+
+    @ray.method(concurrency_group="control")
+    def configure(self, config: SnapshotConfig) -> None:
+        """Change the rhythm from now on."""
+        with self._lock:
+            self._config = config
+
+    def _begin_wanted(self) -> None:
+        while self._wanted and not self._loading and len(self._open) < self._config.max_concurrent:
+            request = self._wanted.pop(0)
+            failpoint("before_begin")
+            self._carry_out(self._collector.handle(SnapshotWanted()), request)
+
+    def _note(self, snapshot: SnapshotId, request: _Request) -> None:
+        if snapshot not in self._open:
+            now = self._last_began = time.monotonic()
+            self._open[snapshot] = _Snapshot(now, time.time(), now + self._config.timeout_s, request)
+
+    def _carry_out(self, effects: tuple[CollectorEffect, ...], request: _Request | None = None) -> None:
+        for effect in effects:
+            match effect:
+                case SendBegin(process, snapshot, floor):
+                    self._note(snapshot, request or _Request())
+                    self._members.tell(process, "begin", snapshot, floor)
+                    failpoint("begin")
+                case StoreSnapshot(cut):
+                    under_way = self._open[cut.snapshot]
+                    under_way.recorded_s = time.monotonic() - under_way.began
+                    self._commits.put(cut)
+                case AnnounceEnd():
+                    self._announce_end(effect)
+                case _:
+                    assert_never(effect)
+
+    def _announce_end(self, end: AnnounceEnd) -> None:
+        under_way = self._open.pop(end.snapshot)
+        self._last_ended = time.monotonic()
+        failpoint("before_announce")
+        self._members.tell_all("ended", end.snapshot)
+        self._members.tell_vaults("forget", end.snapshot, committed=end.reason is None)
+        if end.reason is not None:
+            self._aborted += 1
+            error = _abort_error(end)
+            log.warning("%s", error)
+            under_way.request.settle(error)
+        self._begin_wanted()
+
+    # Durable ---------------------------------------------------------------------------------------------------
+
+    def _commit_all(self) -> None:
+        while True:
+            self._commit(self._commits.get())
+
+    def _commit(self, cut: Cut) -> None:
+        with self._lock:
+            under_way = self._open[cut.snapshot]
+        holds = under_way.hold_s or [0.0]
+        stats = {
+            "recorded_s": under_way.recorded_s or 0.0,
+            "hold_max_s": max(holds),
+            "hold_mean_s": sum(holds) / len(holds),
+            "state_bytes": under_way.state_bytes,
+        }
+        try:
+            record = self._committer.store(
+                cut,
+                self._members.vaults(),
+                mode=self._config.mode,
+                label=under_way.request.label,
+                taken_at=under_way.taken_at,
+                stats=stats,
+                timeout_s=max(1.0, under_way.deadline - time.monotonic()),
+            )
+        except StoreError as error:
+            reason = AbortReason.FENCED if isinstance(error, Fenced) else AbortReason.STORE_UNAVAILABLE
+            self._abort(cut.snapshot, reason, error.message)
+            return
+        except Exception as error:
+            log.exception("snapshot %s could not be written", cut.snapshot)
+            self._abort(cut.snapshot, AbortReason.DEFECT, repr(error))
+            return
+        with self._lock:
+            self._committed = record
+            self._carry_out(self._collector.handle(SnapshotStored(cut.snapshot)))
+        under_way.request.settle(record)
+        if self._config.num_to_keep is not None:
+            self._committer.retain(self._config.num_to_keep)
+
+    def _abort(self, snapshot: SnapshotId, reason: AbortReason, detail: str) -> None:
+        with self._lock:
+            self._carry_out(self._collector.handle(AbortWanted(snapshot, reason, detail)))
+
+    # Time ------------------------------------------------------------------------------------------------------
+
+    def _tick_all(self) -> None:
+        while True:
+            time.sleep(TICK_S)
+            with self._lock:
+                self._tick(time.monotonic())
+
+    def _tick(self, now: float) -> None:
+        for snapshot in [k for k, under_way in self._open.items() if now >= under_way.deadline]:
+            detail = f"not durable after {self._config.timeout_s:g} s"
+            self._carry_out(self._collector.handle(AbortWanted(snapshot, AbortReason.TIMEOUT, detail)))
+        interval = self._config.interval_s
+        if interval is None or self._stop is not None or self._loading or self._wanted or not self._members.hosts:
+            return
+        due = max(self._last_began + interval, self._last_ended + self._config.min_pause_s)
+        if now >= due and len(self._open) < self._config.max_concurrent:
+            self._wanted.append(_Request())
+            self._begin_wanted()
+
+    # Restoring, taking over, ending ----------------------------------------------------------------------------
+
+    @ray.method(concurrency_group="control")
+    def identity(self) -> HostIdentity:
+        """What hosts that a driver makes are told."""
+        own = ray.get_runtime_context().current_actor
+        timeout_s = 1.5 * self._config.timeout_s
+        return HostIdentity(
+            self._settings.system, self._incarnation, COORDINATOR, own, self._settings.storage, timeout_s
+        )
+
+    @ray.method(concurrency_group="control")
+    def resume(self) -> None:
+        """All actors are loaded: the system lives."""
+        with self._lock:
+            self._loading = False
+            self._last_began = self._last_ended = time.monotonic()
+            self._members.tell_all("resume")
+            self._begin_wanted()
+
+    @ray.method(concurrency_group="wait")
+    def shutdown(self, detail: str) -> None:
+        """End all actors and vaults of the system, dead or alive. Only the coordinator itself is left."""
+        with self._lock:
+            stop = self._stop or Stop(self._settings.system, self._settings.storage, None, detail)
+            self._stop = stop
+            for snapshot in tuple(self._open):
+                self._carry_out(self._collector.handle(AbortWanted(snapshot, AbortReason.REQUESTED, detail)))
+            self._refuse_waiting(stop.error())
+            self._members.kill_all()
+
+    @ray.method(concurrency_group="wait")
+    def status(self) -> dict[str, Any]:
+        """See `System.status`."""
+        with self._lock:
+            now = time.monotonic()
+            under_way = {
+                snapshot: {
+                    "seconds": now - self._open[snapshot].began,
+                    "recorded": self._open[snapshot].recorded_s is not None,
+                    "missing": self._collector.missing(snapshot),
+                    "open_channels": self._collector.open_channels(snapshot),
+                }
+                for snapshot in self._collector.open_snapshots
+                if snapshot in self._open
+            }
+            status = {
+                "system": self._settings.system,
+                "incarnation": self._incarnation,
+                "storage": self._settings.storage,
+                "state": "stopped" if self._stop else "loading" if self._loading else "running",
+                "stop": self._stop,
+                "committed": self._committed,
+                "aborted": self._aborted,
+                "config": self._config,
+            }
+        for snapshot, report in under_way.items():
+            report["handlers"] = self._members.why_missing(snapshot, report["missing"])
+        return {**status, "snapshots": under_way, "actors": self._members.status()}
+
+    def _take_over(self) -> None:
+        """Find the living members of a system whose coordinator died."""
+        missing, highest = self._members.find()
+        self._collector = Collector(self._incarnation, max(highest, self._highest_intent()))
+        for name in self._members.hosts:
+            self._collector.handle(ProcessJoined(name))
+        if self._members.stopped or missing:
+            name = missing[0] if missing else self._members.stopped[0]
+            threading.Thread(target=self._died, args=(name, "it died while the coordinator was away")).start()
+
+    def _highest_intent(self) -> int:
+        """The highest counter of this incarnation that the storage knows."""
+        highest = 0
+        for entry in self._repository.store.list(intent_folder(self._settings.system)):
+            snapshot = SnapshotId.parse(entry.key.rpartition("/")[2])
+            if (snapshot.incarnation, snapshot.initiator) == (self._incarnation, COORDINATOR):
+                highest = max(highest, snapshot.counter)
+        return highest
+
+
+_EMPTY = Record(SnapshotId(0, COORDINATOR, 0), COORDINATOR, born=False, ended=True)
+
+
+def _abort_error(end: AnnounceEnd) -> SnapshotAborted:
+    assert end.reason is not None
+    waiting = f"; not recorded: {', '.join(end.missing)}" if end.missing else ""
+    channels = f"; open channels: {', '.join(map(str, end.open_channels))}" if end.open_channels else ""
+    return SnapshotAborted(
+        f"snapshot {end.snapshot} was aborted ({end.reason.value}): {end.detail}{waiting}{channels}",
+        snapshot=str(end.snapshot),
+        reason=end.reason.value,
+        detail=end.detail,
+        missing=end.missing,
+        open_channels=tuple(map(tuple, end.open_channels)),
+    )

@@ -1,0 +1,261 @@
+"""A driver's side of a system: sends messages and calls from outside, as `driver:<id>`."""
+
+import logging
+import threading
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import ray
+
+from rayshot.errors import ActorEnded, SystemDown, SystemStopped
+from rayshot.format.codec import Codec
+from rayshot.model.handle import ActorHandle
+from rayshot.model.specification import ActorSpecification
+from rayshot.protocol.driver import AnswerArrived, Driver, SendTagged
+from rayshot.protocol.events import BatchAcknowledged, BatchTaken, SnapshotEnded
+from rayshot.protocol.identity import DRIVER_PREFIX, SnapshotId
+from rayshot.runtime.connector import Connector, RayPeer
+from rayshot.runtime.identity import HostIdentity
+from rayshot.runtime.outbox import InFlight, OutChannel
+from rayshot.runtime.spawning import spawn_host
+from rayshot.runtime.wire import Answer, Status, pack_packet
+
+log = logging.getLogger("rayshot")
+ROOM_WAIT_S = 300.0
+"""A driver's `tell` waits this long for a receiver that takes nothing, then says so."""
+
+
+class DriverChannel(OutChannel):
+    """A channel from a driver: `append` waits while the outbox is above its limit."""
+
+    def append(self, message: bytes) -> None:
+        """Send an encoded message. Raises SystemDown after ROOM_WAIT_S without room."""
+        super().append(message)
+        if self.full:
+            with self._lock:
+                if not self.room.wait_for(lambda: not self.full or self.down is not None, ROOM_WAIT_S):
+                    raise SystemStopped(
+                        f"actor {self.receiver!r} has taken none of {len(self.pending):,} waiting messages "
+                        f"for {ROOM_WAIT_S:g} s: does a handler of it hang? See system.status()",
+                        actor=self.receiver,
+                    )
+                if self.down is not None:
+                    raise self.down
+
+
+class DriverPort:
+    """One driver's view of one life of a system. Any thread of the process may send."""
+
+    def __init__(self, identity: HostIdentity) -> None:
+        self.identity = identity
+        self.system = identity.system
+        self.name = f"{DRIVER_PREFIX}{uuid.uuid4().hex[:8]}"
+        self.codec = Codec(ActorHandle, lambda handle: handle.name, self.handle_of)
+        self.down: SystemDown | None = None
+        self._machine = Driver(self.name, identity.incarnation)
+        self._lock = threading.Lock()
+        self._channels: dict[str, DriverChannel] = {}
+        self._handles: dict[str, ActorHandle] = {}
+        self._ended: dict[str, ActorEnded] = {}
+        self._connector = Connector(identity.system, identity.incarnation)
+        self._next_call = 1
+        self._answers: list[Any] = []
+
+    # Port ------------------------------------------------------------------------------------------------------
+
+    def handle_of(self, name: str, methods: frozenset[str] | None = None) -> ActorHandle:
+        """This driver's handle of the actor `name`."""
+        handle = self._handles.get(name)
+        if handle is None or (methods is not None and handle._methods is None):  # noqa: SLF001
+            handle = self._handles[name] = ActorHandle(self.system, name, methods, self)
+        return handle
+
+    def channel(self, receiver: str) -> DriverChannel:
+        """The channel to `receiver`. Raises ActorEnded where it is known to have ended."""
+        with self._lock:
+            if receiver in self._ended:
+                raise self._ended[receiver]
+            channel = self._channels.get(receiver)
+            if channel is None:
+                channel = self._channels[receiver] = DriverChannel(self, receiver, self._lock)
+                channel.down = self.down
+            return channel
+
+    def call(self, receiver: str, tell: bytes) -> Any:
+        """Send a call; returns an ObjectRef of its result. Everything told before goes with it."""
+        channel = self.channel(receiver)
+        peer = self._peer_now(channel)
+        with self._lock:
+            if channel.down is not None:
+                raise channel.down
+            call_id = self._next_call
+            self._next_call += 1
+            self._heed_answers()
+            channel.pending.append(self.codec.call(call_id, tell))
+            channel.pending_bytes += len(channel.pending[-1])  # type: ignore[arg-type]
+            batch = channel.take_all()
+            result, tags = peer.handle.call.remote(self.packed(batch), call_id)
+            batch.ref = tags
+            self._answers.append(tags)
+        tags._on_completed(lambda value: self._call_answered(channel, batch, value))  # noqa: SLF001
+        return result
+
+    def spawn(
+        self, specification: ActorSpecification, name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> ActorHandle:
+        """Make an actor and send it its constructor's call."""
+        if self.down is not None:
+            raise self.down
+        name = name or f"{specification.class_name.lower().replace('.', '-')}-{uuid.uuid4().hex[:8]}"
+        message = self.codec.create(specification.pack(), self.codec.tell("__init__", args, kwargs))
+        self._connector.know(name, spawn_host(self.identity, specification, name))
+        self.channel(name).append(message)
+        return self.handle_of(name, frozenset(specification.methods))
+
+    def drain(self) -> None:
+        """Wait until everything told so far has arrived: what a driver did before it asks for a snapshot is in it."""
+        for channel in tuple(self._channels.values()):
+            with self._lock:
+                self._heed_answers()
+                channel.room.wait_for(lambda channel=channel: self._arrived(channel) or self.down is not None)
+            if self.down is not None:
+                raise self.down
+
+    def close(self, error: SystemDown) -> None:
+        """The system is down: refuse everything from now on."""
+        with self._lock:
+            self.down = self.down or error
+            for channel in self._channels.values():
+                channel.shut(self.down)
+
+    def _arrived(self, channel: DriverChannel) -> bool:
+        """Whether nothing told is on its way; a call's batch is answered only when its handler ran."""
+        tells = [batch for batch in channel.in_flight.values() if batch.ref not in self._answers]
+        return not channel.pending and not tells
+
+    def _peer_now(self, channel: DriverChannel) -> RayPeer:
+        """The receiver's Ray methods, connecting first if need be."""
+        with self._lock:
+            channel.flush()
+            channel.room.wait_for(lambda: channel.peer is not None or channel.down is not None)
+            if channel.receiver in self._ended:
+                raise self._ended[channel.receiver]
+            if channel.down is not None:
+                raise channel.down
+            assert isinstance(channel.peer, RayPeer)
+            return channel.peer
+
+    # Answers of calls ------------------------------------------------------------------------------------------
+
+    def _call_answered(self, channel: DriverChannel, batch: InFlight, value: Any) -> None:
+        with self._lock:
+            self._heed(batch.ref, value)
+            channel.in_flight.pop(batch.first, None)
+            channel.room.notify_all()
+            channel.flush()
+        if isinstance(value, ray.exceptions.RayActorError):
+            self.lost(channel.receiver, value)
+
+    def _heed_answers(self) -> None:
+        """Take in the tags of answers that the user's code may have seen already. Call under the lock."""
+        if self._answers:
+            ready, _ = ray.wait(self._answers, num_returns=len(self._answers), timeout=0)
+            for ref in ready:
+                try:
+                    value = ray.get(ref)
+                except Exception as error:  # noqa: BLE001 - a call's own error, which its caller gets
+                    value = error
+                self._heed(ref, value)
+
+    def _heed(self, ref: Any, value: Any) -> None:
+        if ref not in self._answers:
+            return
+        self._answers.remove(ref)
+        if isinstance(value, Exception):
+            value = getattr(getattr(value, "cause", None), "rayshot_tags", ())
+        if value:
+            self._machine.handle(AnswerArrived(tuple(SnapshotId(*tag) for tag in value)))
+
+    # Sender ----------------------------------------------------------------------------------------------------
+
+    def taken(self, receiver: str, count: int) -> InFlight:
+        """The next `count` messages are taken from the outbox."""
+        if self._answers:
+            self._heed_answers()
+        (batch,) = self._machine.handle(BatchTaken(receiver, count))
+        assert isinstance(batch, SendTagged)
+        return InFlight(batch.first, batch.count, b"", (), batch.tags)
+
+    def renewed(self, receiver: str, batch: InFlight) -> None:
+        """A batch that is sent again keeps its tags."""
+
+    def packed(self, batch: InFlight) -> bytes:
+        """The batch as a packet."""
+        return pack_packet(self.name, self.identity.incarnation, batch.first, batch.count, batch.body, tags=batch.tags)
+
+    def acknowledged(self, receiver: str, last: int, batch: InFlight, answer: Answer) -> None:
+        """The receiver has a batch."""
+        self._machine.handle(BatchAcknowledged(receiver, last))
+        for snapshot in answer.ended:
+            self._machine.handle(SnapshotEnded(snapshot))
+        self._channels[receiver].room.notify_all()
+
+    def refused(self, receiver: str, answer: Answer) -> None:
+        """The receiver takes nothing."""
+        if answer.status is Status.ENDED:
+            self._end(receiver, answer.detail)
+        else:
+            self._connector.submit(lambda: self._learn_why(receiver))
+
+    def lost(self, receiver: str, error: Exception) -> bool:
+        """A call failed: if the receiver died, the coordinator knows more."""
+        if isinstance(error, ray.exceptions.ActorDiedError):
+            self._connector.submit(lambda: self._learn_why(receiver))
+            return False
+        return True
+
+    def congested(self, channel: OutChannel) -> None:
+        """`DriverChannel.append` waits by itself."""
+
+    def connect(self, channel: OutChannel) -> None:
+        """Find the receiver in the background."""
+        self._connector.submit(lambda: self._connect(channel))
+
+    def _connect(self, channel: OutChannel) -> None:
+        receiver = channel.receiver
+        handle = self._connector.find(receiver)
+        if handle is None:
+            self._learn_why(receiver)
+            return
+        try:
+            methods = ray.get(handle.hello.remote())
+        except ray.exceptions.RayError as error:
+            log.debug("no connection to %s: %s", receiver, error)
+            self._learn_why(receiver)
+            return
+        with self._lock:
+            if methods is not None:
+                self.handle_of(receiver)._methods = frozenset(methods)  # noqa: SLF001 - known from now on
+            channel.connected(RayPeer(handle))
+            channel.flush()
+            channel.room.notify_all()
+
+    def _learn_why(self, receiver: str) -> None:
+        """Ask the coordinator why a receiver takes nothing: it ended, or the system is down."""
+        try:
+            fate = ray.get(self.identity.coordinator.fate.remote(receiver))
+            if isinstance(fate, str):
+                with self._lock:
+                    self._end(receiver, fate)
+                return
+            error = fate.error()
+        except ray.exceptions.RayError as lost:
+            error = SystemStopped(f"the coordinator of system {self.system!r} is gone: {lost}")
+        self.close(error)
+
+    def _end(self, receiver: str, detail: str) -> None:
+        error = self._ended[receiver] = ActorEnded(detail, actor=receiver)
+        channel = self._channels.pop(receiver, None)
+        if channel is not None:
+            channel.shut(error)

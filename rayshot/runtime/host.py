@@ -1,0 +1,224 @@
+"""The Ray actor that a rayshot actor lives in: what others may ask of an actor's process, over Ray.
+
+Three kinds of threads meet here. Ray's transport thread brings packets and puts them into the mailbox; Ray's control
+threads bring `begin`, `stop` and questions; the worker, our own, runs the handlers. Recording happens on the worker
+under the process's lock, between two handlers: this makes it one atomic step against sends, deliveries and timers.
+"""
+
+import logging
+import os
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import ray
+
+from rayshot.errors import ActorEnded, ForeignHandle, RayshotError
+from rayshot.model.port import provide_port
+from rayshot.protocol.events import Begun, ReceiverEnded, SnapshotEnded
+from rayshot.protocol.identity import COORDINATOR, SnapshotId
+from rayshot.runtime.capture import Capturer
+from rayshot.runtime.dead_letters import DeadLetter
+from rayshot.runtime.identity import HostIdentity, Stop
+from rayshot.runtime.loading import LoadPlan, load_process
+from rayshot.runtime.process import ActorProcess, Waiter
+from rayshot.runtime.wire import Answer, Status, pack_answer, unpack_packet
+from rayshot.runtime.worker import Worker
+
+log = logging.getLogger("rayshot")
+CREDIT_WAIT_S = 1.0
+
+
+def spool_folder() -> str:
+    """Where captures lie for the moment between the actor and its vault: memory where there is some, else disk."""
+    shared = Path("/dev/shm")  # noqa: S108 - names in it hold the pid, files are made exclusively
+    return str(shared) if os.access(shared, os.W_OK) else tempfile.gettempdir()
+
+
+class Host:
+    """One actor's process as Ray sees it. User code never runs on these threads."""
+
+    def __init__(self, identity: HostIdentity) -> None:
+        self._process = ActorProcess(identity)
+        self._worker = Worker(self._process)
+        self._ended = threading.Event()
+        self._asked_at: dict[SnapshotId, tuple[float, Any]] = {}
+        self._highest_counter = 0
+        provide_port(lambda: self._process)
+        self._process.recording.capturer = Capturer("auto", identity.name, spool_folder())
+        node = ray.get_runtime_context().get_node_id()
+        own = ray.get_runtime_context().current_actor
+        self._process.recording.vault = ray.get(identity.coordinator.join.remote(identity.name, node, own))
+        self._worker.start()
+
+    # Transport -------------------------------------------------------------------------------------------------
+
+    @ray.method(concurrency_group="transport")
+    def receive(self, packet: bytes) -> bytes:
+        """Take a batch of messages; see wire.py for both directions."""
+        return pack_answer(self._take(packet))
+
+    @ray.method(concurrency_group="calls", num_returns=2)
+    def call(self, packet: bytes, call_id: int) -> tuple[Any, tuple[SnapshotId, ...]]:
+        """Take a batch whose last message is a driver's call; returns its result and the driver's new tags."""
+        process = self._process
+        batch, body = unpack_packet(packet)
+        waiter = Waiter()
+        with process.lock:
+            refusal = self._refusal(batch.incarnation)
+            if refusal is None:
+                process.waiters[batch.sender, call_id] = waiter
+                process.arrived(batch, body)
+        if refusal is not None:
+            raise refusal
+        process.recording.flush()
+        waiter.done.wait()
+        if not waiter.ok:
+            waiter.value.rayshot_tags = waiter.tags
+            raise waiter.value
+        return waiter.value, waiter.tags
+
+    @ray.method(concurrency_group="credit")
+    def await_credit(self, sender: str, wanted: int) -> int:
+        """The number of the last processed message of `sender`, once it is `wanted`, or after a moment."""
+        deadline = time.monotonic() + CREDIT_WAIT_S
+        while True:
+            processed = self._processed(sender)
+            if processed >= wanted or time.monotonic() >= deadline or self._process.down is not None:
+                return processed
+            time.sleep(0.002)
+
+    def _take(self, packet: bytes) -> Answer:
+        process = self._process
+        batch, body = unpack_packet(packet)
+        with process.lock:
+            refusal = self._refusal(batch.incarnation)
+            if isinstance(refusal, ActorEnded):
+                return Answer(Status.ENDED, 0, (), refusal.message)
+            if refusal is not None:
+                return Answer(Status.STOPPED, 0, (), refusal.message)
+            process.arrived(batch, body)
+            open_here = process.participant.open_snapshots
+            ended = tuple(tag for tag in batch.tags if tag not in open_here)
+        process.recording.flush()
+        return Answer(Status.TAKEN, process.mailbox.processed.get(batch.sender, 0), ended, "")
+
+    def _refusal(self, incarnation: int) -> RayshotError | None:
+        process = self._process
+        if process.down is None and incarnation != process.identity.incarnation:
+            return ForeignHandle(
+                f"this handle is of life {incarnation} of system {process.system!r}, which is in its "
+                f"{process.identity.incarnation}.: get a new one with system.get_actor({process.name!r})"
+            )
+        return process.down
+
+    def _processed(self, sender: str) -> int:
+        with self._process.lock:
+            return self._process.mailbox.processed.get(sender, 0)
+
+    # Control ---------------------------------------------------------------------------------------------------
+
+    @ray.method(concurrency_group="control")
+    def hello(self) -> tuple[str, ...] | None:
+        """Answers once the actor is a member of its system. Returns its methods, None before it is born."""
+        specification = self._process.cell.specification
+        return None if specification is None else specification.methods
+
+    @ray.method(concurrency_group="control")
+    def begin(self, snapshot: SnapshotId, floor: int) -> None:
+        """The coordinator began a snapshot."""
+        process = self._process
+        with process.lock:
+            process.carry_out(process.participant.handle(Begun(snapshot, floor)))
+            self._asked_at[snapshot] = (time.monotonic(), self._worker.handling)
+            if snapshot.initiator == COORDINATOR:
+                self._highest_counter = max(self._highest_counter, snapshot.counter)
+
+    @ray.method(concurrency_group="control")
+    def ended(self, snapshot: SnapshotId) -> None:
+        """A snapshot was committed or aborted."""
+        process = self._process
+        with process.lock:
+            self._asked_at.pop(snapshot, None)
+            process.carry_out(process.participant.handle(SnapshotEnded(snapshot)))
+
+    @ray.method(concurrency_group="control")
+    def receiver_ended(self, name: str, detail: str) -> None:
+        """Another actor ended by its own wish."""
+        with self._process.lock:
+            self._process.participant.handle(ReceiverEnded(name))
+            self._process.receiver_ended(name, detail)
+
+    @ray.method(concurrency_group="control")
+    def stop(self, stop: Stop) -> None:
+        """The system takes no messages any more."""
+        with self._process.lock:
+            self._process.shut(stop.error())
+
+    @ray.method(concurrency_group="control")
+    def progress(self, snapshot: SnapshotId) -> tuple[bool, str, float, tuple[str, ...]]:
+        """Why a snapshot waits here: (recorded, running handler or "", for at least how many seconds, open channels)."""
+        process = self._process
+        handling = self._worker.handling
+        with process.lock:
+            asked_at, was_handling = self._asked_at.get(snapshot, (time.monotonic(), None))
+            recorded = snapshot not in process.captures
+            channels = process.participant.open_channels(snapshot)
+        if handling is None or handling is not was_handling:
+            return recorded, "", 0.0, channels
+        return recorded, _method_of(handling), time.monotonic() - asked_at, channels
+
+    @ray.method(concurrency_group="control")
+    def status(self) -> dict[str, Any]:
+        """Counters for `system.status()`."""
+        process = self._process
+        with process.lock:
+            return {
+                "mailbox": len(process.mailbox),
+                "outbox": sum(len(channel.pending) for channel in process.channels.values()),
+                "dead_letters": process.dead_letters.count,
+                "born": process.cell.born,
+                "down": process.down is not None,
+                "pid": os.getpid(),
+            }
+
+    @ray.method(concurrency_group="control")
+    def dead_letters(self) -> tuple[DeadLetter, ...]:
+        """The last dead letters."""
+        return self._process.dead_letters.all()
+
+    @ray.method(concurrency_group="control")
+    def load(self, plan: LoadPlan) -> None:
+        """Become the actor that a snapshot holds; stay quiet until `resume`."""
+        load_process(self._process, plan)
+
+    @ray.method(concurrency_group="control")
+    def resume(self) -> None:
+        """All are loaded: handle messages."""
+        with self._process.lock:
+            self._process.loading = False
+            self._process.wake.notify_all()
+
+    @ray.method(concurrency_group="control")
+    def abandon(self) -> tuple[bool, tuple[str, ...], int]:
+        """A new coordinator took over: give up the snapshots of the old one.
+
+        Returns whether this process takes messages, the receivers it knows, and the coordinator's highest counter.
+        """
+        process = self._process
+        with process.lock:
+            for snapshot in process.participant.open_snapshots:
+                process.carry_out(process.participant.handle(SnapshotEnded(snapshot)))
+            return process.down is None, tuple(process.channels), self._highest_counter
+
+    @ray.method(concurrency_group="watch")
+    def watch(self) -> None:
+        """Stays pending as long as this process lives: its failure is how a death is seen at once."""
+        self._ended.wait()
+
+
+def _method_of(message: list[Any]) -> str:
+    """The method of a message that is being handled; empty where only decoding would tell."""
+    return message[0] if isinstance(message[0], str) else "a call"

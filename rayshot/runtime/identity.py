@@ -1,0 +1,41 @@
+"""What a host is told at its making, and what everybody is told when a system stops."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from rayshot.errors import ActorDied, SystemDown, SystemStopped
+
+
+@dataclass(frozen=True, slots=True)
+class HostIdentity:
+    """Who a host is. `coordinator` is a Ray handle; `loading`: it takes nothing until a state was loaded into it."""
+
+    system: str
+    incarnation: int
+    name: str
+    coordinator: Any
+    storage: str
+    recorder_timeout_s: float
+    loading: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Why a system takes no messages any more: an actor that died, or None after a shutdown."""
+
+    system: str
+    storage: str
+    actor: str | None
+    detail: str
+
+    def error(self) -> SystemDown:
+        """What every caller gets."""
+        if self.actor is None:
+            return SystemStopped(f"system {self.system!r} was stopped: {self.detail}", system=self.system)
+        return ActorDied(
+            f"actor {self.actor!r} of system {self.system!r} died ({self.detail}); the system takes no messages any more. "
+            f"Go back to its last snapshot with rayshot.restore({self.storage!r}, system={self.system!r})",
+            system=self.system,
+            actor=self.actor,
+            storage=self.storage,
+        )

@@ -1,0 +1,91 @@
+"""Messages that arrived at an actor and were not yet processed. Not locked: its host's lock covers it."""
+
+from collections import deque
+from collections.abc import Iterator
+
+from rayshot.format.codec import Frame, creation_of, cut_frame
+
+
+class Delivery:
+    """A run of messages of one sender, in the order of their numbers."""
+
+    __slots__ = ("frame", "sender")
+
+    def __init__(self, sender: str, frame: Frame) -> None:
+        self.sender = sender
+        self.frame = frame
+
+
+class Mailbox:
+    """Deliveries in the order of arrival.
+
+    `current` is the delivery that is being worked on and `position` the number of its last processed message.
+    `processed` counts, per sender, the messages of finished deliveries.
+    """
+
+    def __init__(self) -> None:
+        self.current: Delivery | None = None
+        self.position = 0
+        self.processed: dict[str, int] = {}
+        self._waiting: deque[Delivery] = deque()
+        self._held: dict[tuple[str, int], Frame] = {}
+
+    def __len__(self) -> int:
+        return sum(delivery.frame.count for delivery in self._waiting)
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def put(self, sender: str, frame: Frame) -> None:
+        """Add what came in order."""
+        self._waiting.append(Delivery(sender, frame))
+
+    def hold(self, sender: str, frame: Frame) -> None:
+        """Keep what came early."""
+        self._held[sender, frame.first] = frame
+
+    def release(self, sender: str, first: int, last: int) -> None:
+        """Add messages `first` .. `last`, which were held."""
+        for key in sorted(key for key in self._held if key[0] == sender and key[1] <= first):
+            frame = self._held[key]
+            if frame.last >= last:
+                self.put(sender, cut_frame(frame, first, last))
+            if frame.last <= last:
+                del self._held[key]
+
+    def take(self) -> Delivery:
+        """Begin with the next delivery."""
+        delivery = self.current = self._waiting.popleft()
+        self.position = delivery.frame.first - 1
+        return delivery
+
+    def take_creation(self) -> Delivery | None:
+        """Begin with the delivery that creates the actor; None while it is not here."""
+        for delivery in self._waiting:
+            if creation_of(delivery.frame) is not None:
+                self._waiting.remove(delivery)
+                self._waiting.appendleft(delivery)
+                return self.take()
+        return None
+
+    def finish(self) -> None:
+        """The current delivery was processed up to `position`."""
+        assert self.current is not None
+        self.processed[self.current.sender] = self.position
+        self.current = None
+
+    def received(self) -> dict[str, int]:
+        """Per sender, the number of the last processed message."""
+        if self.current is None:
+            return dict(self.processed)
+        return {**self.processed, self.current.sender: self.position}
+
+    def frames(self, sender: str, first: int, last: int) -> Iterator[Frame]:
+        """The unprocessed messages `first` .. `last` of `sender`, none decoded."""
+        if self.current is not None and self.current.sender == sender:
+            frame = cut_frame(self.current.frame, max(first, self.position + 1), last)
+            if frame.count:
+                yield frame
+        for delivery in self._waiting:
+            if delivery.sender == sender and delivery.frame.last >= first and delivery.frame.first <= last:
+                yield cut_frame(delivery.frame, first, last)

@@ -1,0 +1,149 @@
+"""Who belongs to a system: hosts, vaults, and what became of those that are gone. The coordinator's lock covers it."""
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.naming import NAMESPACE, actor_name, vault_name
+from rayshot.runtime.vault import Vault
+from rayshot.runtime.watching import Watches
+
+log = logging.getLogger("rayshot")
+ANSWER_S = 2.0
+"""How long a question to a member may take before its answer is left out."""
+VAULT_GROUPS = {"intake": 1, "store": 1, "watch": 1}
+
+
+class Members:
+    """Ray handles of one life of a system."""
+
+    def __init__(
+        self, system: str, incarnation: int, storage: str, coordinator: Any, on_death: Callable[[str, str], None]
+    ) -> None:
+        self.hosts: dict[str, Any] = {}
+        self.stopped: list[str] = []
+        self._system = system
+        self._incarnation = incarnation
+        self._storage = storage
+        self._coordinator = coordinator
+        self._vaults: dict[str, Any] = {}
+        self._ended: dict[str, str] = {}
+        self._watches = Watches(on_death)
+
+    def join(self, name: str, node: str, handle: Any) -> Any:
+        """Add a host and watch it; returns the vault of its node, made if it is the first there."""
+        self.hosts[name] = handle
+        self._watches.add(name, handle)
+        return self._vault_of(node)
+
+    def _vault_of(self, node: str) -> Any:
+        if node not in self._vaults:
+            vault_class = ray.remote(concurrency_groups=VAULT_GROUPS, num_cpus=0, enable_task_events=False)(Vault)
+            self._vaults[node] = vault_class.options(
+                name=vault_name(self._system, self._incarnation, node),
+                namespace=NAMESPACE,
+                lifetime="detached",
+                get_if_exists=True,
+                scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
+            ).remote(self._system, self._storage, self._coordinator)
+        return self._vaults[node]
+
+    def vaults(self) -> tuple[Any, ...]:
+        """All vaults."""
+        return tuple(self._vaults.values())
+
+    def end(self, name: str, detail: str) -> None:
+        """A host left by its own wish: nobody needs its process any more."""
+        self._ended[name] = detail
+        self._watches.drop(name)
+        handle = self.hosts.pop(name, None)
+        self.tell_all("receiver_ended", name, detail)
+        if handle is not None:
+            ray.kill(handle)
+
+    def lose(self, name: str) -> None:
+        """A host died."""
+        self.hosts.pop(name, None)
+
+    def fate(self, name: str) -> str:
+        """What became of `name`, in words."""
+        return self._ended.get(name) or f"there is no actor {name!r} in system {self._system!r}"
+
+    def tell(self, name: str, method: str, *args: Any) -> None:
+        """Call a host's control method; nobody waits for the answer."""
+        if name in self.hosts:
+            getattr(self.hosts[name], method).remote(*args)
+
+    def tell_all(self, method: str, *args: Any) -> None:
+        """Call a control method of every host."""
+        for name in self.hosts:
+            self.tell(name, method, *args)
+
+    def tell_vaults(self, method: str, *args: Any, **kwargs: Any) -> None:
+        """Call a method of every vault."""
+        for vault in self._vaults.values():
+            getattr(vault, method).remote(*args, **kwargs)
+
+    def status(self) -> dict[str, dict[str, Any] | None]:
+        """The status of each host by name; None for one that does not answer."""
+        return self._ask({name: handle.status.remote() for name, handle in tuple(self.hosts.items())})
+
+    def why_missing(self, snapshot: SnapshotId, names: Iterable[str]) -> dict[str, tuple[Any, ...] | None]:
+        """For each of these hosts what `Host.progress` says; None for one that does not answer."""
+        hosts = dict(self.hosts)
+        return self._ask({name: hosts[name].progress.remote(snapshot) for name in names if name in hosts})
+
+    def _ask(self, refs: dict[str, Any]) -> dict[str, Any]:
+        ready, _ = ray.wait(list(refs.values()), num_returns=len(refs), timeout=ANSWER_S) if refs else ([], [])
+        answered = set(ready)
+        answers = {}
+        for name, ref in refs.items():
+            try:
+                answers[name] = ray.get(ref) if ref in answered else None
+            except ray.exceptions.RayError:
+                answers[name] = None
+        return answers
+
+    def kill_all(self) -> None:
+        """End every process of the system but the coordinator's."""
+        self._watches.drop_all()
+        for handle in (*self.hosts.values(), *self._vaults.values()):
+            ray.kill(handle)
+        self.hosts.clear()
+        self._vaults.clear()
+
+    def find(self) -> tuple[list[str], int]:
+        """After the coordinator was started anew: find the living members and take over from the old coordinator.
+
+        Returns the actors that the living know of and that are dead, and the highest counter that was in use.
+        """
+        hosts_before = actor_name(self._system, self._incarnation, "")
+        vaults_before = vault_name(self._system, self._incarnation, "")
+        for entry in ray.util.list_named_actors(all_namespaces=True):
+            ray_name = entry["name"]
+            if entry["namespace"] != NAMESPACE or not ray_name.startswith((hosts_before, vaults_before)):
+                continue
+            handle = ray.get_actor(ray_name, namespace=NAMESPACE)
+            if ray_name.startswith(vaults_before):
+                self._vaults[ray_name.removeprefix(vaults_before)] = handle
+            else:
+                self.hosts[ray_name.removeprefix(hosts_before)] = handle
+        answers = self._ask({name: handle.abandon.remote() for name, handle in self.hosts.items()})
+        known: set[str] = set()
+        highest = 0
+        for name, answer in answers.items():
+            if answer is None:
+                known.add(name)
+                self.hosts.pop(name)
+                continue
+            alive, receivers, counter = answer
+            known.update(receivers)
+            highest = max(highest, counter)
+            if not alive:
+                self.stopped.append(name)
+            self._watches.add(name, self.hosts[name])
+        return sorted(known - self.hosts.keys()), highest

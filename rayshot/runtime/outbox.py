@@ -1,0 +1,287 @@
+"""The sending half of the transport: outboxes, batches in flight, acknowledgements, credit.
+
+A message goes out at once while fewer than WINDOW calls to its receiver are under way, else it waits in the
+outbox and leaves with all that gathered there: nothing waits on an idle channel, and batches grow with the load. A
+receiver that falls behind uses up the channel's credit; then a call that answers when it caught up is left with it.
+
+One lock covers everything here and the protocol's machine: the host's or driver's own.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from rayshot.errors import ActorEnded, MessageTooLarge, SystemDown
+from rayshot.format.codec import MESSAGE_BYTES_MAX, Codec, Frame
+from rayshot.model.reply import OpenCall
+from rayshot.protocol.events import Marker
+from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.wire import Answer, Status, unpack_answer
+
+WINDOW = 2
+BATCH_MESSAGES_MAX = 4096
+BATCH_BYTES_MAX = 1 << 20
+CREDIT_MESSAGES = 65_536
+"""A receiver may have this many unprocessed messages of one sender; markers need no credit."""
+OUTBOX_MESSAGES_MAX = 65_536
+OUTBOX_BYTES_MAX = 128 << 20
+"""Above these the sender is asked to wait."""
+RESEND_PAUSE_S = 0.2
+
+
+class Peer(Protocol):
+    """The receiver's Ray methods, bound."""
+
+    receive: Callable[[bytes], Any]
+    await_credit: Callable[[str, int], Any]
+
+
+class InFlight:
+    """A batch that was transported and is not yet acknowledged. Count 0: explicit markers only."""
+
+    __slots__ = ("body", "closing", "count", "first", "markers", "ref", "tags")
+
+    def __init__(
+        self,
+        first: int,
+        count: int,
+        body: bytes,
+        markers: tuple[Marker, ...],
+        tags: tuple[SnapshotId, ...],
+        *,
+        closing: bool = False,
+    ) -> None:
+        self.first = first
+        self.count = count
+        self.body = body
+        self.markers = markers
+        self.tags = tags
+        self.closing = closing
+        self.ref: Any = None
+
+
+class Sender(Protocol):
+    """What an outbox asks of the process it belongs to; all but `lost` are called under the lock."""
+
+    name: str
+    codec: Codec
+
+    def taken(self, receiver: str, count: int) -> InFlight:
+        """Tell the machine that the next `count` messages are taken; returns the batch without its body."""
+
+    def renewed(self, receiver: str, batch: InFlight) -> None:
+        """Put the markers that are due now on a batch that is sent again."""
+
+    def packed(self, batch: InFlight) -> bytes:
+        """The batch as a packet."""
+
+    def acknowledged(self, receiver: str, last: int, batch: InFlight, answer: Answer) -> None:
+        """The receiver took the batch, and everything up to `last`."""
+
+    def refused(self, receiver: str, answer: Answer) -> None:
+        """The receiver takes nothing: it stopped or ended."""
+
+    def lost(self, receiver: str, error: Exception) -> bool:
+        """A call failed. Says whether the receiver may still be there, and the batch is to be sent again."""
+
+    def congested(self, channel: "OutChannel") -> None:
+        """The outbox of this channel is above its limit."""
+
+    def connect(self, channel: "OutChannel") -> None:
+        """Look the receiver up, in the background, and call `connected`."""
+
+
+class OutChannel:
+    """The sending end of one channel.
+
+    `pending` are the messages numbered transported+1 .. sent, each encoded, or an OpenCall.
+    """
+
+    def __init__(self, sender: Sender, receiver: str, lock: threading.Lock) -> None:
+        self.receiver = receiver
+        self.pending: list[bytes | OpenCall] = []
+        self.pending_bytes = 0
+        self.transported = 0
+        self.processed = 0
+        self.open_at: int | None = None
+        self.in_flight: dict[int, InFlight] = {}
+        self.markers_in_flight: set[InFlight] = set()
+        self.room = threading.Condition(lock)
+        self.down: SystemDown | ActorEnded | None = None
+        self._sender = sender
+        self._lock = lock
+        self.peer: Peer | None = None
+        self._connecting = False
+        self._awaiting_credit: Any = None
+
+    @property
+    def sent(self) -> int:
+        """The number of the last message sent."""
+        return self.transported + len(self.pending)
+
+    @property
+    def full(self) -> bool:
+        """Whether the outbox is above its limit."""
+        return len(self.pending) > OUTBOX_MESSAGES_MAX or self.pending_bytes > OUTBOX_BYTES_MAX
+
+    @property
+    def idle(self) -> bool:
+        """Whether everything sent was acknowledged."""
+        return not self.pending and not self.in_flight and not self.markers_in_flight
+
+    def append(self, message: bytes) -> None:
+        """Send an encoded message: it gets the channel's next number."""
+        size = len(message)
+        if size > MESSAGE_BYTES_MAX:
+            raise MessageTooLarge(f"a message of {size:,} bytes is over the limit of {MESSAGE_BYTES_MAX:,}")
+        with self._lock:
+            if self.down is not None:
+                raise self.down
+            self.pending.append(message)
+            self.pending_bytes += size
+            if len(self.in_flight) < WINDOW:
+                self.flush()
+            if len(self.pending) > OUTBOX_MESSAGES_MAX or self.pending_bytes > OUTBOX_BYTES_MAX:
+                self._sender.congested(self)
+
+    def append_open(self, call: OpenCall) -> None:
+        """Send a call of which it will be known at the handler's end whether a reply is wanted."""
+        with self._lock:
+            if self.down is not None:
+                raise self.down
+            if self.open_at is None:
+                self.open_at = len(self.pending)
+            self.pending.append(call)
+            self.pending_bytes += len(call.tell)
+
+    def settle(self, codec: Codec) -> None:
+        """The handler ended: each open call becomes a call, or a tell where nobody wants the reply."""
+        with self._lock:
+            if self.open_at is None:
+                return
+            for index in range(self.open_at, len(self.pending)):
+                call = self.pending[index]
+                if isinstance(call, OpenCall):
+                    self.pending[index] = call.tell if call.call_id is None else codec.call(call.call_id, call.tell)
+            self.open_at = None
+            self.flush()
+
+    def connected(self, peer: Peer) -> None:
+        """The receiver said hello. Call under the lock."""
+        self.peer = peer
+        self._connecting = False
+
+    def flush(self) -> None:
+        """Transport what may be transported. Call under the lock."""
+        if self.down is not None:
+            return
+        if self.peer is None:
+            if not self._connecting:
+                self._connecting = True
+                self._sender.connect(self)
+            return
+        while self.pending and len(self.in_flight) < WINDOW and self.open_at != 0:
+            if self.transported - self.processed >= CREDIT_MESSAGES:
+                self._ask_for_credit()
+                return
+            self.transmit(self._take(self._batch_size()))
+
+    def take_all(self) -> InFlight:
+        """Take everything in the outbox as one batch, in spite of window and credit. Call under the lock."""
+        assert self.open_at is None
+        return self._take(len(self.pending))
+
+    def _batch_size(self) -> int:
+        limit = min(len(self.pending), BATCH_MESSAGES_MAX)
+        if self.open_at is not None:
+            limit = min(limit, self.open_at)
+        if self.pending_bytes <= BATCH_BYTES_MAX:
+            return limit
+        size = 0
+        for index in range(limit):
+            size += len(self.pending[index])  # type: ignore[arg-type]
+            if size > BATCH_BYTES_MAX:
+                return max(1, index)
+        return limit
+
+    def _take(self, count: int) -> InFlight:
+        batch = self._sender.taken(self.receiver, count)
+        batch.body = b"".join(self.pending[:count])  # type: ignore[arg-type]
+        del self.pending[:count]
+        if self.open_at is not None:
+            self.open_at -= count
+        self.pending_bytes -= len(batch.body)
+        self.transported += count
+        self.in_flight[batch.first] = batch
+        if not self.full:
+            self.room.notify_all()
+        return batch
+
+    def transmit(self, batch: InFlight) -> None:
+        """Hand a batch to Ray. Call under the lock."""
+        assert self.peer is not None
+        if batch.count == 0:
+            self.markers_in_flight.add(batch)
+        batch.ref = self.peer.receive(self._sender.packed(batch))
+        batch.ref._on_completed(lambda result: self._answered(batch, result))  # noqa: SLF001 - the way Ray's own futures go
+
+    def outbox_frame(self, first: int, last: int) -> Frame:
+        """The messages `first` .. `last`, all of them in the outbox. Call under the lock."""
+        start = first - self.transported - 1
+        body = b"".join(self.pending[start : last - self.transported])  # type: ignore[arg-type]
+        return Frame(first, last - first + 1, body)
+
+    def shut(self, error: SystemDown | ActorEnded) -> None:
+        """Refuse everything from now on with this error. Call under the lock."""
+        self.down = error
+        self.room.notify_all()
+
+    # Answers, on Ray's own thread ------------------------------------------------------------------------------
+
+    def _answered(self, batch: InFlight, result: Any) -> None:
+        if isinstance(result, Exception):
+            if self._sender.lost(self.receiver, result):
+                self._send_again_later(batch)
+            return
+        self.settle_batch(batch, unpack_answer(result))
+
+    def settle_batch(self, batch: InFlight, answer: Answer) -> None:
+        """The receiver answered."""
+        with self._lock:
+            self.in_flight.pop(batch.first, None) if batch.count else self.markers_in_flight.discard(batch)
+            if answer.status is not Status.TAKEN:
+                self._sender.refused(self.receiver, answer)
+                return
+            self.processed = max(self.processed, answer.processed)
+            last = min(self.in_flight, default=self.transported + 1) - 1
+            self._sender.acknowledged(self.receiver, last, batch, answer)
+            self.flush()
+
+    def _send_again_later(self, batch: InFlight) -> None:
+        timer = threading.Timer(RESEND_PAUSE_S, self._send_again, (batch,))
+        timer.daemon = True
+        timer.start()
+
+    def _send_again(self, batch: InFlight) -> None:
+        with self._lock:
+            if self.down is None:
+                self._sender.renewed(self.receiver, batch)
+                self.transmit(batch)
+
+    def _ask_for_credit(self) -> None:
+        if self._awaiting_credit is None:
+            assert self.peer is not None
+            self._awaiting_credit = self.peer.await_credit(self._sender.name, self.processed + CREDIT_MESSAGES // 2)
+            self._awaiting_credit._on_completed(self._credited)  # noqa: SLF001
+
+    def _credited(self, result: Any) -> None:
+        if isinstance(result, Exception):
+            again = self._sender.lost(self.receiver, result)
+            time.sleep(RESEND_PAUSE_S if again else 0.0)
+        with self._lock:
+            self._awaiting_credit = None
+            if isinstance(result, int):
+                self.processed = max(self.processed, result)
+            if self.down is None:
+                self.flush()

@@ -1,0 +1,352 @@
+"""An actor's process: its lock, its machine, its mailbox and its channels - everything but the threads.
+
+Implements what a Cell asks of its world (CellPort) and what an outbox asks of its process (Sender).
+"""
+
+import logging
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any, assert_never
+
+import ray
+
+from rayshot.errors import ActorEnded, MessageNotSerializable, SystemDown
+from rayshot.format.codec import FLAT, Codec, Frame, cut_frame
+from rayshot.model.cell import Cell
+from rayshot.model.handle import ActorHandle
+from rayshot.model.reply import OpenCall, Reply
+from rayshot.model.specification import ActorSpecification
+from rayshot.protocol.effects import (
+    AnnounceSnapshot,
+    CaptureState,
+    DeliverBatch,
+    DropBatch,
+    Effect,
+    ForgetSnapshot,
+    HoldBatch,
+    KeepMessages,
+    ReportChannel,
+    ReportEnd,
+    ReportFailure,
+    ReportRecord,
+    SendBatch,
+)
+from rayshot.protocol.events import BatchAcknowledged, BatchArrived, BatchTaken, ReceiverEnded, ReceiverReady
+from rayshot.protocol.identity import SnapshotId, is_driver
+from rayshot.protocol.participant import Participant
+from rayshot.runtime.connector import Connector, RayPeer
+from rayshot.runtime.dead_letters import DeadLetter, DeadLetters
+from rayshot.runtime.identity import HostIdentity
+from rayshot.runtime.mailbox import Mailbox
+from rayshot.runtime.outbox import InFlight, OutChannel
+from rayshot.runtime.recording import Recording
+from rayshot.runtime.spawning import spawn_host
+from rayshot.runtime.wire import Answer, Status, pack_packet
+
+log = logging.getLogger("rayshot")
+
+
+class SelfChannel(OutChannel):
+    """The channel from an actor to itself: what is sent is in the mailbox at once."""
+
+    def __init__(self, process: "ActorProcess") -> None:
+        super().__init__(process, process.name, process.lock)
+        self._process = process
+
+    def flush(self) -> None:
+        """Deliver all but what stands behind an open call."""
+        count = len(self.pending) if self.open_at is None else self.open_at
+        if count:
+            body = b"".join(self.pending[:count])  # type: ignore[arg-type]
+            del self.pending[:count]
+            self.pending_bytes -= len(body)
+            self._process.mailbox.put(self.receiver, Frame(self.transported + 1, count, body))
+            self.transported += count
+            if self.open_at is not None:
+                self.open_at = 0
+            self._process.wake.notify()
+
+
+class Waiter:
+    """A driver's call that waits for its result."""
+
+    __slots__ = ("done", "ok", "tags", "value")
+
+    def __init__(self) -> None:
+        self.done = threading.Event()
+        self.ok = True
+        self.value: Any = None
+        self.tags: tuple[SnapshotId, ...] = ()
+
+    def settle(self, value: object, tags: tuple[SnapshotId, ...], *, ok: bool) -> None:
+        """Give the result, or with `ok=False` the exception."""
+        self.value, self.tags, self.ok = value, tags, ok
+        self.done.set()
+
+
+class ActorProcess:
+    """One actor's process.
+
+    `lock` covers the machine, the mailbox, the outbox and what is kept for snapshots. `interrupted` tells the
+    worker that there is something to do between two handlers: `captures`, open calls, a full outbox, the end, a stop.
+    """
+
+    def __init__(self, identity: HostIdentity) -> None:
+        self.identity = identity
+        self.name = identity.name
+        self.system = identity.system
+        self.lock = threading.Lock()
+        self.wake = threading.Condition(self.lock)
+        self.participant = Participant(identity.name, identity.incarnation)
+        self.mailbox = Mailbox()
+        self.codec = Codec(ActorHandle, lambda handle: handle.name, self.handle_of)
+        self.cell = Cell(identity.name, self, time.monotonic)
+        self.connector = Connector(identity.system, identity.incarnation)
+        self.dead_letters = DeadLetters()
+        self.recording = Recording(self)
+        self.channels: dict[str, OutChannel] = {}
+        self.captures: deque[SnapshotId] = deque()
+        self.congestion: set[OutChannel] = set()
+        self.waiters: dict[tuple[str, int], Waiter] = {}
+        self.interrupted = False
+        self.ending = False
+        self.loading = identity.loading
+        self.down: SystemDown | ActorEnded | None = None
+        self._handles: dict[str, ActorHandle] = {}
+
+    # Port: what user code reaches ------------------------------------------------------------------------------
+
+    def handle_of(self, name: str) -> ActorHandle:
+        """This process's handle of the actor `name`."""
+        handle = self._handles.get(name)
+        if handle is None:
+            handle = self._handles[name] = ActorHandle(self.system, name, None, self)
+        return handle
+
+    def channel(self, receiver: str) -> OutChannel:
+        """The channel to `receiver`."""
+        with self.lock:
+            return self.channel_locked(receiver)
+
+    def channel_locked(self, receiver: str) -> OutChannel:
+        """As `channel`, for those who hold the lock."""
+        channel = self.channels.get(receiver)
+        if channel is None:
+            own = receiver == self.name
+            channel = SelfChannel(self) if own else OutChannel(self, receiver, self.lock)
+            channel.down = self.down
+            self.channels[receiver] = channel
+        return channel
+
+    def call(self, receiver: str, tell: bytes) -> Reply:
+        """Send a call; whether a reply is wanted is known when the handler ends."""
+        call = OpenCall(tell)
+        self.channel(receiver).append_open(call)
+        self.cell.open_calls.append(call)
+        self.interrupted = True
+        return Reply(self.cell, call)
+
+    def spawn(
+        self, specification: ActorSpecification, name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> ActorHandle:
+        """Make an actor and send it its constructor's call."""
+        name = name or f"{specification.class_name.lower().replace('.', '-')}-{uuid.uuid4().hex[:8]}"
+        message = self.codec.create(specification.pack(), self.codec.tell("__init__", args, kwargs))
+        host = spawn_host(self.identity, specification, name)
+        self.connector.know(name, host)
+        self.channel(name).append(message)
+        handle = self._handles[name] = ActorHandle(self.system, name, frozenset(specification.methods), self)
+        return handle
+
+    def answer(self, sender: str, call_id: int, value: object, *, ok: bool) -> None:
+        """Send the outcome of a call back: over the channel to an actor, to the waiting call of a driver."""
+        if not is_driver(sender):
+            self.channel(sender).append(self._encode_reply(call_id, value, ok=ok))
+            return
+        with self.lock:
+            waiter = self.waiters.pop((sender, call_id), None)
+            tags = self.participant.open_snapshots
+        if waiter is not None:  # after a restore nobody waits any more
+            copied, ok = self._copy(value, ok=ok)
+            waiter.settle(copied, tags, ok=ok)
+
+    def request_snapshot(self) -> None:
+        """Begin a snapshot when the running handler has ended."""
+        self.recording.requested += 1
+        self.interrupted = True
+
+    def request_end(self) -> None:
+        """End when the running handler has ended."""
+        self.ending = True
+        self.interrupted = True
+
+    def _encode_reply(self, call_id: int, value: object, *, ok: bool) -> bytes:
+        try:
+            return self.codec.reply(call_id, value, ok=ok)
+        except MessageNotSerializable as error:
+            return self.codec.reply(call_id, error, ok=False)
+
+    def _copy(self, value: Any, *, ok: bool) -> tuple[Any, bool]:
+        """Copy a result on the handler's own thread: the next handler may change what it was made of."""
+        if type(value) in FLAT or not ok:
+            return value, ok
+        try:
+            _, (copied,), _ = self.codec.decode_tell(self.codec.tell("", (value,)))
+        except MessageNotSerializable as error:
+            return error, False
+        return copied, True
+
+    # Sender: what the outbox asks ------------------------------------------------------------------------------
+
+    def taken(self, receiver: str, count: int) -> InFlight:
+        """The next `count` messages are taken from the outbox."""
+        (batch,) = self.participant.handle(BatchTaken(receiver, count))
+        assert isinstance(batch, SendBatch)
+        return InFlight(batch.first, batch.count, b"", batch.markers, ())
+
+    def renewed(self, receiver: str, batch: InFlight) -> None:
+        """A batch is sent again, with the markers that are due now."""
+        batch.markers = self.participant.markers_due(receiver)
+
+    def packed(self, batch: InFlight) -> bytes:
+        """The batch as a packet."""
+        return pack_packet(
+            self.name,
+            self.identity.incarnation,
+            batch.first,
+            batch.count,
+            batch.body,
+            markers=batch.markers,
+            closing=batch.closing,
+        )
+
+    def acknowledged(self, receiver: str, last: int, batch: InFlight, answer: Answer) -> None:
+        """The receiver has a batch."""
+        del answer
+        self.participant.handle(BatchAcknowledged(receiver, last, tuple(marker.snapshot for marker in batch.markers)))
+        if self.ending:
+            self.wake.notify()
+
+    def refused(self, receiver: str, answer: Answer) -> None:
+        """The receiver takes nothing. When the system stops, this process will hear of it from the coordinator."""
+        if answer.status is Status.ENDED:
+            self.receiver_ended(receiver, answer.detail)
+
+    def lost(self, receiver: str, error: Exception) -> bool:
+        """A call failed. The coordinator watches all actors and will stop the system if the receiver died."""
+        log.debug("%s: a call to %s failed: %s", self.name, receiver, error)
+        return not isinstance(error, ray.exceptions.ActorDiedError)
+
+    def congested(self, channel: OutChannel) -> None:
+        """An outbox is above its limit: the worker pauses after the running handler."""
+        self.congestion.add(channel)
+        self.interrupted = True
+
+    def connect(self, channel: OutChannel) -> None:
+        """Find the receiver in the background."""
+        self.connector.submit(lambda: self._connect(channel))
+
+    def _connect(self, channel: OutChannel) -> None:
+        receiver = channel.receiver
+        handle = self.connector.find(receiver)
+        try:
+            if handle is None:
+                fate = ray.get(self.identity.coordinator.fate.remote(receiver))
+                if isinstance(fate, str):
+                    with self.lock:
+                        self.receiver_ended(receiver, fate)
+                return
+            methods = ray.get(handle.hello.remote())
+        except ray.exceptions.RayError as error:
+            log.debug("%s: no connection to %s: %s", self.name, receiver, error)
+            return  # it died, or the coordinator did: the system stops
+        with self.lock:
+            if methods is not None:
+                self.handle_of(receiver)._methods = frozenset(methods)  # noqa: SLF001 - known from now on
+            channel.connected(RayPeer(handle))
+            self.carry_out(self.participant.handle(ReceiverReady(receiver)))
+            channel.flush()
+
+    def receiver_ended(self, receiver: str, detail: str) -> None:
+        """What waits for `receiver`, and what will, are dead letters. Call under the lock."""
+        self.participant.handle(ReceiverEnded(receiver))
+        channel = self.channels.pop(receiver, None)
+        count = len(channel.pending) if channel else 0
+        if count:
+            log.warning("%s: %d messages to %s have no receiver: %s", self.name, count, receiver, detail)
+        for _ in range(count):
+            self.dead_letters.add(DeadLetter(receiver, self.name, 0, "", detail))
+
+    # Ending ----------------------------------------------------------------------------------------------------
+
+    def shut(self, error: SystemDown | ActorEnded) -> None:
+        """Take and send nothing any more; whoever waits for an answer gets the error. Call under the lock."""
+        if self.down is not None:
+            return
+        self.down = error
+        for channel in self.channels.values():
+            channel.shut(error)
+        for waiter in self.waiters.values():
+            waiter.settle(error, (), ok=False)
+        self.waiters.clear()
+        self.wake.notify_all()
+
+    def fail(self, detail: str) -> None:
+        """This actor is a failure: the whole system stops."""
+        self.identity.coordinator.failed.remote(self.name, detail)
+
+    def failed_to_start(self, error: Exception) -> None:
+        """The constructor raised: the actor is no part of the system."""
+        detail = f"the constructor of actor {self.name!r} raised {error!r}"
+        self.identity.coordinator.failed_to_start.remote(self.name, detail)
+        with self.lock:
+            self.shut(ActorEnded(detail, actor=self.name))
+
+    # Effects ---------------------------------------------------------------------------------------------------
+
+    def arrived(self, batch: BatchArrived, body: bytes | memoryview) -> None:
+        """A packet arrived. Call under the lock, and `recording.flush` after it."""
+        self.carry_out(self.participant.handle(batch), batch.sender, Frame(batch.first, batch.count, body))
+
+    def carry_out(self, effects: Sequence[Effect], sender: str = "", frame: Frame | None = None) -> None:
+        """Do what the machine orders. Call under the lock; what `recording` gathers is sent by its `flush`."""
+        for effect in effects:
+            match effect:
+                case DeliverBatch(of, first, last):
+                    self._deliver(of, first, last, frame if of == sender else None)
+                case HoldBatch(of, _):
+                    assert frame is not None
+                    self.mailbox.hold(of, frame)
+                case DropBatch(of, first, why):
+                    log.debug("%s dropped a %s batch of %s from %d on", self.name, why, of, first)
+                case SendBatch(receiver, first, count, markers, closing):
+                    assert count == 0
+                    batch = InFlight(first, 0, b"", markers, (), closing=closing)
+                    self.channels[receiver].transmit(batch)
+                case CaptureState(snapshot):
+                    self.captures.append(snapshot)
+                    self.interrupted = True
+                    self.recording.learned(snapshot)
+                    self.wake.notify()
+                case (
+                    KeepMessages()
+                    | ReportRecord()
+                    | ReportChannel()
+                    | ReportFailure()
+                    | AnnounceSnapshot()
+                    | ForgetSnapshot()
+                    | ReportEnd()
+                ):
+                    self.recording.carry_out(effect)
+                case _:
+                    assert_never(effect)
+
+    def _deliver(self, sender: str, first: int, last: int, frame: Frame | None) -> None:
+        if frame is not None and frame.first <= first and last == frame.last:
+            self.mailbox.put(sender, cut_frame(frame, first, last))
+        else:
+            self.mailbox.release(sender, first, last)
+        self.wake.notify()

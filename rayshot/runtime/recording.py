@@ -1,0 +1,165 @@
+"""A process's share of snapshots: captures the state, keeps what is in flight, hands both to the vault."""
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from rayshot.errors import StateNotSerializable
+from rayshot.format.codec import Frame, cut_frame, pack_frames
+from rayshot.protocol.cut import Record
+from rayshot.protocol.effects import (
+    AnnounceSnapshot,
+    ForgetSnapshot,
+    KeepMessages,
+    ReportChannel,
+    ReportEnd,
+    ReportFailure,
+    ReportRecord,
+)
+from rayshot.protocol.events import CaptureFailed, DeadlinePassed, SnapshotRequested, StateCaptured
+from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.capture import CaptureChild, Captured, Capturer
+from rayshot.runtime.failpoints import failpoint
+from rayshot.runtime.reports import RecordReport, Report, channel_report, pack_record, pack_reports
+
+if TYPE_CHECKING:  # process.py makes the recording
+    from rayshot.runtime.process import ActorProcess
+
+log = logging.getLogger("rayshot")
+RecordingEffect = (
+    KeepMessages | ReportRecord | ReportChannel | ReportFailure | ReportEnd | AnnounceSnapshot | ForgetSnapshot
+)
+
+
+class Recording:
+    """Everything here is called under the process's lock but `record` and `flush`, which take it."""
+
+    def __init__(self, process: "ActorProcess") -> None:
+        self.requested = 0
+        self.vault: Any = None
+        self.capturer = Capturer("auto", process.name, "")
+        self._process = process
+        self._kept: dict[SnapshotId, dict[str, list[Frame]]] = {}
+        self._deadlines: dict[SnapshotId, float] = {}
+        self._outgoing: list[Report] = []
+        self._state: Captured | CaptureChild | None = None
+        self._captured_at = 0.0
+
+    def learned(self, snapshot: SnapshotId) -> None:
+        """A snapshot is open here from now on, until its deadline at the latest: an abort may get lost."""
+        self._deadlines[snapshot] = time.monotonic() + self._process.identity.recorder_timeout_s
+
+    def next_deadline(self) -> float | None:
+        """When the next recorder is too old, by time.monotonic."""
+        return min(self._deadlines.values(), default=None)
+
+    def forget_overdue(self) -> None:
+        """Give up snapshots whose end never came."""
+        now = time.monotonic()
+        for snapshot in [k for k, deadline in self._deadlines.items() if deadline <= now]:
+            log.warning("%s: the end of snapshot %s never came; gave it up", self._process.name, snapshot)
+            self._process.carry_out(self._process.participant.handle(DeadlinePassed(snapshot)))
+
+    # On the worker ---------------------------------------------------------------------------------------------
+
+    def record_all(self) -> None:
+        """Record every snapshot that waits for it. Call between two handlers, without the lock."""
+        process = self._process
+        with process.lock:
+            for _ in range(self.requested):
+                process.carry_out(process.participant.handle(SnapshotRequested()))
+            self.requested = 0
+            while process.captures:
+                self._record(process.captures.popleft())
+        self.flush()
+
+    def _record(self, snapshot: SnapshotId) -> None:
+        process = self._process
+        if snapshot not in process.participant.open_snapshots:
+            return
+        failpoint("before_record")
+        self._captured_at = time.perf_counter()
+        try:
+            self._state = self.capturer.capture(process.cell.state()) if process.cell.born else None
+        except StateNotSerializable as error:
+            process.carry_out(process.participant.handle(CaptureFailed(snapshot, error.message)))
+            return
+        sent = {receiver: channel.sent for receiver, channel in process.channels.items() if channel.sent}
+        captured = StateCaptured(snapshot, process.cell.born, sent, process.mailbox.received())
+        process.carry_out(process.participant.handle(captured))
+        self._state = None
+        failpoint("after_record")
+
+    # Effects ---------------------------------------------------------------------------------------------------
+
+    def carry_out(self, effect: RecordingEffect) -> None:
+        """Do what the machine orders."""
+        process = self._process
+        match effect:
+            case KeepMessages(snapshot, ranges):
+                kept = self._kept.setdefault(snapshot, {})
+                for sender, (first, last) in ranges.items():
+                    kept.setdefault(sender, []).extend(process.mailbox.frames(sender, first, last))
+                failpoint("chan_record")
+            case ReportRecord(record):
+                self._report_record(record)
+            case ReportChannel(snapshot, sender, first, last):
+                frames = self._kept[snapshot].pop(sender)
+                cut = [cut_frame(frame, first, last) for frame in frames]
+                parts = [frame for frame in cut if frame.count]
+                self._outgoing.append(channel_report(snapshot, sender, process.name, first, last, parts))
+            case ReportFailure(snapshot, detail):
+                process.identity.coordinator.refuse.remote(snapshot, process.name, detail)
+            case AnnounceSnapshot(snapshot):
+                process.identity.coordinator.announce.remote(snapshot)
+            case ForgetSnapshot(snapshot):
+                self._kept.pop(snapshot, None)
+                self._deadlines.pop(snapshot, None)
+            case ReportEnd(record):
+                process.identity.coordinator.ended.remote(pack_record(record))
+
+    def _report_record(self, record: Record) -> None:
+        process = self._process
+        outbox = {}
+        for receiver, n in record.sent.items():
+            transported = record.transported[receiver]
+            if n > transported:
+                outbox[receiver] = pack_frames([process.channels[receiver].outbox_frame(transported + 1, n)])
+        hold_s = time.perf_counter() - self._captured_at
+        specification = process.cell.specification
+        packed = None if specification is None else specification.pack()
+        state = self._state
+        if isinstance(state, CaptureChild):
+            thread = threading.Thread(
+                target=self._report_from_child, args=(state, record, packed, outbox, hold_s), daemon=True
+            )
+            thread.start()
+        else:
+            self._outgoing.append(RecordReport(record, packed, state, outbox, hold_s))
+
+    def _report_from_child(
+        self, child: CaptureChild, record: Record, packed: bytes | None, outbox: dict[str, bytes], hold_s: float
+    ) -> None:
+        process = self._process
+        try:
+            captured = child.wait(process.identity.recorder_timeout_s)
+        except (StateNotSerializable, TimeoutError, OSError) as error:
+            with process.lock:
+                self.capturer.inline_next = True
+                process.carry_out(process.participant.handle(CaptureFailed(record.snapshot, str(error))))
+            return
+        with process.lock:
+            self.capturer.learn(captured)
+            self._outgoing.append(RecordReport(record, packed, captured, outbox, hold_s))
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what was gathered to the vault, in one call. Call without the lock."""
+        if self._outgoing:
+            with self._process.lock:
+                reports, self._outgoing = self._outgoing, []
+            if reports:
+                failpoint("before_upload")
+                self.vault.take.remote(pack_reports(reports))
+                failpoint("after_upload_before_ack")

@@ -1,0 +1,57 @@
+"""Making Ray actors out of specifications."""
+
+from typing import Any
+
+import ray
+
+from rayshot.errors import ConfigError
+from rayshot.model.specification import ActorSpecification
+from rayshot.runtime.identity import HostIdentity
+from rayshot.runtime.naming import NAMESPACE, actor_name
+
+CALLS_AT_ONCE = 64
+"""Driver calls that may wait for their results at one actor; further ones queue up in order."""
+GROUPS = {"transport": 1, "calls": CALLS_AT_ONCE, "credit": 4, "control": 2, "watch": 1}
+
+_classes: dict[str, Any] = {}
+
+
+def spawn_host(identity: HostIdentity, specification: ActorSpecification, name: str, *, loading: bool = False) -> Any:
+    """Start the host of the actor `name`; returns its Ray handle at once.
+
+    Detached, so that the system outlives its drivers; never restarted by Ray, which would lose the state.
+    Raises ConfigError where the name is taken or Ray refuses the options.
+    """
+    own = HostIdentity(
+        identity.system,
+        identity.incarnation,
+        name,
+        identity.coordinator,
+        identity.storage,
+        identity.recorder_timeout_s,
+        loading,
+    )
+    try:
+        options = host_class(specification.class_name).options(
+            name=actor_name(identity.system, identity.incarnation, name),
+            namespace=NAMESPACE,
+            lifetime="detached",
+            max_restarts=0,
+            max_task_retries=0,
+            **specification.ray_options,
+        )
+        return options.remote(own)
+    except ValueError as error:
+        if "already" in str(error):
+            raise ConfigError(f"there is an actor named {name!r} already in system {identity.system!r}") from error
+        raise ConfigError(f"Ray refuses the options of actor {name!r}: {error}") from error
+
+
+def host_class(class_name: str) -> Any:
+    """The Ray class of hosts for one user class; it carries that class's name, for Ray's own displays."""
+    name = class_name.rpartition(".")[2]
+    if name not in _classes:
+        from rayshot.runtime.host import Host  # noqa: PLC0415 - hosts spawn hosts
+
+        _classes[name] = ray.remote(concurrency_groups=GROUPS, enable_task_events=False)(type(name, (Host,), {}))
+    return _classes[name]

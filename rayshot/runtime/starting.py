@@ -1,0 +1,273 @@
+"""`rayshot.init` and `rayshot.restore`: how a life of a system begins."""
+
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import ray
+
+from rayshot.errors import CodeMismatch, ConfigError, RayshotError, RestoreFailed
+from rayshot.format.manifest import ActorEntry, Blob, Manifest
+from rayshot.format.signing import verify
+from rayshot.format.signing_key import SigningKey, find_key, load_key
+from rayshot.model.configuration import FailureConfig, SnapshotConfig
+from rayshot.model.specification import ActorSpecification, find_class
+from rayshot.protocol.identity import SnapshotId, check_name
+from rayshot.runtime.coordinator import GROUPS, Coordinator
+from rayshot.runtime.identity import HostIdentity
+from rayshot.runtime.loading import LoadPlan
+from rayshot.runtime.naming import NAMESPACE, coordinator_name
+from rayshot.runtime.settings import SystemSettings
+from rayshot.runtime.spawning import spawn_host
+from rayshot.runtime.system import System, take_down
+from rayshot.store.locate import open_store
+from rayshot.store.repository import open as open_storage
+from rayshot.store.snapshot import Snapshot
+
+log = logging.getLogger("rayshot")
+
+
+def init(
+    name: str,
+    *,
+    storage: str | os.PathLike[str],
+    snapshot: SnapshotConfig | None = None,
+    failure: FailureConfig | None = None,
+) -> System:
+    """Create a system, or attach to it where it runs already. Calls `ray.init()` if nobody has.
+
+    Args:
+        name: letters, digits, `_`, `.`, `-`.
+        storage: where its snapshots go: a folder.
+        snapshot: when snapshots are taken by themselves; by default only when asked for. Ignored when attaching.
+        failure: what an actor's failure means.
+
+    Raises:
+        ConfigError: a name, address or setting that cannot work, before anything is started.
+    """
+    check_name(name, "a system")
+    location, store = _locate(storage)
+    _ensure_ray()
+    running = _find_coordinator(name)
+    if running is not None:
+        return _attach(name, running, location)
+    store.check()
+    key = load_key(local=_is_local(location))
+    settings = SystemSettings(name, location, key, snapshot or SnapshotConfig(), failure or FailureConfig())
+    return System(_start(settings))
+
+
+def restore(
+    storage: str | os.PathLike[str],
+    *,
+    system: str | None = None,
+    snapshot: SnapshotId | str | None = None,
+    trust: str | None = None,
+    class_map: Mapping[str, type] | None = None,
+    config: SnapshotConfig | None = None,
+) -> System:
+    """Bring a system back from a snapshot: every actor with its state, every message in flight delivered once, in order.
+
+    On the same Ray cluster or another one; all or nothing. A system of that name that is down is taken down first.
+
+    Args:
+        storage: where its snapshots are.
+        system: its name; may be left out where the storage holds one system only.
+        snapshot: which; the latest by default.
+        trust: "unsigned" restores a snapshot that nobody trusted vouches for. Restoring runs code that the snapshot
+            chooses: do this only with bytes whose history you know.
+        class_map: classes by their recorded name ("module.Class") where they moved.
+        config: when snapshots are taken by themselves from now on.
+
+    Raises:
+        NotFound: no such system or snapshot; the message lists what there is.
+        Untrusted, Damaged, Incompatible: before anything was started.
+        RestoreFailed: an actor could not be loaded; everything was taken down again.
+    """
+    if trust not in (None, "unsigned"):
+        raise ConfigError(f"trust={trust!r}: leave it out, or say 'unsigned'")
+    location, _ = _locate(storage)
+    view = open_storage(location).system(system)
+    chosen = view.snapshot(snapshot)
+    key = find_key()
+    _check_trust(chosen, key, trust)
+    classes = _resolve(chosen.manifest, class_map or {}, chosen)
+    _ensure_ray()
+    _make_room(view.name)
+    signing = key or load_key(local=_is_local(location))
+    settings = SystemSettings(view.name, location, signing, config or SnapshotConfig(), FailureConfig(), loading=True)
+    identity = _start(settings)
+    try:
+        if snapshot is None:  # only now that nobody else can commit is the latest known
+            latest = view.snapshot(None)
+            if latest.id != chosen.id:
+                chosen = latest
+                _check_trust(chosen, key, trust)
+                classes = _resolve(chosen.manifest, class_map or {}, chosen)
+        _load_all(identity, chosen, classes)
+    except BaseException as error:
+        take_down(identity.coordinator)
+        if isinstance(error, ray.exceptions.RayError):
+            cause = getattr(error, "cause", None)
+            raise RestoreFailed(
+                f"snapshot {chosen.id} could not be restored, nothing was left running: {cause or error}",
+                snapshot=str(chosen.id),
+            ) from (cause if isinstance(cause, RayshotError) else error)
+        raise
+    return System(identity)
+
+
+# Starting -------------------------------------------------------------------------------------------------------
+
+
+def _ensure_ray() -> None:
+    if not ray.is_initialized():
+        ray.init(include_dashboard=False, logging_level=logging.WARNING)
+
+
+def _locate(storage: str | os.PathLike[str]) -> tuple[str, Any]:
+    """The address as every process of the cluster can use it, and the store there."""
+    address = os.fspath(storage)
+    if "://" not in address:
+        address = str(Path(address).expanduser().resolve())
+    if address.startswith("memory://"):
+        raise ConfigError("memory:// lives inside one process, a system in many: give a folder")
+    return address, open_store(address)
+
+
+def _is_local(location: str) -> bool:
+    return "://" not in location or location.startswith("file://")
+
+
+def _find_coordinator(system: str) -> Any | None:
+    try:
+        return ray.get_actor(coordinator_name(system), namespace=NAMESPACE)
+    except ValueError:
+        return None
+
+
+def _attach(name: str, coordinator: Any, location: str) -> System:
+    identity = ray.get(coordinator.identity.remote())
+    if identity.storage != location:
+        raise ConfigError(f"system {name!r} runs already, with storage {identity.storage}, not {location}")
+    return System(identity)
+
+
+def _start(settings: SystemSettings) -> HostIdentity:
+    coordinator_class = ray.remote(concurrency_groups=GROUPS, num_cpus=0, enable_task_events=False)(Coordinator)
+    coordinator = coordinator_class.options(
+        name=coordinator_name(settings.system),
+        namespace=NAMESPACE,
+        lifetime="detached",
+        max_restarts=-1,
+    ).remote(settings)
+    try:
+        identity = ray.get(coordinator.identity.remote())
+    except ray.exceptions.RayError as error:
+        take_down(coordinator)
+        cause = getattr(error, "cause", None)
+        if isinstance(cause, RayshotError):
+            raise cause from error
+        raise
+    assert isinstance(identity, HostIdentity)
+    return identity
+
+
+def _make_room(system: str) -> None:
+    """Take down what is left of an earlier life; refuse where it lives."""
+    running = _find_coordinator(system)
+    if running is None:
+        return
+    try:
+        state = ray.get(running.status.remote())["state"]
+    except ray.exceptions.RayError:
+        state = "stopped"
+    if state != "stopped":
+        raise ConfigError(
+            f"system {system!r} is {state} in this cluster: shut it down before it is restored, with "
+            f"rayshot.init({system!r}, storage=...).shutdown()"
+        )
+    take_down(running)
+
+
+# Restoring ------------------------------------------------------------------------------------------------------
+
+
+def _check_trust(snapshot: Snapshot, key: SigningKey | None, trust: str | None) -> None:
+    if trust != "unsigned":
+        verify(snapshot.envelope, [key] if key is not None else [])
+
+
+def _resolve(manifest: Manifest, class_map: Mapping[str, type], snapshot: Snapshot) -> dict[str, ActorSpecification]:
+    """The specification of each actor in this program. Raises CodeMismatch that names all classes not found."""
+    specifications, lost = {}, set()
+    for actor in manifest.actors:
+        if actor.status == "ended":
+            continue
+        recorded = f"{actor.class_module}.{actor.class_name}"
+        mapped = class_map.get(recorded) or find_class(actor.class_module, actor.class_name)
+        if mapped is not None:
+            user_class = getattr(mapped, "__rayshot_user_class__", mapped)
+            specifications[actor.name] = ActorSpecification.of(user_class, actor.options)
+        elif actor.class_pickle is not None:
+            specifications[actor.name] = _recorded_specification(actor, snapshot.read(actor.class_pickle))
+        else:
+            lost.add(recorded)
+    if lost:
+        raise CodeMismatch(
+            f"this program has no {', '.join(sorted(lost))}, which snapshot {manifest.snapshot} holds actors of; "
+            "import what defines it, or say where it went with class_map={'old.module.Class': NewClass}",
+            classes=sorted(lost),
+        )
+    return specifications
+
+
+def _recorded_specification(actor: ActorEntry, class_pickle: bytes) -> ActorSpecification:
+    return ActorSpecification(actor.class_module, actor.class_name, class_pickle, actor.methods, actor.options)
+
+
+def _load_all(identity: HostIdentity, snapshot: Snapshot, specifications: Mapping[str, ActorSpecification]) -> None:
+    """Make every actor, load it, and let all go when the last is ready."""
+    plans = _plans(identity, snapshot.manifest, specifications)
+    hosts = {name: spawn_host(identity, specifications[name], name, loading=True) for name in plans}
+    ray.get([hosts[name].load.remote(plan) for name, plan in plans.items()])
+    ray.get(identity.coordinator.resume.remote())
+
+
+def _plans(
+    identity: HostIdentity, manifest: Manifest, specifications: Mapping[str, ActorSpecification]
+) -> dict[str, LoadPlan]:
+    chunks = {chunk.digest: chunk for chunk in manifest.chunks}
+    sent: dict[str, dict[str, int]] = {name: {} for name in specifications}
+    arrived: dict[str, dict[str, int]] = {name: {} for name in specifications}
+    received: dict[str, dict[str, int]] = {name: {} for name in specifications}
+    mailbox: dict[str, dict[str, tuple[Blob, ...]]] = {name: {} for name in specifications}
+    for channel in manifest.channels:
+        if channel.sender in sent:
+            sent[channel.sender][channel.receiver] = channel.sent
+        if channel.receiver in specifications:
+            arrived[channel.receiver][channel.sender] = channel.sent
+            received[channel.receiver][channel.sender] = channel.received
+            if blobs := channel.blobs():
+                mailbox[channel.receiver][channel.sender] = blobs
+    plans = {}
+    for actor in manifest.actors:
+        if actor.name not in specifications:
+            continue
+        blobs = [blob for parts in mailbox[actor.name].values() for blob in parts]
+        if actor.state is not None:
+            blobs += [actor.state.stream, *actor.state.buffers]
+        plans[actor.name] = LoadPlan(
+            identity.storage,
+            identity.system,
+            specifications[actor.name],
+            actor.state,
+            {span.chunk: chunks[span.chunk] for blob in blobs for span in blob.spans},
+            sent[actor.name],
+            arrived[actor.name],
+            received[actor.name],
+            mailbox[actor.name],
+        )
+    return plans

@@ -1,0 +1,250 @@
+"""`System`: what a driver holds of a running system."""
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Self
+
+import ray
+
+from rayshot.errors import ActorNotFound, RayshotError, SystemDown, SystemStopped
+from rayshot.model.configuration import SnapshotConfig
+from rayshot.model.handle import ActorHandle
+from rayshot.model.port import provide_port
+from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.dead_letters import DeadLetter
+from rayshot.runtime.driver import DriverPort
+from rayshot.runtime.identity import HostIdentity
+from rayshot.runtime.progress import describe, wait_with_progress
+from rayshot.store.repository import open as open_storage
+from rayshot.store.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotStatus:
+    """A snapshot under way. `recorded`: all records are held, only the writing is left.
+
+    `missing` are actors that have not recorded, `open_channels` channels whose messages are still awaited, `handlers`
+    the handlers that keep an actor from recording: (method, for at least how many seconds).
+    """
+
+    id: SnapshotId
+    seconds: float
+    recorded: bool
+    missing: tuple[str, ...]
+    open_channels: tuple[tuple[str, str], ...]
+    handlers: Mapping[str, tuple[str, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class ActorStatus:
+    """One actor. `mailbox` and `outbox` count messages; None throughout where the actor does not answer."""
+
+    pid: int | None
+    mailbox: int | None
+    outbox: int | None
+    dead_letters: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SystemStatus:
+    """A running system. `state` is "running", "loading" (being restored) or "stopped", then `detail` says why.
+
+    `last_snapshot` and `last_taken_at` are of the newest snapshot committed in this life; `aborted` counts.
+    """
+
+    name: str
+    incarnation: int
+    state: str
+    detail: str
+    last_snapshot: SnapshotId | None
+    last_taken_at: datetime | None
+    aborted: int
+    snapshots: tuple[SnapshotStatus, ...]
+    actors: Mapping[str, ActorStatus]
+
+
+class System:
+    """A running system: make it with `rayshot.init` or `rayshot.restore`.
+
+    As a context manager it is shut down at the end.
+    """
+
+    def __init__(self, identity: HostIdentity) -> None:
+        self._identity = identity
+        self._coordinator = identity.coordinator
+        self._port = DriverPort(identity)
+        self._closed = False
+        provide_port(lambda: self._port)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.shutdown()
+
+    def __repr__(self) -> str:
+        return f"System({self.name!r}, storage={self.storage!r}, life {self.incarnation})"
+
+    @property
+    def name(self) -> str:
+        """The system's name."""
+        return self._identity.system
+
+    @property
+    def storage(self) -> str:
+        """Where snapshots are stored."""
+        return self._identity.storage
+
+    @property
+    def incarnation(self) -> int:
+        """Which life of the system this is, from 1; each restore begins a new one."""
+        return self._identity.incarnation
+
+    # Actors ----------------------------------------------------------------------------------------------------
+
+    def get_actor(self, name: str) -> ActorHandle:
+        """The handle of an actor. Raises ActorNotFound, which lists what there is."""
+        actors = self.actors()
+        if name not in actors:
+            raise ActorNotFound(
+                f"system {self.name!r} has no actor {name!r}; it has {_some(sorted(actors))}", actor=name
+            )
+        return actors[name]
+
+    def actors(self) -> dict[str, ActorHandle]:
+        """Handles of all living actors by name."""
+        hosts = self._ask("actors")
+        methods = ray.get([handle.hello.remote() for handle in hosts.values()])
+        return {
+            name: self._port.handle_of(name, None if offered is None else frozenset(offered))
+            for name, offered in zip(hosts, methods, strict=True)
+        }
+
+    def dead_letters(self) -> list[DeadLetter]:
+        """Messages that could not be processed: a handler raised, or the receiver had ended."""
+        refs = [handle.dead_letters.remote() for handle in self._ask("actors").values()]
+        return [letter for letters in ray.get(refs) for letter in letters]
+
+    # Snapshots -------------------------------------------------------------------------------------------------
+
+    def snapshot(self, *, label: str | None = None) -> Snapshot:
+        """Take a snapshot of the whole system while it runs; returns when it is durable.
+
+        What this driver sent before is inside the cut. On a terminal a line shows who has not answered yet.
+
+        Args:
+            label: makes it a savepoint, which is never deleted by itself.
+
+        Raises:
+            SnapshotAborted: nothing was committed, the application is unharmed.
+            SystemDown: the system takes no messages any more.
+        """
+        self._check_open()
+        self._port.drain()
+        ref = self._coordinator.snapshot.remote(label)
+
+        def is_there(timeout_s: float) -> bool:
+            ready, _ = ray.wait([ref], timeout=timeout_s)
+            return bool(ready)
+
+        wait_with_progress(is_there, lambda: describe(self._ask("status")))
+        record = self._get(ref)
+        return open_storage(self.storage).systems[self.name].snapshot(record.snapshot)
+
+    def snapshots(self) -> list[Snapshot]:
+        """The committed snapshots, oldest first."""
+        return open_storage(self.storage).systems[self.name].snapshots()
+
+    def configure(self, snapshot: SnapshotConfig) -> None:
+        """Change when snapshots are taken, from now on."""
+        self._ask("configure", snapshot)
+
+    def status(self) -> SystemStatus:
+        """What the system does now, and whom a snapshot under way waits for."""
+        status = self._ask("status")
+        stop, committed = status["stop"], status["committed"]
+        return SystemStatus(
+            status["system"],
+            status["incarnation"],
+            status["state"],
+            str(stop.error()) if stop else "",
+            committed.snapshot if committed else None,
+            datetime.fromtimestamp(committed.taken_at, UTC) if committed else None,
+            status["aborted"],
+            tuple(_snapshot_status(snapshot, report) for snapshot, report in status["snapshots"].items()),
+            {name: _actor_status(report) for name, report in status["actors"].items()},
+        )
+
+    # The end ---------------------------------------------------------------------------------------------------
+
+    def shutdown(self) -> None:
+        """End all actors of the system, also of one of which half is dead. Snapshots stay. Twice is fine."""
+        if self._closed:
+            return
+        self._closed = True
+        self._port.close(SystemStopped(f"system {self.name!r} was shut down", system=self.name))
+        take_down(self._coordinator)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise SystemStopped(f"system {self.name!r} was shut down", system=self.name)
+
+    def _ask(self, method: str, *args: Any) -> Any:
+        self._check_open()
+        return self._get(getattr(self._coordinator, method).remote(*args))
+
+    def _get(self, ref: Any) -> Any:
+        """The result of a control call, errors as rayshot's own."""
+        try:
+            return ray.get(ref)
+        except ray.exceptions.RayTaskError as error:
+            if isinstance(error.cause, RayshotError):
+                if isinstance(error.cause, SystemDown):
+                    self._port.close(error.cause)
+                raise error.cause from None
+            raise
+        except ray.exceptions.RayActorError as error:
+            raise SystemStopped(
+                f"the coordinator of system {self.name!r} is gone; attach again with rayshot.init, or restore",
+                system=self.name,
+            ) from error
+
+
+def take_down(coordinator: Any) -> None:
+    """End a system, whatever of it is left."""
+    with contextlib.suppress(ray.exceptions.RayError):
+        ray.get(coordinator.shutdown.remote("it was shut down"), timeout=30)
+    with contextlib.suppress(ray.exceptions.RayError, ValueError):
+        ray.kill(coordinator)
+
+
+def _snapshot_status(snapshot: SnapshotId, report: dict[str, Any]) -> SnapshotStatus:
+    handlers = {
+        name: (progress[1], progress[2])
+        for name, progress in report["handlers"].items()
+        if progress is not None and progress[1]
+    }
+    return SnapshotStatus(
+        snapshot,
+        report["seconds"],
+        report["recorded"],
+        report["missing"],
+        tuple(tuple(channel) for channel in report["open_channels"]),
+        handlers,
+    )
+
+
+def _actor_status(report: dict[str, Any] | None) -> ActorStatus:
+    if report is None:
+        return ActorStatus(None, None, None, None)
+    return ActorStatus(report["pid"], report["mailbox"], report["outbox"], report["dead_letters"])
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(names[:20])
+    return f"{shown} and {len(names) - 20} more" if len(names) > 20 else shown or "none"

@@ -1,0 +1,36 @@
+"""Seeing deaths at once: one call stays pending at every process, and fails when the process does."""
+
+from collections.abc import Callable
+from typing import Any
+
+
+class Watches:
+    """Pending calls by name. `on_death(name, detail)` is called on one of Ray's threads, once per name."""
+
+    def __init__(self, on_death: Callable[[str, str], None]) -> None:
+        self._on_death = on_death
+        self._pending: dict[str, Any] = {}
+
+    def add(self, name: str, handle: Any) -> None:
+        """Watch the process behind `handle`."""
+        ref = self._pending[name] = handle.watch.remote()
+        ref._on_completed(lambda result: self._ready(name, result))  # noqa: SLF001 - the way Ray's own futures go
+
+    def drop(self, name: str) -> None:
+        """Its end is expected."""
+        self._pending.pop(name, None)
+
+    def drop_all(self) -> None:
+        """All ends are expected."""
+        self._pending.clear()
+
+    def _ready(self, name: str, result: Any) -> None:
+        if isinstance(result, Exception) and self._pending.pop(name, None) is not None:
+            self._on_death(name, _first_line(result))
+
+
+def _first_line(error: Exception) -> str:
+    """What Ray says of the death, without its page of advice."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [line for line in lines if "died" in line or "dead" in line or "killed" in line]
+    return (telling[-1] if telling else lines[0] if lines else repr(error))[:300].rstrip(". ")

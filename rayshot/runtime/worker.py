@@ -1,0 +1,156 @@
+"""The worker: the thread on which an actor's handlers run, one at a time, to completion."""
+
+import logging
+import threading
+import time
+import traceback
+from typing import Any
+
+from rayshot.errors import ActorEnded, SystemDown
+from rayshot.model.current import enter
+from rayshot.protocol.events import EndRequested
+from rayshot.runtime.dead_letters import DeadLetter
+from rayshot.runtime.mailbox import Delivery
+from rayshot.runtime.process import ActorProcess
+
+log = logging.getLogger("rayshot")
+CONGESTION_WAIT_S = 0.1
+"""An actor with a full outbox waits this long for room, then goes on: no cycle of full actors can deadlock."""
+
+
+class Worker:
+    """Works off a process's mailbox until the process is down or has ended.
+
+    `handling` is the message that is being handled, for those who want to know why an actor does not answer.
+    """
+
+    def __init__(self, process: ActorProcess) -> None:
+        self.handling: list[Any] | None = None
+        self._process = process
+        self._thread = threading.Thread(target=self._run, name=f"rayshot-{process.name}", daemon=True)
+
+    def start(self) -> None:
+        """Begin to handle messages."""
+        self._thread.start()
+
+    def join(self, timeout_s: float) -> None:
+        """Wait until the running handler has ended after a stop."""
+        self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        enter(self._process.cell)
+        while (delivery := self._next()) is not None:
+            self._handle_all(delivery)
+
+    def _next(self) -> Delivery | None:
+        """Wait for messages; None when the process is down. What must happen between handlers happens first."""
+        process = self._process
+        while True:
+            if process.interrupted:
+                self._between_handlers()
+            self._fire_timers()
+            with process.lock:
+                if process.down is not None:
+                    return None
+                if process.interrupted:
+                    continue
+                if process.mailbox and not process.loading:
+                    delivery = process.mailbox.take() if process.cell.born else process.mailbox.take_creation()
+                    if delivery is not None:
+                        return delivery
+                process.recording.forget_overdue()
+                process.wake.wait(self._patience())
+
+    def _patience(self) -> float | None:
+        """Seconds until a timer or a recorder's deadline is due; None where none is set."""
+        process = self._process
+        due = [when for when in (process.cell.next_due(), process.recording.next_deadline()) if when is not None]
+        return max(0.0, min(due) - time.monotonic()) if due else None
+
+    def _fire_timers(self) -> None:
+        process = self._process
+        if process.cell.timers and not process.loading:
+            for message in process.cell.take_due():
+                process.channel(process.name).append(message)
+
+    def _handle_all(self, delivery: Delivery) -> None:
+        process, mailbox, cell = self._process, self._process.mailbox, self._process.cell
+        cell.sender = delivery.sender
+        number = mailbox.position
+        for message in process.codec.unpacker(delivery.frame.body):
+            self.handling = message
+            number += 1
+            try:
+                head = message[0]
+                if head.__class__ is str:
+                    cell.handlers[head](*message[1:])
+                else:
+                    cell.handle(message)
+            except SystemDown:
+                mailbox.position = number
+                return  # the handler tried to send after a stop
+            except Exception as error:  # noqa: BLE001 - a handler may raise anything; the actor lives on, as with Ray
+                self._failed(delivery.sender, number, message, error)
+            if process.interrupted:
+                mailbox.position = number
+                self._between_handlers()
+                if process.down is not None:
+                    return
+        self.handling = None
+        mailbox.position = number
+        mailbox.finish()
+
+    def _between_handlers(self) -> None:
+        process = self._process
+        process.interrupted = False
+        if process.cell.open_calls:
+            process.cell.open_calls.clear()
+            for channel in tuple(process.channels.values()):
+                if channel.open_at is not None:
+                    channel.settle(process.codec)
+        if process.captures or process.recording.requested:
+            process.recording.record_all()
+        if process.congestion:
+            self._wait_for_room()
+        if process.ending and process.down is None:
+            self._end()
+
+    def _wait_for_room(self) -> None:
+        process = self._process
+        deadline = time.monotonic() + CONGESTION_WAIT_S
+        with process.lock:
+            while process.congestion and not (process.down or process.captures):
+                channel = process.congestion.pop()
+                while channel.full and not (process.down or process.captures) and time.monotonic() < deadline:
+                    channel.room.wait(deadline - time.monotonic())
+            process.congestion.clear()
+
+    def _end(self) -> None:
+        """Leave the system once everything sent has arrived and no snapshot is open here."""
+        process = self._process
+        with process.lock:
+            if (
+                process.captures
+                or process.participant.open_snapshots
+                or not all(channel.idle for channel in process.channels.values())
+            ):
+                process.interrupted = True
+                process.wake.wait(0.01)
+                return
+            sent = {receiver: channel.sent for receiver, channel in process.channels.items() if channel.sent}
+            process.carry_out(process.participant.handle(EndRequested(sent, process.mailbox.received())))
+            process.shut(ActorEnded(f"actor {process.name!r} ended", actor=process.name))
+
+    def _failed(self, sender: str, number: int, message: list[Any], error: Exception) -> None:
+        process = self._process
+        report = "".join(traceback.format_exception(error))
+        if not process.cell.born:
+            log.error("%s: its constructor failed, the actor ends:\n%s", process.name, report)
+            process.failed_to_start(error)
+            return
+        method = message[0] if isinstance(message[0], str) else ""
+        log.error("%s: message %d from %s failed (%s):\n%s", process.name, number, sender, method or "?", report)
+        process.dead_letters.add(DeadLetter(process.name, sender, number, method, report))
+        assert process.cell.specification is not None
+        if process.cell.specification.on_error == "stop":
+            process.fail(f"handler {method or '?'} raised {error!r}")
