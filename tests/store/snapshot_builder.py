@@ -11,7 +11,8 @@ from rayshot.format.codec import Frame, pack_frames
 from rayshot.format.manifest import ActorEntry, Blob, CapturedState, ChannelEntry, Manifest
 from rayshot.format.signing import SigningKey
 from rayshot.protocol.identity import Channel, SnapshotId
-from rayshot.store.chunk_writer import ChunkWriter
+from rayshot.store.catalog import Storage
+from rayshot.store.chunk_writer import LARGE_BYTES_MIN, ChunkWriter
 from rayshot.store.records import CommitRecord
 from rayshot.store.repository import Repository
 from rayshot.store.snapshot import Snapshot
@@ -159,3 +160,16 @@ def _actor(name: str, state: CapturedState | None) -> ActorEntry:
         methods=("deposit", "read", "transfer"),
         state=state,
     )
+
+
+def committed(store: Store, system: str = "bank") -> list[Snapshot]:
+    return Storage(store).system(system).snapshots()
+
+
+def large(text: str) -> str:
+    return text * (LARGE_BYTES_MIN // len(text) + 1)
+
+
+def assert_every_chunk_is_reachable(store: Store) -> None:
+    named = {f"bank/{chunk.key}" for snapshot in committed(store) for chunk in snapshot.manifest.chunks}
+    assert {entry.key for entry in store.list("bank/chunks")} == named

@@ -16,7 +16,8 @@ class Moody(MemoryStore):
 
     def create(self, key, data) -> None:
         if self.moods:
-            raise self.moods.pop(0)()
+            mood = self.moods.pop(0)
+            raise mood()
         super().create(key, data)
 
 
@@ -38,9 +39,14 @@ def test_what_is_there_already_with_the_same_bytes_is_done() -> None:
         create_once(store, "a", [b"by", b"tes"])
     with pytest.raises(AlreadyExists):
         create_once(store, "a", b"other")
-    with pytest.raises(AlreadyExists):
-        create_once(store, "a", b"bytes and more")
     assert store.read("a") == b"bytes"
+
+
+def test_a_part_of_the_bytes_is_a_short_answer_and_no_rival() -> None:
+    store = MemoryStore()
+    store.create("a", b"bytes")
+    with pytest.raises(StoreUnavailable, match="answered short"):
+        create_once(store, "a", b"bytes and more")
 
 
 def test_a_conflict_that_nobody_won_is_tried_again() -> None:

@@ -1,5 +1,4 @@
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,39 +8,33 @@ import rayshot
 from rayshot.errors import (
     AlreadyExists,
     BadManifest,
-    BindingMismatch,
     CommitUnknown,
     ConfigError,
-    CorruptChunk,
     Fenced,
     FormatTooNew,
-    MissingChunk,
-    PathRefused,
     RayshotError,
     SnapshotNotFound,
     StoreFull,
     SystemNotFound,
 )
-from rayshot.format.chunks import digest
+from rayshot.format.manifest import encode
 from rayshot.format.signing import seal
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.catalog import Storage
-from rayshot.store.chunk_writer import LARGE_BYTES_MIN
 from rayshot.store.layout import format_key
 from rayshot.store.local import LocalStore
 from rayshot.store.memory import Fault, FaultEffect, MemoryStore
 from rayshot.store.repository import Repository
-from rayshot.store.snapshot import Snapshot
-from rayshot.store.store import Store
-from tests.store.snapshot_builder import Bank, forge_commit, make_manifest, make_snapshot, open_bank
-
-
-def committed(store: Store, system: str = "bank") -> list[Snapshot]:
-    return Storage(store).system(system).snapshots()
-
-
-def large(text: str) -> str:
-    return text * (LARGE_BYTES_MIN // len(text) + 1)
+from tests.store.snapshot_builder import (
+    KEY,
+    Bank,
+    assert_every_chunk_is_reachable,
+    committed,
+    large,
+    make_manifest,
+    make_snapshot,
+    open_bank,
+)
 
 
 def test_a_committed_snapshot_is_found_and_verifies(tmp_path: Path) -> None:
@@ -266,11 +259,6 @@ def assert_an_unknown_commit_is_not_abandoned(repository: Repository, snapshot: 
     assert set(repository.store.list("bank/chunks")) == before
 
 
-def assert_every_chunk_is_reachable(store: Store) -> None:
-    named = {f"bank/{chunk.key}" for snapshot in committed(store) for chunk in snapshot.manifest.chunks}
-    assert {entry.key for entry in store.list("bank/chunks")} == named
-
-
 def test_what_was_abandoned_is_gone_and_what_was_committed_cannot_be_abandoned() -> None:
     store = MemoryStore()
     repository = open_bank(store)
@@ -301,272 +289,6 @@ def test_a_commit_that_never_came_through_is_removed_when_that_is_known() -> Non
     assert_every_chunk_is_reachable(store)
 
 
-def test_a_deleted_snapshot_is_gone_and_the_others_verify() -> None:
-    store = MemoryStore()
-    repository = open_bank(store)
-    first = make_snapshot(repository, Bank(states={"alice": {"note": large("same"), "n": large("one")}}), 1)
-    second = make_snapshot(
-        repository, Bank(states={"alice": {"note": large("same"), "n": large("two")}}), 2, reuse=first
-    )
-    assert repository.delete(first.id).removed == (first.id,)
-    assert committed(store) == [second]
-    assert second.verify().sound
-    assert_every_chunk_is_reachable(store)
-    assert [entry.key for entry in store.list("bank/manifests")] == ["bank/manifests/1-coordinator-2"]
-    with pytest.raises(SnapshotNotFound):
-        repository.delete(first.id)
-    with pytest.raises(SnapshotNotFound, match="was deleted"):
-        _ = Storage(store).system().snapshot(second.id) and Snapshot(store, "bank", first.record).manifest
-
-
-def test_retention_keeps_the_newest_and_every_savepoint_and_what_they_need() -> None:
-    store = MemoryStore()
-    repository = open_bank(store)
-    previous: Snapshot | None = None
-    for counter in range(1, 9):
-        label = "before the move" if counter in {2, 5} else None
-        states = {"alice": {"balance": counter, "history": large("same")}, "bob": {"n": large(f"n{counter}")}}
-        previous = make_snapshot(repository, Bank(states=states, label=label), counter, reuse=previous)
-        repository.retain(2)
-    assert [snapshot.id.counter for snapshot in committed(store)] == [2, 5, 7, 8]
-    assert all(snapshot.verify().sound for snapshot in committed(store))
-    assert_every_chunk_is_reachable(store)
-    assert len(list(store.list("bank/intents"))) == len(list(store.list("bank/manifests"))) == 4
-
-
-def test_retention_of_nothing_is_refused() -> None:
-    with pytest.raises(ConfigError, match="at least one"):
-        open_bank(MemoryStore()).retain(0)
-
-
-def spoil_chunk(store: MemoryStore, snapshot: Snapshot) -> None:
-    key = f"bank/{snapshot.manifest.chunks[0].key}"
-    store.put_raw(key, store.read(key)[:-1])
-
-
-def spoil_manifest(store: MemoryStore, snapshot: Snapshot) -> None:
-    store.put_raw(f"bank/{snapshot.record.manifest_key}", b"garbage")
-
-
-def lose_manifest(store: MemoryStore, snapshot: Snapshot) -> None:
-    store.delete(f"bank/{snapshot.record.manifest_key}")
-
-
-@pytest.mark.parametrize("spoil", [spoil_chunk, spoil_manifest, lose_manifest])
-def test_retention_never_deletes_the_newest_valid_snapshot(spoil: Callable[[MemoryStore, Snapshot], None]) -> None:
-    store = MemoryStore()
-    repository = open_bank(store)
-    made = [make_snapshot(repository, Bank(states={"a": {"n": n}}), n) for n in range(1, 5)]
-    for snapshot in made[2:]:
-        spoil(store, snapshot)
-    repository.retain(1)
-    assert [snapshot.id.counter for snapshot in committed(store)] == [2, 4]
-    assert committed(store)[0].verify().sound
-
-
-def test_where_nothing_is_valid_retention_deletes_nothing() -> None:
-    store = MemoryStore()
-    repository = open_bank(store)
-    for counter in range(1, 4):
-        spoil_chunk(store, make_snapshot(repository, Bank(states={"a": {"n": counter}}), counter))
-    repository.retain(1)
-    assert len(committed(store)) == 3
-
-
-def test_while_a_retained_manifest_cannot_be_read_no_bytes_are_removed() -> None:
-    store = MemoryStore()
-    repository = open_bank(store)
-    made = [make_snapshot(repository, Bank(states={"a": {"n": n}}), n) for n in range(1, 4)]
-    spoil_manifest(store, made[2])
-    repository = open_bank(store, "w2")
-    chunks = len(list(store.list("bank/chunks")))
-    assert repository.delete(made[0].id).unreadable == (made[2].id,)
-    assert len(list(store.list("bank/chunks"))) == chunks
-    assert set(repository.delete(made[2].id).removed) == {made[0].id, made[2].id}
-    assert committed(store) == [made[1]]
-    assert_every_chunk_is_reachable(store)
-
-
-def test_a_proved_snapshot_is_not_read_again_by_retention() -> None:
-    store = MemoryStore()
-    repository = open_bank(store)
-    for counter in range(1, 5):
-        make_snapshot(repository, Bank(states={"a": {"n": counter}}), counter)
-    repository.retain(3)
-    make_snapshot(repository, Bank(states={"a": {"n": 5}}), 5)
-    before = store.calls
-    repository.retain(3)
-    assert not [key for verb, key in store.journal[before:] if "chunks/" in key and "read" in verb]
-
-
-def test_a_running_snapshot_keeps_the_bytes_it_leans_on_until_it_has_ended() -> None:
-    store = MemoryStore()
-    repository = open_bank(store)
-    states = {"alice": {"history": large("same")}}
-    base = make_snapshot(repository, Bank(states=states), 1)
-    make_snapshot(repository, Bank(states={"a": {"n": 2}}), 2)
-    running = make_manifest(repository, Bank(states=states), 3, reuse=base)
-    assert repository.delete(base.id).removed == ()
-    late = repository.snapshot(repository.commit(replace(running, position=repository.log.next_position), None))
-    assert repository.retain(5).removed == (base.id,)
-    assert late.verify().sound
-    assert_every_chunk_is_reachable(store)
-
-
-def test_an_intent_of_an_earlier_coordinator_of_the_same_life_leases_nothing() -> None:
-    store = MemoryStore()
-    repository = open_bank(store)
-    base = make_snapshot(repository)
-    repository.intend(SnapshotId(1, "coordinator", 2), base.id)
-    successor = Repository(store, "bank", create=False)
-    successor.log.begin_epoch(successor.next_incarnation() - 1, "w2")
-    assert successor.delete(base.id).removed == (base.id,)
-
-
-def test_an_intent_of_an_earlier_life_leases_nothing() -> None:
-    store = MemoryStore()
-    repository = open_bank(store)
-    base = make_snapshot(repository)
-    repository.intend(SnapshotId(1, "coordinator", 2), base.id)
-    successor = open_bank(store, "w2")
-    make_snapshot(successor)
-    assert successor.delete(base.id).removed == (base.id,)
-    with pytest.raises(SnapshotNotFound, match="not retained"):
-        successor.intend(SnapshotId(2, "coordinator", 9), base.id)
-
-
-def test_a_deletion_that_dies_at_any_call_is_finished_by_the_next_one() -> None:
-    def prepared() -> tuple[MemoryStore, Repository, Snapshot]:
-        store = MemoryStore()
-        repository = open_bank(store)
-        first = make_snapshot(repository, Bank(states={"a": {"n": large("x"), "m": large("y")}}), 1)
-        make_snapshot(repository, Bank(states={"a": {"n": large("x"), "m": large("z")}}), 2, reuse=first)
-        return store, repository, first
-
-    store, repository, first = prepared()
-    before = store.calls
-    repository.delete(first.id)
-    for number in range(1, store.calls - before + 1):
-        store, repository, first = prepared()
-        store.fault = Fault(store.calls + number, count=10_000)
-        with pytest.raises(RayshotError):
-            repository.delete(first.id)
-        store.fault = None
-        assert all(snapshot.verify().sound for snapshot in committed(store) if snapshot.id != first.id)
-        successor = open_bank(store, "w2")
-        if first in committed(store):
-            successor.delete(first.id)
-        successor.retain(5)
-        assert [snapshot.id.counter for snapshot in committed(store)] == [2]
-        assert committed(store)[0].verify().sound
-        assert_every_chunk_is_reachable(store)
-
-
-# G1-G10: bytes that are not what was committed. --------------------------------------------------------------------
-
-
-@pytest.fixture
-def made() -> tuple[MemoryStore, Snapshot]:
-    store = MemoryStore()
-    return store, make_snapshot(open_bank(store))
-
-
-def reopened(store: Store) -> Snapshot:
-    return Storage(store).system("bank").latest()
-
-
-def test_a_manifest_that_is_empty_cut_or_flipped_anywhere_is_refused(made: tuple[MemoryStore, Snapshot]) -> None:
-    store, snapshot = made
-    key = f"bank/{snapshot.record.manifest_key}"
-    sealed = store.read(key)
-    for cut in range(0, len(sealed), 7):
-        store.put_raw(key, sealed[:cut])
-        with pytest.raises(BadManifest):
-            reopened(store).verify()
-    for place in range(len(sealed)):
-        flipped = bytearray(sealed)
-        flipped[place] ^= 4
-        store.put_raw(key, bytes(flipped))
-        with pytest.raises((BadManifest, BindingMismatch)):
-            reopened(store).verify()
-
-
-def test_a_manifest_that_is_missing_is_refused(made: tuple[MemoryStore, Snapshot]) -> None:
-    store, snapshot = made
-    store.delete(f"bank/{snapshot.record.manifest_key}")
-    with pytest.raises(BadManifest, match="is missing"):
-        reopened(store).verify()
-
-
-def test_a_manifest_copied_from_another_system_is_refused(made: tuple[MemoryStore, Snapshot]) -> None:
-    store, snapshot = made
-    other = make_snapshot(open_bank(store, system="shop"))
-    copied = store.read(f"shop/{other.record.manifest_key}")
-    store.put_raw(f"bank/{snapshot.record.manifest_key}", copied)
-    with pytest.raises(BindingMismatch, match="'shop'"):
-        reopened(store).verify()
-    forge_commit(store, replace(snapshot.record, manifest_digest=digest(copied)))
-    with pytest.raises(BindingMismatch, match="'shop'"):
-        reopened(store).verify()
-
-
-def test_a_manifest_copied_from_another_position_is_refused() -> None:
-    store = MemoryStore()
-    repository = open_bank(store)
-    old, new = make_snapshot(repository, counter=1), make_snapshot(repository, counter=2)
-    copied = store.read(f"bank/{old.record.manifest_key}")
-    store.put_raw(f"bank/{new.record.manifest_key}", copied)
-    forge_commit(store, replace(new.record, manifest_digest=digest(copied)))
-    with pytest.raises(BindingMismatch, match=r"position 1 lies where .* position 2"):
-        reopened(store).verify()
-
-
-def test_a_manifest_that_was_moved_on_to_another_position_is_refused() -> None:
-    store = MemoryStore()
-    repository = open_bank(store)
-    snapshot = make_snapshot(repository, counter=1)
-    forge_commit(store, replace(snapshot.record, position=2))
-    store.delete("bank/log/" + "0" * 19 + "1")
-    forge_commit(store, replace(make_other(snapshot), position=1))
-    with pytest.raises(BindingMismatch, match=r"position 1 lies where .* position 2"):
-        Storage(store).system("bank").snapshot(snapshot.id).verify()
-
-
-def make_other(snapshot: Snapshot):
-    other = SnapshotId(1, "coordinator", 77)
-    return replace(snapshot.record, snapshot=other, manifest_key=f"manifests/{other}")
-
-
-def test_chunks_that_are_flipped_cut_longer_missing_or_swapped_are_found() -> None:
-    states = {"alice": {"n": large("a")}, "bob": {"n": large("b")}}
-    store = MemoryStore()
-    snapshot = make_snapshot(open_bank(store), Bank(states=states))
-    first, second, *_ = (f"bank/{chunk.key}" for chunk in snapshot.manifest.chunks)
-    one, two = store.read(first), store.read(second)
-    flipped = bytes([*one[:-1], one[-1] ^ 1])
-    for wrong in (flipped, one[:-1], one + b"x", b"", two):
-        store.put_raw(first, wrong)
-        with pytest.raises(CorruptChunk):
-            reopened(store).verify()
-        with pytest.raises(CorruptChunk):
-            reopened(store).states()
-    store.delete(first)
-    with pytest.raises(MissingChunk):
-        reopened(store).verify()
-
-
-def test_a_chunk_that_is_a_symbolic_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
-    store = LocalStore(tmp_path / "shots")
-    snapshot = make_snapshot(open_bank(store))
-    chunk = tmp_path / "shots/bank" / snapshot.manifest.chunks[0].key
-    chunk.rename(tmp_path / "elsewhere")
-    chunk.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(PathRefused):
-        reopened(store).verify()
-    with pytest.raises(PathRefused):
-        reopened(store).states()
-
-
 def test_a_commit_is_unknown_only_until_it_is_tried_again() -> None:
     store = MemoryStore()
     repository = open_bank(store)
@@ -588,10 +310,7 @@ def test_a_commit_is_unknown_only_until_it_is_tried_again() -> None:
     assert len(committed(store)) == 1
 
 
-def test_an_envelope_is_committed_as_it_was_sealed(made: tuple[MemoryStore, Snapshot]) -> None:
-    from tests.store.snapshot_builder import KEY
-
-    store, snapshot = made
-    from rayshot.format.manifest import encode
-
+def test_a_manifest_is_stored_as_it_was_sealed() -> None:
+    store = MemoryStore()
+    snapshot = make_snapshot(open_bank(store))
     assert store.read(f"bank/{snapshot.record.manifest_key}") == seal(encode(snapshot.manifest), KEY)
