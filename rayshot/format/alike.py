@@ -20,7 +20,7 @@ def alike(one: Any, other: Any) -> bool:
     NaN is like NaN, and 1 is not like 1.0 or True. Records are compared by name, arguments and state, sets and keys
     regardless of their order. Recursion and sharing cost nothing: each pair of objects is compared once.
     """
-    seen: set[tuple[int, int]] = set()
+    seen: dict[tuple[int, int], tuple[Any, Any]] = {}  # holds the objects, so that no id is used again
     waiting: list[Iterator[tuple[Any, Any]]] = [iter([(one, other)])]
     while waiting:
         pair = next(waiting[-1], None)
@@ -34,7 +34,7 @@ def alike(one: Any, other: Any) -> bool:
         if parts is _DIFFERENT or len(seen) >= PAIRS_MAX:
             return False
         if parts:
-            seen.add(key)
+            seen[key] = pair
             waiting.append(iter(parts))
     return True
 
@@ -95,6 +95,8 @@ def _compare_sets(one: Any, other: Any) -> _Pairs:
 def _compare_arrays(one: Any, other: Any) -> _Pairs:
     if one.dtype != other.dtype or one.shape != other.shape:
         return _DIFFERENT
+    if one.dtype.names is not None:  # between fields there may be bytes that mean nothing
+        return [(one[name], other[name]) for name in one.dtype.names]
     if one.dtype.hasobject:
         return list(zip(one.ravel().tolist(), other.ravel().tolist(), strict=True))
     return () if one.tobytes() == other.tobytes() else _DIFFERENT

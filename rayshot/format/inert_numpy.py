@@ -16,10 +16,10 @@ from rayshot.format.reading_limits import ReadingLimits
 
 _DIMENSIONS_MAX = 32
 _EXTENT_MAX = 2**48
-_EMPTY_ITEMS_MAX = 65_536
+_CODE_POINT_MAX = 0x10FFFF
 _FIELDS_DEPTH_MAX = 16
 _FIELDS_MAX = 1_000
-_CODE = re.compile(r"[biufcSUVmM]\d{1,9}", re.ASCII)
+_CODE = re.compile(r"[biufcSUV]\d{1,9}", re.ASCII)
 _UNITS = frozenset(["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as"])
 _ORDERS = frozenset("<>|=")
 _Arguments = tuple[Any, ...]
@@ -37,27 +37,27 @@ def build_array(_: Inert, state: Any, limits: ReadingLimits) -> Any:
     """The state of an array: (version, shape, dtype, whether in Fortran's order, bytes or a list of objects)."""
     match state:
         case (1, tuple(shape), dtype, bool(fortran), bytes() | bytearray() as data):
-            return _array(data, dtype, shape, "F" if fortran else "C")
+            return _array(data, dtype, shape, "F" if fortran else "C", limits)
         case (1, tuple(shape), dtype, bool(fortran), list(items)):
             return _object_array(items, dtype, shape, fortran=fortran, limits=limits)
     raise _refused()
 
 
-def make_array_on_buffer(arguments: _Arguments, _: ReadingLimits) -> Any:
+def make_array_on_buffer(arguments: _Arguments, limits: ReadingLimits) -> Any:
     """`_frombuffer`: an array on a buffer that is in the pickle or beside it."""
     match arguments:
         case (bytes() | bytearray() | memoryview() as data, dtype, tuple(shape), "C" | "F" as order):
-            return _array(data, dtype, shape, order)
+            return _array(data, dtype, shape, order, limits)
         case (bytes() | bytearray() | memoryview() as data, dtype, tuple(shape), "K", tuple(axes)):
-            return _array(data, dtype, shape, "C").transpose(axes)
+            return _array(data, dtype, shape, "C", limits).transpose(axes)
     raise _refused()
 
 
-def make_scalar(arguments: _Arguments, _: ReadingLimits) -> Any:
+def make_scalar(arguments: _Arguments, limits: ReadingLimits) -> Any:
     """`scalar`: one value of a dtype."""
     match arguments:
         case (dtype, bytes(data)):
-            return _array(data, dtype, (), "C")[()]
+            return _array(data, dtype, (), "C", limits)[()]
     raise _refused()
 
 
@@ -73,20 +73,22 @@ def build_dtype(record: Inert, state: Any, limits: ReadingLimits) -> Any:
         case ("O8" | "O4", _, _), (3 | 4, "|", None, None, None, *_):
             return numpy.dtype(object)
         case ("M8" | "m8" as code, _, _), (4, str(order), None, None, None, _, _, _, (_, (unit, step, 1, _))):
-            return numpy.dtype(_checked_order(order) + code + _unit(unit, step))
+            return numpy.dtype(_checked_order(order) + code + _unit(code, unit, step))
         case (str(code), _, _), (3 | 4, str(order), None, None, None, *_) if _CODE.fullmatch(code):
             return numpy.dtype(_checked_order(order) + code)
     raise _refused()
 
 
 def _structured(names: tuple[Any, ...], fields: dict[Any, Any], size: int, limits: ReadingLimits) -> Any:
-    """A dtype of fields. The constructor checks that each lies within `size`."""
+    """A dtype of fields, each within `size`: the constructor checks that too, but in integers that overflow."""
     if set(names) != set(fields) or len(names) != len(fields):
         raise _refused()
     parts = [fields[name] for name in names]
     if not all(type(part) is tuple and type(part[1]) is int for part in parts):
         raise _refused()
     formats, offsets = [_checked(part[0]) for part in parts], [part[1] for part in parts]
+    if not all(0 <= offset <= size - inner.itemsize for offset, inner in zip(offsets, formats, strict=True)):
+        raise _refused()
     limits.charge(_check_fields(formats))
     layout = {"names": list(names), "formats": formats, "offsets": offsets, "itemsize": size}
     return _numpy().dtype(layout)
@@ -106,17 +108,31 @@ def _check_fields(dtypes: list[Any]) -> int:
     raise _refused()
 
 
-def _array(data: bytes | bytearray | memoryview, dtype: Any, shape: tuple[Any, ...], order: str) -> Any:
+def _array(
+    data: bytes | bytearray | memoryview, dtype: Any, shape: tuple[Any, ...], order: str, limits: ReadingLimits
+) -> Any:
     """A view on `data` that covers exactly all of it."""
     numpy = _numpy()
     count = _check_shape(shape)
-    if _checked(dtype).itemsize == 0 and count > _EMPTY_ITEMS_MAX:
+    if _checked(dtype).itemsize == 0 or count * dtype.itemsize != memoryview(data).nbytes:
         raise _refused()
-    if count * dtype.itemsize != memoryview(data).nbytes:
-        raise _refused()
-    if count * dtype.itemsize == 0:
-        return numpy.empty(shape, dtype, order)
-    return numpy.ndarray(shape, dtype, data, order=order)
+    if count == 0:
+        return numpy.zeros(shape, dtype, order)
+    array = numpy.ndarray(shape, dtype, data, order=order)
+    _check_characters(array, limits)
+    return array
+
+
+def _check_characters(array: Any, limits: ReadingLimits) -> None:
+    """Every character is one: numpy would make strings of any 32 bits, which Python's own functions take for sound."""
+    if array.dtype.names is not None:
+        for name in array.dtype.names:
+            _check_characters(array[name], limits)
+    elif array.dtype.kind == "U" and array.size:
+        limits.charge(array.nbytes // 4)
+        points = _numpy().ascontiguousarray(array).reshape(-1).view(f"{array.dtype.str[0]}u4")
+        if points.max() > _CODE_POINT_MAX:
+            raise _refused()
 
 
 def _object_array(
@@ -159,9 +175,10 @@ def _checked_order(order: str) -> str:
     return order
 
 
-def _unit(unit: Any, step: Any) -> str:
+def _unit(code: str, unit: Any, step: Any) -> str:
+    """The unit of times, as dtypes spell it. A point in time without a unit cannot be shown, so it stays a record."""
     name = unit.decode("ascii") if isinstance(unit, bytes) else unit
-    if name == "generic":
+    if name == "generic" and code == "m8":
         return ""
     if name not in _UNITS or type(step) is not int or step < 1:
         raise _refused()

@@ -11,6 +11,7 @@ and building happen on exact types that the machine made itself. Whatever is has
 before. Every size is compared with what is left of the bytes before anything is taken.
 """
 
+import codecs
 import pickle
 import struct
 from collections import Counter, OrderedDict, deque
@@ -29,6 +30,7 @@ _STOP = pickle.STOP[0]
 _DIGITS_MAX = 4_300
 _CALLED = "(...)"
 _SINGLETONS = {"builtins.Ellipsis": ..., "builtins.NotImplemented": NotImplemented}
+_RAW_TEXT = codecs.lookup("raw-unicode-escape").name  # looked up now, because the first look-up imports the codec
 _OLD_BOOLEANS = {b"00": False, b"01": True}
 _OLD_MODULES = {"__builtin__": "builtins", "copy_reg": "copyreg"}
 _OLD_NAMES = {"builtins.xrange": "builtins.range", "builtins.unicode": "builtins.str", "builtins.long": "builtins.int"}
@@ -41,7 +43,7 @@ class PickleMachine:
         self._data = stream
         self._view = memoryview(stream)
         self._at = 0
-        self._limits = ReadingLimits(len(stream))
+        self._limits = ReadingLimits(len(stream) + sum(memoryview(buffer).nbytes for buffer in buffers))
         self._buffers = iter(buffers)
         self._stack: list[Any] = []
         self._marked: list[list[Any]] = []
@@ -343,7 +345,7 @@ class PickleMachine:
         pickle.STRING: _push_quoted_line,
         pickle.BINSTRING: lambda self: self._push(str(self._take(self._number(_I4)), "ascii")),
         pickle.SHORT_BINSTRING: lambda self: self._push(str(self._take(self._byte()), "ascii")),
-        pickle.UNICODE: lambda self: self._push(str(self._line(), "raw-unicode-escape")),
+        pickle.UNICODE: lambda self: self._push(str(self._line(), _RAW_TEXT)),
         pickle.SHORT_BINUNICODE: lambda self: self._push_text(self._byte()),
         pickle.BINUNICODE: lambda self: self._push_text(self._number(_U4)),
         pickle.BINUNICODE8: lambda self: self._push_text(self._number(_U8)),

@@ -23,8 +23,8 @@ class ReadingLimits:
     one large key hashed, as often as it has bytes: quadratic memory or time.
     """
 
-    def __init__(self, stream_bytes: int) -> None:
-        self._left = WORK_FREE + WORK_PER_BYTE * stream_bytes
+    def __init__(self, size_bytes: int) -> None:
+        self._left = WORK_FREE + WORK_PER_BYTE * size_bytes
         self._array_depths: dict[int, tuple[object, int]] = {}
 
     def charge(self, work: int) -> None:

@@ -211,6 +211,9 @@ OBJECTS = (
     + text("|")
     + b"NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x3ftb"
 )
+PLAIN = b"(K\x03" + text("<") + b"NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
+TEXT = call("numpy", "dtype", text("U1"), b"\x89\x88") + PLAIN
+NOTHING = call("numpy", "dtype", text("S0"), b"\x89\x88") + PLAIN
 EVALUATED = call("numpy", "dtype", text("u1,(9999,9999)u1"), b"\x89\x88")
 
 
@@ -238,9 +241,15 @@ ARRAYS = {
     "objects in a field": (on_buffer(b"C\x08aaaaaaaa", structured({"a": (OBJECTS, 0)}, 8), b"K\x01\x85"), True),
     "field": (on_buffer(b"C\x08aaaaaaaa", structured({"a": (DTYPE, 7)}, 8), b"K\x01\x85"), False),
     "field outside": (on_buffer(b"C\x08aaaaaaaa", structured({"a": (DTYPE, 8)}, 8), b"K\x01\x85"), True),
+    "field that overflows": (on_buffer(b"C\x08aaaaaaaa", structured({"a": (DTYPE, 2**31 - 1)}, 8), b"K\x01\x85"), True),
     "field before": (on_buffer(b"C\x08aaaaaaaa", structured({"a": (DTYPE, -1)}, 8), b"K\x01\x85"), True),
     "dtype by evaluation": (on_buffer(b"C\x01a", EVALUATED, b"K\x01\x85"), True),
     "an array as buffer": (on_buffer(on_buffer(b"C\x02ab", DTYPE, b"K\x02\x85"), DTYPE, b"K\x02\x85"), True),
+    "no character": (on_buffer(b"C\x04aaaa", TEXT, b"K\x01\x85"), True),
+    "character": (on_buffer(b"C\x04\x00\xd8\x00\x00", TEXT, b"K\x01\x85"), False),
+    "no character in a field": (on_buffer(b"C\x04aaaa", structured({"a": (TEXT, 0)}, 4), b"K\x01\x85"), True),
+    "no character in a scalar": (call("numpy._core.multiarray", "scalar", TEXT, b"C\x04aaaa"), True),
+    "items of no bytes": (on_buffer(b"C\x00", NOTHING, b"K\x05\x85"), True),
     "text as order": (on_buffer(b"C\x02ab", DTYPE, b"K\x02\x85", "Z"), True),
 }  # fmt: skip
 

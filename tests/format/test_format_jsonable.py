@@ -138,6 +138,7 @@ ALIKE = [
     ({Inert("a.B", (1,)), Inert("a.B", (2,))}, {Inert("a.B", (2,)), Inert("a.B", (1,))}),
     ({Inert("a.B", (1,)): 1}, {Inert("a.B", (1,)): 1}),
     (decimal.Decimal("sNaN"), decimal.Decimal("sNaN")),
+    (np.zeros((2, 3), np.dtype("i1,i8", align=True)).T, np.zeros((3, 2), np.dtype("i1,i8", align=True))),
 ]
 UNLIKE = [
     (1, 1.0),
@@ -148,6 +149,7 @@ UNLIKE = [
     ({"a": 1}, {"b": 1}),
     ({1}, {2}),
     (np.zeros(2), np.zeros(3)),
+    (np.zeros(2, "i4,i4"), np.ones(2, "i4,i4")),
     (np.zeros(2), np.zeros(2, "f4")),
     (np.zeros(2), np.ones(2)),
     (np.array([[1]], dtype=object), np.array([[2]], dtype=object)),
