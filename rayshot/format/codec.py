@@ -38,7 +38,7 @@ class Frame(NamedTuple):
     """Messages `first` .. `first + count - 1` of one channel, encoded one after the other in `body`."""
 
     first: int
-    count: int
+    count: int  # type: ignore[assignment]  # a tuple's own `count` is of no use here
     body: bytes | memoryview
 
     @property
@@ -242,8 +242,8 @@ def _inert_tell(fields: Any) -> tuple[str, tuple[Any, ...], Mapping[str, Any]]:
             return method, tuple(args), _NO_KWARGS
         case [0, str(), bytes(payload)]:
             match inert.read(payload):
-                case (str(method), tuple(args), dict(kwargs)):
-                    return method, args, kwargs
+                case (str(method), tuple(arguments), dict(kwargs)):
+                    return method, arguments, kwargs
     raise BadManifest("a message's call cannot be read")
 
 

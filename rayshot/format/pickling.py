@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 import cloudpickle
 
 from rayshot.errors import MessageNotSerializable, StateNotSerializable
+from rayshot.format.entries import StateCodec
 
-PICKLE, CLOUDPICKLE = "pickle", "cloudpickle"
+PICKLE: StateCodec = "pickle"
+CLOUDPICKLE: StateCodec = "cloudpickle"
 _PATH_DEPTH_MAX = 20
 _REFUSALS = (TypeError, ValueError, AttributeError, RecursionError, pickle.PicklingError, NotImplementedError)
 
@@ -20,7 +22,7 @@ _REFUSALS = (TypeError, ValueError, AttributeError, RecursionError, pickle.Pickl
 class PickledState(NamedTuple):
     """A captured state: `stream` is a pickle (protocol 5), `buffers` what it keeps out of band, in order."""
 
-    codec: str
+    codec: StateCodec
     stream: bytes
     buffers: tuple[memoryview, ...]
 
@@ -76,7 +78,9 @@ def load_message(codec: str, payload: bytes) -> tuple[str, tuple[Any, ...], dict
 
 def dump_class(cls: type) -> bytes:
     """A class by value, for one that no other process could import (it lives in a script or a notebook)."""
-    return cloudpickle.dumps(cls, protocol=5)
+    payload = cloudpickle.dumps(cls, protocol=5)
+    assert isinstance(payload, bytes)
+    return payload
 
 
 def load_class(payload: bytes) -> type:

@@ -74,7 +74,7 @@ class Reply:
         raise NotAnObjectRef(_ADVICE)
 
     @property
-    def __class__(self) -> type["Reply"]:
+    def __class__(self) -> type["Reply"]:  # type: ignore[misc]  # read-only is what it is
         # `ray.get` asks isinstance(reply, ObjectRef) and would complain of a type; its user needs to hear of `then`.
         if sys._getframe(1).f_globals.get("__name__", "").startswith("ray."):  # noqa: SLF001
             raise NotAnObjectRef(_ADVICE)

@@ -69,7 +69,7 @@ class CaptureChild:
             self._spool.unlink(missing_ok=True)
             raise StateNotSerializable(f"the child that pickles the state (pid {self._pid}) died", pid=self._pid)
         match msgpack.unpackb(answer):
-            case [True, str(codec), list(sizes)]:
+            case [True, "pickle" | "cloudpickle" as codec, list(sizes)]:
                 return Captured(codec, tuple(sizes), spool=str(self._spool))
             case [False, str(message), str(path)]:
                 self._spool.unlink(missing_ok=True)

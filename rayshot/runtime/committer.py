@@ -9,7 +9,7 @@ from typing import Any
 import ray
 
 import rayshot
-from rayshot.errors import StoreError, StoreUnavailable
+from rayshot.errors import Damaged, StoreError, StoreUnavailable
 from rayshot.format.manifest import ActorEntry, ChannelEntry, Chunk, Manifest
 from rayshot.format.signing_key import SigningKey
 from rayshot.protocol.cut import Cut
@@ -64,9 +64,12 @@ class Committer:
     def retain(self, keep: int) -> None:
         """Delete the oldest snapshots beyond `keep`."""
         try:
-            self._repository.retain(keep)
-        except StoreError as error:
+            sweep = self._repository.retain(keep)
+        except (StoreError, Damaged) as error:
             log.warning("old snapshots could not be deleted now: %s", error)
+        else:
+            if sweep.unreadable:
+                log.warning("nothing is deleted while these cannot be read: %s", ", ".join(map(str, sweep.unreadable)))
 
     def _gather(self, refs: list[Any], timeout_s: float) -> list[Stored]:
         try:

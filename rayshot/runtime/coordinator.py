@@ -14,7 +14,7 @@ from typing import Any, assert_never
 
 import ray
 
-from rayshot.errors import Fenced, RayshotError, SnapshotAborted, StoreError, SystemDown
+from rayshot.errors import ConfigError, Fenced, RayshotError, SnapshotAborted, StoreError, SystemDown
 from rayshot.model.configuration import SnapshotConfig
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collector import (
@@ -40,6 +40,7 @@ from rayshot.runtime.committer import Committer
 from rayshot.runtime.failpoints import failpoint
 from rayshot.runtime.identity import HostIdentity, Stop
 from rayshot.runtime.members import Members
+from rayshot.runtime.naming import NAMESPACE, coordinator_name
 from rayshot.runtime.reports import unpack_record
 from rayshot.runtime.settings import SystemSettings
 from rayshot.store.layout import intent_folder
@@ -51,6 +52,8 @@ log = logging.getLogger("rayshot")
 GROUPS = {"control": 4, "wait": 32}
 TICK_S = 0.02
 FATE_S = 30.0
+RECORDER_TIMEOUTS = 1.5
+"""An actor gives a snapshot up after this many time-outs, should its end get lost."""
 
 
 @dataclass(slots=True)
@@ -99,7 +102,8 @@ class Coordinator:
         self._committer = Committer(repository, settings.key)
         self._collector = Collector(incarnation)
         self._lock = threading.RLock()
-        own = ray.get_runtime_context().current_actor
+        own = ray.get_actor(coordinator_name(settings.system), namespace=NAMESPACE)
+        self._own = own
         self._members = Members(settings.system, incarnation, settings.storage, own, self._died)
         self._open: dict[SnapshotId, _Snapshot] = {}
         self._wanted: list[_Request] = []
@@ -353,11 +357,9 @@ class Coordinator:
     @ray.method(concurrency_group="control")
     def identity(self) -> HostIdentity:
         """What hosts that a driver makes are told."""
-        own = ray.get_runtime_context().current_actor
-        timeout_s = 1.5 * self._config.timeout_s
-        return HostIdentity(
-            self._settings.system, self._incarnation, COORDINATOR, own, self._settings.storage, timeout_s
-        )
+        settings = self._settings
+        timeout_s = RECORDER_TIMEOUTS * self._config.timeout_s
+        return HostIdentity(settings.system, self._incarnation, COORDINATOR, self._own, settings.storage, timeout_s)
 
     @ray.method(concurrency_group="control")
     def resume(self) -> None:
@@ -384,7 +386,7 @@ class Coordinator:
         """See `System.status`."""
         with self._lock:
             now = time.monotonic()
-            under_way = {
+            under_way: dict[SnapshotId, dict[str, Any]] = {
                 snapshot: {
                     "seconds": now - self._open[snapshot].began,
                     "recorded": self._open[snapshot].recorded_s is not None,
@@ -422,7 +424,10 @@ class Coordinator:
         """The highest counter of this incarnation that the storage knows."""
         highest = 0
         for entry in self._repository.store.list(intent_folder(self._settings.system)):
-            snapshot = SnapshotId.parse(entry.key.rpartition("/")[2])
+            try:
+                snapshot = SnapshotId.parse(entry.key.rpartition("/")[2])
+            except ConfigError:
+                continue  # an object that is no intent
             if (snapshot.incarnation, snapshot.initiator) == (self._incarnation, COORDINATOR):
                 highest = max(highest, snapshot.counter)
         return highest

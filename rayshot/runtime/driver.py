@@ -118,7 +118,8 @@ class DriverPort:
         for channel in tuple(self._channels.values()):
             with self._lock:
                 self._heed_answers()
-                channel.room.wait_for(lambda channel=channel: self._arrived(channel) or self.down is not None)
+                while not self._arrived(channel) and self.down is None:
+                    channel.room.wait()
             if self.down is not None:
                 raise self.down
 
@@ -194,7 +195,7 @@ class DriverPort:
         """The batch as a packet."""
         return pack_packet(self.name, self.identity.incarnation, batch.first, batch.count, batch.body, tags=batch.tags)
 
-    def acknowledged(self, receiver: str, last: int, batch: InFlight, answer: Answer) -> None:
+    def acknowledged(self, receiver: str, last: int, _batch: InFlight, answer: Answer) -> None:
         """The receiver has a batch."""
         self._machine.handle(BatchAcknowledged(receiver, last))
         for snapshot in answer.ended:

@@ -1,7 +1,7 @@
 """Named places in the code where a test can make a process die: `RAYSHOT_FAILPOINTS="name=kill@3,other=kill"`.
 
-`kill` ends the process with SIGKILL the n-th time it passes (default the first). Where the variable is not set a failpoint
-costs one look at an empty table.
+`kill` ends the process with SIGKILL the n-th time it passes (default the first). Where the variable is not set a
+failpoint costs one look at an empty table.
 """
 
 import os

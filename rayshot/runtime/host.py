@@ -23,6 +23,7 @@ from rayshot.runtime.capture import Capturer
 from rayshot.runtime.dead_letters import DeadLetter
 from rayshot.runtime.identity import HostIdentity, Stop
 from rayshot.runtime.loading import LoadPlan, load_process
+from rayshot.runtime.naming import NAMESPACE, actor_name
 from rayshot.runtime.process import ActorProcess, Waiter
 from rayshot.runtime.wire import Answer, Status, pack_answer, unpack_packet
 from rayshot.runtime.worker import Worker
@@ -49,7 +50,8 @@ class Host:
         provide_port(lambda: self._process)
         self._process.recording.capturer = Capturer("auto", identity.name, spool_folder())
         node = ray.get_runtime_context().get_node_id()
-        own = ray.get_runtime_context().current_actor
+        own_name = actor_name(identity.system, identity.incarnation, identity.name)
+        own = ray.get_actor(own_name, namespace=NAMESPACE)
         self._process.recording.vault = ray.get(identity.coordinator.join.remote(identity.name, node, own))
         self._worker.start()
 
@@ -159,7 +161,7 @@ class Host:
 
     @ray.method(concurrency_group="control")
     def progress(self, snapshot: SnapshotId) -> tuple[bool, str, float, tuple[str, ...]]:
-        """Why a snapshot waits here: (recorded, running handler or "", for at least how many seconds, open channels)."""
+        """Why a snapshot waits here: (recorded, running handler or "", for at least so many seconds, open channels)."""
         process = self._process
         handling = self._worker.handling
         with process.lock:

@@ -33,8 +33,8 @@ class Stop:
         if self.actor is None:
             return SystemStopped(f"system {self.system!r} was stopped: {self.detail}", system=self.system)
         return ActorDied(
-            f"actor {self.actor!r} of system {self.system!r} died ({self.detail}); the system takes no messages any more. "
-            f"Go back to its last snapshot with rayshot.restore({self.storage!r}, system={self.system!r})",
+            f"actor {self.actor!r} of system {self.system!r} died ({self.detail}); the system takes no messages "
+            f"any more. Go back to its last snapshot with rayshot.restore({self.storage!r}, system={self.system!r})",
             system=self.system,
             actor=self.actor,
             storage=self.storage,

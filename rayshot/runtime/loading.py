@@ -1,4 +1,4 @@
-"""A host becomes the actor that a snapshot holds: this is where a restore unpickles, after the driver checked the signature."""
+"""A host becomes the actor that a snapshot holds: here a restore unpickles, after the signature was checked."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ from rayshot.store.locate import open_store
 class LoadPlan:
     """One actor's part of a snapshot, taken from a manifest whose signature was checked.
 
-    `state` is None for an actor that is not yet born. `sent` and `arrived` are the counters n of its channels, `received`
-    the counters m. `mailbox` holds, per sender, the blobs of what was in flight to it, in order.
+    `state` is None for an actor that is not yet born. `sent` and `arrived` are the counters n of its channels,
+    `received` the counters m. `mailbox` holds, per sender, the blobs of what was in flight to it, in order.
     """
 
     storage: str
@@ -51,7 +51,8 @@ def load_process(process: ActorProcess, plan: LoadPlan) -> None:
             process.cell.load(plan.specification, user_class, state)
         except (AttributeError, TypeError, KeyError) as error:
             raise CodeMismatch(
-                f"actor {process.name!r}: class {plan.specification.class_name} does not take the recorded state: {error!r}",
+                f"actor {process.name!r}: class {plan.specification.class_name} does not take the recorded state: "
+                f"{error!r}",
                 actor=process.name,
             ) from error
     with process.lock:

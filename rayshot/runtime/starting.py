@@ -68,7 +68,7 @@ def restore(
     class_map: Mapping[str, type] | None = None,
     config: SnapshotConfig | None = None,
 ) -> System:
-    """Bring a system back from a snapshot: every actor with its state, every message in flight delivered once, in order.
+    """Bring a system back from a snapshot: every actor with its state, every message in flight once and in order.
 
     On the same Ray cluster or another one; all or nothing. A system of that name that is down is taken down first.
 
@@ -256,15 +256,15 @@ def _plans(
     for actor in manifest.actors:
         if actor.name not in specifications:
             continue
-        blobs = [blob for parts in mailbox[actor.name].values() for blob in parts]
+        needed = [blob for parts in mailbox[actor.name].values() for blob in parts]
         if actor.state is not None:
-            blobs += [actor.state.stream, *actor.state.buffers]
+            needed += [actor.state.stream, *actor.state.buffers]
         plans[actor.name] = LoadPlan(
             identity.storage,
             identity.system,
             specifications[actor.name],
             actor.state,
-            {span.chunk: chunks[span.chunk] for blob in blobs for span in blob.spans},
+            {span.chunk: chunks[span.chunk] for blob in needed for span in blob.spans},
             sent[actor.name],
             arrived[actor.name],
             received[actor.name],

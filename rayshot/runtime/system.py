@@ -21,6 +21,8 @@ from rayshot.runtime.progress import describe, wait_with_progress
 from rayshot.store.repository import open as open_storage
 from rayshot.store.snapshot import Snapshot
 
+NAMES_SHOWN_MAX = 20
+
 
 @dataclass(frozen=True, slots=True)
 class SnapshotStatus:
@@ -246,5 +248,5 @@ def _actor_status(report: dict[str, Any] | None) -> ActorStatus:
 
 
 def _some(names: list[str]) -> str:
-    shown = ", ".join(names[:20])
-    return f"{shown} and {len(names) - 20} more" if len(names) > 20 else shown or "none"
+    more = len(names) - NAMES_SHOWN_MAX
+    return ", ".join(names[:NAMES_SHOWN_MAX]) + (f" and {more} more" if more > 0 else "") or "none"

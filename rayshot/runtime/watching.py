@@ -26,11 +26,13 @@ class Watches:
 
     def _ready(self, name: str, result: Any) -> None:
         if isinstance(result, Exception) and self._pending.pop(name, None) is not None:
-            self._on_death(name, _first_line(result))
+            self._on_death(name, _in_short(result))
 
 
-def _first_line(error: Exception) -> str:
-    """What Ray says of the death, without its page of advice."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    telling = [line for line in lines if "died" in line or "dead" in line or "killed" in line]
-    return (telling[-1] if telling else lines[0] if lines else repr(error))[:300].rstrip(". ")
+def _in_short(error: Exception) -> str:
+    """What Ray says of a death, without its page of advice."""
+    for line in map(str.strip, str(error).splitlines()):
+        _, found, reason = line.partition("The actor is dead because ")
+        if found:
+            return reason.partition(". ")[0].rstrip(".")
+    return next(iter(str(error).splitlines()), repr(error))

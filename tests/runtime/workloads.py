@@ -1,0 +1,118 @@
+"""Actors for the tests of the runtime, in a module that Ray's workers can import."""
+
+import threading
+import time
+
+import ray
+
+import rayshot
+
+
+@rayshot.actor
+class Account:
+    def __init__(self, balance):
+        self.balance = balance
+
+    def transfer(self, to, amount):
+        self.balance -= amount
+        to.deposit.tell(amount)
+
+    def deposit(self, amount):
+        self.balance += amount
+
+    def read(self):
+        return self.balance
+
+    def pause(self, seconds):
+        time.sleep(seconds)
+
+    def ask(self, other):
+        other.read.remote().then(self.on_balance, other.name)
+
+    def ask_and_forget(self, other):
+        other.read.remote()
+
+    def on_balance(self, balance, name):
+        self.heard = (name, balance)
+
+    def last_heard(self):
+        return getattr(self, "heard", None)
+
+    def whoami(self):
+        here = rayshot.current()
+        return here.name, here.sender, here.system
+
+    def fail(self):
+        raise ValueError("no such luck")
+
+    def photograph(self):
+        rayshot.current().snapshot()
+
+    def leave(self):
+        rayshot.current().end()
+
+    def remind(self, seconds):
+        rayshot.current().after(seconds, self.deposit, 1)
+
+    def open_account(self, name, balance, amount):
+        handle = Account.options(name=name).remote(balance)
+        handle.deposit.tell(amount)
+        self.child = handle
+
+    async def read_soon(self):
+        return self.balance
+
+    def wait_for(self, reply_of):
+        return ray.get(reply_of.read.remote())
+
+    def keep(self, value):
+        self.kept = value
+
+    def kept_value(self):
+        return self.kept
+
+    def lock(self):
+        self.guard = {"conn": threading.Lock()}
+
+    def unlock(self):
+        del self.guard
+
+
+@rayshot.actor
+class Source:
+    """Sends 1, 2, 3 ... to every sink, a burst per handler, until `total`."""
+
+    def __init__(self, sinks, total, burst):
+        self.sinks = sinks
+        self.total = total
+        self.burst = burst
+        self.sent = 0
+
+    def go_on(self, me):
+        for _ in range(min(self.burst, self.total - self.sent)):
+            self.sent += 1
+            for sink in self.sinks:
+                sink.take.tell(self.sent)
+        if self.sent < self.total:
+            me.go_on.tell(me)
+
+    def progress(self):
+        return self.sent
+
+
+@rayshot.actor
+class Sink:
+    """Counts what is wrong: numbers that came twice or out of order."""
+
+    def __init__(self):
+        self.next = {}
+        self.wrong = []
+
+    def take(self, number):
+        sender = rayshot.current().sender
+        if number != self.next.get(sender, 1):
+            self.wrong.append((sender, self.next.get(sender, 1), number))
+        self.next[sender] = number + 1
+
+    def report(self):
+        return {sender: number - 1 for sender, number in self.next.items()}, self.wrong
