@@ -1,0 +1,149 @@
+"""Which task reads what: selected snapshots, cut and packed into shares of about equal work.
+
+Planning reads the commit log, and for all views but `snapshots` the manifests; no chunk. A share names what it reads by
+address and COMMIT record, so that a task opens only that and never lists the log again.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from pyspark_rayshot.options import LATEST, ReadOptions
+from rayshot.errors import ActorNotFound, NotFound
+from rayshot.store.locate import open_store
+from rayshot.store.records import CommitRecord
+from rayshot.store.repository import open as open_storage
+from rayshot.store.snapshot import Snapshot
+
+SHARE_BYTES = 16 << 20
+"""What one task reads, roughly: a share is closed when it has as much."""
+
+SNAPSHOT_COST_BYTES = 1 << 20
+"""What opening a snapshot costs, in bytes read: at most SHARE_BYTES / SNAPSHOT_COST_BYTES go into one share."""
+
+ENTRY_COST_BYTES = 64
+NAMES_SHOWN_MAX = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The entries `first` .. `stop - 1` of a snapshot's manifest; `stop` is None where the view has no entries."""
+
+    record: CommitRecord
+    first: int = 0
+    stop: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one task reads."""
+
+    url: str
+    system: str
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Weighed:
+    piece: Piece
+    bytes: int
+
+
+def plan(options: ReadOptions) -> list[Share]:
+    """Divide what `options` select into at least one share; empty only where the system has no snapshot.
+
+    Raises NotFound for a system, snapshot, actor or channel that is nowhere in what was selected; the message
+    lists what is.
+    """
+    storage = open_storage(options.storage)
+    system = storage.system(options.system)
+    if options.snapshot is None:
+        snapshots = system.snapshots()
+    else:
+        snapshots = [system.snapshot(None if options.snapshot == LATEST else options.snapshot)]
+    records = [snapshot.record for snapshot in snapshots]
+    pieces = _cut(storage.url, system.name, records, options)
+    return [Share(storage.url, system.name, packed) for packed in _pack(pieces)] or [
+        Share(storage.url, system.name, ())
+    ]
+
+
+def read_items(options: ReadOptions, share: Share) -> Iterator[tuple[Snapshot, Any]]:
+    """The rows of one share, each with its snapshot; raises what reading snapshots raises."""
+    store = open_store(share.url)
+    for piece in share.pieces:
+        snapshot = Snapshot(store, share.system, piece.record)
+        for entry in _entries(snapshot, piece, options):
+            for row in options.view.rows(snapshot, entry):
+                yield snapshot, row
+
+
+def _entries(snapshot: Snapshot, piece: Piece, options: ReadOptions) -> Iterator[Any]:
+    if options.view.entries is None:
+        return iter((None,))
+    return filter(options.selects, islice(options.view.entries(snapshot), piece.first, piece.stop))
+
+
+def _cut(url: str, system: str, records: Sequence[CommitRecord], options: ReadOptions) -> Iterator[_Weighed]:
+    """Cut the selected entries of all snapshots into pieces of about SHARE_BYTES."""
+    if options.view.entries is None:
+        yield from (_Weighed(Piece(record), SNAPSHOT_COST_BYTES) for record in records)
+        return
+    store = open_store(url)
+    found = False
+    seen: dict[str, None] = {}
+    for record in records:
+        entries = options.view.entries(Snapshot(store, system, record))  # opened anew: it keeps its manifest
+        for weighed in _cut_one(record, entries, options):
+            found = True
+            yield weighed
+        seen.update(dict.fromkeys(_name(entry) for entry in islice(entries, NAMES_SHOWN_MAX)))
+    if options.entry and not found:
+        raise _not_found(system, records, options, list(seen))
+
+
+def _cut_one(record: CommitRecord, entries: Sequence[Any], options: ReadOptions) -> Iterator[_Weighed]:
+    first, size, any_selected = 0, SNAPSHOT_COST_BYTES, False
+    for index, entry in enumerate(entries):
+        if not options.selects(entry):
+            continue
+        any_selected = True
+        size += ENTRY_COST_BYTES + options.view.weigh(entry)
+        if size >= SHARE_BYTES:
+            yield _Weighed(Piece(record, first, index + 1), size)
+            first, size, any_selected = index + 1, SNAPSHOT_COST_BYTES, False
+    if any_selected:
+        yield _Weighed(Piece(record, first, len(entries)), size)
+
+
+def _pack(pieces: Iterator[_Weighed]) -> Iterator[tuple[Piece, ...]]:
+    """Put small pieces together, so that a thousand small snapshots are not a thousand tasks."""
+    packed: list[Piece] = []
+    size = 0
+    for weighed in pieces:
+        if packed and size + weighed.bytes > SHARE_BYTES:
+            yield tuple(packed)
+            packed, size = [], 0
+        packed.append(weighed.piece)
+        size += weighed.bytes
+    if packed:
+        yield tuple(packed)
+
+
+def _name(entry: Any) -> str:
+    """An actor by its name, a channel as sender -> receiver."""
+    return entry.name if hasattr(entry, "name") else f"{entry.sender} -> {entry.receiver}"
+
+
+def _not_found(system: str, records: Sequence[CommitRecord], options: ReadOptions, seen: list[str]) -> NotFound:
+    wanted = ", ".join(f"{option} {name!r}" for option, name in options.entry)
+    where = f"the snapshot {records[0].snapshot}" if len(records) == 1 else f"{len(records)} snapshots"
+    shown = ", ".join(seen[:NAMES_SHOWN_MAX]) or "none"
+    more = " ..." if len(seen) >= NAMES_SHOWN_MAX else ""
+    kind = ActorNotFound if options.view.options == ("actor",) else NotFound
+    return kind(
+        f"the options ask for {wanted}, which is not in {where} of {system!r}; there is {shown}{more}",
+        **dict(options.entry),
+        exists=seen,
+    )

@@ -1,0 +1,64 @@
+"""The one place that subclasses Spark's classes; everything else here knows nothing of Spark."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from pyspark_rayshot.options import ReadOptions, parse_options
+from pyspark_rayshot.planning import Share, plan, read_items
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+
+class DefaultSource(DataSource):  # type: ignore[misc]  # Spark has no types
+    """The format "rayshot": the committed snapshots of one system, read without executing anything of them."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What `spark.read.format` is given."""
+        return "rayshot"
+
+    def schema(self) -> str:
+        """All columns of the view; not asked for where the user gives a schema."""
+        return self._options().view.ddl
+
+    def reader(self, schema: Any) -> "SnapshotReader":
+        """Read the columns of `schema` and no others; raises ConfigError where the view does not have them so."""
+        from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - needs pyarrow, which may be missing
+
+        options = self._options()
+        options.view.check_schema([(field.name, field.dataType.simpleString()) for field in schema.fields])
+        return SnapshotReader(options, to_arrow_schema(schema, timezone="UTC"))
+
+    def _options(self) -> ReadOptions:
+        return parse_options(dict(self.options))
+
+
+@dataclass(frozen=True)
+class SnapshotPartition(InputPartition):  # type: ignore[misc]  # Spark has no types
+    """One task's share of the rows: an address and ids, never an open store."""
+
+    share: Share
+
+
+class SnapshotReader(DataSourceReader):  # type: ignore[misc]  # Spark has no types
+    """Plans on the driver and reads on the executors."""
+
+    def __init__(self, options: ReadOptions, schema: "pa.Schema") -> None:
+        self._options = options
+        self._schema = schema
+
+    def partitions(self) -> list[SnapshotPartition]:
+        """Which snapshots, and which of their actors or channels, are read by which task."""
+        return [SnapshotPartition(share) for share in plan(self._options)]
+
+    def read(self, partition: SnapshotPartition) -> "Iterator[pa.RecordBatch]":
+        """The rows of one partition."""
+        from pyspark_rayshot.batches import to_batches  # noqa: PLC0415 - needs pyarrow, which may be missing
+
+        columns = self._options.view.columns_named(self._schema.names)
+        return to_batches(read_items(self._options, partition.share), columns, self._schema)

@@ -1,0 +1,136 @@
+"""A value of a state or a message, as the inert reader gave it, in cells of a table. Nothing of it is ever called."""
+
+import array
+import json
+import sys
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+from rayshot.format.inert_record import HandleRecord, Inert
+from rayshot.format.jsonable import NODES_MAX, jsonable
+
+TEXT_LENGTH_MAX = 1 << 24
+"""The longest text in one cell, in characters."""
+
+_LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
+
+
+def sound_text(text: str) -> str:
+    """`text` as any encoding of Unicode can carry it: a pickle may hold halves of characters."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def type_name(value: Any) -> str:
+    """The name of the value's class, "module.Class", without the module where it is a builtin one."""
+    if isinstance(value, Inert):
+        return "(global)" if value.args is None and value.state is None else sound_text(value.class_name)
+    if isinstance(value, HandleRecord):
+        return "rayshot.ActorHandle"
+    kind = type(value)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def as_json(value: Any) -> str:
+    """The value as JSON text, at most TEXT_LENGTH_MAX characters; `jsonable` says how, and marks what is left out."""
+    for nodes in (NODES_MAX, NODES_MAX // 100, NODES_MAX // 10_000):
+        text = sound_text(json.dumps(jsonable(value, nodes_max=nodes), ensure_ascii=False, allow_nan=False))
+        if len(text) <= TEXT_LENGTH_MAX:
+            return text
+    return '{"$omitted": 1}'  # few values and still as long: no honest state
+
+
+def as_long(value: Any) -> int | None:
+    """An integer of at most 64 bits."""
+    plain = _plain(value)
+    return plain if type(plain) is int and _LONG_MIN <= plain <= _LONG_MAX else None
+
+
+def as_double(value: Any) -> float | None:
+    """A float, NaN and the infinities included; an integer that is too wide for `as_long`, rounded."""
+    plain = _plain(value)
+    if type(plain) is float:
+        return plain
+    if type(plain) is not int or _LONG_MIN <= plain <= _LONG_MAX:
+        return None
+    try:
+        return float(plain)
+    except OverflowError:
+        return None
+
+
+def as_string(value: Any) -> str | None:
+    """A text of at most TEXT_LENGTH_MAX characters."""
+    plain = _plain(value)
+    return sound_text(plain) if type(plain) is str and len(plain) <= TEXT_LENGTH_MAX else None
+
+
+def as_bool(value: Any) -> bool | None:
+    """A truth value."""
+    plain = _plain(value)
+    return plain if type(plain) is bool else None
+
+
+def size_bytes(value: Any) -> int:
+    """The bytes of all that the value holds, what is shared counted once, without what a pickle adds around it."""
+    total, seen, waiting = 0, set[int](), [value]
+    while waiting:
+        item = waiting.pop()
+        if id(item) in seen:
+            continue
+        if isinstance(item, str | bytes | bytearray | memoryview) or not isinstance(item, _SCALARS):
+            seen.add(id(item))
+        total += _own_bytes(item)
+        waiting.extend(_parts(item))
+    return total
+
+
+_SCALARS = (type(None), bool, int, float, complex)
+
+
+def _plain(value: Any) -> Any:
+    """A numpy scalar as the Python value that it stands for; anything else as it is."""
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.bool_ | numpy.number | numpy.str_):
+        return value.item()
+    return value
+
+
+def _own_bytes(item: Any) -> int:
+    """Bytes of `item` without its parts."""
+    if isinstance(item, str):
+        return len(item) if item.isascii() else len(item.encode("utf-8", "surrogatepass"))
+    if isinstance(item, bytes | bytearray | memoryview):
+        return memoryview(item).nbytes
+    if isinstance(item, bool) or item is None:
+        return 1
+    if isinstance(item, int):
+        return max(1, (item.bit_length() + 7) // 8)
+    if isinstance(item, float | complex):
+        return 8 if isinstance(item, float) else 16
+    if isinstance(item, list | tuple | dict | set | frozenset | deque):
+        return 0
+    if isinstance(item, array.array):
+        return len(item) * item.itemsize
+    if isinstance(item, Inert):
+        return len(item.class_name)
+    if isinstance(item, HandleRecord):
+        return len(item.system) + len(item.name)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(item, numpy.ndarray | numpy.generic):
+        return int(item.nbytes)
+    return len(str(item))  # dates, decimals, paths and the like
+
+
+def _parts(item: Any) -> Iterable[Any]:
+    """What `item` contains."""
+    if isinstance(item, dict):
+        return (*item, *item.values())
+    if isinstance(item, list | tuple | set | frozenset | deque):
+        return item
+    if isinstance(item, Inert):
+        return (item.args, item.kwargs, item.state, item.items, item.entries)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(item, numpy.ndarray) and item.dtype == object:
+        return list(item.flat)
+    return ()
