@@ -45,8 +45,8 @@ class ForeignHandle(UsageError):
     """A handle of another system, or of an earlier life of this one."""
 
 
-class UnknownMethod(UsageError):
-    """The actor's class has no such method."""
+class UnknownMethod(UsageError, AttributeError):
+    """The actor's class has no such method. Also an AttributeError, so that `hasattr(handle, name)` answers."""
 
 
 class ActorEnded(UsageError):

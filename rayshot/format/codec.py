@@ -193,6 +193,8 @@ def read_messages(frame: Frame) -> Iterator[RecordedMessage]:
         ext_hook=_inert_extension,
         strict_map_key=False,
         max_buffer_size=0,
+        max_array_len=len(frame.body),  # an element takes a byte at least: a header that promises more is refused
+        max_map_len=len(frame.body),
         **_UNBOUNDED,
     )
     unpacker.feed(frame.body)

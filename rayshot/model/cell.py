@@ -126,7 +126,11 @@ class Cell:
         specification = ActorSpecification.unpack(packed)
         self._become(specification, specification.resolve())
         _, args, kwargs = self.port.codec.decode_tell(tell)
-        self.instance.__init__(*args, **kwargs)
+        try:
+            self.instance.__init__(*args, **kwargs)
+        except BaseException:
+            self.specification = None  # not born after all
+            raise
 
     def _become(self, specification: ActorSpecification, user_class: type) -> None:
         self.instance = _bare(user_class)

@@ -26,6 +26,16 @@ class ActorHandle:
         """The actor's name within its system."""
         return self._name
 
+    def name_in(self, system: str) -> str:
+        """The name, for a process of `system`. Raises ForeignHandle where the actor is of another one."""
+        if self._system != system:
+            raise ForeignHandle(
+                f"{self!r} is of another system than this process, which is of {system!r}; "
+                "channels do not cross systems",
+                handle=repr(self),
+            )
+        return self._name
+
     def __getattr__(self, method: str) -> "Method":
         if method.startswith("__"):
             raise AttributeError(method)
@@ -63,15 +73,10 @@ class Method:
         self._handle = handle
         self._name = name
         port = handle._port or process_port()  # noqa: SLF001 - the two classes are one thing
-        if handle._system != port.system:  # noqa: SLF001
-            raise ForeignHandle(
-                f"{handle!r} belongs to another system than this process, which is of {port.system!r}: "
-                "channels do not cross systems",
-                handle=repr(handle),
-            )
         self._port = port
         self._encode = port.codec.tell
-        self._append = _append_later(port, handle.name)
+        channel: OutPort = port.channel(handle.name_in(port.system))
+        self._append = channel.append
 
     def tell(self, *args: Any, **kwargs: Any) -> None:
         """Send a one-way message; arguments are copied now.
@@ -94,11 +99,6 @@ class Method:
     def __call__(self, *_args: Any, **_kwargs: Any) -> None:
         """Refuse, as Ray does."""
         raise TypeError(f"a method of an actor is not called: use .{self._name}.tell(...) or .{self._name}.remote(...)")
-
-
-def _append_later(port: Port, receiver: str) -> Any:
-    channel: OutPort = port.channel(receiver)
-    return channel.append
 
 
 def _rebind(system: str, name: str, methods: tuple[str, ...] | None) -> ActorHandle:

@@ -73,8 +73,8 @@ class Reply:
     def __await__(self) -> NoReturn:
         raise NotAnObjectRef(_ADVICE)
 
-    @property
-    def __class__(self) -> type["Reply"]:  # type: ignore[misc]  # read-only is what it is
+    @property  # type: ignore[misc]  # read-only is what it is
+    def __class__(self) -> type["Reply"]:
         # `ray.get` asks isinstance(reply, ObjectRef) and would complain of a type; its user needs to hear of `then`.
         if sys._getframe(1).f_globals.get("__name__", "").startswith("ray."):  # noqa: SLF001
             raise NotAnObjectRef(_ADVICE)

@@ -157,7 +157,7 @@ def _pickle_in_child(state: Any, name: str, spool: Path, pipe: int) -> None:
             pickled = dump_state(state, name)
             sizes = [len(pickled.stream), *(buffer.nbytes for buffer in pickled.buffers)]
             _write_spool(spool, [memoryview(pickled.stream), *pickled.buffers])
-            answer = [True, pickled.codec, sizes]
+            answer: list[Any] = [True, pickled.codec, sizes]
         except RayshotError as error:
             answer = [False, error.message, str(error.evidence.get("path", name))]
         except OSError as error:

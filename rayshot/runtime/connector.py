@@ -51,5 +51,8 @@ class Connector:
         return self._known[name]
 
     def _run(self) -> None:
-        while True:
-            self._tasks.get()()
+        try:
+            while True:
+                self._tasks.get()()
+        except SystemExit:
+            return  # what Ray raises in a thread that waits while Ray is shut down

@@ -9,6 +9,7 @@ import queue
 import threading
 import time
 import uuid
+import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any, assert_never
 
@@ -93,7 +94,7 @@ class Coordinator:
         self._settings = settings
         self._config = settings.snapshot
         repository = Repository(open_store(settings.storage), settings.system, create=True)
-        restarted = ray.get_runtime_context().was_current_actor_reconstructed
+        restarted = _was_restarted()
         incarnation = repository.next_incarnation() - (1 if restarted else 0)
         repository.log.begin_epoch(incarnation, f"coordinator-{uuid.uuid4().hex[:12]}")
         failpoint("epoch_written")
@@ -434,6 +435,13 @@ class Coordinator:
 
 
 _EMPTY = Record(SnapshotId(0, COORDINATOR, 0), COORDINATOR, born=False, ended=True)
+
+
+def _was_restarted() -> bool:
+    """Whether Ray started this actor anew after its process died."""
+    with warnings.catch_warnings():  # Ray's own property uses what Ray deprecates
+        warnings.simplefilter("ignore")
+        return bool(ray.get_runtime_context().was_current_actor_reconstructed)
 
 
 def _abort_error(end: AnnounceEnd) -> SnapshotAborted:

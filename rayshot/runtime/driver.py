@@ -1,5 +1,6 @@
 """A driver's side of a system: sends messages and calls from outside, as `driver:<id>`."""
 
+import contextlib
 import logging
 import threading
 import uuid
@@ -51,7 +52,7 @@ class DriverPort:
         self.identity = identity
         self.system = identity.system
         self.name = f"{DRIVER_PREFIX}{uuid.uuid4().hex[:8]}"
-        self.codec = Codec(ActorHandle, lambda handle: handle.name, self.handle_of)
+        self.codec = Codec(ActorHandle, lambda handle: handle.name_in(identity.system), self.handle_of)
         self.down: SystemDown | None = None
         self._machine = Driver(self.name, identity.incarnation)
         self._lock = threading.Lock()
@@ -112,6 +113,13 @@ class DriverPort:
         self._connector.know(name, spawn_host(self.identity, specification, name))
         self.channel(name).append(message)
         return self.handle_of(name, frozenset(specification.methods))
+
+    def meet(self, name: str) -> None:
+        """Wait until an actor that is just being made is a member of the system; for any other one, do nothing."""
+        handle = self._connector.find(name)
+        if handle is not None:
+            with contextlib.suppress(ray.exceptions.RayError):
+                ray.get(handle.hello.remote())
 
     def drain(self) -> None:
         """Wait until everything told so far has arrived: what a driver did before it asks for a snapshot is in it."""
@@ -218,6 +226,9 @@ class DriverPort:
 
     def congested(self, channel: OutChannel) -> None:
         """`DriverChannel.append` waits by itself."""
+
+    def undeliverable(self, channel: OutChannel, count: int, detail: str) -> None:
+        """A driver is told at its next call instead."""
 
     def connect(self, channel: OutChannel) -> None:
         """Find the receiver in the background."""

@@ -17,7 +17,7 @@ import ray
 
 from rayshot.errors import ActorEnded, ForeignHandle, RayshotError
 from rayshot.model.port import provide_port
-from rayshot.protocol.events import Begun, ReceiverEnded, SnapshotEnded
+from rayshot.protocol.events import Begun, SnapshotEnded
 from rayshot.protocol.identity import COORDINATOR, SnapshotId
 from rayshot.runtime.capture import Capturer
 from rayshot.runtime.dead_letters import DeadLetter
@@ -150,7 +150,6 @@ class Host:
     def receiver_ended(self, name: str, detail: str) -> None:
         """Another actor ended by its own wish."""
         with self._process.lock:
-            self._process.participant.handle(ReceiverEnded(name))
             self._process.receiver_ended(name, detail)
 
     @ray.method(concurrency_group="control")

@@ -1,6 +1,7 @@
 """Who belongs to a system: hosts, vaults, and what became of those that are gone. The coordinator's lock covers it."""
 
 import logging
+import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -15,6 +16,8 @@ from rayshot.runtime.watching import Watches
 log = logging.getLogger("rayshot")
 ANSWER_S = 2.0
 """How long a question to a member may take before its answer is left out."""
+LINGER_S = 10.0
+"""An actor that ended goes on saying so to late senders for this long."""
 VAULT_GROUPS = {"intake": 1, "store": 1, "watch": 1}
 
 
@@ -63,7 +66,9 @@ class Members:
         handle = self.hosts.pop(name, None)
         self.tell_all("receiver_ended", name, detail)
         if handle is not None:
-            ray.kill(handle)
+            timer = threading.Timer(LINGER_S, ray.kill, (handle,))
+            timer.daemon = True
+            timer.start()
 
     def lose(self, name: str) -> None:
         """A host died."""

@@ -88,6 +88,9 @@ class Sender(Protocol):
     def congested(self, channel: "OutChannel") -> None:
         """The outbox of this channel is above its limit."""
 
+    def undeliverable(self, channel: "OutChannel", count: int, detail: str) -> None:
+        """So many messages have no receiver any more."""
+
     def connect(self, channel: "OutChannel") -> None:
         """Look the receiver up, in the background, and call `connected`."""
 
@@ -109,6 +112,7 @@ class OutChannel:
         self.markers_in_flight: set[InFlight] = set()
         self.room = threading.Condition(lock)
         self.down: SystemDown | ActorEnded | None = None
+        self.ended: str | None = None
         self._sender = sender
         self._lock = lock
         self.peer: Peer | None = None
@@ -176,6 +180,9 @@ class OutChannel:
         """Transport what may be transported. Call under the lock."""
         if self.down is not None:
             return
+        if self.ended is not None:
+            self._bury(self.ended)
+            return
         if self.peer is None:
             if not self._connecting:
                 self._connecting = True
@@ -235,6 +242,25 @@ class OutChannel:
     def shut(self, error: SystemDown | ActorEnded) -> None:
         """Refuse everything from now on with this error. Call under the lock."""
         self.down = error
+        self.room.notify_all()
+
+    def end(self, detail: str) -> None:
+        """The receiver ended: what is not processed, and all that comes, is dead letters. Call under the lock."""
+        self.ended = detail
+        lost = sum(batch.count for batch in self.in_flight.values())
+        self.in_flight.clear()
+        self.markers_in_flight.clear()
+        self._sender.undeliverable(self, lost, detail)
+        self._bury(detail)
+
+    def _bury(self, detail: str) -> None:
+        count = len(self.pending) if self.open_at is None else self.open_at
+        del self.pending[:count]
+        if self.open_at is not None:
+            self.open_at = 0
+        self.pending_bytes = 0
+        self.transported += count
+        self._sender.undeliverable(self, count, detail)
         self.room.notify_all()
 
     # Answers, on Ray's own thread ------------------------------------------------------------------------------

@@ -102,7 +102,7 @@ class ActorProcess:
         self.wake = threading.Condition(self.lock)
         self.participant = Participant(identity.name, identity.incarnation)
         self.mailbox = Mailbox()
-        self.codec = Codec(ActorHandle, lambda handle: handle.name, self.handle_of)
+        self.codec = Codec(ActorHandle, lambda handle: handle.name_in(identity.system), self.handle_of)
         self.cell = Cell(identity.name, self, time.monotonic)
         self.connector = Connector(identity.system, identity.incarnation)
         self.dead_letters = DeadLetters()
@@ -273,12 +273,14 @@ class ActorProcess:
     def receiver_ended(self, receiver: str, detail: str) -> None:
         """What waits for `receiver`, and what will, are dead letters. Call under the lock."""
         self.participant.handle(ReceiverEnded(receiver))
-        channel = self.channels.pop(receiver, None)
-        count = len(channel.pending) if channel else 0
+        self.channel_locked(receiver).end(detail)
+
+    def undeliverable(self, channel: OutChannel, count: int, detail: str) -> None:
+        """So many messages are dead letters."""
         if count:
-            log.warning("%s: %d messages to %s have no receiver: %s", self.name, count, receiver, detail)
+            log.warning("%s: %d messages to %s have no receiver: %s", self.name, count, channel.receiver, detail)
         for _ in range(count):
-            self.dead_letters.add(DeadLetter(receiver, self.name, 0, "", detail))
+            self.dead_letters.add(DeadLetter(channel.receiver, self.name, 0, "", detail))
 
     # Ending ----------------------------------------------------------------------------------------------------
 
@@ -287,6 +289,7 @@ class ActorProcess:
         if self.down is not None:
             return
         self.down = error
+        self.interrupted = True
         for channel in self.channels.values():
             channel.shut(error)
         for waiter in self.waiters.values():

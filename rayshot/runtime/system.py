@@ -111,6 +111,7 @@ class System:
 
     def get_actor(self, name: str) -> ActorHandle:
         """The handle of an actor. Raises ActorNotFound, which lists what there is."""
+        self._port.meet(name)
         actors = self.actors()
         if name not in actors:
             raise ActorNotFound(

@@ -71,6 +71,9 @@ class Account:
     def kept_value(self):
         return self.kept
 
+    def kept_as_text(self):
+        return f"{type(self.kept).__name__} {self.kept!r}"
+
     def lock(self):
         self.guard = {"conn": threading.Lock()}
 

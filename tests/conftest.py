@@ -1,0 +1,13 @@
+"""For all tests: a signing key of their own, never the user's."""
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_configuration(tmp_path_factory):
+    """Keys made by tests lie in a folder that goes away."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+        patch.delenv("RAYSHOT_SIGNING_KEY", raising=False)
+        patch.delenv("RAYSHOT_SIGNING_KEY_FILE", raising=False)
+        yield
