@@ -7,10 +7,17 @@ is empty it waits for nothing more.
 
 A process that joined after the snapshot began is part of it exactly if it is born, or a message inside the cut is
 addressed to it; else its creation lies behind the cut.
+
+A process that ended without having learned of a snapshot lies wholly before the cut: its last record stands in. The
+last record is needed until every receiver knows that nothing will follow (Record.closed) and no sender counts a
+channel to it; then only the name is kept, as names are never used again.
+
+News comes in any order: a record may be here before the announcement of its snapshot, which it then stands for.
+Complete snapshots are stored one after the other, so that each can be compared with the one before: see Cut.advances.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from rayshot.errors import InconsistentCut
@@ -27,9 +34,10 @@ class SnapshotWanted:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotAnnounced:
-    """A process began a snapshot by itself."""
+    """A process began a snapshot by itself, and has given up those it began with counters below `floor`."""
 
     snapshot: SnapshotId
+    floor: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +66,10 @@ class ProcessJoined:
 
 @dataclass(frozen=True, slots=True)
 class ProcessEnded:
-    """A process ended by its own wish and left its last record."""
+    """A process ended by its own wish and left its last record, which stands in for none of the `unfinished`."""
 
     record: Record
+    unfinished: tuple[SnapshotId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +98,11 @@ class SnapshotStored:
 
 @dataclass(frozen=True, slots=True)
 class AbortWanted:
-    """The snapshot must end without a commit, for this reason."""
+    """The snapshot must end without a commit, for this reason.
+
+    While it is being stored only the verdicts of the one who stores it count (STORE_UNAVAILABLE, FENCED, DEFECT): it
+    may be durable already.
+    """
 
     snapshot: SnapshotId
     reason: AbortReason
@@ -128,7 +141,9 @@ class StoreSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class AnnounceEnd:
-    """Tell every process and whoever waits that the snapshot ended; `reason` is None when it was committed.
+    """Tell every process, every driver and whoever waits that it ended; `reason` is None when it was committed.
+
+    All snapshots of its initiator with a counter below `floor` have ended as well.
 
     `missing` are the processes that had not answered, `open_channels` the channels that had not closed.
     """
@@ -138,36 +153,46 @@ class AnnounceEnd:
     detail: str = ""
     missing: tuple[str, ...] = ()
     open_channels: tuple[Channel, ...] = ()
+    floor: int = 0
 
 
 CollectorEffect = SendBegin | StoreSnapshot | AnnounceEnd
+
+
+_STORE_VERDICTS = (AbortReason.STORE_UNAVAILABLE, AbortReason.FENCED, AbortReason.DEFECT)
 
 
 @dataclass(slots=True)
 class _Collection:
     """What one open snapshot has gathered. `members` must record; others may.
 
-    `awaited` are the channels whose parts are still to come, known once the membership is closed.
+    `ended_before` are the processes whose end was known when it began. `awaited` are the channels whose parts are
+    still to come, known once the membership is closed. `storing` is the cut that is being stored.
     """
 
     members: set[str]
+    ended_before: frozenset[str]
     records: dict[str, Record] = field(default_factory=dict)
     parts: dict[Channel, tuple[int, int]] = field(default_factory=dict)
     awaited: set[Channel] | None = None
-    storing: bool = False
+    storing: Cut | None = None
 
 
 class Collector:
     """The machine of the coordinator. `handle` is its only mutator.
 
-    `floor` is the highest counter that an earlier coordinator of this incarnation may have used.
+    `floor` is the highest counter that an earlier coordinator of this incarnation may have used, `ended` the names of
+    processes that ended before (Cut.ended of the newest snapshot, Participant.ended_peers of the living). A successor
+    must be told of every living process before anything else, each of which has forgotten the open snapshots.
     """
 
-    def __init__(self, incarnation: int, floor: int = 0) -> None:
+    def __init__(self, incarnation: int, floor: int = 0, ended: Iterable[str] = ()) -> None:
         self.incarnation = incarnation
         self._counter = floor
         self._processes: set[str] = set()
+        self._ended: set[str] = set(ended)
         self._last_records: dict[str, Record] = {}
+        self._newest: Cut | None = None
         self._open: dict[SnapshotId, _Collection] = {}
         self._tombstones = Tombstones()
         self._tombstones.raise_floor(COORDINATOR, floor + 1)
@@ -202,33 +227,25 @@ class Collector:
             case SnapshotWanted():
                 self._counter += 1
                 return self._begin(SnapshotId(self.incarnation, COORDINATOR, self._counter))
-            case SnapshotAnnounced(snapshot):
-                return self._begin(snapshot)
+            case SnapshotAnnounced(snapshot, floor):
+                return (*self._give_up(snapshot, floor), *self._begin(snapshot))
             case RecordArrived(record):
-                if collection := self._open.get(record.snapshot):
-                    collection.records.setdefault(record.process, record)
-                    collection.awaited = None
-                return self._try_complete(record.snapshot)
-            case ChannelArrived(snapshot, channel, first, last):
-                if collection := self._open.get(snapshot):
-                    collection.parts.setdefault(channel, (first, last))
-                    if collection.awaited is not None:
-                        collection.awaited.discard(channel)
-                return self._try_complete(snapshot)
+                return self._record_arrived(record)
+            case ChannelArrived():
+                return self._channel_arrived(event)
             case ProcessJoined(process):
+                if process in self._ended:
+                    return ()
                 self._processes.add(process)
                 return tuple(SendBegin(process, snapshot, self._floor(snapshot)) for snapshot in self._open)
-            case ProcessEnded(record):
-                self._processes.discard(record.process)
-                self._last_records[record.process] = record
-                for collection in self._open.values():
-                    collection.awaited = None
-                return tuple(effect for snapshot in tuple(self._open) for effect in self._try_complete(snapshot))
+            case ProcessEnded(record, unfinished):
+                return self._process_ended(record, unfinished)
             case ProcessDied(process, detail):
                 self._processes.discard(process)
                 return self._abort_all(AbortReason.ACTOR_DIED, f"{process} died: {detail}")
             case CaptureRefused(snapshot, process, detail):
-                return self._abort(snapshot, AbortReason.CAPTURE_FAILED, f"{process}: {detail}")
+                begin = self._begin(snapshot)
+                return (*begin, *self._abort(snapshot, AbortReason.CAPTURE_FAILED, f"{process}: {detail}"))
             case SnapshotStored(snapshot):
                 return self._stored(snapshot)
             case AbortWanted(snapshot, reason, detail):
@@ -239,75 +256,121 @@ class Collector:
     # Beginning and ending ------------------------------------------------------------------------
 
     def _floor(self, snapshot: SnapshotId) -> int:
-        same = (other.counter for other in self._open if other.initiator == snapshot.initiator)
-        return min(same, default=snapshot.counter)
+        return self._tombstones.floor(snapshot.initiator)
 
     def _begin(self, snapshot: SnapshotId) -> tuple[CollectorEffect, ...]:
         if snapshot in self._open or snapshot in self._tombstones or snapshot.incarnation != self.incarnation:
             return ()
         members = set(self._processes)
-        if snapshot.initiator != COORDINATOR:
+        if snapshot.initiator == COORDINATOR:
+            self._counter = max(self._counter, snapshot.counter)
+        elif snapshot.initiator not in self._ended:
             members.add(snapshot.initiator)
-        self._open[snapshot] = _Collection(members)
+        self._open[snapshot] = _Collection(members, frozenset(self._last_records))
         begins = tuple(SendBegin(process, snapshot, self._floor(snapshot)) for process in sorted(self._processes))
         return (*begins, *self._try_complete(snapshot))
+
+    def _give_up(self, snapshot: SnapshotId, floor: int) -> tuple[CollectorEffect, ...]:
+        if snapshot.incarnation != self.incarnation:
+            return ()
+        older = [k for k in self._open if k.initiator == snapshot.initiator and k.counter < floor]
+        effects = tuple(
+            effect for k in older for effect in self._abort(k, AbortReason.TIMEOUT, f"{k.initiator} gave it up")
+        )
+        still_open = [k.counter for k in self._open if k.initiator == snapshot.initiator]
+        self._tombstones.raise_floor(snapshot.initiator, min([floor, *still_open]))
+        return effects
 
     def _end(self, snapshot: SnapshotId) -> None:
         del self._open[snapshot]
         self._tombstones.add(snapshot)
-        self._tombstones.raise_floor(snapshot.initiator, self._floor(snapshot))
+        if snapshot.initiator == COORDINATOR:
+            still_open = (k.counter for k in self._open if k.initiator == COORDINATOR)
+            self._tombstones.raise_floor(COORDINATOR, min(still_open, default=self._counter + 1))
 
     def _abort(self, snapshot: SnapshotId, reason: AbortReason, detail: str) -> tuple[CollectorEffect, ...]:
-        if snapshot not in self._open:
+        collection = self._open.get(snapshot)
+        if collection is None or (collection.storing and reason not in _STORE_VERDICTS):
             return ()
-        end = AnnounceEnd(snapshot, reason, detail, self.missing(snapshot), self.open_channels(snapshot))
+        missing, open_channels = self.missing(snapshot), self.open_channels(snapshot)
         self._end(snapshot)
-        return (end,)
+        end = AnnounceEnd(snapshot, reason, detail, missing, open_channels, self._floor(snapshot))
+        return (end, *(self._try_all() if collection.storing else ()))
 
     def _abort_all(self, reason: AbortReason, detail: str) -> tuple[CollectorEffect, ...]:
         """Abort what still gathers; what is being stored has all it needs and may finish."""
-        gathering = tuple(k for k, collection in self._open.items() if not collection.storing)
-        return tuple(end for snapshot in gathering for end in self._abort(snapshot, reason, detail))
+        return tuple(end for snapshot in tuple(self._open) for end in self._abort(snapshot, reason, detail))
 
     def _stored(self, snapshot: SnapshotId) -> tuple[CollectorEffect, ...]:
-        if snapshot not in self._open:
+        collection = self._open.get(snapshot)
+        if collection is None or collection.storing is None:
             return ()
-        drained = self._drained_ends(self._open[snapshot])
+        if collection.storing.advances:
+            self._newest = collection.storing
         self._end(snapshot)
-        for process in drained:
+        for process in self._settled_ends(collection):
             del self._last_records[process]
-        return (AnnounceEnd(snapshot, None),)
+        return (AnnounceEnd(snapshot, None, floor=self._floor(snapshot)), *self._try_all())
 
-    def _drained_ends(self, collection: _Collection) -> list[str]:
-        """Ended processes that no later record will mention, as a committed snapshot shows.
+    # Arriving --------------------------------------------------------------------------------------
 
-        All their messages were processed, and no sender counts a channel to them any more.
-        """
-        records = collection.records
-        return [
-            name
-            for name, last in self._last_records.items()
-            if all(
-                receiver in records and records[receiver].received.get(name, 0) == n
-                for receiver, n in last.sent.items()
+    def _record_arrived(self, record: Record) -> tuple[CollectorEffect, ...]:
+        begin = self._begin(record.snapshot)
+        if collection := self._open.get(record.snapshot):
+            collection.records.setdefault(record.process, record)
+            collection.awaited = None
+        return (*begin, *self._try_complete(record.snapshot))
+
+    def _channel_arrived(self, arrived: ChannelArrived) -> tuple[CollectorEffect, ...]:
+        begin = self._begin(arrived.snapshot)
+        if collection := self._open.get(arrived.snapshot):
+            collection.parts.setdefault(arrived.channel, (arrived.first, arrived.last))
+            if collection.awaited is not None:
+                collection.awaited.discard(arrived.channel)
+        return (*begin, *self._try_complete(arrived.snapshot))
+
+    def _process_ended(self, record: Record, unfinished: tuple[SnapshotId, ...]) -> tuple[CollectorEffect, ...]:
+        process = record.process
+        self._processes.discard(process)
+        if process in self._ended:
+            return ()
+        self._ended.add(process)
+        self._last_records[process] = record
+        effects: list[CollectorEffect] = []
+        for snapshot in unfinished:
+            effects += self._begin(snapshot)
+            effects += self._abort(snapshot, AbortReason.TIMEOUT, f"{process} gave it up and ended")
+        return (*effects, *self._try_all())
+
+    def _settled_ends(self, collection: _Collection) -> list[str]:
+        """Ended processes that no later record needs, as a stored snapshot that began after their ends shows."""
+        living = [record for record in collection.records.values() if record.process not in self._ended]
+        closed = {record.process: record.closed for record in living}
+
+        def is_settled(name: str) -> bool:
+            receivers = self._last_records[name].sent.keys() - self._ended
+            return all(name in closed.get(receiver, ()) for receiver in receivers) and not any(
+                name in record.sent or (name in record.received and name not in record.closed) for record in living
             )
-            and not any(name in record.sent for record in records.values())
-        ]
+
+        return [name for name in collection.ended_before & self._last_records.keys() if is_settled(name)]
 
     # Completing ------------------------------------------------------------------------------------
 
+    def _try_all(self) -> tuple[CollectorEffect, ...]:
+        for collection in self._open.values():
+            collection.awaited = None
+        return tuple(effect for snapshot in tuple(self._open) for effect in self._try_complete(snapshot))
+
     def _try_complete(self, snapshot: SnapshotId) -> tuple[CollectorEffect, ...]:
         collection = self._open.get(snapshot)
-        if collection is None or collection.storing or collection.awaited:
+        if collection is None or collection.awaited or any(other.storing for other in self._open.values()):
             return ()
         try:
-            cut = self._complete_cut(snapshot, collection)
+            collection.storing = self._complete_cut(snapshot, collection)
         except InconsistentCut as error:
             return self._abort(snapshot, AbortReason.INCONSISTENT, error.message)
-        if cut is None:
-            return ()
-        collection.storing = True
-        return (StoreSnapshot(cut),)
+        return () if collection.storing is None else (StoreSnapshot(collection.storing),)
 
     def _complete_cut(self, snapshot: SnapshotId, collection: _Collection) -> Cut | None:
         if not collection.members <= collection.records.keys() | self._last_records.keys():
@@ -318,20 +381,20 @@ class Collector:
         records = {name: known[name] for name in members}
         channels = self._channel_cuts(records, members)
         collection.awaited = set()
-        for cut in channels:
-            cut.check()
-            if cut.transported > cut.received:
-                part = collection.parts.get(cut.channel)
+        for channel_cut in channels:
+            channel_cut.check()
+            if channel_cut.transported > channel_cut.received:
+                part = collection.parts.get(channel_cut.channel)
                 if part is None:
-                    collection.awaited.add(cut.channel)
-                elif part != (cut.received + 1, cut.transported):
-                    raise InconsistentCut(f"channel {cut.channel}: messages {part} were recorded, not those of {cut}")
+                    collection.awaited.add(channel_cut.channel)
+                elif part != (channel_cut.received + 1, channel_cut.transported):
+                    raise InconsistentCut(f"messages {part} were recorded, not those of {channel_cut}")
         if collection.awaited:
             return None
-        senders = {cut.channel.sender for cut in channels}
-        kept = {name: record for name, record in records.items() if not record.ended or name in senders}
-        receivers = {cut.channel.receiver for cut in channels}
-        return Cut(snapshot, kept, tuple(channels), tuple(sorted(receivers - kept.keys())))
+        living = {name: record for name, record in records.items() if not record.ended}
+        unborn = {channel_cut.channel.receiver for channel_cut in channels} - living.keys()
+        cut = Cut(snapshot, living, tuple(channels), tuple(sorted(unborn)), tuple(sorted(self._ended)))
+        return cut if self._newest is None or cut.contains(self._newest) else replace(cut, advances=False)
 
     def _records(self, collection: _Collection) -> Mapping[str, Record]:
         """The records at hand; a process that ended without recording stands in with its last one."""
@@ -341,7 +404,7 @@ class Collector:
         """The members, and all that records of members prove to lie inside the cut as well."""
         records = self._records(collection)
         closed: set[str] = set()
-        waiting = set(collection.members)
+        waiting = collection.members | self._last_records.keys()
         waiting |= {name for name, record in collection.records.items() if _stands_alone(record)}
         while waiting:
             name = waiting.pop()
@@ -349,11 +412,16 @@ class Collector:
             record = records.get(name)
             if record is None:
                 continue
-            reached = {receiver for receiver, n in record.transported.items() if n > 0}
-            heard = {sender for sender, n in record.received.items() if n > 0 and not is_driver(sender)}
-            waiting |= (reached | heard) - closed
+            reached = {receiver for receiver, n in record.transported.items() if n > 0} - self._ended
+            waiting |= (reached | self._heard(record)) - closed
         unborn = {name for name in closed if name in records and not records[name].born}
         return closed - {name for name in unborn if not self._addressed(name, closed, records)}
+
+    def _heard(self, record: Record) -> set[str]:
+        """The processes whose records must show that they had sent what this one received."""
+        heard = {sender for sender, m in record.received.items() if m > 0} | record.closed.keys()
+        over = self._ended if record.ended else self._ended & record.closed.keys()
+        return {sender for sender in heard - over if not is_driver(sender)}
 
     def _addressed(self, name: str, members: set[str], records: Mapping[str, Record]) -> bool:
         own = records[name]
@@ -362,6 +430,7 @@ class Collector:
         return any(records[other].sent.get(name, 0) > 0 for other in members if other in records)
 
     def _channel_cuts(self, records: Mapping[str, Record], members: set[str]) -> list[ChannelCut]:
+        """The channels of these records; those to members whose records are still to come are left out."""
         cuts = []
         for sender, record in records.items():
             for receiver, n in record.sent.items():
@@ -369,20 +438,15 @@ class Collector:
                 if n == 0 or (theirs is None and receiver in members):
                     continue
                 received = theirs.received.get(sender, 0) if theirs else 0
-                if theirs is not None and theirs.ended:
-                    # Nobody will process the rest: dead letters, no channel state.
-                    _check_heard(Channel(sender, receiver), received, n)
-                    continue
-                if record.ended and received == n:
-                    continue
-                cuts.append(ChannelCut(Channel(sender, receiver), n, record.transported.get(receiver, 0), received))
-        for receiver, record in records.items():
-            for driver, n in record.environment.items():
-                if n > 0:
-                    cuts.append(ChannelCut(Channel(driver, receiver), n, n, record.received.get(driver, 0)))
-            for sender, m in record.received.items():
-                if m > 0 and sender in records and records[sender].sent.get(receiver, 0) == 0 and not record.ended:
-                    cuts.append(ChannelCut(Channel(sender, receiver), 0, 0, m))
+                cut = ChannelCut(Channel(sender, receiver), n, record.transported.get(receiver, 0), received)
+                if receiver in self._ended and (theirs is None or theirs.ended):
+                    _check_sent(cut)  # what is left has no receiver: dead letters
+                elif not record.ended or received < n:
+                    cuts.append(cut)
+        for record in records.values():
+            if not record.ended:
+                cuts += _cuts_fixed_by_receiver(record, records)
+                cuts += _orphans(record, records)
         return cuts
 
 
@@ -390,5 +454,27 @@ def _stands_alone(record: Record) -> bool:
     return record.born or any(n > 0 for n in record.environment.values())
 
 
-def _check_heard(channel: Channel, received: int, sent: int) -> None:
-    ChannelCut(channel, sent, sent, received).check()
+def _check_sent(cut: ChannelCut) -> None:
+    """Raise InconsistentCut if more was received than sent, whatever was transported."""
+    replace(cut, transported=cut.sent).check()
+
+
+def _cuts_fixed_by_receiver(record: Record, records: Mapping[str, Record]) -> list[ChannelCut]:
+    """Channels from drivers, and from senders that are gone as far as no last record of them shows the same."""
+    numbers = {sender: n for sender, n in record.environment.items() if n > 0}
+    numbers |= {
+        sender: n for sender, n in record.closed.items() if n > record.received.get(sender, 0) and sender not in records
+    }
+    return [
+        ChannelCut(Channel(sender, record.process), n, n, record.received.get(sender, 0))
+        for sender, n in numbers.items()
+    ]
+
+
+def _orphans(record: Record, records: Mapping[str, Record]) -> list[ChannelCut]:
+    """Channels on which messages were received of whose sending the sender's record knows nothing."""
+    return [
+        ChannelCut(Channel(sender, record.process), 0, 0, m)
+        for sender, m in record.received.items()
+        if m > 0 and sender in records and records[sender].sent.get(record.process, 0) == 0
+    ]

@@ -18,7 +18,8 @@ class Record:
 
     All mappings count messages since the process's first life and are keyed by the other end of the channel.
     `transported[q] <= sent[q]`: up to there the receiver records the channel, above it the sender's outbox does.
-    `environment[d]` is the n of a driver's channel, which its receiver fixes, as drivers never record.
+    `environment[d]` is the n of a driver's channel, which its receiver fixes, as drivers never record. So is
+    `closed[p]` of a channel whose sender p has ended or, being a driver, has died: nothing will follow on it.
     `born` is false while the constructor's message is not processed: such a process has no state.
     `ended` marks the last record of a process that ended by its own wish.
     """
@@ -31,6 +32,7 @@ class Record:
     received: Mapping[str, int] = field(default_factory=dict)
     environment: Mapping[str, int] = field(default_factory=dict)
     ended: bool = False
+    closed: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +66,35 @@ class ChannelCut:
 class Cut:
     """All records of a snapshot and the channels between them, checked.
 
-    `channels` holds every channel that ever carried a message. `unborn` are the actors that exist only as messages
-    still in flight to them.
+    `records` are those of the living members. `channels` holds every channel that ever carried a message, except to
+    processes that have ended (dead letters) and from such as have ended and of whose messages none is left.
+    `unborn` are the actors that exist only as messages still in flight to them. `ended` are the names of all that
+    ended before the cut, in this incarnation or an earlier one: they must never be taken for unborn again.
+
+    `advances` says that the cut lies nowhere before the newest stored one that advances. Of two snapshots that
+    overlapped neither need lie behind the other; a system rolls back only to the newest that advances, and only such
+    a one lets drivers and sinks let go of what it covers, so that nothing let go of is ever needed again.
     """
 
     snapshot: SnapshotId
     records: Mapping[str, Record]
     channels: tuple[ChannelCut, ...]
     unborn: tuple[str, ...]
+    ended: tuple[str, ...] = ()
+    advances: bool = True
+
+    def contains(self, older: "Cut") -> bool:
+        """Whether no process stands before the place where `older` has it; compares counters, as ids tell nothing."""
+        return all(self._reaches(name, record) for name, record in older.records.items())
+
+    def _reaches(self, name: str, older: Record) -> bool:
+        if name in self.ended:
+            return True
+        mine = self.records.get(name)
+        if mine is None:
+            return False
+        return (
+            all(mine.received.get(sender, 0) >= m for sender, m in older.received.items())
+            and all(mine.sent.get(receiver, 0) >= n or receiver in self.ended for receiver, n in older.sent.items())
+            and all(max(mine.environment.get(d, 0), mine.closed.get(d, 0)) >= n for d, n in older.environment.items())
+        )

@@ -1,9 +1,9 @@
 """The machine of a driver: a process outside the system that sends into it (the environment of the 1985 paper).
 
 A driver never records. The receiver fixes the cut of a driver's channel: the highest number that arrived without a
-gap. What a driver must do is (a) pass on the news of snapshots: an answer may show effects from behind a cut, so what it
-sends afterwards carries the answer's tags; and (b) keep what no durable snapshot covers, because a rollback throws it
-away: after one it sends everything behind the restored cut again, under the same numbers.
+gap. What a driver must do is (a) pass on the news of snapshots: an answer may show effects from behind a cut, so what
+it sends afterwards carries the answer's tags; and (b) keep what no durable snapshot covers, because a rollback throws
+it away: after one it sends everything behind the restored cut again, under the same numbers.
 """
 
 from collections.abc import Mapping
@@ -12,6 +12,7 @@ from typing import assert_never
 
 from rayshot.protocol.events import BatchAcknowledged, BatchTaken, SnapshotEnded
 from rayshot.protocol.identity import SnapshotId
+from rayshot.protocol.tombstones import Tombstones
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,18 +24,26 @@ class AnswerArrived:
 
 @dataclass(frozen=True, slots=True)
 class CutCommitted:
-    """A durable snapshot holds everything up to these numbers, keyed by receiver."""
+    """A durable snapshot that advances holds everything up to these numbers, keyed by receiver.
+
+    What was sent to the `ended` processes and not processed is dead letters for ever.
+    """
 
     snapshot: SnapshotId
     sent: Mapping[str, int]
+    ended: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class RolledBack:
-    """The system went back to a cut: a new incarnation in which these numbers of this driver are known."""
+    """The system went back to a cut: a new incarnation in which these numbers of this driver are known.
+
+    In it the `ended` processes have ended, and nothing is sent to them again.
+    """
 
     incarnation: int
     sent: Mapping[str, int]
+    ended: frozenset[str] = frozenset()
 
 
 DriverEvent = BatchTaken | BatchAcknowledged | SnapshotEnded | AnswerArrived | CutCommitted | RolledBack
@@ -79,6 +88,7 @@ class Driver:
     incarnation: int = 1
     _channels: dict[str, _Channel] = field(default_factory=dict)
     _tags: dict[SnapshotId, None] = field(default_factory=dict)
+    _tombstones: Tombstones = field(default_factory=Tombstones)
 
     def unacknowledged(self, receiver: str) -> int:
         """How many transported messages `receiver` has not acknowledged."""
@@ -98,21 +108,34 @@ class Driver:
                 channel.acknowledged = max(channel.acknowledged, last)
                 return ()
             case AnswerArrived(tags):
-                self._tags.update(dict.fromkeys(tag for tag in tags if tag.incarnation == self.incarnation))
+                self._tags.update((tag, None) for tag in tags if self._is_news(tag))
                 return ()
-            case SnapshotEnded(snapshot):
-                self._tags.pop(snapshot, None)
+            case SnapshotEnded(snapshot, floor):
+                self._end(snapshot, floor)
                 return ()
-            case CutCommitted(snapshot, sent):
-                self._tags.pop(snapshot, None)
-                return tuple(self._release(sent))
-            case RolledBack(incarnation, sent):
-                return tuple(self._roll_back(incarnation, sent))
+            case CutCommitted(snapshot, sent, ended):
+                self._end(snapshot, 0)
+                return tuple(self._release(sent, ended))
+            case RolledBack():
+                return tuple(self._roll_back(event)) if event.incarnation > self.incarnation else ()
             case _:
                 assert_never(event)
 
-    def _release(self, sent: Mapping[str, int]) -> list[DriverEffect]:
-        effects: list[DriverEffect] = []
+    def _is_news(self, tag: SnapshotId) -> bool:
+        return tag.incarnation == self.incarnation and tag not in self._tombstones
+
+    def _end(self, snapshot: SnapshotId, floor: int) -> None:
+        if snapshot.incarnation == self.incarnation:
+            self._tombstones.add(snapshot)
+            self._tombstones.raise_floor(snapshot.initiator, floor)
+            self._tags = {tag: None for tag in self._tags if tag not in self._tombstones}
+
+    def _drop_ended(self, ended: frozenset[str]) -> list[DriverEffect]:
+        gone = [receiver for receiver in self._channels if receiver in ended]
+        return [ReleaseMessages(receiver, self._channels.pop(receiver).transported) for receiver in gone]
+
+    def _release(self, sent: Mapping[str, int], ended: frozenset[str]) -> list[DriverEffect]:
+        effects = self._drop_ended(ended)
         for receiver, n in sent.items():
             channel = self._channels.get(receiver)
             if channel is not None and n > channel.released:
@@ -120,14 +143,15 @@ class Driver:
                 effects.append(ReleaseMessages(receiver, n))
         return effects
 
-    def _roll_back(self, incarnation: int, sent: Mapping[str, int]) -> list[DriverEffect]:
-        self.incarnation = incarnation
+    def _roll_back(self, back: RolledBack) -> list[DriverEffect]:
+        self.incarnation = back.incarnation
         self._tags.clear()
-        effects: list[DriverEffect] = []
+        self._tombstones = Tombstones()
+        effects = self._drop_ended(back.ended)
         for receiver, channel in self._channels.items():
-            n = sent.get(receiver, 0)
+            n = back.sent.get(receiver, 0)
             assert channel.released <= n, f"{receiver} went back to {n}, {channel.released} are released already"
-            channel.acknowledged = min(channel.acknowledged, n)
+            channel.acknowledged = n
             if channel.transported > n:
-                effects.append(SendTagged(receiver, incarnation, n + 1, channel.transported - n, ()))
+                effects.append(SendTagged(receiver, back.incarnation, n + 1, channel.transported - n, ()))
         return effects

@@ -45,7 +45,11 @@ class HoldBatch:
 
 @dataclass(frozen=True, slots=True)
 class DropBatch:
-    """Drop this batch: "duplicate" or "stale" (of another incarnation)."""
+    """Drop this batch.
+
+    `why` is "duplicate", "stale" (of another incarnation), "dead letter" (its sender died before what came before it
+    arrived) or "ended" (this process has ended: the sender must be told, see ReceiverEnded).
+    """
 
     sender: str
     first: int
@@ -87,16 +91,22 @@ class ReportFailure:
 
 @dataclass(frozen=True, slots=True)
 class ReportEnd:
-    """Tell the coordinator that this process ends; `record` holds its final counters."""
+    """Tell the coordinator that this process ends; `record` holds its final counters.
+
+    It stands in for the record in every snapshot that this process never learned of, but not in the `unfinished`
+    ones, which it learned of and gave up.
+    """
 
     record: Record
+    unfinished: tuple[SnapshotId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class AnnounceSnapshot:
-    """Tell the coordinator of a snapshot that this process began."""
+    """Tell the coordinator of a snapshot that this process began; those it began below `floor` are over for it."""
 
     snapshot: SnapshotId
+    floor: int = 0
 
 
 @dataclass(frozen=True, slots=True)

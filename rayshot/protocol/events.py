@@ -48,14 +48,18 @@ class CaptureFailed:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotEnded:
-    """A snapshot was committed or aborted."""
+    """A snapshot was committed or aborted. All by that initiator with a counter below `floor` have ended."""
 
     snapshot: SnapshotId
+    floor: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class DeadlinePassed:
-    """A snapshot's own deadline at this process passed."""
+    """A snapshot's own deadline at this process passed: what is kept for it is too much by now.
+
+    Its end is not known, so that the process goes on telling others of it, but will not complete it.
+    """
 
     snapshot: SnapshotId
 
@@ -109,20 +113,29 @@ class ReceiverEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class DriverDied:
+    """A driver is gone for ever: what came from it and lies behind a gap has become dead letters."""
+
+    driver: str
+
+
+@dataclass(frozen=True, slots=True)
 class Restored:
     """The process was loaded from a snapshot: a new incarnation whose counters continue at the cut.
 
-    `sent` and `arrived` are n of each channel (what was in flight lies in the receivers' mailboxes).
+    `sent` and `arrived` are n of each channel (what was in flight lies in the receivers' mailboxes). `ended` are the
+    senders among `arrived` that ended before the cut: nothing will follow what they sent.
     """
 
     incarnation: int
     sent: Mapping[str, int] = field(default_factory=dict)
     arrived: Mapping[str, int] = field(default_factory=dict)
+    ended: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class EndRequested:
-    """The process ends: its outbox is acknowledged, no snapshot is open here, no handler will run again."""
+    """The process ends: `may_end` was true, no handler will run again, and all who wait in its mailbox wait in vain."""
 
     sent: Mapping[str, int]
     received: Mapping[str, int]
@@ -140,6 +153,7 @@ Event = (
     | BatchAcknowledged
     | ReceiverReady
     | ReceiverEnded
+    | DriverDied
     | Restored
     | EndRequested
 )

@@ -12,15 +12,21 @@ For each snapshot it learns of - by `Begun`, a marker, a driver's tag or its own
                arrives only together with the news of its snapshot
     recorded   ReportRecord was ordered, markers are due on every out-channel, every in-channel is being recorded
                until its marker is there and the messages up to its `transported` have arrived; then it closes
-    forgotten  ended, failed, or too old; a tombstone swallows what still arrives for it
+    abandoned  its deadline passed or the capture failed: nothing is kept and nothing reported any more, but as its end
+               is not known, markers stay due; otherwise others would take effects of a recorded state for older ones
+    forgotten  ended; a tombstone swallows what still arrives for it
 
 A participant reports channels as they close and never declares itself complete: it cannot know of a channel
 whose first batch is still under way. The collector knows, from all the records together.
+
+The n of a channel is fixed by its sender's marker; where no marker can come, the receiver fixes it when it records: for
+a driver, and for a sender that said with its last batch that it ends.
 
 Every message that may be in flight is in exactly one of two places when its sender records: the outbox (above
 `transported`), which the sender records at once, or the network and the receiver's mailbox, which the receiver records.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import assert_never
 
@@ -47,6 +53,7 @@ from rayshot.protocol.events import (
     Begun,
     CaptureFailed,
     DeadlinePassed,
+    DriverDied,
     EndRequested,
     Event,
     Marker,
@@ -73,12 +80,21 @@ class _OutChannel:
 
 @dataclass(slots=True)
 class _Recorder:
-    """What one open snapshot still needs here. `received` is None until the state was captured."""
+    """What one open snapshot still needs here. `received` is None until the state was captured.
+
+    `closed` are the senders whose channels are recorded whole; `driver_limits` the last numbers that drivers sent
+    before they knew of the snapshot, as far as that was after this process knew of it.
+    """
 
     received: dict[str, int] | None = None
     markers: dict[str, Marker] = field(default_factory=dict)
     closed: set[str] = field(default_factory=set)
     driver_limits: dict[str, int] = field(default_factory=dict)
+    abandoned: bool = False
+
+    @property
+    def recording(self) -> bool:
+        return self.received is not None and not self.abandoned
 
 
 class Participant:
@@ -95,6 +111,7 @@ class Participant:
         self._recorders: dict[SnapshotId, _Recorder] = {}
         self._tombstones = Tombstones()
         self._requested = 0
+        self._ended = False
 
     def arrived(self, sender: str) -> int:
         """The highest number up to which every message of `sender` has arrived."""
@@ -118,17 +135,32 @@ class Participant:
     def open_channels(self, snapshot: SnapshotId) -> tuple[str, ...]:
         """Senders whose messages the recorder of `snapshot` still records; empty before it recorded."""
         recorder = self._recorders.get(snapshot)
-        if recorder is None or recorder.received is None:
+        if recorder is None or not recorder.recording:
             return ()
         return tuple(sender for sender in self._arrived if sender not in recorder.closed)
 
     @property
     def open_snapshots(self) -> tuple[SnapshotId, ...]:
-        """Snapshots that this process has learned of and not yet forgotten."""
+        """Snapshots that this process has learned of and whose end it does not know: the tags of its answers."""
         return tuple(self._recorders)
+
+    @property
+    def ended_peers(self) -> frozenset[str]:
+        """The processes that this one knows to have ended."""
+        return frozenset(self._gone) | {sender for sender in self._closed_at if not is_driver(sender)}
+
+    def may_end(self, sent: Mapping[str, int]) -> bool:
+        """Whether a process that sent these numbers may end: all is acknowledged, and it records no snapshot."""
+        return all(recorder.abandoned for recorder in self._recorders.values()) and all(
+            self.acknowledged(receiver) == n
+            for receiver, n in sent.items()
+            if receiver != self.name and receiver not in self._gone
+        )
 
     def handle(self, event: Event) -> tuple[Effect, ...]:
         """Take one fact; return the orders that follow from it, in order."""
+        if self._ended and not isinstance(event, Restored):
+            return (DropBatch(event.sender, event.first, "ended"),) if isinstance(event, BatchArrived) else ()
         match event:
             case BatchArrived():
                 return self._batch_arrived(event)
@@ -139,22 +171,24 @@ class Participant:
             case Begun(snapshot, floor):
                 return (*self._raise_floor(snapshot, floor), *self._learn(snapshot))
             case SnapshotRequested():
-                self._requested += 1
-                snapshot = SnapshotId(self.incarnation, self.name, self._requested)
-                return (AnnounceSnapshot(snapshot), *self._learn(snapshot))
+                return self._snapshot_requested()
             case StateCaptured():
                 return self._state_captured(event)
             case CaptureFailed(snapshot, detail):
                 report = (ReportFailure(snapshot, detail),) if snapshot in self._recorders else ()
-                return (*report, *self._forget(snapshot))
-            case SnapshotEnded(snapshot) | DeadlinePassed(snapshot):
-                return self._forget(snapshot)
+                return (*report, *self._abandon(snapshot))
+            case SnapshotEnded(snapshot, floor):
+                return (*self._forget(snapshot), *self._raise_floor(snapshot, floor))
+            case DeadlinePassed(snapshot):
+                return self._abandon(snapshot)
             case ReceiverReady(receiver):
                 return self._receiver_ready(receiver)
             case ReceiverEnded(receiver):
                 self._out.pop(receiver, None)
                 self._gone.add(receiver)
                 return ()
+            case DriverDied(driver):
+                return self._driver_died(driver)
             case Restored():
                 return self._restored(event)
             case EndRequested():
@@ -189,12 +223,17 @@ class Participant:
         return ()
 
     def _receiver_ready(self, receiver: str) -> tuple[Effect, ...]:
+        if receiver in self._gone:
+            return ()
         channel = self._channel_to(receiver)
         channel.ready = True
-        return self._explicit_markers(receiver, channel) if channel.due else ()
+        return self._explicit_markers(receiver, channel)
 
     def _explicit_markers(self, receiver: str, channel: _OutChannel) -> tuple[Effect, ...]:
-        return (SendBatch(receiver, channel.transported + 1, 0, tuple(channel.due.values())),) if channel.ready else ()
+        """Markers without messages, so that idle channels close; one that never carried anything is closed already."""
+        if channel.ready and any(marker.sent > 0 for marker in channel.due.values()):
+            return (SendBatch(receiver, channel.transported + 1, 0, tuple(channel.due.values())),)
+        return ()
 
     # Arriving -------------------------------------------------------------------------------------
 
@@ -204,7 +243,8 @@ class Participant:
             return (DropBatch(sender, batch.first, "stale"),)
         arrived = self._arrived.get(sender, 0)
         in_order = batch.first == arrived + 1 and batch.count > 0
-        if in_order and not (self._recorders or batch.markers or batch.tags or batch.closing or sender in self._held):
+        news = self._recorders or batch.markers or batch.tags or batch.closing
+        if in_order and not (news or sender in self._held or sender in self._closed_at):
             self._arrived[sender] = arrived + batch.count
             return (DeliverBatch(sender, batch.first, arrived + batch.count),)
         effects = self._heed(batch)
@@ -224,8 +264,9 @@ class Participant:
         for tag in batch.tags:
             effects += self._learn(tag)
             if recorder := self._recorders.get(tag):
-                limit = recorder.driver_limits.get(sender, batch.first - 1)
-                recorder.driver_limits[sender] = min(limit, batch.first - 1)
+                # What had arrived already came untagged before: this batch brings it once more.
+                limit = max(batch.first - 1, self._arrived.get(sender, 0))
+                recorder.driver_limits[sender] = min(recorder.driver_limits.get(sender, limit), limit)
         if batch.closing:
             self._closed_at[sender] = batch.first + batch.count - 1
         return effects
@@ -237,6 +278,8 @@ class Participant:
             return []
         if last <= arrived:
             return [DropBatch(sender, batch.first, "duplicate")]
+        if sender in self._closed_at:
+            return [DropBatch(sender, batch.first, "dead letter")]
         if batch.first > arrived + 1:
             held = self._held.setdefault(sender, {})
             if held.get(batch.first, 0) >= batch.count:
@@ -259,7 +302,7 @@ class Participant:
         self._arrived[sender] = last
         effects: list[Effect] = [DeliverBatch(sender, first, last)]
         for snapshot, recorder in self._recorders.items():
-            if recorder.received is None or sender in recorder.closed:
+            if not recorder.recording or sender in recorder.closed:
                 continue
             marker = recorder.markers.get(sender)
             keep_last = last if marker is None else min(last, marker.transported)
@@ -267,7 +310,21 @@ class Participant:
                 effects.append(KeepMessages(snapshot, {sender: (first, keep_last)}))
         return effects
 
+    def _driver_died(self, driver: str) -> tuple[Effect, ...]:
+        self._closed_at[driver] = self._arrived.get(driver, 0)
+        held = self._held.pop(driver, {})
+        return tuple(DropBatch(driver, first, "dead letter") for first in sorted(held))
+
     # Recording ------------------------------------------------------------------------------------
+
+    def _snapshot_requested(self) -> tuple[Effect, ...]:
+        self._requested += 1
+        snapshot = SnapshotId(self.incarnation, self.name, self._requested)
+        learn = self._learn(snapshot)
+        own = (
+            k.counter for k, recorder in self._recorders.items() if k.initiator == self.name and not recorder.abandoned
+        )
+        return (AnnounceSnapshot(snapshot, min(own)), *learn)
 
     def _learn(self, snapshot: SnapshotId) -> tuple[Effect, ...]:
         if snapshot.incarnation != self.incarnation or snapshot in self._tombstones or snapshot in self._recorders:
@@ -277,8 +334,8 @@ class Participant:
 
     def _state_captured(self, captured: StateCaptured) -> tuple[Effect, ...]:
         recorder = self._recorders.get(captured.snapshot)
-        if recorder is None:
-            return ()  # ended before it was recorded here
+        if recorder is None or recorder.abandoned:
+            return ()  # over before it was recorded here
         assert recorder.received is None, f"{self.name} captured {captured.snapshot} twice"
         recorder.received = dict(captured.received)
         own = captured.sent.get(self.name, 0)
@@ -304,13 +361,7 @@ class Participant:
         for receiver in sent:
             if receiver != self.name:
                 transported[receiver] = self._channel_to(receiver).transported
-        environment = {}
-        for sender, arrived in self._arrived.items():
-            if is_driver(sender):
-                n = environment[sender] = min(arrived, recorder.driver_limits.get(sender, arrived))
-                recorder.markers[sender] = Marker(captured.snapshot, n, n)
-        for sender, n in self._closed_at.items():
-            recorder.markers.setdefault(sender, Marker(captured.snapshot, n, n))
+        environment, closed = self._fix_channels(captured.snapshot, recorder)
         return Record(
             captured.snapshot,
             self.name,
@@ -319,7 +370,20 @@ class Participant:
             transported,
             dict(captured.received),
             environment,
+            closed=closed,
         )
+
+    def _fix_channels(self, snapshot: SnapshotId, recorder: _Recorder) -> tuple[dict[str, int], dict[str, int]]:
+        """The n of the channels that will bring no marker: those of living drivers, and of senders that are gone."""
+        environment: dict[str, int] = {}
+        closed: dict[str, int] = {}
+        for sender, arrived in self._arrived.items():
+            gone = sender in self._closed_at
+            if (gone or is_driver(sender)) and sender not in recorder.markers:
+                n = min(arrived, recorder.driver_limits.get(sender, arrived))
+                recorder.markers[sender] = Marker(snapshot, n, n)
+                (closed if gone else environment)[sender] = n
+        return environment, closed
 
     def _mailbox_ranges(self, recorder: _Recorder) -> dict[str, tuple[int, int]]:
         assert recorder.received is not None
@@ -334,7 +398,7 @@ class Participant:
 
     def _close(self, snapshot: SnapshotId, recorder: _Recorder, sender: str) -> tuple[Effect, ...]:
         """Close the channel from `sender` if its marker is here and all that it promises has arrived."""
-        if recorder.received is None or sender in recorder.closed:
+        if recorder.received is None or recorder.abandoned or sender in recorder.closed:
             return ()
         marker = recorder.markers.get(sender)
         if marker is None:
@@ -351,15 +415,25 @@ class Participant:
 
     # Ending ---------------------------------------------------------------------------------------
 
-    def _forget(self, snapshot: SnapshotId) -> tuple[Effect, ...]:
-        self._tombstones.add(snapshot)
-        if self._recorders.pop(snapshot, None) is None:
+    def _abandon(self, snapshot: SnapshotId) -> tuple[Effect, ...]:
+        recorder = self._recorders.get(snapshot)
+        if recorder is None or recorder.abandoned:
             return ()
-        for channel in self._out.values():
-            channel.due.pop(snapshot, None)
+        recorder.abandoned = True
         return (ForgetSnapshot(snapshot),)
 
+    def _forget(self, snapshot: SnapshotId) -> tuple[Effect, ...]:
+        if snapshot.incarnation != self.incarnation:
+            return ()
+        self._tombstones.add(snapshot)
+        recorder = self._recorders.pop(snapshot, None)
+        for channel in self._out.values():
+            channel.due.pop(snapshot, None)
+        return () if recorder is None or recorder.abandoned else (ForgetSnapshot(snapshot),)
+
     def _raise_floor(self, snapshot: SnapshotId, floor: int) -> list[Effect]:
+        if snapshot.incarnation != self.incarnation:
+            return []
         effects: list[Effect] = []
         for other in tuple(self._recorders):
             if other.initiator == snapshot.initiator and other.counter < floor:
@@ -368,26 +442,37 @@ class Participant:
         return effects
 
     def _end_requested(self, event: EndRequested) -> tuple[Effect, ...]:
-        assert not self._recorders, f"{self.name} ends in the middle of a snapshot"
-        effects: list[Effect] = []
-        for receiver, channel in self._out.items():
-            assert channel.acknowledged == event.sent.get(receiver, 0), f"{receiver} has not acknowledged all"
-            effects.append(SendBatch(receiver, channel.transported + 1, 0, (), closing=True))
+        assert self.may_end(event.sent), f"{self.name} ends in the middle of a snapshot, or with unsent messages"
+        self._ended = True
+        closing = [
+            SendBatch(receiver, channel.transported + 1, 0, (), closing=True)
+            for receiver, channel in self._out.items()
+            if channel.transported > 0
+        ]
         sent = {receiver: n for receiver, n in event.sent.items() if receiver not in self._gone}
-        no_snapshot = SnapshotId(self.incarnation, self.name, 0)
-        last = Record(no_snapshot, self.name, sent=sent, transported=sent, received=event.received, ended=True)
-        effects.append(ReportEnd(last))
-        return tuple(effects)
+        none = SnapshotId(self.incarnation, self.name, 0)
+        last = Record(
+            none,
+            self.name,
+            sent=sent,
+            transported=sent,
+            received=dict(event.received),
+            ended=True,
+            closed=dict(self._closed_at),
+        )
+        return (*closing, ReportEnd(last, tuple(self._recorders)))
 
     def _restored(self, event: Restored) -> tuple[Effect, ...]:
-        forgotten = tuple(ForgetSnapshot(snapshot) for snapshot in self._recorders)
+        kept = (snapshot for snapshot, recorder in self._recorders.items() if not recorder.abandoned)
+        forgotten = tuple(ForgetSnapshot(snapshot) for snapshot in kept)
         self.incarnation = event.incarnation
-        self._out = {receiver: _OutChannel(n, n) for receiver, n in event.sent.items()}
+        self._out = {receiver: _OutChannel(n, n) for receiver, n in event.sent.items() if receiver != self.name}
         self._arrived = dict(event.arrived)
         self._recorders.clear()
         self._held.clear()
-        self._closed_at.clear()
+        self._closed_at = {sender: event.arrived[sender] for sender in event.ended}
         self._gone.clear()
         self._tombstones = Tombstones()
         self._requested = 0
+        self._ended = False
         return forgotten
