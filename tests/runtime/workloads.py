@@ -3,6 +3,7 @@
 import threading
 import time
 
+import numpy as np
 import ray
 
 import rayshot
@@ -119,3 +120,29 @@ class Sink:
 
     def report(self):
         return {sender: number - 1 for sender, number in self.next.items()}, self.wrong
+
+
+@rayshot.actor
+class Holder:
+    """Holds a large array, twice the same one."""
+
+    def __init__(self, size):
+        self.array = np.arange(size)
+        self.again = self.array
+
+    def change(self, by):
+        self.array += by
+
+    def spoil(self):
+        self.spoilt = Spoilt()
+
+    def mend(self):
+        del self.spoilt
+
+    def total(self):
+        return int(self.array.sum()), self.array is self.again, bool(self.array.flags.writeable)
+
+
+class Spoilt:
+    def __reduce__(self):
+        raise ValueError("spoilt")

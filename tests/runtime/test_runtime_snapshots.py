@@ -1,0 +1,229 @@
+"""Snapshots of running systems: exact, consistent, explained when they fail."""
+
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+import ray
+
+import rayshot
+import rayshot.errors
+from rayshot.errors import SnapshotAborted
+from tests.runtime.test_runtime_messages import eventually
+from tests.runtime.workloads import Account, Holder, Sink, Source
+
+pytestmark = pytest.mark.ray
+
+
+def money(snapshot):
+    """All balances, and what is on its way from one account to another."""
+    held = sum(state["balance"] for state in snapshot.states().values())
+    moving = sum(
+        message.args[0]
+        for channel in snapshot.channels.values()
+        for message in channel.messages
+        if message.method == "deposit"
+    )
+    return held, moving
+
+
+def test_a_snapshot_holds_every_state_and_every_message_in_flight(system):
+    alice, bob = Account.options(name="alice").remote(100), Account.options(name="bob").remote(100)
+    ray.get([alice.read.remote(), bob.read.remote()])
+    bob.pause.tell(1.0)
+    for _ in range(5):
+        alice.transfer.tell(bob, 10)
+    ray.get(alice.read.remote())
+    snapshot = system.snapshot()
+    assert snapshot.states() == {"alice": {"balance": 50}, "bob": {"balance": 100}}
+    channel = snapshot.channel("alice", "bob")
+    assert (channel.sent, channel.received) == (5, 0)
+    assert [(m.number, m.method, m.args) for m in channel.messages] == [(n, "deposit", (10,)) for n in range(1, 6)]
+    assert snapshot.id == (1, "coordinator", 1)
+    assert snapshot.verify().trust.value == "trusted"
+
+
+def test_what_a_driver_sent_before_is_inside_the_cut(system):
+    alice = Account.options(name="alice").remote(0)
+    for _ in range(1000):
+        alice.deposit.tell(1)
+    held, moving = money(system.snapshot())
+    assert held + moving == 1000
+
+
+def test_money_is_conserved_in_every_snapshot_of_a_busy_bank(system):
+    names = [f"account{n}" for n in range(6)]
+    accounts = [Account.options(name=name).remote(1000) for name in names]
+    for _ in range(15):
+        for n, account in enumerate(accounts):
+            for _ in range(20):
+                account.transfer.tell(accounts[(n + 1) % 6], 1)
+                account.transfer.tell(accounts[(n + 2) % 6], 2)
+        snapshot = system.snapshot()
+        snapshot.verify()
+        assert sum(money(snapshot)) == 6000
+
+
+def test_snapshots_under_heavy_traffic_really_hold_messages(system):
+    sinks = [Sink.options(name=f"sink{n}").remote() for n in range(3)]
+    sources = [Source.options(name=f"source{n}").remote(sinks, 60_000, 100) for n in range(3)]
+    for source in sources:
+        source.go_on.tell(source)
+    snapshots = [system.snapshot() for _ in range(5)]
+    for snapshot in snapshots:
+        snapshot.verify()
+        states = snapshot.states()
+        for (sender, receiver), channel in snapshot.channels.items():
+            if sender.startswith("source") and receiver.startswith("sink"):
+                assert channel.sent == states[sender]["sent"]
+                assert channel.received == states[receiver]["next"].get(sender, 1) - 1
+                assert [m.args for m in channel.messages] == [
+                    (n,) for n in range(channel.received + 1, channel.sent + 1)
+                ]
+    assert any(snapshot.in_flight > 3 for snapshot in snapshots)
+
+
+def test_an_actor_begins_a_snapshot(system):
+    alice = Account.options(name="alice").remote(1)
+    Account.options(name="bob").remote(2)
+    system.snapshot()
+    alice.photograph.tell()
+    snapshot = eventually(lambda: next((s for s in system.snapshots() if s.id.initiator == "alice"), None))
+    assert snapshot.id == (1, "alice", 1)
+    assert sorted(snapshot.actors) == ["alice", "bob"]
+
+
+def test_periodic_snapshots_keep_the_last_and_every_savepoint(new_system):
+    system = new_system(snapshot=rayshot.SnapshotConfig(interval_s=0.1, num_to_keep=2))
+    Account.options(name="alice").remote(1)
+    kept = system.snapshot(label="before the holidays")
+    eventually(lambda: system.status().last_snapshot.counter >= 8)
+    system.configure(rayshot.SnapshotConfig())
+    ids = [snapshot.id for snapshot in system.snapshots()]
+    assert kept.id in ids
+    assert len(ids) <= 4  # the savepoint, two that are kept, and one that may just have come
+    for snapshot in system.snapshots():
+        snapshot.verify()
+
+
+def test_a_state_that_cannot_be_captured_aborts_with_its_path_and_the_actor_lives(system):
+    alice = Account.options(name="alice").remote(1)
+    alice.lock.tell()
+    with pytest.raises(SnapshotAborted, match=r"alice\['state'\]\['guard'\]\['conn'\]") as caught:
+        system.snapshot()
+    assert caught.value.evidence["reason"] == "capture_failed"
+    assert ray.get(alice.read.remote()) == 1
+    alice.unlock.tell()
+    assert system.snapshot().states() == {"alice": {"balance": 1}}
+
+
+@pytest.mark.parametrize("how", ["fork", "inline", "auto"])
+def test_large_states_are_captured_exactly(system, how):
+    holder = Holder.options(name="holder", capture=how).remote(5_000_000)
+    for step in range(3):
+        holder.change.tell(step)
+        snapshot = system.snapshot()
+        state = snapshot.states()["holder"]
+        assert np.array_equal(state["array"], np.arange(5_000_000) + sum(range(step + 1)))
+        assert state["array"] is state["again"]
+
+
+def test_a_forked_capture_that_fails_is_followed_by_an_inline_one(system):
+    holder = Holder.options(name="holder", capture="fork").remote(10)
+    holder.spoil.tell()
+    with pytest.raises(SnapshotAborted, match="spoilt"):
+        system.snapshot()
+    holder.mend.tell()
+    assert "array" in system.snapshot().states()["holder"]
+
+
+def test_a_long_handler_is_named_while_it_delays_a_snapshot(system):
+    alice = Account.options(name="alice").remote(1)
+    Account.options(name="bob").remote(1)
+    ray.get(alice.read.remote())
+    alice.pause.tell(3.0)
+
+    @ray.remote(num_cpus=0)
+    def photograph(name, storage):
+        return rayshot.init(name, storage=storage).snapshot().id
+
+    pending = photograph.remote(system.name, system.storage)
+    (waiting,) = eventually(lambda: [s for s in system.status().snapshots if "alice" in s.handlers])
+    assert waiting.missing == ("alice",)
+    method, seconds = waiting.handlers["alice"]
+    assert method == "pause"
+    assert 0 <= seconds < 3.0
+    assert ray.get(pending) == (1, "coordinator", 1)
+
+
+def test_a_snapshot_that_takes_too_long_is_aborted_and_names_who_did_not_answer(new_system):
+    system = new_system(snapshot=rayshot.SnapshotConfig(timeout_s=0.5))
+    alice = Account.options(name="alice").remote(1)
+    ray.get(alice.read.remote())
+    alice.pause.tell(2.0)
+    with pytest.raises(SnapshotAborted, match="alice") as caught:
+        system.snapshot()
+    assert caught.value.evidence["reason"] == "timeout"
+    assert caught.value.evidence["missing"] == ("alice",)
+    ray.get(alice.read.remote())
+    system.snapshot().verify()
+
+
+def test_an_actor_stopped_by_the_kernel_and_continued_does_not_harm_later_snapshots(new_system):
+    system = new_system(snapshot=rayshot.SnapshotConfig(timeout_s=1.0))
+    alice = Account.options(name="alice").remote(1)
+    Account.options(name="bob").remote(1)
+    system.snapshot()
+    pid = system.status().actors["alice"].pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(SnapshotAborted, match="alice"):
+            system.snapshot()
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert ray.get(alice.read.remote()) == 1
+    assert sorted(eventually(lambda: _snapshot_or_none(system)).actors) == ["alice", "bob"]
+
+
+def _snapshot_or_none(system):
+    try:
+        return system.snapshot()
+    except SnapshotAborted:
+        return None
+
+
+def test_actors_born_during_snapshots_are_whole_or_not_there(system):
+    alice = Account.options(name="alice").remote(100)
+    ray.get(alice.read.remote())
+    for n in range(5):
+        alice.open_account.tell(f"child{n}", 10, 5)
+        snapshot = system.snapshot()
+        snapshot.verify()
+        for name, actor in snapshot.actors.items():
+            assert actor.status in ("born", "unborn"), name
+            if actor.status == "unborn":
+                assert [m.kind for m in snapshot.channel("alice", name).messages][0] == "create"
+
+
+def test_a_new_coordinator_takes_over_from_one_that_was_killed(system):
+    alice = Account.options(name="alice").remote(1)
+    first = system.snapshot()
+    actor = ray.get_actor(f"rayshot/{system.name}", namespace="rayshot")
+    pid = ray.get(actor.__ray_call__.remote(lambda self: os.getpid()))
+    os.kill(pid, signal.SIGKILL)
+    time.sleep(0.1)
+    alice.deposit.tell(1)
+    second = eventually(lambda: _snapshot_after_take_over(system), 30)
+    assert [snapshot.id for snapshot in system.snapshots()] == [first.id, second.id]
+    assert second.id.counter > first.id.counter
+    assert second.states() == {"alice": {"balance": 2}}
+    assert system.status().state == "running"
+
+
+def _snapshot_after_take_over(system):
+    try:
+        return system.snapshot()
+    except (SnapshotAborted, rayshot.errors.SystemStopped):
+        return None
