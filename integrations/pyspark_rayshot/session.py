@@ -33,7 +33,7 @@ def local_session(app_name: str) -> Any:
     from pyspark.sql import SparkSession  # noqa: PLC0415 - workers, which never start one, import this module
 
     _check_java()
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join(_python_path())
     builder = SparkSession.builder.appName(app_name).master("local[*]")
     for name, value in _SETTINGS.items():

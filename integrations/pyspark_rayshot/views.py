@@ -29,7 +29,7 @@ class EntryOption(NamedTuple):
 ENTRY_OPTIONS: Mapping[str, EntryOption] = MappingProxyType(
     {
         "actor": EntryOption("name", "the name of an actor"),
-        "sender": EntryOption("sender", "the name of an actor, or a driver as driver:<id>"),
+        "sender": EntryOption("sender", "the name of an actor, or a driver as driver:ID"),
         "receiver": EntryOption("receiver", "the name of an actor"),
     }
 )
@@ -43,6 +43,12 @@ class Column:
     type: str
     about: str
     cell: Callable[[Snapshot, Any], Any]
+
+    @property
+    def ddl(self) -> str:
+        """The column as Spark reads it."""
+        comment = self.about.replace("'", r"\'")
+        return f"{self.name} {self.type} COMMENT '{comment}'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +70,8 @@ class View:
 
     @property
     def ddl(self) -> str:
-        """The schema as Spark reads it."""
-        return ", ".join(f"{column.name} {column.type}" for column in self.columns)
+        """The schema as Spark reads it; each column's comment says what it holds."""
+        return ", ".join(column.ddl for column in self.columns)
 
     def columns_named(self, names: Iterable[str]) -> list[Column]:
         """The columns of those names, in their order."""
@@ -203,7 +209,7 @@ _STATE_COLUMNS = (
 )
 
 _CHANNEL_COLUMNS = (
-    Column("sender", "string", "an actor, or a driver as driver:<id>", lambda _, row: row.sender),
+    Column("sender", "string", "an actor, or a driver as driver:ID", lambda _, row: row.sender),
     Column("receiver", "string", "an actor", lambda _, row: row.receiver),
     Column("sent", "bigint", "number of the last message sent before the cut", lambda _, row: row.sent),
     Column("transported", "bigint", "of the last one that had left the outbox", lambda _, row: row.transported),
@@ -213,7 +219,7 @@ _CHANNEL_COLUMNS = (
 )
 
 _MESSAGE_COLUMNS = (
-    Column("sender", "string", "an actor, or a driver as driver:<id>", lambda _, row: row.channel.sender),
+    Column("sender", "string", "an actor, or a driver as driver:ID", lambda _, row: row.channel.sender),
     Column("receiver", "string", "an actor", lambda _, row: row.channel.receiver),
     Column("number", "bigint", "its number on the channel", lambda _, row: row.message.number),
     Column("part", "string", "where it waited: the receiver's mailbox, the sender's outbox", lambda _, row: row.part),

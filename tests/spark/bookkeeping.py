@@ -1,0 +1,24 @@
+"""Actors in a module that Ray's workers can import."""
+
+import time
+
+import rayshot
+
+
+@rayshot.actor
+class Account:
+    def __init__(self, balance):
+        self.balance = balance
+
+    def transfer(self, to, amount):
+        self.balance -= amount
+        to.deposit.tell(amount, memo=f"payment of {amount}")
+
+    def deposit(self, amount, memo=""):
+        self.balance += amount
+
+    def pause(self, seconds):
+        time.sleep(seconds)
+
+    def read(self):
+        return self.balance

@@ -1,0 +1,66 @@
+"""One Spark session for all tests here, and the storages that they read."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pyspark_rayshot import local_session
+from rayshot.store.local import LocalStore
+from tests.store.snapshot_builder import Bank, Flow, make_snapshot, open_bank
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", "")  # the session adds to it; put back afterwards
+        patch.setenv("PYSPARK_PYTHON", "")
+        session = local_session("rayshot tests")
+        gateway = session.sparkContext._gateway
+        yield session
+        session.stop()
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait(timeout=30)
+
+
+@pytest.fixture
+def table(spark: Any) -> Callable[..., Any]:
+    """Opens a view: `table(storage, "state", actor="alice", schema="value string")`."""
+
+    def read(storage: Path | str, view: str, schema: str | None = None, **options: str) -> Any:
+        reader = spark.read.format("rayshot").option("view", view).options(**options)
+        return (reader if schema is None else reader.schema(schema)).load(str(storage))
+
+    return read
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Path:
+    """Two snapshots of one bank; the second is a savepoint, has an actor without state, and alice holds odd values."""
+    repository = open_bank(LocalStore(tmp_path / "shots"))
+    make_snapshot(repository, Bank(), 1)
+    make_snapshot(repository, Bank(states=ODD_STATES, unborn=["carol"], label="payday", flows=FLOWS), 2)
+    return tmp_path / "shots"
+
+
+FLOWS = {
+    ("alice", "bob"): Flow(sent=5, transported=4, received=2),
+    ("bob", "carol"): Flow(sent=1),
+    ("driver:main", "alice"): Flow(sent=3, received=3),
+}
+ODD_STATES = {
+    "alice": {
+        "wide": 2**70,
+        "nan": float("nan"),
+        "array": np.arange(50_000, dtype=np.float64),
+        "count": np.int64(-4),
+        "name": "Zoë",
+        "open": True,
+        "nothing": None,
+        "nested": {"history": [1, (2, 3)]},
+    },
+    "bob": [1, 2],
+}

@@ -1,0 +1,52 @@
+import pickle
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from pyspark_rayshot import batches
+from pyspark_rayshot.options import parse_options
+from pyspark_rayshot.planning import plan, read_items
+from pyspark_rayshot.source import SnapshotPartition
+from pyspark_rayshot.views import VIEWS
+from rayshot.store.local import LocalStore
+from tests.store.snapshot_builder import Bank, Flow, make_snapshot, open_bank
+
+SCHEMA = pa.schema([("number", pa.int64()), ("args", pa.string())])
+
+
+def numbers(storage: Path) -> tuple[list[int], list[int]]:
+    """All message numbers, and the sizes of the batches that they came in."""
+    options = parse_options({"path": str(storage), "view": "messages"})
+    (share,) = plan(options)
+    columns = VIEWS["messages"].columns_named(SCHEMA.names)
+    found = list(batches.to_batches(read_items(options, share), columns, SCHEMA))
+    assert all(batch.schema == SCHEMA for batch in found)
+    return [number for batch in found for number in batch["number"].to_pylist()], [batch.num_rows for batch in found]
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> Path:
+    make_snapshot(open_bank(LocalStore(tmp_path)), Bank(flows={("alice", "bob"): Flow(sent=10_000)}))
+    return tmp_path
+
+
+def test_a_batch_has_a_bounded_number_of_rows(many: Path) -> None:
+    found, sizes = numbers(many)
+    assert found == list(range(1, 10_001))
+    assert sizes == [4096, 4096, 10_000 - 2 * 4096]
+
+
+def test_a_batch_has_a_bounded_length_of_text(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "BATCH_BYTES", 1_000)
+    found, sizes = numbers(many)
+    assert found == list(range(1, 10_001))
+    assert max(sizes) <= 1_000 / len("[10]")
+
+
+def test_a_partition_travels_as_an_address_and_ids(many: Path) -> None:
+    partition = SnapshotPartition(plan(parse_options({"path": str(many), "view": "messages"}))[0])
+    travelled = pickle.dumps(partition)
+    assert pickle.loads(travelled) == partition
+    assert partition.share.url == many.as_uri()
+    assert b"LocalStore" not in travelled

@@ -1,0 +1,64 @@
+"""docs/spark.md cannot lie: its tables are those of the code, and its examples print what it says."""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyspark_rayshot.options import COMMON_OPTIONS, DEFAULT_VIEW
+from pyspark_rayshot.views import ENTRY_OPTIONS, VIEWS
+from rayshot.store.local import LocalStore
+from tests.store.snapshot_builder import Bank, Flow, make_snapshot, open_bank
+
+PAGE = Path(__file__).parents[2] / "docs" / "spark.md"
+EVERY = 4
+"""Columns that all views begin with."""
+
+
+def tables() -> dict[str, str]:
+    return dict(re.findall(r"<!-- (views|options)\b.*?-->\n(.*?)\n<!-- end -->", PAGE.read_text(), re.DOTALL))
+
+
+def view_table() -> str:
+    rows = [
+        f"| `{view.name}` | {view.about} | {', '.join(f'`{c.name} {c.type}`' for c in view.columns[EVERY:])} |"
+        for view in VIEWS.values()
+    ]
+    return "\n".join(["| view | | columns |", "| --- | --- | --- |", *rows])
+
+
+def option_table() -> str:
+    common = [f"| `{name}` | {about} | all |" for name, about in COMMON_OPTIONS.items()]
+    users = {name: [view.name for view in VIEWS.values() if name in view.options] for name in ENTRY_OPTIONS}
+    own = [f"| `{name}` | {option.about} | {', '.join(users[name])} |" for name, option in ENTRY_OPTIONS.items()]
+    return "\n".join(["| option | | views |", "| --- | --- | --- |", *common, *own])
+
+
+def test_the_tables_of_views_and_options_are_those_of_the_code() -> None:
+    assert tables() == {"views": view_table(), "options": option_table()}
+    assert DEFAULT_VIEW in VIEWS
+    starts = {view.columns[:EVERY] for view in VIEWS.values()}
+    assert len(starts) == 1
+    for column in starts.pop():
+        assert f"`{column.name} {column.type}`" in PAGE.read_text()
+
+
+@pytest.mark.spark
+def test_the_examples_print_what_the_page_shows(spark: Any, tmp_path: Path) -> None:
+    repository = open_bank(LocalStore(tmp_path / "shots"))
+    make_snapshot(repository, Bank(states={"alice": {"balance": 90}, "bob": {"balance": 10}}), 1)
+    flows = {("alice", "bob"): Flow(sent=7, received=5), ("bob", "alice"): Flow(sent=2, received=1)}
+    make_snapshot(repository, Bank(states={"alice": {"balance": 75}, "bob": {"balance": 95}}, flows=flows), 2)
+    page = PAGE.read_text().replace('"./shots"', repr(str(tmp_path / "shots")))
+    names: dict[str, Any] = {}
+    examples = re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", page, re.DOTALL)
+    assert len(examples) == 4
+    for code, promised in examples:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(code, names)
+        assert printed.getvalue().strip() == promised.strip()
+    assert names["spark"] is spark

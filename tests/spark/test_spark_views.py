@@ -1,0 +1,137 @@
+import json
+import math
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException
+
+from pyspark_rayshot.views import VIEWS
+from tests.store.snapshot_builder import TAKEN_AT
+
+pytestmark = pytest.mark.spark
+Table = Callable[..., Any]
+
+
+def rows(frame: Any) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in frame.collect()]
+
+
+def test_every_view_has_the_columns_it_promises_and_says_which_snapshot_each_row_is_of(
+    table: Table, storage: Path
+) -> None:
+    for name, view in VIEWS.items():
+        frame = table(storage, name)
+        assert frame.dtypes == [(column.name, column.type) for column in view.columns]
+        assert [field.metadata["comment"] for field in frame.schema] == [column.about for column in view.columns]
+        ids = {(row.system, row.snapshot, row.position, row.taken_at.timestamp()) for row in frame.collect()}
+        assert ids == {
+            ("bank", "1-coordinator-1", 1, TAKEN_AT + 1),
+            ("bank", "1-coordinator-2", 2, TAKEN_AT + 2),
+        }
+
+
+def test_a_snapshot_is_a_row(table: Table, storage: Path) -> None:
+    first, second = table(storage, "snapshots").orderBy("position").collect()
+    assert isinstance(first.taken_at, datetime)
+    assert (first.label, second.label) == (None, "payday")
+    assert (second.mode, second.actors, second.channels, second.in_flight) == ("chandy-lamport", 3, 3, 4)
+    assert first.stats == {"duration_ms": 12.5}
+    assert second.bytes > first.bytes > 0
+
+
+def test_an_actor_is_a_row_born_or_not(table: Table, storage: Path) -> None:
+    actors = table(storage, "actors", snapshot="latest")
+    assert rows(actors.select("actor", "status", "class_name")) == [
+        ("alice", "born", "bank.Account"),
+        ("bob", "born", "bank.Account"),
+        ("carol", "unborn", "bank.Account"),
+    ]
+    sizes = {row.actor: row.state_bytes for row in actors.collect()}
+    assert sizes["alice"] > 8 * 50_000
+    assert sizes["carol"] == 0
+    assert actors.first().methods == ["deposit", "read", "transfer"]
+
+
+def test_an_attribute_is_a_row_with_its_type_its_size_and_its_value_in_typed_columns(
+    table: Table, storage: Path
+) -> None:
+    alice = {row.attribute: row for row in table(storage, "state", snapshot="latest", actor="alice").collect()}
+    assert {name: row.type for name, row in alice.items()} == {
+        "wide": "int",
+        "nan": "float",
+        "array": "numpy.ndarray",
+        "count": "numpy.int64",
+        "name": "str",
+        "open": "bool",
+        "nothing": "NoneType",
+        "nested": "dict",
+    }
+    assert (alice["wide"].value, alice["wide"].value_long, alice["wide"].value_double) == (str(2**70), None, 2.0**70)
+    assert alice["nan"].value == '"NaN"'
+    assert math.isnan(alice["nan"].value_double)
+    assert alice["array"].bytes == 8 * 50_000
+    assert json.loads(alice["array"].value)["shape"] == [50_000]
+    assert (alice["count"].value, alice["count"].value_long, alice["count"].value_double) == ("-4", -4, None)
+    assert (alice["name"].value, alice["name"].value_string) == ('"Zoë"', "Zoë")
+    assert (alice["open"].value_bool, alice["open"].value_long) == (True, None)
+    assert alice["nothing"].value == "null"
+    assert json.loads(alice["nested"].value) == {"history": [1, [2, 3]]}
+
+
+def test_a_state_that_is_no_dict_is_one_row(table: Table, storage: Path) -> None:
+    (row,) = table(storage, "state", snapshot="latest", actor="bob").collect()
+    assert (row.attribute, row.type, row.value) == ("(state)", "list", "[1, 2]")
+
+
+def test_a_channel_is_a_row_with_its_counters(table: Table, storage: Path) -> None:
+    channels = table(storage, "channels", snapshot="1-coordinator-1").drop("system", "snapshot", "position", "taken_at")
+    assert [row[:6] for row in rows(channels)] == [
+        ("alice", "bob", 5, 4, 2, 3),
+        ("driver:main", "alice", 3, 3, 3, 0),
+    ]
+    assert [row.bytes > 0 for row in channels.collect()] == [True, False]
+
+
+def test_a_message_in_flight_is_a_row(table: Table, storage: Path) -> None:
+    messages = table(storage, "messages", snapshot="latest", sender="alice")
+    assert rows(messages.drop("system", "snapshot", "position", "taken_at")) == [
+        ("alice", "bob", 3, "mailbox", "tell", "deposit", "[30]", "{}"),
+        ("alice", "bob", 4, "mailbox", "tell", "deposit", "[40]", "{}"),
+        ("alice", "bob", 5, "outbox", "tell", "deposit", "[50]", "{}"),
+    ]
+
+
+def test_the_tables_join_in_sql(spark: Any, table: Table, storage: Path) -> None:
+    table(storage, "state").createOrReplaceTempView("state")
+    table(storage, "messages").createOrReplaceTempView("messages")
+    found = spark.sql(
+        "SELECT actor, first(value_long) + sum(get_json_object(args, '$[0]')) AS later FROM state JOIN messages "
+        "ON messages.snapshot = state.snapshot AND receiver = actor WHERE attribute = 'balance' GROUP BY actor"
+    )
+    assert rows(found.selectExpr("actor", "cast(later AS int)")) == [("bob", 10 + 30 + 40 + 50)]
+
+
+def test_a_schema_of_the_users_own_prunes_columns(table: Table, storage: Path) -> None:
+    state = table(storage, "state", "attribute string, value_long long", snapshot="1-coordinator-1")
+    assert rows(state) == [("balance", 90), ("balance", 10)]
+    assert rows(table(storage, "state", "value_long long, actor string", actor="bob").na.drop()) == [(10, "bob")]
+
+
+@pytest.mark.parametrize(
+    ("schema", "complaint"),
+    [
+        (
+            "attribute string, price double",
+            r"the view 'state' has no column 'price' \(double\); it has system, .* value",
+        ),
+        ("value_long int", "the column 'value_long' of the view 'state' is bigint, not int"),
+    ],
+)
+def test_a_schema_that_does_not_fit_is_refused_with_the_columns_there_are(
+    table: Table, storage: Path, schema: str, complaint: str
+) -> None:
+    with pytest.raises(AnalysisException, match=f"ConfigError: {complaint}"):
+        table(storage, "state", schema).collect()
