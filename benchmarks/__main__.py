@@ -1,0 +1,82 @@
+"""`python -m benchmarks [NAME ...] [--json FILE] [--plots FOLDER] [--short]`."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from benchmarks import capture, latency, messages, snapshot
+from benchmarks.machine import machine_facts
+from benchmarks.report import NotRun, Report
+from benchmarks.table import figures_table
+
+BENCHMARKS = {
+    "messages": messages.run,
+    "latency": latency.run,
+    "snapshot": snapshot.run,
+    "capture": capture.run,
+}
+
+
+@click.command()
+@click.argument("names", nargs=-1, type=click.Choice(list(BENCHMARKS)))
+@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write facts, samples and figures here.")
+@click.option("--plots", "folder", type=click.Path(path_type=Path, file_okay=False), help="Draw pictures into here.")
+@click.option("--short", is_flag=True, help="Seconds only: shows that all runs; its figures mean nothing.")
+def main(names: tuple[str, ...], json_file: Path | None, folder: Path | None, *, short: bool) -> None:
+    """Measure rayshot against plain Ray, in turn, in one run. Without NAMES: all."""
+    console = Console()
+    facts = machine_facts()
+    console.print(_headline(facts, short=short))
+    reports, not_run = [], {}
+    for name in names or BENCHMARKS:
+        began_at = time.monotonic()
+        console.print(f"[dim]{name} ...[/dim]")
+        try:
+            report = BENCHMARKS[name](short=short)
+        except NotRun as reason:
+            not_run[name] = str(reason)
+            console.print(f"[yellow]{name} was not run: {reason}[/yellow]")
+            continue
+        reports.append(report)
+        console.print(figures_table(report))
+        console.print(f"[dim]{name} took {time.monotonic() - began_at:.0f} s[/dim]")
+    if json_file is not None:
+        _write(json_file, facts, reports, not_run, short=short)
+    if folder is not None:
+        _draw_all(reports, folder, _headline(facts, short=short))
+
+
+def _write(file: Path, facts: dict[str, Any], reports: list[Report], not_run: dict[str, str], *, short: bool) -> None:
+    found = {
+        "machine": facts,
+        "short": short,
+        "benchmarks": {report.name: report.as_json() for report in reports},
+        "not_run": not_run,
+    }
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+def _draw_all(reports: list[Report], folder: Path, footnote: str) -> None:
+    from benchmarks.plots import draw  # noqa: PLC0415 - measuring needs no matplotlib
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for report in reports:
+        draw(report, folder, footnote)
+
+
+def _headline(facts: dict[str, Any], *, short: bool) -> str:
+    text = (
+        f"{facts['cores']} cores ({facts['processor']}), {facts['memory_bytes'] / 2**30:.0f} GB, "
+        f"Python {facts['python']}, Ray {facts['ray']}, rayshot {facts['rayshot']} "
+        f"({facts['commit'] or 'no commit'}{', modified' if facts['modified'] else ''})"
+    )
+    return text + (" - SHORT: these figures mean nothing" if short else "")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""A Ray cluster for one benchmark, with nothing left of it afterwards."""
+
+import logging
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import ray
+
+Answer = TypeVar("Answer")
+POLL_S = 0.02
+WAIT_S_MAX = 300.0
+
+
+@contextmanager
+def fresh_cluster(*, object_store_bytes: int = 512 << 20) -> Iterator[Path]:
+    """Start Ray on this machine; yields a folder for storage. Both are gone at the end."""
+    with tempfile.TemporaryDirectory(prefix="rayshot-benchmark-") as folder:
+        ray.init(
+            address="local",
+            num_cpus=max(4, os.cpu_count() or 1),
+            object_store_memory=object_store_bytes,
+            include_dashboard=False,
+            logging_level=logging.ERROR,
+            log_to_driver=False,
+        )
+        try:
+            yield Path(folder)
+        finally:
+            ray.shutdown()
+
+
+def wait_for(ask: Callable[[], Answer | None], what: str) -> Answer:
+    """Ask until there is an answer. Raises TimeoutError after some minutes."""
+    deadline = time.monotonic() + WAIT_S_MAX
+    while (answer := ask()) is None:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what} did not come within {WAIT_S_MAX:g} s")
+        time.sleep(POLL_S)
+    return answer

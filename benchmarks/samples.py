@@ -1,0 +1,26 @@
+"""From samples to figures: quantiles, intervals, ratios."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+_RESAMPLES = 10_000
+_SEED = 1985
+
+
+def quantile(samples: Sequence[float], share: float) -> float:
+    """The value below which `share` (0 .. 1) of the samples lie."""
+    return float(np.quantile(samples, share))
+
+
+def median_interval(samples: Sequence[float]) -> tuple[float, float]:
+    """The 95 % interval of the samples' median, by bootstrap with a fixed seed."""
+    values = np.asarray(samples, dtype=np.float64)
+    chosen = np.random.default_rng(_SEED).integers(0, len(values), size=(_RESAMPLES, len(values)))
+    low, high = np.quantile(np.median(values[chosen], axis=1), (0.025, 0.975))
+    return float(low), float(high)
+
+
+def paired_ratios(numerators: Sequence[float], denominators: Sequence[float]) -> list[float]:
+    """The ratio within each round: what slows both sides of a round alike drops out."""
+    return [upper / lower for upper, lower in zip(numerators, denominators, strict=True)]

@@ -1,0 +1,68 @@
+"""The benchmarks run, from the command line, and leave nothing behind; their times are nobody's business here."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def short_run(tmp_path_factory):
+    """One short run of all benchmarks: what it printed, what it wrote."""
+    folder = tmp_path_factory.mktemp("benchmarks")
+    mark = {"RAYSHOT_BENCHMARKS_RUN": str(folder)}  # inherited by every process that the run starts
+    command = [sys.executable, "-m", "benchmarks", "--short", "--json", folder / "found.json", "--plots", folder]
+    finished = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, **mark}, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert finished.returncode == 0, finished.stderr
+    return finished.stdout, json.loads((folder / "found.json").read_text()), folder
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_short_run_measures_all_four(short_run):
+    printed, found, _ = short_run
+    assert set(found["benchmarks"]) | set(found["not_run"]) == {"messages", "latency", "snapshot", "capture"}
+    assert {"messages", "latency", "snapshot"} <= set(found["benchmarks"])
+    for name, report in found["benchmarks"].items():
+        assert f"{name}: {report['question'].split()[0]}" in printed
+        assert any(figure["target"] for figure in report["figures"])
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_what_is_written_says_where_and_from_which_samples(short_run):
+    _, found, _ = short_run
+    assert found["short"] is True
+    assert {"cores", "memory_bytes", "python", "ray", "rayshot", "commit"} <= set(found["machine"])
+    for report in found["benchmarks"].values():
+        assert set(report["medians"]) == set(report["samples"])
+        assert all(report["samples"].values())
+        assert all((figure["met"] is None) == (figure["target"] is None) for figure in report["figures"])
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_every_report_has_its_picture(short_run):
+    _, found, folder = short_run
+    assert {file.stem for file in folder.glob("*.png")} == set(found["benchmarks"])
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_no_process_stays(short_run):
+    mark = f"RAYSHOT_BENCHMARKS_RUN={short_run[2]}".encode()
+    assert [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if mark in _environment(pid)] == []
+
+
+def _environment(pid):
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:  # it ended, or is not ours
+        return b""
