@@ -204,7 +204,7 @@ def test_actors_born_during_snapshots_are_whole_or_not_there(system):
         for name, actor in snapshot.actors.items():
             assert actor.status in ("born", "unborn"), name
             if actor.status == "unborn":
-                assert [m.kind for m in snapshot.channel("alice", name).messages][0] == "create"
+                assert snapshot.channel("alice", name).messages[0].kind == "create"
 
 
 def test_a_new_coordinator_takes_over_from_one_that_was_killed(system):

@@ -75,6 +75,10 @@ class Account:
     def kept_as_text(self):
         return f"{type(self.kept).__name__} {self.kept!r}"
 
+    def pay_friend(self, amount):
+        self.transfer(self.kept["friend"], amount)
+        assert self.kept["me"].name == rayshot.current().name
+
     def lock(self):
         self.guard = {"conn": threading.Lock()}
 
@@ -103,6 +107,9 @@ class Source:
     def progress(self):
         return self.sent
 
+    def ready(self):
+        return True
+
 
 @rayshot.actor
 class Sink:
@@ -117,6 +124,12 @@ class Sink:
         if number != self.next.get(sender, 1):
             self.wrong.append((sender, self.next.get(sender, 1), number))
         self.next[sender] = number + 1
+
+    def pause(self, seconds):
+        time.sleep(seconds)
+
+    def ready(self):
+        return True
 
     def report(self):
         return {sender: number - 1 for sender, number in self.next.items()}, self.wrong
@@ -146,3 +159,11 @@ class Holder:
 class Spoilt:
     def __reduce__(self):
         raise ValueError("spoilt")
+
+
+@rayshot.actor
+class Renamed:
+    """A class that a later version of the program knows under another name."""
+
+    def __init__(self):
+        self.balance = 7

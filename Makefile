@@ -1,0 +1,45 @@
+# Two commands for a newcomer: `make demo` and `make test`. Both set up all they need in .venv.
+
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+ROWS ?=
+
+.PHONY: demo test check bench format clean setup java
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed: set PYTHON=/path/to/python3.11"; exit 1; }
+	@test -x $(BIN)/python || { echo "== making $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@echo "== installing rayshot with its tools (some minutes the first time)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=24"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	@touch $(STAMP)
+
+# PySpark needs Java 17 or newer and nothing else from outside PyPI.
+java:
+	@scripts/ensure-java
+
+demo: setup java
+	@$(BIN)/python -m examples.flights $(if $(ROWS),--rows $(ROWS),)
+
+test: setup java
+	@$(BIN)/python -m pytest
+
+check: setup
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/python -m pytest tests/project
+
+bench: setup
+	@$(BIN)/python -m benchmarks
+
+format: setup
+	@$(BIN)/ruff check --fix --quiet . || true
+	@$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache shots

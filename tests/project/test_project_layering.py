@@ -1,0 +1,154 @@
+"""Rooms have floors: the table in ARCHITECTURE.md says who may import whom, and this test reads it."""
+
+import ast
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LINES_MAX = 500
+
+
+def rooms():
+    """Room path -> (rooms it may import, other packages it may import), from the table of ARCHITECTURE.md."""
+    table = {}
+    for line in (ROOT / "ARCHITECTURE.md").read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == 4 and cells[0].startswith("`"):
+            table[cells[0].strip("`")] = (re.findall(r"[\w./]+", cells[2]), re.findall(r"\w+", cells[3]))
+    return table
+
+
+def sources():
+    return [*ROOT.glob("rayshot/**/*.py"), *ROOT.glob("integrations/**/*.py")]
+
+
+def room_of(path):
+    parts = path.relative_to(ROOT).parts
+    return "/".join(parts[:2]) + ("" if parts[1].endswith(".py") else "/")
+
+
+def imports(path):
+    """Modules that a file imports, at its top or later."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: a relative import hides where it goes"
+            if node.module == "rayshot":
+                for alias in node.names:
+                    yield f"rayshot.{alias.name}"
+            else:
+                yield node.module
+
+
+def allowed(path, module, table):
+    ours, others = table[room_of(path)]
+    top, *rest = module.split(".")
+    if top in sys.stdlib_module_names:
+        return True
+    if top == "pyspark_rayshot":
+        return room_of(path) == "integrations/pyspark_rayshot/"
+    if top != "rayshot":
+        return top in others
+    if not rest or rest[0].startswith("__"):
+        return True  # the package itself: its version
+    own = room_of(path).removeprefix("rayshot/").removesuffix("/").removesuffix(".py")
+    return rest[0] == own or rest[0] in ours or "all" in ours
+
+
+def test_every_file_lives_in_a_room_of_the_table():
+    table = rooms()
+    assert {room_of(path) for path in sources()} <= table.keys()
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_run_down(path):
+    table = rooms()
+    wrong = [module for module in imports(path) if not allowed(path, module, table)]
+    assert not wrong, f"{path.relative_to(ROOT)} may not import {', '.join(wrong)}: see the table in ARCHITECTURE.md"
+
+
+@pytest.mark.parametrize("module", ["asyncio", "threading", "time", "random", "os", "logging", "pickle", "ray"])
+def test_the_core_is_pure(module):
+    for path in ROOT.glob("rayshot/protocol/*.py"):
+        assert module not in {name.split(".")[0] for name in imports(path)}, path
+
+
+def test_only_one_module_unpickles():
+    unpicklers = {"loads", "load", "Unpickler"}
+    for path in sources():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute) and node.attr in unpicklers:
+                of = getattr(node.value, "id", "")
+                unpickles = of in {"pickle", "_pickle", "cloudpickle", "dill", "marshal"}
+                assert not unpickles or path.name == "pickling.py", f"{path}:{node.lineno} unpickles"
+            if isinstance(node, ast.ImportFrom) and node.module in {"pickle", "cloudpickle", "_pickle"}:
+                assert not unpicklers & {alias.name for alias in node.names}, path
+
+
+def test_siblings_form_no_circles():
+    paths = {module_name(path): path for path in sources()}
+    graph = {name: set(imported_at_the_top(path, paths)) for name, path in paths.items()}
+    done, way = set(), []
+
+    def visit(name):
+        assert name not in way, " -> ".join([*way, name])
+        if name in done:
+            return
+        way.append(name)
+        for other in sorted(graph[name]):
+            visit(other)
+        way.pop()
+        done.add(name)
+
+    for name in sorted(graph):
+        visit(name)
+
+
+def module_name(path):
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts).removesuffix(".__init__").removeprefix("integrations.")
+
+
+def imported_at_the_top(path, modules):
+    """Our own modules that a file needs while it is imported."""
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                if inner in modules:
+                    yield inner
+                elif node.module in modules and node.module != "rayshot":
+                    yield node.module
+
+
+def test_files_fit_in_the_head():
+    for path in [
+        *sources(),
+        *ROOT.glob("tests/**/*.py"),
+        *ROOT.glob("benchmarks/**/*.py"),
+        *ROOT.glob("examples/**/*.py"),
+    ]:
+        lines = len(path.read_text().splitlines())
+        assert lines <= LINES_MAX, f"{path.relative_to(ROOT)} has {lines} lines: find the second noun in it"
+
+
+def test_importing_rayshot_imports_neither_ray_nor_pyspark():
+    import subprocess
+
+    code = "import rayshot, sys; dir(rayshot); assert not {'ray', 'pyspark', 'numpy'} & sys.modules.keys()"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
+def test_reading_snapshots_imports_neither_ray_nor_pyspark():
+    import subprocess
+
+    code = (
+        "import rayshot, sys, rayshot.cli; rayshot.open; rayshot.Snapshot; rayshot.actor; rayshot.SnapshotConfig; "
+        "assert not {'ray', 'pyspark'} & sys.modules.keys()"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

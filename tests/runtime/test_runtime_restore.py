@@ -1,0 +1,288 @@
+"""Restoring systems: on fresh actors, from what was committed, all or nothing."""
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from os import kill
+from pathlib import Path
+
+import pytest
+import ray
+
+import rayshot
+import rayshot.errors
+from rayshot.errors import (
+    BadSignature,
+    CodeMismatch,
+    ConfigError,
+    CorruptChunk,
+    RestoreFailed,
+    SnapshotNotFound,
+    SystemDown,
+    SystemNotFound,
+    UnknownKey,
+)
+from rayshot.runtime.naming import NAMESPACE
+from tests.runtime.test_runtime_messages import eventually
+from tests.runtime.workloads import Account, Holder, Renamed, Sink, Source
+
+pytestmark = pytest.mark.ray
+
+
+def running(system):
+    """Names of Ray actors of a system that are left."""
+    actors = ray.util.list_named_actors(all_namespaces=True)
+    prefix = f"rayshot/{system.name}"
+    return [a["name"] for a in actors if a["namespace"] == NAMESPACE and a["name"].startswith(prefix)]
+
+
+def restore(made, system, **arguments):
+    system.shutdown()
+    restored = rayshot.restore(system.storage, system=system.name, **arguments)
+    made.append(restored)
+    return restored
+
+
+def test_messages_in_flight_are_delivered_once_and_in_order_after_a_restore(new_system):
+    system = new_system()
+    sink, source = Sink.options(name="sink").remote(), Source.options(name="source").remote([], 0, 1)
+    ray.get([sink.report.remote(), source.progress.remote()])
+    sink.pause.tell(1.0)
+    for number in range(1, 501):
+        sink.take.tell(number)
+    snapshot = system.snapshot()
+    assert snapshot.in_flight == 500
+    restored = restore(new_system.made, system)
+    assert restored.incarnation == 2
+    counts, wrong = ray.get(restored.get_actor("sink").report.remote())
+    assert (list(counts.values()), wrong) == ([500], [])
+
+
+def test_handles_replies_timers_and_arrays_survive_a_restore(new_system):
+    system = new_system()
+    alice, bob = Account.options(name="alice").remote(1), Account.options(name="bob").remote(42)
+    holder = Holder.options(name="holder").remote(1000)
+    ray.get([alice.read.remote(), bob.read.remote(), holder.total.remote()])
+    alice.keep.tell({"friend": bob, "me": alice})
+    alice.remind.tell(3600.0)
+    bob.pause.tell(1.0)
+    alice.ask.tell(bob)
+    ray.get(alice.read.remote())
+    snapshot = system.snapshot()
+    recorded = snapshot.recorded("alice")
+    assert len(recorded.calls) == 1
+    assert len(recorded.timers) == 1
+    restored = restore(new_system.made, system)
+    alice, bob = restored.get_actor("alice"), restored.get_actor("bob")
+    assert eventually(lambda: ray.get(alice.last_heard.remote())) == ("bob", 42)
+    alice.pay_friend.tell(5)
+    eventually(lambda: ray.get(bob.read.remote()) == 47)
+    assert ray.get(restored.get_actor("holder").total.remote()) == (499_500, True, True)
+    (timer,) = restored.snapshot().recorded("alice").timers
+    assert 3000 < timer[0] < 3600
+
+
+def test_a_short_timer_fires_after_a_restore(new_system):
+    system = new_system()
+    alice = Account.options(name="alice").remote(0)
+    alice.remind.tell(0.5)
+    ray.get(alice.read.remote())
+    system.snapshot()
+    restored = restore(new_system.made, system)
+    eventually(lambda: ray.get(restored.get_actor("alice").read.remote()) == 1)
+
+
+def test_an_actor_whose_creation_was_in_flight_is_born_after_a_restore(new_system):
+    system = new_system()
+    for n in range(10):
+        Account.options(name=f"a{n}").remote(n)
+        ray.get(system.get_actor(f"a{n}").read.remote())
+        system.get_actor(f"a{n}").open_account.tell(f"child{n}", 10, 5)
+        snapshot = system.snapshot()
+    expected = {name: 15 for name in snapshot.actors if name.startswith("child")}
+    restored = restore(new_system.made, system)
+    for name, balance in expected.items():
+        assert eventually(lambda name=name: ray.get(restored.get_actor(name).read.remote())) == balance
+
+
+def test_a_restored_system_takes_snapshots_before_it_is_drained(new_system):
+    system = new_system()
+    sink = Sink.options(name="sink").remote()
+    ray.get(sink.report.remote())
+    sink.pause.tell(0.5)
+    sink.pause.tell(0.5)
+    for number in range(1, 101):
+        sink.take.tell(number)
+    first = system.snapshot()
+    restored = restore(new_system.made, system)
+    second = restored.snapshot()
+    second.verify()
+    assert second.in_flight >= 100
+    assert second.position > first.position
+    again = restore(new_system.made, restored, snapshot=second.id)
+    counts, wrong = ray.get(again.get_actor("sink").report.remote())
+    assert (list(counts.values()), wrong) == ([100], [])
+
+
+def test_an_earlier_snapshot_can_be_restored(new_system):
+    system = new_system()
+    alice = Account.options(name="alice").remote(1)
+    early = system.snapshot()
+    alice.deposit.tell(1)
+    system.snapshot()
+    restored = restore(new_system.made, system, snapshot=str(early.id))
+    assert ray.get(restored.get_actor("alice").read.remote()) == 1
+
+
+def test_half_of_a_system_dies_and_the_rest_is_shut_down_and_restored(new_system):
+    system = new_system()
+    accounts = {f"a{n}": Account.options(name=f"a{n}").remote(n) for n in range(6)}
+    system.snapshot()
+    for name in list(accounts)[:3]:
+        pid = system.status().actors[name].pid
+        kill(pid, signal.SIGKILL)
+    with pytest.raises((SystemDown, ray.exceptions.ActorDiedError)):
+        for _ in range(1000):
+            ray.get([account.read.remote() for account in accounts.values()])
+    system.shutdown()
+    assert running(system) == []
+    restored = restore(new_system.made, system)
+    assert [ray.get(restored.get_actor(f"a{n}").read.remote()) for n in range(6)] == list(range(6))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3, 4, 5])
+def test_processes_killed_in_mid_traffic_lose_duplicate_and_reorder_nothing(new_system, seed):
+    """0 lost, 0 duplicated, 0 reordered over 480,000 numbered messages and at least two SIGKILLs."""
+    rng = random.Random(seed)
+    pairs, total = 4, 30_000
+    rhythm = rayshot.SnapshotConfig(interval_s=0.2, num_to_keep=3)
+    system = new_system(snapshot=rhythm)
+    sinks = [Sink.options(name=f"sink{n}").remote() for n in range(pairs)]
+    sources = [Source.options(name=f"source{n}").remote(sinks, total, 50) for n in range(pairs)]
+    ray.get([actor.ready.remote() for actor in (*sinks, *sources)])
+    system.snapshot()
+    for source in sources:
+        source.go_on.tell(source)
+    system.snapshot()
+    for _ in range(2):
+        time.sleep(rng.uniform(0.1, 0.6))
+        victims = rng.sample(sorted(system.status().actors.items()), rng.randint(1, 3))
+        for _, status in victims:
+            kill(status.pid, signal.SIGKILL)
+        eventually(lambda: system.status().state == "stopped")  # noqa: B023 - called at once
+        system = restore(new_system.made, system, config=rhythm)
+    sinks = [system.get_actor(f"sink{n}") for n in range(pairs)]
+    for sink in sinks:
+        eventually(lambda sink=sink: sum(ray.get(sink.report.remote())[0].values()) == pairs * total, 60)
+        assert ray.get(sink.report.remote()) == ({f"source{n}": total for n in range(pairs)}, [])
+    system.shutdown()  # and with it the retention, which might delete what is being verified
+    for snapshot in rayshot.open(system.storage).system(system.name).snapshots():
+        snapshot.verify()
+
+
+def test_a_system_is_restored_in_a_new_cluster(tmp_path):
+    """Two processes, two clusters: nothing but the storage is shared."""
+    script = Path(__file__).with_name("two_clusters.py")
+    for step, expected in (("first", "stored"), ("second", "restored alice=90 bob=110 life=2")):
+        done = subprocess.run(
+            [sys.executable, str(script), step, str(tmp_path / "shots")],
+            capture_output=True, text=True, timeout=120, check=False, cwd=Path(__file__).parents[2],
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip().splitlines()[-1] == expected
+
+
+# Refusals: a typed error, nothing executed, nothing started ------------------------------------------------------
+
+
+@pytest.fixture
+def stored(new_system):
+    system = new_system()
+    Account.options(name="alice").remote(1)
+    Renamed.options(name="carol").remote()
+    snapshot = system.snapshot()
+    system.shutdown()
+    return system, snapshot
+
+
+def refuse(system, error, /, **arguments):
+    with pytest.raises(error) as caught:
+        rayshot.restore(system.storage, **{"system": system.name, **arguments})
+    assert running(system) == []
+    return str(caught.value)
+
+
+def test_a_snapshot_signed_by_a_stranger_is_refused_unless_trust_is_typed_out(stored, new_system, monkeypatch):
+    system, _ = stored
+    monkeypatch.setenv("RAYSHOT_SIGNING_KEY", "another key that nobody has seen before")
+    assert "key" in refuse(system, UnknownKey)
+    new_system.made.append(rayshot.restore(system.storage, system=system.name, trust="unsigned"))
+    assert ray.get(new_system.made[-1].get_actor("alice").read.remote()) == 1
+
+
+def test_a_manifest_that_was_changed_is_refused(stored):
+    system, snapshot = stored
+    path = Path(system.storage) / system.name / "manifests" / str(snapshot.id)
+    data = bytearray(path.read_bytes())
+    data[-3] ^= 1
+    path.chmod(0o600)
+    path.write_bytes(data)
+    refuse(system, (BadSignature, rayshot.errors.Damaged, rayshot.errors.Untrusted))
+
+
+def test_a_damaged_chunk_fails_the_restore_and_leaves_nothing_running(stored):
+    system, snapshot = stored
+    for chunk in snapshot.manifest.chunks:
+        path = Path(system.storage) / system.name / chunk.key
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 1
+        path.chmod(0o600)
+        path.write_bytes(data)
+    refuse(system, (CorruptChunk, RestoreFailed))
+
+
+def test_a_class_that_is_gone_is_named_before_anything_starts(stored, monkeypatch, new_system):
+    system, _ = stored
+    from tests.runtime import workloads
+
+    monkeypatch.delattr(workloads, "Renamed")
+    assert "tests.runtime.workloads.Renamed" in refuse(system, CodeMismatch)
+    restored = rayshot.restore(
+        system.storage, system=system.name, class_map={"tests.runtime.workloads.Renamed": Account}
+    )
+    new_system.made.append(restored)
+    restored.get_actor("carol").remind.tell(3600)
+    assert ray.get(restored.get_actor("carol").whoami.remote())[0] == "carol"
+
+
+def test_what_does_not_exist_is_refused_with_what_does(stored):
+    system, snapshot = stored
+    assert str(snapshot.id) in refuse(system, SnapshotNotFound, snapshot="1-coordinator-99")
+    assert system.name in refuse(system, SystemNotFound, system="nobody")
+    with pytest.raises(SystemNotFound):
+        rayshot.restore(Path(system.storage) / "nowhere", system=system.name)
+
+
+def test_a_living_system_is_not_restored_over(new_system):
+    system = new_system()
+    alice = Account.options(name="alice").remote(1)
+    system.snapshot()
+    with pytest.raises(ConfigError, match="running"):
+        rayshot.restore(system.storage, system=system.name)
+    assert ray.get(alice.read.remote()) == 1
+
+
+def test_an_unknown_trust_is_refused(stored):
+    refuse(stored[0], ConfigError, trust="everybody")
+
+
+def test_bad_storages_are_refused_in_one_line(cluster, tmp_path):
+    file = tmp_path / "file"
+    file.write_text("not a folder")
+    for storage in (file, "ftp://somewhere/shots", "memory://here"):
+        with pytest.raises(ConfigError) as caught:
+            rayshot.init("bank", storage=storage)
+        assert "\n" not in str(caught.value)
