@@ -1,6 +1,7 @@
 """Rows into Arrow record batches of bounded size, column by column."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +12,24 @@ from rayshot.store.snapshot import Snapshot
 BATCH_ROWS_MAX = 4096
 BATCH_BYTES = 8 << 20
 """A batch is closed when its texts have as much; one cell is bounded by itself."""
+
+_ARROW_TYPES: Mapping[str, pa.DataType] = MappingProxyType(
+    {
+        "bigint": pa.int64(),
+        "boolean": pa.bool_(),
+        "double": pa.float64(),
+        "string": pa.string(),
+        "timestamp": pa.timestamp("us", "UTC"),
+        "array<string>": pa.list_(pa.field("element", pa.string())),
+        "map<string,double>": pa.map_(pa.string(), pa.float64()),
+    }
+)
+"""Spark's types, as far as views have them, as Spark itself spells them in Arrow."""
+
+
+def arrow_schema(columns: Iterable[Column], nullable: Mapping[str, bool]) -> pa.Schema:
+    """The Arrow schema that Spark expects of these columns."""
+    return pa.schema([pa.field(column.name, _ARROW_TYPES[column.type], nullable[column.name]) for column in columns])
 
 
 def to_batches(

@@ -28,11 +28,9 @@ class DefaultSource(DataSource):  # type: ignore[misc]  # Spark has no types
 
     def reader(self, schema: Any) -> "SnapshotReader":
         """Read the columns of `schema` and no others; raises ConfigError where the view does not have them so."""
-        from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - needs pyarrow, which may be missing
-
         options = self._options()
         options.view.check_schema([(field.name, field.dataType.simpleString()) for field in schema.fields])
-        return SnapshotReader(options, to_arrow_schema(schema, timezone="UTC"))
+        return SnapshotReader(options, {field.name: field.nullable for field in schema.fields})
 
     def _options(self) -> ReadOptions:
         return parse_options(dict(self.options))
@@ -46,11 +44,11 @@ class SnapshotPartition(InputPartition):  # type: ignore[misc]  # Spark has no t
 
 
 class SnapshotReader(DataSourceReader):  # type: ignore[misc]  # Spark has no types
-    """Plans on the driver and reads on the executors."""
+    """Plans on the driver and reads on the executors. `nullable` says which columns, and which may hold nulls."""
 
-    def __init__(self, options: ReadOptions, schema: "pa.Schema") -> None:
+    def __init__(self, options: ReadOptions, nullable: dict[str, bool]) -> None:
         self._options = options
-        self._schema = schema
+        self._nullable = nullable
 
     def partitions(self) -> list[SnapshotPartition]:
         """Which snapshots, and which of their actors or channels, are read by which task."""
@@ -58,7 +56,8 @@ class SnapshotReader(DataSourceReader):  # type: ignore[misc]  # Spark has no ty
 
     def read(self, partition: SnapshotPartition) -> "Iterator[pa.RecordBatch]":
         """The rows of one partition."""
-        from pyspark_rayshot.batches import to_batches  # noqa: PLC0415 - needs pyarrow, which may be missing
+        from pyspark_rayshot.batches import arrow_schema, to_batches  # noqa: PLC0415 - needs pyarrow, which may be missing
 
-        columns = self._options.view.columns_named(self._schema.names)
-        return to_batches(read_items(self._options, partition.share), columns, self._schema)
+        columns = self._options.view.columns_named(self._nullable)
+        schema = arrow_schema(columns, self._nullable)
+        return to_batches(read_items(self._options, partition.share), columns, schema)

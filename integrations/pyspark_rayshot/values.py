@@ -13,12 +13,13 @@ from rayshot.format.jsonable import NODES_MAX, jsonable
 TEXT_LENGTH_MAX = 1 << 24
 """The longest text in one cell, in characters."""
 
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 _LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
 
 
 def sound_text(text: str) -> str:
     """`text` as any encoding of Unicode can carry it: a pickle may hold halves of characters."""
-    return text.encode("utf-8", "backslashreplace").decode()
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 def type_name(value: Any) -> str:
@@ -34,7 +35,7 @@ def type_name(value: Any) -> str:
 def as_json(value: Any) -> str:
     """The value as JSON text, at most TEXT_LENGTH_MAX characters; `jsonable` says how, and marks what is left out."""
     for nodes in (NODES_MAX, NODES_MAX // 100, NODES_MAX // 10_000):
-        text = sound_text(json.dumps(jsonable(value, nodes_max=nodes), ensure_ascii=False, allow_nan=False))
+        text = sound_text(_encode(jsonable(value, nodes_max=nodes)))
         if len(text) <= TEXT_LENGTH_MAX:
             return text
     return '{"$omitted": 1}'  # few values and still as long: no honest state

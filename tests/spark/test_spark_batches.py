@@ -1,8 +1,10 @@
 import pickle
 from pathlib import Path
+from typing import Any
 
-import pyarrow as pa
 import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from pyspark_rayshot import batches
 from pyspark_rayshot.options import parse_options
@@ -12,16 +14,17 @@ from pyspark_rayshot.views import VIEWS
 from rayshot.store.local import LocalStore
 from tests.store.snapshot_builder import Bank, Flow, make_snapshot, open_bank
 
-SCHEMA = pa.schema([("number", pa.int64()), ("args", pa.string())])
+NAMES = ["number", "args"]
 
 
 def numbers(storage: Path) -> tuple[list[int], list[int]]:
     """All message numbers, and the sizes of the batches that they came in."""
     options = parse_options({"path": str(storage), "view": "messages"})
     (share,) = plan(options)
-    columns = VIEWS["messages"].columns_named(SCHEMA.names)
-    found = list(batches.to_batches(read_items(options, share), columns, SCHEMA))
-    assert all(batch.schema == SCHEMA for batch in found)
+    columns = VIEWS["messages"].columns_named(NAMES)
+    schema = batches.arrow_schema(columns, dict.fromkeys(NAMES, True))
+    found = list(batches.to_batches(read_items(options, share), columns, schema))
+    assert all(batch.schema == schema for batch in found)
     return [number for batch in found for number in batch["number"].to_pylist()], [batch.num_rows for batch in found]
 
 
@@ -50,3 +53,11 @@ def test_a_partition_travels_as_an_address_and_ids(many: Path) -> None:
     assert pickle.loads(travelled) == partition
     assert partition.share.url == many.as_uri()
     assert b"LocalStore" not in travelled
+
+
+@pytest.mark.spark
+def test_every_column_has_the_arrow_type_that_spark_expects(spark: Any) -> None:
+    for view in VIEWS.values():
+        expected = to_arrow_schema(StructType.fromDDL(view.ddl), timezone="UTC")
+        names = dict.fromkeys(expected.names, True)
+        assert batches.arrow_schema(view.columns_named(names), names) == expected
