@@ -83,6 +83,8 @@ class View:
         known = {column.name: column for column in self.columns}
         if not wanted:
             raise ConfigError(f"the schema has no columns; the view {self.name!r} has {', '.join(known)}")
+        if len({name for name, _ in wanted}) < len(wanted):
+            raise ConfigError(f"the schema names a column twice: {', '.join(name for name, _ in wanted)}")
         for name, kind in wanted:
             if name not in known:
                 raise ConfigError(

@@ -128,6 +128,7 @@ def test_a_schema_of_the_users_own_prunes_columns(table: Table, storage: Path) -
             r"the view 'state' has no column 'price' \(double\); it has system, .* value",
         ),
         ("value_long int", "the column 'value_long' of the view 'state' is bigint, not int"),
+        ("actor string, actor string", "the schema names a column twice: actor, actor"),
     ],
 )
 def test_a_schema_that_does_not_fit_is_refused_with_the_columns_there_are(
