@@ -13,9 +13,10 @@ Whoever drives a `Participant` has these duties (the runtime does it on Ray, the
    and the snapshots whose markers came with it; drop acknowledgements of another incarnation.
 4. Say `DeadlinePassed` for a snapshot that is still open when its time is up.
 5. Tag each answer to a driver with the `open_snapshots` of the moment at which it leaves.
-6. Process no message before the constructor's, number 1 on the channel from the creator; let a process end only when
+6. After `Restored` connect to every receiver in `sent` again and say ReceiverReady, as idle channels need markers too.
+7. Process no message before the constructor's, number 1 on the channel from the creator; let a process end only when
    `may_end`. A name is never used for another process.
 
 Whoever drives a `Collector` tells every process of an `AnnounceEnd`; drivers too, and with it what a stored cut that
-`advances` says about their channels (CutCommitted). After a rollback a new Collector takes over, told of the cut's ended.
+`advances` says about their channels (CutCommitted). After a rollback a new Collector takes over, told of `Cut.ended`.
 """

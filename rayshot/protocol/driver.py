@@ -95,6 +95,11 @@ class Driver:
         channel = self._channels.get(receiver)
         return channel.transported - channel.acknowledged if channel else 0
 
+    @property
+    def tags(self) -> tuple[SnapshotId, ...]:
+        """The open snapshots whose effects this driver may have seen: what it sends now must carry them."""
+        return tuple(self._tags)
+
     def handle(self, event: DriverEvent) -> tuple[DriverEffect, ...]:
         """Take one fact; return the orders that follow from it, in order."""
         match event:
@@ -102,7 +107,7 @@ class Driver:
                 channel = self._channels.setdefault(receiver, _Channel())
                 first = channel.transported + 1
                 channel.transported += count
-                return (SendTagged(receiver, self.incarnation, first, count, tuple(self._tags)),)
+                return (SendTagged(receiver, self.incarnation, first, count, self.tags),)
             case BatchAcknowledged(receiver, last):
                 channel = self._channels.setdefault(receiver, _Channel())
                 channel.acknowledged = max(channel.acknowledged, last)

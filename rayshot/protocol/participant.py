@@ -408,9 +408,11 @@ class Participant:
             marker = recorder.markers[sender] = Marker(snapshot, n, n)
         if self._arrived.get(sender, 0) < marker.transported:
             return ()
-        recorder.closed.add(sender)
         first = recorder.received.get(sender, 0) + 1
-        assert first <= marker.transported + 1, f"{self.name} processed {first - 1} of {sender}, cut at {marker}"
+        if first > marker.transported + 1:
+            # The sender knows already that the snapshot ended, and sent without markers what was processed here since.
+            return self._abandon(snapshot)
+        recorder.closed.add(sender)
         return (ReportChannel(snapshot, sender, first, marker.transported),) if first <= marker.transported else ()
 
     # Ending ---------------------------------------------------------------------------------------

@@ -1,0 +1,42 @@
+"""Where a simulated world takes its decisions from."""
+
+import random
+from collections.abc import Sequence
+from typing import Protocol
+
+
+class Choices(Protocol):
+    """A source of decisions. A run depends on nothing else."""
+
+    def choose(self, count: int) -> int:
+        """Return one of 0 .. count - 1; `count` is at least 1."""
+        ...
+
+
+class SeededChoices:
+    """Decisions of a generator with a seed; `taken` is the list that replays the run."""
+
+    def __init__(self, seed: int) -> None:
+        self.taken: list[int] = []
+        self._random = random.Random(seed).random  # noqa: S311 - repeatable on purpose, no secret hangs on it
+
+    def choose(self, count: int) -> int:
+        """See Choices."""
+        choice = int(self._random() * count)
+        self.taken.append(choice)
+        return choice
+
+
+class RecordedChoices:
+    """The decisions of an earlier run, or any list: behind its end always 0, and what is too large is cut down."""
+
+    def __init__(self, choices: Sequence[int]) -> None:
+        self.taken: list[int] = []
+        self._choices = choices
+
+    def choose(self, count: int) -> int:
+        """See Choices."""
+        index = len(self.taken)
+        choice = self._choices[index] if index < len(self._choices) else 0
+        self.taken.append(min(choice, count - 1))
+        return self.taken[-1]

@@ -1,0 +1,118 @@
+"""The simulated coordinator: drives one Collector, gathers what records and parts hold, and writes to the log."""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Protocol, assert_never
+
+from rayshot.protocol.collector import (
+    AnnounceEnd,
+    Collector,
+    CollectorEffect,
+    CollectorEvent,
+    RecordArrived,
+    SendBegin,
+    StoreSnapshot,
+)
+from rayshot.protocol.cut import Cut, Record
+from rayshot.protocol.identity import Channel, SnapshotId
+from rayshot.simulation.application import Account, Message
+from rayshot.simulation.failure import OracleFailure
+from rayshot.simulation.oracles import Stored
+
+Outboxes = dict[str, tuple[Message, ...]]
+
+
+class Surroundings(Protocol):
+    """What a coordinator asks of its world."""
+
+    def begin(self, coordinator: "Coordinator", process: str, snapshot: SnapshotId, floor: int) -> None:
+        """Tell a process to record."""
+
+    def store(self, coordinator: "Coordinator", stored: Stored) -> None:
+        """Write the snapshot."""
+
+    def announce(self, coordinator: "Coordinator", end: AnnounceEnd, stored: Stored | None) -> None:
+        """Tell everybody that a snapshot ended; `stored` if it was committed."""
+
+    def opened(self, coordinator: "Coordinator", snapshot: SnapshotId) -> None:
+        """A snapshot is under way."""
+
+
+@dataclass
+class Coordinator:
+    """`generation` counts the coordinators of a run; `finding` are the processes that are still to be found at a take-over.
+
+    `highest` is the highest counter that those found have heard of; `waiting` holds what arrives before all are found.
+    """
+
+    generation: int
+    collector: Collector
+    world: Surroundings
+    alive: bool = True
+    finding: set[str] = field(default_factory=set)
+    highest: int = 0
+    waiting: list[tuple[CollectorEvent, object]] = field(default_factory=list)
+    states: dict[SnapshotId, dict[str, Account | None]] = field(default_factory=lambda: defaultdict(dict))
+    parts: dict[SnapshotId, dict[Channel, tuple[Message, ...]]] = field(default_factory=lambda: defaultdict(dict))
+    outboxes: dict[SnapshotId, dict[Channel, tuple[Message, ...]]] = field(default_factory=lambda: defaultdict(dict))
+    storing: dict[SnapshotId, Stored] = field(default_factory=dict)
+    known: set[SnapshotId] = field(default_factory=set)
+
+    def keep_record(self, record: Record, content: tuple[Account | None, Outboxes]) -> None:
+        """Hold a state and an outbox safely, before the collector hears of the record."""
+        state, outboxes = content
+        if record.process not in self.states[record.snapshot]:
+            self.states[record.snapshot][record.process] = state
+            for receiver, messages in outboxes.items():
+                self.outboxes[record.snapshot][Channel(record.process, receiver)] = messages
+
+    def keep_part(self, snapshot: SnapshotId, channel: Channel, messages: tuple[Message, ...]) -> None:
+        """Hold a receiver's part of a channel safely."""
+        self.parts[snapshot].setdefault(channel, messages)
+
+    def tell(self, event: CollectorEvent) -> None:
+        """Give the collector a fact and do what follows."""
+        if not self.alive:
+            return
+        effects = self.collector.handle(event)
+        for snapshot in self.collector.open_snapshots:
+            if snapshot not in self.known:
+                self.known.add(snapshot)
+                self.world.opened(self, snapshot)
+        for effect in effects:
+            self._carry_out(effect)
+        if isinstance(event, RecordArrived) and event.record.snapshot not in self.collector.open_snapshots:
+            self._forget(event.record.snapshot)
+
+    def _carry_out(self, effect: CollectorEffect) -> None:
+        match effect:
+            case SendBegin(process, snapshot, floor):
+                self.world.begin(self, process, snapshot, floor)
+            case StoreSnapshot(cut):
+                stored = self._assemble(cut)
+                self.storing[cut.snapshot] = stored
+                self.world.store(self, stored)
+            case AnnounceEnd(snapshot, reason):
+                stored_now = self.storing.pop(snapshot, None)
+                self._forget(snapshot)
+                self.world.announce(self, effect, stored_now if reason is None else None)
+            case _:
+                assert_never(effect)
+
+    def _forget(self, snapshot: SnapshotId) -> None:
+        for kept in (self.states, self.parts, self.outboxes):
+            kept.pop(snapshot, None)
+
+    def _assemble(self, cut: Cut) -> Stored:
+        """Put a snapshot together: of each channel first the receiver's part, then the sender's outbox."""
+        snapshot = cut.snapshot
+        messages: dict[Channel, tuple[Message, ...]] = {}
+        for channel_cut in cut.channels:
+            channel = channel_cut.channel
+            part = self.parts[snapshot].get(channel, ()) if channel_cut.transported > channel_cut.received else ()
+            outbox = self.outboxes[snapshot].get(channel, ()) if channel_cut.sent > channel_cut.transported else ()
+            messages[channel] = (*part, *outbox)
+        for process in cut.records:
+            if process not in self.states[snapshot]:
+                raise OracleFailure("membership", f"{snapshot} holds no state of {process}")
+        return Stored(cut, {process: self.states[snapshot][process] for process in cut.records}, messages)

@@ -1,0 +1,101 @@
+"""One simulated driver: sends into the system, reads answers, and sends again after a rollback."""
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import replace
+from typing import assert_never
+
+from rayshot.protocol.driver import Driver, DriverEffect, DriverEvent, ReleaseMessages, SendTagged
+from rayshot.protocol.events import BatchAcknowledged, BatchTaken
+from rayshot.simulation.application import Message
+from rayshot.simulation.failure import OracleFailure
+from rayshot.simulation.packets import Acknowledgement, Packet
+
+
+class SimulatedDriver:
+    """`log` holds all that was ever sent per receiver, `released` up to where the machine let go of it.
+
+    `flight` holds the packets that were not acknowledged; a packet keeps the tags that it was first sent with, or
+    gets the present ones, as a choice of the world.
+    """
+
+    def __init__(self, name: str, machine: Driver, transmit: Callable[[Packet], None]) -> None:
+        self.name = name
+        self.machine = machine
+        self.transmit = transmit
+        self.alive = True
+        self.contacts: list[str] = []
+        self.log: dict[str, list[Message]] = defaultdict(list)
+        self.taken: dict[str, int] = defaultdict(int)
+        self.released: dict[str, int] = defaultdict(int)
+        self.flight: dict[str, dict[int, Packet]] = defaultdict(dict)
+        self.ended: set[str] = set()
+        self.creations: list[str] = []
+
+    def write(self, receiver: str, kind: str, amount: int) -> Message:
+        """Put a message into the outbox."""
+        message = Message(kind, amount, len(self.log[receiver]) + 1)
+        self.log[receiver].append(message)
+        return message
+
+    def waiting(self) -> list[str]:
+        """Receivers for whom something is not yet transported."""
+        return [
+            receiver
+            for receiver, messages in self.log.items()
+            if len(messages) > self.taken[receiver] and receiver not in self.ended
+        ]
+
+    def take(self, receiver: str, count: int) -> None:
+        """Hand the next messages to the transport."""
+        self.tell(BatchTaken(receiver, count))
+
+    def send_again(self, receiver: str, first: int, *, tagged_anew: bool) -> None:
+        """A packet or its acknowledgement was lost."""
+        packet = self.flight[receiver].get(first)
+        if packet is not None and self.alive:
+            self.transmit(replace(packet, tags=self.machine.tags) if tagged_anew else packet)
+
+    def receiver_ended(self, receiver: str) -> None:
+        """Send no more there; what was sent is kept, as a rollback may bring the receiver back."""
+        self.ended.add(receiver)
+        self.flight.pop(receiver, None)
+
+    def acknowledged(self, acknowledgement: Acknowledgement) -> None:
+        """A receiver has something."""
+        if acknowledgement.incarnation != self.machine.incarnation:
+            return
+        receiver, last = acknowledgement.receiver, acknowledgement.last
+        flight = self.flight[receiver]
+        for first in [first for first, packet in flight.items() if first + len(packet.messages) - 1 <= last]:
+            del flight[first]
+        self.tell(BatchAcknowledged(receiver, last))
+
+    def tell(self, event: DriverEvent) -> None:
+        """Give the machine a fact and do what follows."""
+        if not self.alive:
+            return
+        before = self.machine.incarnation
+        effects = self.machine.handle(event)
+        if self.machine.incarnation != before:
+            self.flight.clear()
+            self.ended.clear()
+        for effect in effects:
+            self._carry_out(effect)
+
+    def _carry_out(self, effect: DriverEffect) -> None:
+        match effect:
+            case SendTagged(receiver, incarnation, first, count, tags):
+                if first <= self.released[receiver]:
+                    raise OracleFailure(
+                        "release", f"{self.name} let go of {first} to {receiver}, which is needed again"
+                    )
+                self.taken[receiver] = max(self.taken[receiver], first + count - 1)
+                messages = tuple(self.log[receiver][first - 1 : first - 1 + count])
+                packet = Packet(self.name, receiver, incarnation, first, messages, tags=tags)
+                self.flight[receiver][first] = packet
+                self.transmit(packet)
+            case ReleaseMessages(receiver, last):
+                self.released[receiver] = max(self.released[receiver], last)
+            case _:
+                assert_never(effect)

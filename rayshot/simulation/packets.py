@@ -1,0 +1,55 @@
+"""What travels between processes."""
+
+from dataclasses import dataclass
+
+from rayshot.protocol.events import Marker
+from rayshot.protocol.identity import SnapshotId
+from rayshot.simulation.application import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """A batch on its way. Without messages it carries markers, or says that its sender ends."""
+
+    sender: str
+    receiver: str
+    incarnation: int
+    first: int
+    messages: tuple[Message, ...]
+    markers: tuple[Marker, ...] = ()
+    tags: tuple[SnapshotId, ...] = ()
+    closing: bool = False
+
+    def __str__(self) -> str:
+        last = self.first + len(self.messages) - 1
+        what = f"{self.first}..{last}" if self.messages else "end" if self.closing else "-"
+        news = "".join(f" {m.snapshot}({m.transported}/{m.sent})" for m in self.markers)
+        tags = "".join(f" tag {tag}" for tag in self.tags)
+        return f"{self.sender} -> {self.receiver} i{self.incarnation} {what}{news}{tags}"
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledgement:
+    """The receiver of a packet has everything up to `last`, and the markers of these snapshots."""
+
+    sender: str
+    receiver: str
+    incarnation: int
+    last: int
+    snapshots: tuple[SnapshotId, ...]
+    closing: bool
+
+    def __str__(self) -> str:
+        return f"{self.receiver} has {self.last} of {self.sender} {' '.join(map(str, self.snapshots))}"
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a process is restored from: all counters of its channels at the cut, and what was in flight to it."""
+
+    incarnation: int
+    sent: dict[str, int]
+    arrived: dict[str, int]
+    received: dict[str, int]
+    mailbox: dict[str, tuple[Message, ...]]
+    ended: frozenset[str]

@@ -1,0 +1,334 @@
+"""One simulated process: drives a Participant and keeps the duties that `rayshot.protocol` lists."""
+
+from collections import defaultdict
+from typing import Any, Protocol, assert_never
+
+from rayshot.protocol.cut import Record
+from rayshot.protocol.effects import (
+    AnnounceSnapshot,
+    CaptureState,
+    DeliverBatch,
+    DropBatch,
+    Effect,
+    ForgetSnapshot,
+    HoldBatch,
+    KeepMessages,
+    ReportChannel,
+    ReportEnd,
+    ReportFailure,
+    ReportRecord,
+    SendBatch,
+)
+from rayshot.protocol.events import (
+    BatchAcknowledged,
+    BatchArrived,
+    BatchTaken,
+    CaptureFailed,
+    EndRequested,
+    Event,
+    ReceiverEnded,
+    ReceiverReady,
+    Restored,
+    SnapshotRequested,
+    StateCaptured,
+)
+from rayshot.protocol.identity import SnapshotId
+from rayshot.protocol.participant import Participant
+from rayshot.simulation.application import Account, Ended, Message, Received, Step, TimerFired, newborn
+from rayshot.simulation.packets import Acknowledgement, Load, Packet
+
+SNAPSHOT = "snapshot"
+
+
+class Surroundings(Protocol):
+    """What a process asks of its world. None of it happens at once, except `happened` and `captured`."""
+
+    def transmit(self, packet: Packet) -> None:
+        """Send a packet."""
+
+    def acknowledge(self, acknowledgement: Acknowledgement) -> None:
+        """Send an acknowledgement."""
+
+    def report(self, process: "Process", effect: Effect, content: Any) -> None:
+        """Tell the coordinator."""
+
+    def connect(self, process: "Process", receiver: str) -> None:
+        """Find the receiver; ReceiverReady or ReceiverEnded follows."""
+
+    def refuse(self, sender: str, receiver: str, incarnation: int) -> None:
+        """Tell the sender that the receiver has ended."""
+
+    def wake(self, process: "Process") -> None:
+        """There is work between two handlers, or something to transport."""
+
+    def plan(self, process: "Process", cause: Received) -> list[Step | str]:
+        """Decide what a handler does: steps, SNAPSHOT to ask for one, or the name of a driver to answer."""
+
+    def capture_fails(self) -> bool:
+        """Whether this capture fails."""
+
+    def happened(self, process: "Process", step: Step, emitted: tuple[str, Message] | None) -> None:
+        """A step was done."""
+
+    def answer(self, process: "Process", driver: str) -> None:
+        """Answer a driver's call."""
+
+    def captured(self, process: "Process", snapshot: SnapshotId) -> None:
+        """The state was captured."""
+
+    def dropped(self, why: str) -> None:
+        """A batch was dropped."""
+
+
+class Process:
+    """See the module. `account` is None before birth; `outbox` holds what was sent and not yet transported.
+
+    `flight` holds, per receiver and first number, what was transported and not acknowledged.
+    """
+
+    def __init__(self, name: str, machine: Participant, world: Surroundings, account: Account | None = None) -> None:
+        self.name = name
+        self.machine = machine
+        self.world = world
+        self.account = account
+        self.alive = True
+        self.loading = False
+        self.ended = False
+        self.generation = 1
+        self.highest_heard = 0
+        self.last_record: ReportEnd | None = None
+        self.outbox: dict[str, list[Message]] = defaultdict(list)
+        self.flight: dict[str, dict[int, tuple[Message, ...]]] = defaultdict(dict)
+        self.closings: set[str] = set()
+        self.ready: set[str] = set()
+        self.sent: dict[str, int] = {}
+        self.received: dict[str, int] = {}
+        self.mailbox: dict[str, list[Message]] = defaultdict(list)
+        self.early: dict[str, dict[int, Message]] = defaultdict(dict)
+        self.kept: dict[SnapshotId, dict[str, dict[int, Message]]] = defaultdict(lambda: defaultdict(dict))
+        self.captures: list[SnapshotId] = []
+        self.todo: list[Step | str] = []
+
+    @property
+    def incarnation(self) -> int:
+        """The life of the system that this process belongs to."""
+        return self.machine.incarnation
+
+    # Working ---------------------------------------------------------------------------------------
+
+    def next_senders(self) -> list[str]:
+        """Senders whose next message may be processed now; before birth only the constructor's."""
+        if self.account is not None and self.account.ending:
+            return []
+        waiting = [sender for sender, messages in self.mailbox.items() if messages]
+        if self.account is None:
+            return [sender for sender in waiting if self.mailbox[sender][0].kind == "construct"]
+        return waiting
+
+    def begin_handler(self, sender: str) -> None:
+        """Take the next message of `sender` from the mailbox."""
+        message = self.mailbox[sender].pop(0)
+        self.received[sender] = self.received.get(sender, 0) + 1
+        if self.account is None:
+            self.account = newborn(self.name)
+        step = Received(sender, message)
+        self.step(step)
+        self.todo = self.world.plan(self, step)
+
+    def go_on(self) -> None:
+        """Do the next part of the running handler."""
+        step = self.todo.pop(0)
+        if not isinstance(step, str):
+            self.step(step)
+        elif step == SNAPSHOT:
+            self.tell(SnapshotRequested())
+        else:
+            self.world.answer(self, step)
+        self.world.wake(self)
+
+    def step(self, step: Step) -> None:
+        """Do one step of the application; what it sends goes into the outbox, or into the own mailbox."""
+        assert self.account is not None
+        emitted = self.account.apply(step)
+        self.world.happened(self, step, emitted)
+        if emitted is not None:
+            receiver, message = emitted
+            self.sent[receiver] = self.sent.get(receiver, 0) + 1
+            (self.mailbox if receiver == self.name else self.outbox)[receiver].append(message)
+        if isinstance(step, Ended):
+            self.todo.clear()
+        self.world.wake(self)
+
+    def fire(self) -> None:
+        """A timer fires: atomic with its removal from the table."""
+        if self.account is not None and self.account.timers and not self.account.ending:
+            self.step(TimerFired())
+
+    def capture(self) -> None:
+        """Record the oldest snapshot that waits for it; call between two handlers."""
+        snapshot = self.captures.pop(0)
+        if self.world.capture_fails():
+            self.tell(CaptureFailed(snapshot, "simulated"))
+            return
+        self.world.captured(self, snapshot)
+        self.tell(StateCaptured(snapshot, self.account is not None, dict(self.sent), dict(self.received)))
+
+    def try_to_end(self) -> None:
+        """Leave, if the account wants to and the protocol allows it."""
+        if self.account is None or not self.account.ending or self.ended or self.captures or self.todo:
+            return
+        sent = {receiver: n for receiver, n in self.sent.items() if receiver != self.name}
+        if self.machine.may_end(sent):
+            self.ended = True
+            self.tell(EndRequested(dict(self.sent), dict(self.received)))
+
+    # Transporting ----------------------------------------------------------------------------------
+
+    def transportable(self) -> list[str]:
+        """Receivers for whom something waits that may be sent now."""
+        return [receiver for receiver, messages in self.outbox.items() if messages and receiver in self.ready]
+
+    def take(self, receiver: str, count: int) -> None:
+        """Hand the next messages to the transport."""
+        self.tell(BatchTaken(receiver, count))
+
+    def send_again(self, receiver: str, first: int) -> None:
+        """A packet or its acknowledgement was lost: send what is still not acknowledged, with the markers then due."""
+        messages = self.flight[receiver].get(first, ())
+        markers = self.machine.markers_due(receiver)
+        closing = receiver in self.closings
+        if messages or markers or closing:
+            first = first if messages else self.machine.transported(receiver) + 1
+            packet = Packet(self.name, receiver, self.incarnation, first, messages, markers, closing=closing)
+            self.world.transmit(packet)
+
+    def arrive(self, packet: Packet) -> None:
+        """A packet arrived."""
+        numbered = dict(enumerate(packet.messages, packet.first))
+        arrived = BatchArrived(
+            packet.sender,
+            packet.incarnation,
+            packet.first,
+            len(packet.messages),
+            packet.markers,
+            packet.tags,
+            packet.closing,
+        )
+        effects = self.machine.handle(arrived)
+        if any(isinstance(effect, HoldBatch) for effect in effects):
+            self.early[packet.sender].update(numbered)
+        self.carry_out(effects, numbered)
+        if packet.incarnation != self.incarnation:
+            return
+        if self.ended:
+            self.world.refuse(packet.sender, self.name, packet.incarnation)
+            return
+        snapshots = tuple(marker.snapshot for marker in packet.markers)
+        last = self.machine.arrived(packet.sender)
+        self.world.acknowledge(
+            Acknowledgement(packet.sender, self.name, self.incarnation, last, snapshots, packet.closing)
+        )
+
+    def acknowledged(self, acknowledgement: Acknowledgement) -> None:
+        """A receiver has something of what was sent."""
+        receiver, last = acknowledgement.receiver, acknowledgement.last
+        if acknowledgement.incarnation != self.incarnation:
+            return
+        if acknowledgement.closing:
+            self.closings.discard(receiver)
+        flight = self.flight[receiver]
+        for first in [first for first, messages in flight.items() if first + len(messages) - 1 <= last]:
+            del flight[first]
+        self.tell(BatchAcknowledged(receiver, last, acknowledgement.snapshots))
+
+    def connected(self, receiver: str) -> None:
+        """The receiver said hello."""
+        self.ready.add(receiver)
+        self.tell(ReceiverReady(receiver))
+
+    def receiver_ended(self, receiver: str) -> None:
+        """What waits for the receiver has become dead letters."""
+        self.tell(ReceiverEnded(receiver))
+        for queue in (self.outbox, self.flight):
+            queue.pop(receiver, None)
+        self.closings.discard(receiver)
+        self.ready.discard(receiver)
+
+    # The machine -----------------------------------------------------------------------------------
+
+    def tell(self, event: Event) -> None:
+        """Give the machine a fact and do what follows."""
+        self.carry_out(self.machine.handle(event), {})
+
+    def carry_out(self, effects: tuple[Effect, ...], batch: dict[int, Message]) -> None:
+        """Do what the machine orders; `batch` are the messages that came with the event."""
+        for effect in effects:
+            match effect:
+                case DeliverBatch(sender, first, last):
+                    early = self.early[sender]
+                    for number in range(first, last + 1):
+                        self.mailbox[sender].append(batch[number] if number in batch else early[number])
+                        early.pop(number, None)
+                case HoldBatch():
+                    pass  # `arrive` put it aside
+                case DropBatch(sender, _, why):
+                    self.world.dropped(why)
+                    self._let_go(sender, everything=why == "dead letter")
+                case SendBatch(receiver, first, count, markers, closing):
+                    self._send(receiver, first, count, markers, closing=closing)
+                case CaptureState(snapshot):
+                    self.captures.append(snapshot)
+                case KeepMessages(snapshot, ranges):
+                    self._keep(snapshot, ranges)
+                case ForgetSnapshot(snapshot):
+                    self.kept.pop(snapshot, None)
+                    self.captures = [k for k in self.captures if k != snapshot]
+                case ReportRecord(record):
+                    self.world.report(self, effect, self._content(record))
+                case ReportChannel(snapshot, sender, first, last):
+                    kept = self.kept[snapshot].pop(sender)
+                    self.world.report(self, effect, tuple(kept[number] for number in range(first, last + 1)))
+                case ReportEnd():
+                    self.last_record = effect
+                    self.world.report(self, effect, None)
+                case ReportFailure() | AnnounceSnapshot():
+                    self.world.report(self, effect, None)
+                case _:
+                    assert_never(effect)
+        self.world.wake(self)
+
+    def _content(self, record: Record) -> tuple[Account | None, dict[str, tuple[Message, ...]]]:
+        """What travels with a record: a copy of the state, and the outbox that the record counts."""
+        outboxes = {}
+        for receiver, n in record.sent.items():
+            if n > record.transported[receiver]:
+                outboxes[receiver] = tuple(self.outbox[receiver])
+        return self.account.copy() if self.account else None, outboxes
+
+    def _send(self, receiver: str, first: int, count: int, markers: Any, *, closing: bool) -> None:
+        messages = tuple(self.outbox[receiver][:count])
+        if count:
+            del self.outbox[receiver][:count]
+            self.flight[receiver][first] = messages
+        if closing:
+            self.closings.add(receiver)
+        self.world.transmit(Packet(self.name, receiver, self.incarnation, first, messages, markers, closing=closing))
+
+    def _keep(self, snapshot: SnapshotId, ranges: Any) -> None:
+        for sender, (first, last) in ranges.items():
+            taken = self.received.get(sender, 0)
+            for number in range(first, last + 1):
+                self.kept[snapshot][sender][number] = self.mailbox[sender][number - taken - 1]
+
+    def _let_go(self, sender: str, *, everything: bool) -> None:
+        arrived = self.machine.arrived(sender)
+        early = self.early[sender]
+        for number in [number for number in early if everything or number <= arrived]:
+            del early[number]
+
+    def load(self, load: Load) -> None:
+        """Fill a fresh process from a snapshot; it stays quiet until it is resumed."""
+        self.loading = True
+        self.sent, self.received = dict(load.sent), dict(load.received)
+        self.mailbox.update({sender: list(messages) for sender, messages in load.mailbox.items()})
+        self.tell(Restored(load.incarnation, load.sent, load.arrived, load.ended))

@@ -1,0 +1,213 @@
+"""A world in which processes and coordinators crash, and what brings it back: rollback and take-over."""
+
+from rayshot.protocol.abort import AbortReason
+from rayshot.protocol.collector import AbortWanted, ProcessDied, ProcessJoined, SnapshotWanted
+from rayshot.protocol.driver import RolledBack
+from rayshot.protocol.events import DeadlinePassed, SnapshotEnded
+from rayshot.simulation.coordinator import Coordinator
+from rayshot.simulation.driver import SimulatedDriver
+from rayshot.simulation.packets import Load
+from rayshot.simulation.process import Process
+from rayshot.simulation.world import Commit, World
+
+
+class RecoveringWorld(World):
+    """See the module. An epoch in the log - `writer` - comes first; only then is the snapshot chosen."""
+
+    # Faults ----------------------------------------------------------------------------------------
+
+    def fault(self, kind: str) -> None:
+        """Let one fault, or one wish for a snapshot, happen now."""
+        self.note(f"now: {kind}")
+        getattr(self, f"fault_{kind}")()
+
+    def fault_snapshot(self) -> None:
+        """Somebody wants a snapshot; now and then it is a replaced coordinator that begins it."""
+        if self.loading or self.coordinator.finding:
+            self.push("want")
+            return
+        old = [c for c in self.coordinators.values() if c.alive and c is not self.coordinator]
+        zombie = old and self.choose(3) == 0
+        (old[0] if zombie else self.coordinator).tell(SnapshotWanted())
+
+    def on_want(self) -> None:
+        """A snapshot was asked for while the system was not whole."""
+        self.fault_snapshot()
+
+    def fault_crash(self) -> None:
+        """A process dies; its packets are still on their way."""
+        living = [process for process in self.processes.values() if self.is_current(process) and not process.ended]
+        if living:
+            process = living[self.choose(len(living))]
+            process.alive = False
+            self.counts["crashes"] += 1
+            self.counts["crashes in a restore"] += bool(self.loading)
+            self.note(f"{process.name} crashed")
+            self.push("detect", process.name, self.incarnation)
+
+    def fault_coordinator(self) -> None:
+        """The coordinator is replaced: because it died, or because it was only thought to have died."""
+        if self.loading or self.coordinator.finding:
+            return
+        self.counts["coordinators replaced"] += 1
+        self.coordinator.alive = self.choose(2) == 0
+        self.may_hang = True
+        self._new_coordinator(Coordinator(self.generation + 1, self.machines.collector(self.incarnation), self))
+        self.coordinator.finding = {process.name for process in self.processes.values() if self.is_current(process)}
+        for name in sorted(self.coordinator.finding):
+            self.push("find", name, self.generation)
+
+    def fault_driver(self) -> None:
+        """A driver dies."""
+        living = [driver for driver in self.drivers.values() if driver.alive]
+        if living:
+            self.driver_dies(living[self.choose(len(living))])
+
+    def fault_abort(self) -> None:
+        """Somebody wants a snapshot to end."""
+        if snapshots := self.coordinator.collector.open_snapshots:
+            snapshot = snapshots[self.choose(len(snapshots))]
+            self.coordinator.tell(AbortWanted(snapshot, AbortReason.REQUESTED, "simulated"))
+
+    def fault_deadline(self) -> None:
+        """The deadline of a snapshot passes at one process, long before the coordinator's."""
+        open_here = [(p, k) for p in self.processes.values() if self.is_current(p) for k in p.machine.open_snapshots]
+        if open_here:
+            process, snapshot = open_here[self.choose(len(open_here))]
+            self.may_hang = True
+            self.counts["deadlines passed"] += 1
+            process.tell(DeadlinePassed(snapshot))
+
+    # Rollback --------------------------------------------------------------------------------------
+
+    def on_detect(self, name: str, incarnation: int) -> None:
+        """The death of a process is seen."""
+        if incarnation == self.incarnation:
+            if not self.coordinator.finding:
+                self.coordinator.tell(ProcessDied(name, "simulated"))
+            self.roll_back()
+
+    def roll_back(self) -> None:
+        """Begin a new life: all processes go back to the newest snapshot that advances, or to the start."""
+        self.counts["rollbacks"] += 1
+        self.coordinator.alive = self.choose(4) == 0
+        self.incarnation += 1
+        commit = next((commit for commit in reversed(self.commits) if commit.stored.cut.advances), None)
+        ended = set(commit.stored.cut.ended) if commit else set()
+        self.ended = set(ended)
+        collector = self.machines.collector(self.incarnation, 0, ended)
+        self._new_coordinator(Coordinator(self.generation + 1, collector, self))
+        self.truth.rolled_back(self.incarnation, commit.positions if commit else {}, ended)
+        cut = commit.stored.cut if commit else None
+        self.loading = {*cut.records, *cut.unborn} if cut else set(self.truth.initial)
+        self.note(f"life {self.incarnation} begins from {cut.snapshot if cut else 'the start'}")
+        for name in sorted(self.loading):
+            self.push("load", name, self.incarnation, commit)
+        for process in self.processes.values():
+            if process.name not in self.loading:
+                self.push("kill", process)
+
+    def _new_coordinator(self, coordinator: Coordinator) -> None:
+        self.generation = self.writer = coordinator.generation
+        self.coordinator = self.coordinators[coordinator.generation] = coordinator
+
+    def on_kill(self, process: Process) -> None:
+        """A process outside of the restored snapshot ends."""
+        process.alive = False
+
+    def on_load(self, name: str, incarnation: int, commit: Commit | None) -> None:
+        """A process is loaded; the last one that is makes all go on."""
+        if incarnation != self.incarnation:
+            return
+        old = self.processes.get(name)
+        machine = old.machine if old and old.alive and self.choose(2) else self.machines.participant(name, incarnation)
+        if old:
+            old.alive = False
+        process = self.processes[name] = Process(name, machine, self)
+        process.generation = self.generation
+        state = commit.stored.states.get(name) if commit else self.truth.initial[name]
+        process.account = state.copy() if state else None
+        process.load(_load_of(name, incarnation, commit))
+        self.loading.discard(name)
+        self.arrived(name)
+        if not self.loading:
+            self._resume_all(commit)
+
+    def _resume_all(self, commit: Commit | None) -> None:
+        for process in self.processes.values():
+            if self.is_current(process):
+                self.coordinator.tell(ProcessJoined(process.name))
+                self.push("resume", process)
+        for driver in self.drivers.values():
+            self.push("roll_back_driver", driver, self.incarnation, commit)
+
+    def on_resume(self, process: Process) -> None:
+        """A loaded process goes on; it connects to all its receivers, as idle channels need markers too."""
+        process.loading = False
+        for receiver in process.sent:
+            if receiver != process.name:
+                self.connect(process, receiver)
+        self.wake(process)
+
+    def on_roll_back_driver(self, driver: SimulatedDriver, incarnation: int, commit: Commit | None) -> None:
+        """A driver is refused with the new incarnation, and creates again what the snapshot does not hold."""
+        if incarnation != self.incarnation:
+            return
+        cuts = commit.stored.cut.channels if commit else ()
+        sent = {c.channel.receiver: c.sent for c in cuts if c.channel.sender == driver.name}
+        ended = frozenset(commit.stored.cut.ended) if commit else frozenset[str]()
+        driver.tell(RolledBack(incarnation, sent, ended))
+        if driver.alive:
+            driver.ended.update(ended)
+            for name in driver.creations:
+                self.push("spawn", name, incarnation)
+            for receiver in driver.waiting():
+                self.push_once("take_driver", driver, receiver)
+
+    # Take-over -------------------------------------------------------------------------------------
+
+    def on_find(self, name: str, generation: int) -> None:
+        """A new coordinator asks a process, which gives up the snapshots of the old one."""
+        coordinator = self.coordinators[generation]
+        if coordinator is not self.coordinator:
+            return
+        process = self.processes[name]
+        process.generation = generation
+        if process.alive:
+            coordinator.highest = max(coordinator.highest, process.highest_heard)
+            for snapshot in process.machine.open_snapshots:
+                process.tell(SnapshotEnded(snapshot))
+        coordinator.finding.discard(name)
+        if not coordinator.finding:
+            self._take_over(coordinator)
+
+    def _take_over(self, coordinator: Coordinator) -> None:
+        found = [process for process in self.processes.values() if self.is_current(process)]
+        ended = {name for process in found for name in process.machine.ended_peers}
+        if self.commits:
+            ended |= set(self.commits[-1].stored.cut.ended) & self.ended
+        coordinator.collector = self.machines.collector(self.incarnation, coordinator.highest, ended)
+        for process in found:
+            if process.last_record is not None:
+                self.report(process, process.last_record, None)
+            if not process.ended:
+                coordinator.tell(ProcessJoined(process.name))
+        waiting, coordinator.waiting = coordinator.waiting, []
+        for event, content in waiting:
+            self.push("tell_coordinator", coordinator.generation, event, content)
+
+
+def _load_of(name: str, incarnation: int, commit: Commit | None) -> Load:
+    """What a snapshot holds for one process."""
+    if commit is None:
+        return Load(incarnation, {}, {}, {}, {}, frozenset())
+    cut, messages = commit.stored.cut, commit.stored.messages
+    into = [c for c in cut.channels if c.channel.receiver == name]
+    return Load(
+        incarnation,
+        sent={c.channel.receiver: c.sent for c in cut.channels if c.channel.sender == name},
+        arrived={c.channel.sender: c.sent for c in into},
+        received={c.channel.sender: c.received for c in into},
+        mailbox={c.channel.sender: messages[c.channel] for c in into},
+        ended=frozenset(c.channel.sender for c in into) & frozenset(cut.ended),
+    )

@@ -1,0 +1,76 @@
+"""What a schedule is made of: drawn anew for each one, so that faults meet each other in all combinations."""
+
+from dataclasses import dataclass
+
+from rayshot.simulation.choices import Choices
+from rayshot.simulation.topologies import TOPOLOGIES, Contacts, random_graph
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One schedule. Numbers of faults count events; `one_in` odds are 0 for never.
+
+    `length` counts the events before the faults stop; `activity` the messages that handlers may start in all.
+    `slow` are the kinds of events that are put off again and again.
+    """
+
+    topology: str
+    contacts: Contacts
+    drivers: int = 1
+    length: int = 250
+    activity: int = 40
+    timers: int = 2
+    lost_one_in: int = 0
+    duplicated_one_in: int = 0
+    slow: frozenset[str] = frozenset()
+    snapshots: int = 2
+    own_snapshots_one_in: int = 0
+    creations_one_in: int = 0
+    ends_one_in: int = 0
+    crashes: int = 0
+    coordinator_crashes: int = 0
+    driver_deaths: int = 0
+    aborts: int = 0
+    deadlines: int = 0
+    capture_failures_one_in: int = 0
+    store_failures_one_in: int = 0
+    lost_ends_one_in: int = 0
+
+
+SLOW_KINDS = ("deliver", "acknowledge", "work", "take", "tell_coordinator", "tell_process", "connect", "store", "fire")
+
+
+def draw_settings(choices: Choices) -> Settings:
+    """Draw one schedule; each kind of fault is there in some schedules and not in others."""
+
+    def pick(*options: int) -> int:
+        return options[choices.choose(len(options))]
+
+    names = [f"p{index}" for index in range(pick(2, 3, 3, 4, 5))]
+    kinds = [*TOPOLOGIES, "random"]
+    topology = kinds[choices.choose(len(kinds))]
+    contacts = random_graph(names, choices) if topology == "random" else TOPOLOGIES[topology](names)
+    calm = choices.choose(3) == 0
+    return Settings(
+        topology=topology,
+        contacts=contacts,
+        drivers=pick(0, 1, 1, 2),
+        length=pick(100, 200, 300, 400),
+        activity=pick(15, 30, 60),
+        timers=pick(1, 2, 3),
+        lost_one_in=pick(0, 10, 4),
+        duplicated_one_in=pick(0, 10, 3),
+        slow=frozenset(kind for kind in SLOW_KINDS if choices.choose(5) == 0),
+        snapshots=pick(1, 2, 3, 4),
+        own_snapshots_one_in=pick(0, 0, 10, 25),
+        creations_one_in=pick(0, 0, 5, 10),
+        ends_one_in=pick(0, 0, 6, 12),
+        crashes=0 if calm else pick(0, 1, 1, 2),
+        coordinator_crashes=0 if calm else pick(0, 0, 0, 1, 2),
+        driver_deaths=0 if calm else pick(0, 0, 1),
+        aborts=0 if calm else pick(0, 0, 1),
+        deadlines=0 if calm else pick(0, 0, 0, 2),
+        capture_failures_one_in=0 if calm else pick(0, 0, 0, 20),
+        store_failures_one_in=0 if calm else pick(0, 0, 4),
+        lost_ends_one_in=0 if calm else pick(0, 0, 0, 5),
+    )
