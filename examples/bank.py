@@ -1,0 +1,58 @@
+"""Two accounts, a snapshot while money is on its way, and the bank restored from it: `python examples/bank.py`."""
+
+import sys
+
+import ray
+
+import rayshot
+
+
+@rayshot.actor
+class Account:
+    """Money, and ways to move it."""
+
+    def __init__(self, balance: int) -> None:
+        self.balance = balance
+
+    def transfer(self, to: rayshot.ActorHandle, amount: int) -> None:
+        """Send `amount`: between the two accounts it exists only as a message."""
+        self.balance -= amount
+        to.deposit.tell(amount)
+
+    def deposit(self, amount: int) -> None:
+        """Take `amount` in."""
+        self.balance += amount
+
+    def read(self) -> int:
+        """Tell the balance."""
+        return self.balance
+
+
+def main(storage: str = "./shots") -> None:
+    """Move money, photograph it, and go back to the photograph."""
+    ray.init(num_cpus=4, include_dashboard=False, logging_level="ERROR")
+    system = rayshot.init("bank", storage=storage)
+    alice = Account.options(name="alice").remote(100)
+    bob = Account.options(name="bob").remote(100)
+    for _ in range(50):
+        alice.transfer.tell(bob, 1)
+        bob.transfer.tell(alice, 1)
+    snap = system.snapshot()
+    snap.verify()
+
+    balances = {name: state["balance"] for name, state in snap.states().items()}
+    messages = [message for channel in snap.channels.values() for message in channel.messages]
+    on_its_way = sum(message.args[0] for message in messages if message.method == "deposit")
+    print(f"{balances} and {on_its_way} on its way: {sum(balances.values()) + on_its_way} in all")
+
+    system.shutdown()
+    with rayshot.restore(storage, system="bank", snapshot=snap.id) as system:
+        accounts = [system.get_actor(name) for name in ("alice", "bob")]
+        while sum(balances := ray.get([account.read.remote() for account in accounts])) < 200:
+            pass  # the rest is still on its way
+        print(f"restored: {balances}, {sum(balances)} in all")
+    ray.shutdown()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
