@@ -219,7 +219,7 @@ def _wait_for_error(sky: Sky) -> SystemDown:
         try:
             ray.get(next(airports).totals.remote())
         except SystemDown as error:
-            return error
+            return error.cause if isinstance(error, ray.exceptions.RayTaskError) else error
         except ray.exceptions.RayActorError:
             say("[dim]a call that was under way to an airport that died: Ray's own ActorDiedError[/]")
     raise Disproved(f"half of the airports are dead and nobody said so within {NOTICE_S:.0f} s")

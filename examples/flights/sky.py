@@ -25,11 +25,11 @@ def ray_cluster(actors: int, words_of_ray: Path) -> Iterator[None]:
     What Ray prints meanwhile goes to the file `words_of_ray`.
     """
     ray.init(num_cpus=actors, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
-    try:
-        with words_of_ray.open("a") as aside, redirect_stdout(aside):  # long warnings, also of what dies on purpose
+    with words_of_ray.open("a") as aside, redirect_stdout(aside):  # long warnings, also of what dies on purpose
+        try:
             yield
-    finally:
-        ray.shutdown()
+        finally:
+            ray.shutdown()
 
 
 @dataclass(frozen=True)
