@@ -42,7 +42,7 @@ def main(names: tuple[str, ...], json_file: Path | None, folder: Path | None, *,
             console.print(f"[yellow]{name} was not run: {reason}[/yellow]")
             continue
         reports.append(report)
-        console.print(figures_table(report))
+        console.print(f"[bold]{name}[/bold]: {report.question}", figures_table(report))
         console.print(f"[dim]{name} took {time.monotonic() - began_at:.0f} s[/dim]")
     if json_file is not None:
         _write(json_file, facts, reports, not_run, short=short)

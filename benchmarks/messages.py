@@ -95,5 +95,5 @@ def _messages_per_second(sender: Any, receiver: Any, send: Callable[[Any, int], 
     ray.get(receiver.expect.remote(total))
     send(receiver, total)
     finished_at = wait_for(lambda: ray.get(receiver.finished.remote()), "the last message")
-    began_at: float = ray.get(sender.began.remote())
-    return total / (finished_at - began_at)
+    seconds: float = finished_at - ray.get(sender.began.remote())
+    return total / seconds

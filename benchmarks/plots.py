@@ -6,6 +6,7 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib import pyplot as plt
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from benchmarks.report import Report
 from benchmarks.table import number
@@ -43,7 +44,7 @@ def draw(report: Report, folder: Path, footnote: str) -> Path:
 def _draw_messages(report: Report) -> Any:
     figure, axes = plt.subplots(figsize=(8, 3.6))
     _strips(axes, report, {"rayshot": ("rayshot\n.tell()", OURS), "ray": ("plain Ray\n.remote()", PLAIN)})
-    axes.set_xscale("log")
+    _log_x(axes)
     axes.set_xlabel("messages a second, one dot per round")
     axes.set_title(f"{number(report.figure('rayshot / ray').value)} times as many")
     return figure
@@ -72,6 +73,7 @@ def _draw_snapshot(report: Report) -> Any:
         _distribution(times, report.samples(name), color, f"{name}: p50 {number(p50)} ms")
     times.axvline(150, color=TARGET, linestyle="--", linewidth=1, label="target for recorded p50")
     times.set_xlim(left=0)
+    times.set_ylim(0, 1.02)
     times.set_xlabel("ms after the snapshot was asked for")
     times.set_ylabel("share of snapshots")
     times.set_title("how long one takes")
@@ -82,7 +84,8 @@ def _draw_snapshot(report: Report) -> Any:
     windows.plot(rounds, without, "o", color=PLAIN, label="without snapshots")
     windows.plot(rounds, with_, "o", color=OURS, label=f"one every {report.settings['interval_s']:g} s")
     windows.set_ylim(0, max(*without, *with_) * 1.25)
-    windows.yaxis.set_major_formatter(lambda value, _position: f"{value / 1e3:g} k")
+    windows.yaxis.set_major_formatter(FuncFormatter(_plain))
+    windows.xaxis.set_major_locator(MaxNLocator(integer=True))
     windows.set_xlabel("round")
     windows.set_ylabel("messages a second")
     windows.set_title(f"throughput lost: {number(report.figure('throughput lost').value)} %")
@@ -98,11 +101,11 @@ def _draw_capture(report: Report) -> Any:
         "ray.put": ("plain Ray:\nray.put", PLAIN),
     }
     _strips(axes, report, labels)
-    axes.set_xscale("log")
+    _log_x(axes)
     axes.axvline(50, color=TARGET, linestyle="--", linewidth=1, label="target for the hold")
     axes.set_xlabel("ms, one dot per round")
     axes.set_title(f"a state of {report.settings['state_bytes'] >> 20:,} MB")
-    axes.legend(loc="lower right")
+    axes.legend(loc="upper left", bbox_to_anchor=(0.7, 1.15))
     return figure
 
 
@@ -118,6 +121,16 @@ def _strips(axes: Any, report: Report, labels: dict[str, tuple[str, str]]) -> No
     axes.set_ylim(len(labels) - 0.5, -0.7)
     axes.grid(visible=True, axis="x")
     axes.grid(visible=False, axis="y")
+
+
+def _log_x(axes: Any) -> None:
+    """A logarithmic scale with plain numbers."""
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(FuncFormatter(_plain))
+
+
+def _plain(value: float, _position: int) -> str:
+    return f"{value / 1e3:g} k" if value >= 1e3 else f"{value:g}"
 
 
 def _distribution(axes: Any, samples: Sequence[float], color: str, label: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import ray
 
 import rayshot
-from benchmarks.cluster import fresh_cluster
+from benchmarks.cluster import fresh_cluster, wait_for
 from benchmarks.report import Figure, Report, Series, Target
 from benchmarks.samples import paired_ratios
 
@@ -14,6 +14,7 @@ ACTORS = 16
 FAN_OUT = 4
 TOKENS_PER_CHANNEL = 100
 """Tokens wander for ever and are never made or lost: this bounds mailboxes and keeps every channel busy."""
+TOKENS = ACTORS * FAN_OUT * TOKENS_PER_CHANNEL
 RECORDED_TARGET = Target("<=", 150.0)
 LOSS_TARGET = Target("<=", 5.0)
 SETTLE_S = 0.5
@@ -55,8 +56,7 @@ def run(*, short: bool) -> Report:
             for name, interval in (("without", None), ("with", interval_s)):
                 system.configure(rayshot.SnapshotConfig(interval_s=interval))
                 rates[name].append(_messages_per_second(nodes, window_s))
-            system.configure(rayshot.SnapshotConfig())
-            time.sleep(SETTLE_S)
+            _settle(system)
         periodic = [snapshot.stats["recorded_s"] for snapshot in system.snapshots()[before:]]
     losses = [100 * (1 - ratio) for ratio in paired_ratios(rates["with"], rates["without"])]
     return Report(
@@ -67,7 +67,7 @@ def run(*, short: bool) -> Report:
             "windows": windows,
             "window_s": window_s,
             "interval_s": interval_s,
-            "tokens": ACTORS * FAN_OUT * TOKENS_PER_CHANNEL,
+            "tokens": TOKENS,
         },
         (
             Series("recorded", "ms", tuple(1e3 * s for s in recorded_s)),
@@ -105,9 +105,17 @@ def _single_snapshots(system: rayshot.System, count: int) -> tuple[list[float], 
         durable_s.append(time.perf_counter() - asked_at)
         recorded_s.append(float(snapshot.stats["recorded_s"]))
         in_flight.append(float(snapshot.stats["in_flight"]))
+        assert in_flight[-1] == TOKENS, f"{snapshot.id} holds {in_flight[-1]:g} of {TOKENS} tokens"
         busy.append(float(sum(channel.sent > channel.received for channel in snapshot.channels.values())))
         time.sleep(0.2)
     return recorded_s, durable_s, in_flight, busy
+
+
+def _settle(system: rayshot.System) -> None:
+    """Let the snapshot that is under way end outside of the window that comes next."""
+    system.configure(rayshot.SnapshotConfig())
+    wait_for(lambda: None if system.status().snapshots else True, "the end of the last snapshot")
+    time.sleep(SETTLE_S)
 
 
 def _messages_per_second(nodes: list[Any], window_s: float) -> float:

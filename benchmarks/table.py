@@ -8,10 +8,8 @@ from benchmarks.report import Figure, Report
 
 
 def figures_table(report: Report) -> Table:
-    """One report's figures with their intervals and targets."""
-    table = Table(
-        title=f"{report.name}: {report.question}", title_justify="left", box=box.SIMPLE_HEAD, header_style="dim"
-    )
+    """One report's figures with their intervals and targets. Its title is printed above, not in it."""
+    table = Table(box=box.SIMPLE_HEAD, header_style="dim")
     table.add_column("figure")
     for column in ("median", "95 % interval", "target"):
         table.add_column(column, justify="right", no_wrap=True)

@@ -58,11 +58,11 @@ def test_every_report_has_its_picture(short_run):
 @pytest.mark.slow
 def test_no_process_stays(short_run):
     mark = f"RAYSHOT_BENCHMARKS_RUN={short_run[2]}".encode()
-    assert [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if mark in _environment(pid)] == []
+    assert [process.name for process in Path("/proc").glob("[0-9]*") if mark in _environment(process)] == []
 
 
-def _environment(pid):
+def _environment(process):
     try:
-        return Path(f"/proc/{pid}/environ").read_bytes()
+        return (process / "environ").read_bytes()
     except OSError:  # it ended, or is not ours
         return b""
