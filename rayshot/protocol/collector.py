@@ -12,7 +12,9 @@ A process that ended without having learned of a snapshot lies wholly before the
 last record is needed until every receiver knows that nothing will follow (Record.closed) and no sender counts a
 channel to it; then only the name is kept, as names are never used again.
 
-News comes in any order: a record may be here before the announcement of its snapshot, which it then stands for.
+News comes in any order: a record may be here before the announcement of its snapshot, which it then stands for. A
+record tells of all snapshots that its process had recorded before, so that none with records older than those of a
+stored one is unknown.
 Complete snapshots are stored one after the other, so that each can be compared with the one before: see Cut.advances.
 """
 
@@ -22,8 +24,9 @@ from typing import assert_never
 
 from rayshot.errors import InconsistentCut
 from rayshot.protocol.abort import AbortReason
-from rayshot.protocol.cut import ChannelCut, Cut, Record
-from rayshot.protocol.identity import COORDINATOR, Channel, SnapshotId, is_driver
+from rayshot.protocol.assembly import check_ends, close_membership, cut_channels
+from rayshot.protocol.cut import Cut, Record
+from rayshot.protocol.identity import COORDINATOR, Channel, SnapshotId
 from rayshot.protocol.tombstones import Tombstones
 
 
@@ -192,6 +195,7 @@ class Collector:
         self._processes: set[str] = set()
         self._ended: set[str] = set(ended)
         self._last_records: dict[str, Record] = {}
+        self._settled: dict[str, set[SnapshotId]] = {}
         self._newest: Cut | None = None
         self._open: dict[SnapshotId, _Collection] = {}
         self._tombstones = Tombstones()
@@ -210,13 +214,15 @@ class Collector:
     def missing(self, snapshot: SnapshotId) -> tuple[str, ...]:
         """Processes whose record an open snapshot still waits for."""
         collection = self._open[snapshot]
-        return tuple(sorted(self._closure(collection) - self._records(collection).keys()))
+        records = self._records(collection)
+        return tuple(sorted(close_membership(collection.members, records, self._ended) - records.keys()))
 
     def open_channels(self, snapshot: SnapshotId) -> tuple[Channel, ...]:
         """Channels whose messages an open snapshot still waits for, as far as its records tell."""
         collection = self._open[snapshot]
-        members, records = self._closure(collection), self._records(collection)
-        cuts = self._channel_cuts({name: records[name] for name in members & records.keys()}, members)
+        known = self._records(collection)
+        members = close_membership(collection.members, known, self._ended)
+        cuts = cut_channels({name: known[name] for name in members & known.keys()}, members, self._ended)
         return tuple(
             cut.channel for cut in cuts if cut.transported > cut.received and cut.channel not in collection.parts
         )
@@ -284,6 +290,7 @@ class Collector:
     def _end(self, snapshot: SnapshotId) -> None:
         del self._open[snapshot]
         self._tombstones.add(snapshot)
+        self._drop_last_records(snapshot)
         if snapshot.initiator == COORDINATOR:
             still_open = (k.counter for k in self._open if k.initiator == COORDINATOR)
             self._tombstones.raise_floor(COORDINATOR, min(still_open, default=self._counter + 1))
@@ -308,14 +315,13 @@ class Collector:
         if collection.storing.advances:
             self._newest = collection.storing
         self._end(snapshot)
-        for process in self._settled_ends(collection):
-            del self._last_records[process]
+        self._settle_ends(collection)
         return (AnnounceEnd(snapshot, None, floor=self._floor(snapshot)), *self._try_all())
 
     # Arriving --------------------------------------------------------------------------------------
 
     def _record_arrived(self, record: Record) -> tuple[CollectorEffect, ...]:
-        begin = self._begin(record.snapshot)
+        begin = [effect for snapshot in (record.snapshot, *record.overlaps) for effect in self._begin(snapshot)]
         if collection := self._open.get(record.snapshot):
             collection.records.setdefault(record.process, record)
             collection.awaited = None
@@ -342,8 +348,11 @@ class Collector:
             effects += self._abort(snapshot, AbortReason.TIMEOUT, f"{process} gave it up and ended")
         return (*effects, *self._try_all())
 
-    def _settled_ends(self, collection: _Collection) -> list[str]:
-        """Ended processes that no later record needs, as a stored snapshot that began after their ends shows."""
+    def _settle_ends(self, collection: _Collection) -> None:
+        """Find the ended processes that no record younger than those of a stored snapshot needs.
+
+        Their last records are dropped when all that are open now, which may hold older records, have ended.
+        """
         living = [record for record in collection.records.values() if record.process not in self._ended]
         closed = {record.process: record.closed for record in living}
 
@@ -353,7 +362,16 @@ class Collector:
                 name in record.sent or (name in record.received and name not in record.closed) for record in living
             )
 
-        return [name for name in collection.ended_before & self._last_records.keys() if is_settled(name)]
+        for name in self._last_records.keys() & collection.ended_before - self._settled.keys():
+            if is_settled(name):
+                self._settled[name] = set(self._open)
+        self._drop_last_records(None)
+
+    def _drop_last_records(self, ended: SnapshotId | None) -> None:
+        for name, waits_for in tuple(self._settled.items()):
+            waits_for.discard(ended)
+            if not waits_for:
+                del self._settled[name], self._last_records[name]
 
     # Completing ------------------------------------------------------------------------------------
 
@@ -375,11 +393,13 @@ class Collector:
     def _complete_cut(self, snapshot: SnapshotId, collection: _Collection) -> Cut | None:
         if not collection.members <= collection.records.keys() | self._last_records.keys():
             return None  # the common case while records come in, told apart without walking all channels
-        members, known = self._closure(collection), self._records(collection)
+        known = self._records(collection)
+        members = close_membership(collection.members, known, self._ended)
         if not members <= known.keys():
             return None
         records = {name: known[name] for name in members}
-        channels = self._channel_cuts(records, members)
+        channels = cut_channels(records, frozenset(), self._ended)
+        check_ends(records)
         collection.awaited = set()
         for channel_cut in channels:
             channel_cut.check()
@@ -399,82 +419,3 @@ class Collector:
     def _records(self, collection: _Collection) -> Mapping[str, Record]:
         """The records at hand; a process that ended without recording stands in with its last one."""
         return {**self._last_records, **collection.records}
-
-    def _closure(self, collection: _Collection) -> set[str]:
-        """The members, and all that records of members prove to lie inside the cut as well."""
-        records = self._records(collection)
-        closed: set[str] = set()
-        waiting = collection.members | self._last_records.keys()
-        waiting |= {name for name, record in collection.records.items() if _stands_alone(record)}
-        while waiting:
-            name = waiting.pop()
-            closed.add(name)
-            record = records.get(name)
-            if record is None:
-                continue
-            reached = {receiver for receiver, n in record.transported.items() if n > 0} - self._ended
-            waiting |= (reached | self._heard(record)) - closed
-        unborn = {name for name in closed if name in records and not records[name].born}
-        return closed - {name for name in unborn if not self._addressed(name, closed, records)}
-
-    def _heard(self, record: Record) -> set[str]:
-        """The processes whose records must show that they had sent what this one received."""
-        heard = {sender for sender, m in record.received.items() if m > 0} | record.closed.keys()
-        over = self._ended if record.ended else self._ended & record.closed.keys()
-        return {sender for sender in heard - over if not is_driver(sender)}
-
-    def _addressed(self, name: str, members: set[str], records: Mapping[str, Record]) -> bool:
-        own = records[name]
-        if any(n > 0 for n in own.environment.values()):
-            return True
-        return any(records[other].sent.get(name, 0) > 0 for other in members if other in records)
-
-    def _channel_cuts(self, records: Mapping[str, Record], members: set[str]) -> list[ChannelCut]:
-        """The channels of these records; those to members whose records are still to come are left out."""
-        cuts = []
-        for sender, record in records.items():
-            for receiver, n in record.sent.items():
-                theirs = records.get(receiver)
-                if n == 0 or (theirs is None and receiver in members):
-                    continue
-                received = theirs.received.get(sender, 0) if theirs else 0
-                cut = ChannelCut(Channel(sender, receiver), n, record.transported.get(receiver, 0), received)
-                if receiver in self._ended and (theirs is None or theirs.ended):
-                    _check_sent(cut)  # what is left has no receiver: dead letters
-                elif not record.ended or received < n:
-                    cuts.append(cut)
-        for record in records.values():
-            if not record.ended:
-                cuts += _cuts_fixed_by_receiver(record, records)
-                cuts += _orphans(record, records)
-        return cuts
-
-
-def _stands_alone(record: Record) -> bool:
-    return record.born or any(n > 0 for n in record.environment.values())
-
-
-def _check_sent(cut: ChannelCut) -> None:
-    """Raise InconsistentCut if more was received than sent, whatever was transported."""
-    replace(cut, transported=cut.sent).check()
-
-
-def _cuts_fixed_by_receiver(record: Record, records: Mapping[str, Record]) -> list[ChannelCut]:
-    """Channels from drivers, and from senders that are gone as far as no last record of them shows the same."""
-    numbers = {sender: n for sender, n in record.environment.items() if n > 0}
-    numbers |= {
-        sender: n for sender, n in record.closed.items() if n > record.received.get(sender, 0) and sender not in records
-    }
-    return [
-        ChannelCut(Channel(sender, record.process), n, n, record.received.get(sender, 0))
-        for sender, n in numbers.items()
-    ]
-
-
-def _orphans(record: Record, records: Mapping[str, Record]) -> list[ChannelCut]:
-    """Channels on which messages were received of whose sending the sender's record knows nothing."""
-    return [
-        ChannelCut(Channel(sender, record.process), 0, 0, m)
-        for sender, m in record.received.items()
-        if m > 0 and sender in records and records[sender].sent.get(record.process, 0) == 0
-    ]

@@ -22,6 +22,7 @@ class Record:
     `closed[p]` of a channel whose sender p has ended or, being a driver, has died: nothing will follow on it.
     `born` is false while the constructor's message is not processed: such a process has no state.
     `ended` marks the last record of a process that ended by its own wish.
+    `overlaps` are the snapshots that this process had recorded before and whose end it did not know.
     """
 
     snapshot: SnapshotId
@@ -33,6 +34,7 @@ class Record:
     environment: Mapping[str, int] = field(default_factory=dict)
     ended: bool = False
     closed: Mapping[str, int] = field(default_factory=dict)
+    overlaps: tuple[SnapshotId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,12 +135,18 @@ class Driver:
             self._tombstones.raise_floor(snapshot.initiator, floor)
             self._tags = {tag: None for tag in self._tags if tag not in self._tombstones}
 
-    def _drop_ended(self, ended: frozenset[str]) -> list[DriverEffect]:
-        gone = [receiver for receiver in self._channels if receiver in ended]
-        return [ReleaseMessages(receiver, self._channels.pop(receiver).transported) for receiver in gone]
+    def _release_ended(self, ended: frozenset[str]) -> list[DriverEffect]:
+        """Let go of all that was sent to the ended; their channels stay, so that no number is used twice."""
+        effects: list[DriverEffect] = []
+        for receiver in self._channels.keys() & ended:
+            channel = self._channels[receiver]
+            if channel.transported > channel.released:
+                channel.released = channel.acknowledged = channel.transported
+                effects.append(ReleaseMessages(receiver, channel.transported))
+        return effects
 
     def _release(self, sent: Mapping[str, int], ended: frozenset[str]) -> list[DriverEffect]:
-        effects = self._drop_ended(ended)
+        effects = self._release_ended(ended)
         for receiver, n in sent.items():
             channel = self._channels.get(receiver)
             if channel is not None and n > channel.released:
@@ -152,8 +158,10 @@ class Driver:
         self.incarnation = back.incarnation
         self._tags.clear()
         self._tombstones = Tombstones()
-        effects = self._drop_ended(back.ended)
+        effects = self._release_ended(back.ended)
         for receiver, channel in self._channels.items():
+            if receiver in back.ended:
+                continue
             n = back.sent.get(receiver, 0)
             assert channel.released <= n, f"{receiver} went back to {n}, {channel.released} are released already"
             channel.acknowledged = n

@@ -371,6 +371,9 @@ class Participant:
             dict(captured.received),
             environment,
             closed=closed,
+            overlaps=tuple(
+                k for k, other in self._recorders.items() if other.received is not None and other is not recorder
+            ),
         )
 
     def _fix_channels(self, snapshot: SnapshotId, recorder: _Recorder) -> tuple[dict[str, int], dict[str, int]]:

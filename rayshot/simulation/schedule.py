@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collector import AbortWanted, SnapshotWanted
@@ -38,10 +38,11 @@ class Summary:
     failures: dict[int, Outcome] = field(default_factory=dict)
 
 
-def run_seed(seed: int, machines: Machines = REAL, *, tell: bool = False) -> Outcome:
-    """Run the schedule of a seed."""
+def run_seed(seed: int, machines: Machines = REAL, *, tell: bool = False, **changes: int) -> Outcome:
+    """Run the schedule of a seed; `changes` replace what it drew as its settings."""
     source = SeededChoices(seed)
-    return run(source, source.taken, machines, tell=tell)
+    settings = replace(draw_settings(source), **changes)  # type: ignore[arg-type]
+    return run(source, source.taken, machines, settings, tell=tell)
 
 
 def replay(choices: Sequence[int], machines: Machines = REAL, *, tell: bool = True) -> Outcome:

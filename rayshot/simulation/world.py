@@ -1,7 +1,7 @@
 """The simulated world: the list of pending events, the network, the faults.
 
-Each event is the name of a method and its arguments. Whoever wants something to happen puts it into the list; the source
-of choices picks what happens next. Nothing else decides anything.
+Each event is the name of a method and its arguments. Whoever wants something to happen puts it into the list; the
+source of choices picks what happens next. Nothing else decides anything.
 """
 
 from collections import Counter, defaultdict
@@ -302,7 +302,7 @@ class World:
         if not self.is_current(process) or process.ended or receiver in process.ready:
             return
         there = self.processes.get(receiver)
-        if receiver in self.ended:
+        if receiver in self.ended or receiver in process.machine.ended_peers:
             process.receiver_ended(receiver)
         elif there is not None and self.is_current(there):
             process.connected(receiver)

@@ -1,0 +1,99 @@
+"""What the records of a snapshot say together: who belongs to it, and where it cuts each channel.
+
+`records` are those at hand, by process; `ended` are the names of all processes that have ended. The last record of an
+ended process stands in where there is none of the snapshot's own.
+"""
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+
+from rayshot.protocol.cut import ChannelCut, Record
+from rayshot.protocol.identity import Channel, is_driver
+
+
+def close_membership(members: Iterable[str], records: Mapping[str, Record], ended: AbstractSet[str]) -> set[str]:
+    """Return the members, and all whom the records prove to lie inside the cut as well.
+
+    These are the ended whose last records are at hand; who is born or was sent something; who was sent something that
+    was transported; and who sent what was received. A process that is not born, and to which nothing inside the cut
+    is addressed, is left out: its creation lies behind the cut.
+    """
+    closed: set[str] = set()
+    waiting = {name for name, record in records.items() if record.born or _holds_messages(record)} | set(members)
+    while waiting:
+        name = waiting.pop()
+        closed.add(name)
+        if record := records.get(name):
+            waiting |= (_reached(record, ended) | _heard(record, ended)) - closed
+    unborn = {name for name in closed if name in records and not records[name].born}
+    return closed - {name for name in unborn if not _is_addressed(name, closed, records)}
+
+
+def _holds_messages(record: Record) -> bool:
+    """Whether the record itself proves that something was sent to its process before the cut."""
+    return any(n > 0 for n in (*record.environment.values(), *record.closed.values()))
+
+
+def _reached(record: Record, ended: AbstractSet[str]) -> set[str]:
+    return {receiver for receiver, n in record.transported.items() if n > 0} - ended
+
+
+def _heard(record: Record, ended: AbstractSet[str]) -> set[str]:
+    """The processes whose records must show that they had sent what this one received."""
+    heard = {sender for sender, m in record.received.items() if m > 0} | record.closed.keys()
+    over = ended if record.ended else ended & record.closed.keys()
+    return {sender for sender in heard - over if not is_driver(sender)}
+
+
+def _is_addressed(name: str, members: AbstractSet[str], records: Mapping[str, Record]) -> bool:
+    if _holds_messages(records[name]):
+        return True
+    return any(records[other].sent.get(name, 0) > 0 for other in members if other in records)
+
+
+def cut_channels(records: Mapping[str, Record], waiting: AbstractSet[str], ended: AbstractSet[str]) -> list[ChannelCut]:
+    """Return where these records cut their channels, unchecked; those to processes `waiting` to record are left out.
+
+    Left out are also channels to the ended - what is left on them is dead letters - and those from the ended of whose
+    messages none is left.
+    """
+    cuts = []
+    for sender, record in records.items():
+        for receiver, n in record.sent.items():
+            theirs = records.get(receiver)
+            dead = receiver in ended and (theirs is None or theirs.ended)
+            if n == 0 or dead or (theirs is None and receiver in waiting):
+                continue
+            received = theirs.received.get(sender, 0) if theirs else 0
+            if not record.ended or received < n:
+                cuts.append(ChannelCut(Channel(sender, receiver), n, record.transported.get(receiver, 0), received))
+    for record in records.values():
+        if not record.ended:
+            cuts += _cuts_fixed_by_receiver(record, records)
+            cuts += _orphans(record, records)
+    return cuts
+
+
+def _cuts_fixed_by_receiver(record: Record, records: Mapping[str, Record]) -> list[ChannelCut]:
+    """Channels from drivers, and from senders that are gone as far as no last record of them shows the same."""
+    received = record.received
+    living = [(sender, n) for sender, n in record.environment.items() if n > 0]
+    gone = [(sender, n) for sender, n in record.closed.items() if sender not in records and n > received.get(sender, 0)]
+    return [ChannelCut(Channel(sender, record.process), n, n, received.get(sender, 0)) for sender, n in living + gone]
+
+
+def _orphans(record: Record, records: Mapping[str, Record]) -> list[ChannelCut]:
+    """Channels on which messages were received of whose sending the sender's record knows nothing."""
+    return [
+        ChannelCut(Channel(sender, record.process), 0, 0, m)
+        for sender, m in record.received.items()
+        if m > 0 and sender in records and records[sender].sent.get(record.process, 0) == 0
+    ]
+
+
+def check_ends(records: Mapping[str, Record]) -> None:
+    """Raise InconsistentCut if a process that ended had received what was not sent."""
+    for receiver, record in records.items():
+        for sender, m in record.received.items() if record.ended else ():
+            n = records[sender].sent.get(receiver, m) if sender in records else m
+            ChannelCut(Channel(sender, receiver), n, n, m).check()
