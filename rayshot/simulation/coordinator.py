@@ -40,7 +40,7 @@ class Surroundings(Protocol):
 
 @dataclass
 class Coordinator:
-    """`generation` counts the coordinators of a run; `finding` are the processes that are still to be found at a take-over.
+    """`generation` counts the coordinators of a run; `finding` are the processes that a take-over has still to find.
 
     `highest` is the highest counter that those found have heard of; `waiting` holds what arrives before all are found.
     """

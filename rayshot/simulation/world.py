@@ -460,8 +460,9 @@ class World:
     def on_tell_process(self, name: str, generation: int, event: Begun | SnapshotEnded) -> None:
         """A process hears from a coordinator, unless it knows a newer one."""
         process = self.processes.get(name)
-        if process is None or not process.alive or generation < process.generation:
-            return
+        replaced = process is not None and generation < process.generation
+        if process is None or not process.alive or (replaced and event.snapshot.incarnation == process.incarnation):
+            return  # news of an older life reach the machine, which must know them for what they are
         if event.snapshot.initiator == COORDINATOR and event.snapshot.incarnation == process.incarnation:
             process.highest_heard = max(process.highest_heard, event.snapshot.counter)
         process.tell(event)

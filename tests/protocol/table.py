@@ -1,0 +1,160 @@
+"""Processes on a table, moved by hand: what is put into transit stays there until a test delivers it."""
+
+from rayshot.protocol.collector import (
+    ChannelArrived,
+    Collector,
+    ProcessEnded,
+    ProcessJoined,
+    RecordArrived,
+    SnapshotAnnounced,
+    SnapshotStored,
+    SnapshotWanted,
+)
+from rayshot.protocol.effects import AnnounceSnapshot, ReportChannel, ReportEnd, ReportRecord
+from rayshot.protocol.events import Begun, SnapshotEnded
+from rayshot.protocol.identity import Channel, SnapshotId
+from rayshot.protocol.participant import Participant
+from rayshot.simulation.application import Account, Sent
+from rayshot.simulation.coordinator import Coordinator
+from rayshot.simulation.process import Process
+
+
+class Table:
+    """`transit` holds packets by channel, `stored` the snapshots that are complete, `trace` what was seen."""
+
+    def __init__(self, **balances):
+        self.trace = []
+        self.transit = {}
+        self.stored = []
+        self.plans = []
+        self.ended = []
+        self.begins = []
+        self.coordinator = Coordinator(1, Collector(1), self)
+        self.processes = {
+            name: Process(name, Participant(name), self, Account(name, balance, ()))
+            for name, balance in balances.items()
+        }
+        for name in balances:
+            self.coordinator.tell(ProcessJoined(name))
+
+    def __getitem__(self, name):
+        return self.processes[name]
+
+    # What a test does ------------------------------------------------------------------------------
+
+    def send(self, sender, receiver, *amounts, transport=True):
+        """A handler of `sender` sends; its messages go into transit, or stay in the outbox."""
+        for amount in amounts:
+            self[sender].step(Sent(receiver, amount))
+        if receiver not in self[sender].ready and receiver != sender:
+            self[sender].connected(receiver)
+        if transport and receiver != sender:
+            self.transport(sender, receiver)
+
+    def transport(self, sender, receiver, count=None):
+        self[sender].take(receiver, count or len(self[sender].outbox[receiver]))
+
+    def deliver(self, sender, receiver, index=0):
+        """The packet number `index` in transit on a channel arrives."""
+        packet = self.transit[sender, receiver].pop(index)
+        self.trace.append(f"arrives   {packet}")
+        self[receiver].arrive(packet)
+
+    def deliver_all(self):
+        while packets := [(channel, p) for channel, waiting in self.transit.items() for p in waiting]:
+            self.deliver(*packets[0][0])
+
+    def process(self, receiver, sender):
+        """`receiver` processes the next message of `sender`."""
+        self.trace.append(f"processes {sender} -> {receiver} {self[receiver].received.get(sender, 0) + 1}")
+        self[receiver].begin_handler(sender)
+
+    def want_snapshot(self, *only):
+        """The coordinator begins one; the news goes to `only` these at once, to the others by `learn`, or by markers."""
+        before = set(self.coordinator.collector.open_snapshots)
+        self.coordinator.tell(SnapshotWanted())
+        (snapshot,) = set(self.coordinator.collector.open_snapshots) - before
+        for name in only:
+            self.learn(name, snapshot)
+        return snapshot
+
+    def learn(self, name, snapshot):
+        """The coordinator's news of `snapshot` arrives at `name`."""
+        self[name].tell(Begun(snapshot))
+
+    def record(self, name):
+        """`name` is between two handlers and records what waits for it."""
+        while self[name].captures:
+            self.trace.append(f"records   {name} {self[name].captures[0]}")
+            self[name].capture()
+
+    # What processes and the coordinator ask for ------------------------------------------------------
+
+    def transmit(self, packet):
+        self.trace.append(f"transit   {packet}")
+        self.transit.setdefault((packet.sender, packet.receiver), []).append(packet)
+
+    def acknowledge(self, acknowledgement):
+        self[acknowledgement.sender].acknowledged(acknowledgement)
+
+    def report(self, process, effect, content):
+        match effect:
+            case ReportRecord(record):
+                self.trace.append(f"reports   {process.name} sent {dict(record.sent)} received {dict(record.received)}")
+                self.coordinator.keep_record(record, content)
+                self.coordinator.tell(RecordArrived(record))
+            case ReportChannel(snapshot, sender, first, last):
+                self.trace.append(f"reports   {sender} -> {process.name} {first}..{last}")
+                self.coordinator.keep_part(snapshot, Channel(sender, process.name), content)
+                self.coordinator.tell(ChannelArrived(snapshot, Channel(sender, process.name), first, last))
+            case AnnounceSnapshot(snapshot, floor):
+                self.coordinator.tell(SnapshotAnnounced(snapshot, floor))
+            case ReportEnd(record, unfinished):
+                self.coordinator.tell(ProcessEnded(record, unfinished))
+
+    def store(self, coordinator, stored):
+        cut = stored.cut
+        channels = " ".join(f"{c.channel}: {c.received}..{c.sent}" for c in cut.channels)
+        self.trace.append(f"complete  {cut.snapshot} {channels}".rstrip())
+        self.stored.append(stored)
+        coordinator.tell(SnapshotStored(cut.snapshot))
+
+    def announce(self, coordinator, end, stored):
+        self.trace.append(f"ended     {end.snapshot} {end.reason.value if end.reason else 'committed'}")
+        self.ended.append(end)
+        for process in self.processes.values():
+            process.tell(SnapshotEnded(end.snapshot, end.floor))
+
+    def begin(self, coordinator, process, snapshot, floor):
+        self.begins.append((process, snapshot, floor))
+
+    def plan(self, process, cause):
+        return []
+
+    def capture_fails(self):
+        return False
+
+    def opened(self, coordinator, snapshot):
+        pass
+
+    def wake(self, process):
+        pass
+
+    def connect(self, process, receiver):
+        pass
+
+    def happened(self, process, step, emitted):
+        pass
+
+    def captured(self, process, snapshot):
+        pass
+
+    def dropped(self, why):
+        self.trace.append(f"dropped   {why}")
+
+    def refuse(self, sender, receiver, incarnation):
+        self[sender].receiver_ended(receiver)
+
+
+def snapshot_id(counter=1, initiator="coordinator", incarnation=1):
+    return SnapshotId(incarnation, initiator, counter)
