@@ -9,6 +9,7 @@ import mmap
 import os
 import select
 import signal
+import tempfile
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -89,10 +90,10 @@ class CaptureChild:
 
 
 class Capturer:
-    """Chooses how to capture, and learns from the last capture when told to choose by itself ("auto")."""
+    """Captures one actor's state by the `method` its class asks for; "auto" learns from the last capture."""
 
-    def __init__(self, method: str, name: str, spool_folder: str) -> None:
-        self._method = method
+    def __init__(self, name: str, spool_folder: str) -> None:
+        self.method = "auto"
         self._name = name
         self._spool_folder = spool_folder
         self._last_size: int | None = None
@@ -109,8 +110,8 @@ class Capturer:
         self._last_size = captured.size
 
     def _by_fork(self) -> bool:
-        if self._method != "auto":
-            return self._method == "fork"
+        if self.method != "auto":
+            return self.method == "fork"
         if self._last_size is None:
             return _resident_bytes() >= _FORK_RESIDENT_BYTES_MIN
         return self._last_size >= FORK_BYTES_MIN
@@ -131,6 +132,12 @@ class Capturer:
             _pickle_in_child(state, self._name, spool, write_end)
         os.close(write_end)
         return CaptureChild(pid, read_end, spool)
+
+
+def spool_folder() -> str:
+    """Where captures lie for the moment between the actor and its vault: memory where there is some, else disk."""
+    shared = Path("/dev/shm")  # noqa: S108 - names in it hold the pid, files are made exclusively
+    return str(shared) if os.access(shared, os.W_OK) else tempfile.gettempdir()
 
 
 def read_spool(captured: Captured) -> list[memoryview]:

@@ -7,10 +7,8 @@ under the process's lock, between two handlers: this makes it one atomic step ag
 
 import logging
 import os
-import tempfile
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 import ray
@@ -19,7 +17,6 @@ from rayshot.errors import ActorEnded, ForeignHandle, RayshotError
 from rayshot.model.port import provide_port
 from rayshot.protocol.events import Begun, SnapshotEnded
 from rayshot.protocol.identity import COORDINATOR, SnapshotId
-from rayshot.runtime.capture import Capturer
 from rayshot.runtime.dead_letters import DeadLetter
 from rayshot.runtime.identity import HostIdentity, Stop
 from rayshot.runtime.loading import LoadPlan, load_process
@@ -32,12 +29,6 @@ log = logging.getLogger("rayshot")
 CREDIT_WAIT_S = 1.0
 
 
-def spool_folder() -> str:
-    """Where captures lie for the moment between the actor and its vault: memory where there is some, else disk."""
-    shared = Path("/dev/shm")  # noqa: S108 - names in it hold the pid, files are made exclusively
-    return str(shared) if os.access(shared, os.W_OK) else tempfile.gettempdir()
-
-
 class Host:
     """One actor's process as Ray sees it. User code never runs on these threads."""
 
@@ -48,7 +39,6 @@ class Host:
         self._asked_at: dict[SnapshotId, tuple[float, Any]] = {}
         self._highest_counter = 0
         provide_port(lambda: self._process)
-        self._process.recording.capturer = Capturer("auto", identity.name, spool_folder())
         node = ray.get_runtime_context().get_node_id()
         own_name = actor_name(identity.system, identity.incarnation, identity.name)
         own = ray.get_actor(own_name, namespace=NAMESPACE)

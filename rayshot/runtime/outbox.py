@@ -8,7 +8,6 @@ One lock covers everything here and the protocol's machine: the host's or driver
 """
 
 import threading
-import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -303,11 +302,12 @@ class OutChannel:
 
     def _credited(self, result: Any) -> None:
         if isinstance(result, Exception):
-            again = self._sender.lost(self.receiver, result)
-            time.sleep(RESEND_PAUSE_S if again else 0.0)
+            if self._sender.lost(self.receiver, result):
+                timer = threading.Timer(RESEND_PAUSE_S, self._credited, (self.processed,))
+                timer.daemon = True
+                timer.start()
+            return
         with self._lock:
             self._awaiting_credit = None
-            if isinstance(result, int):
-                self.processed = max(self.processed, result)
-            if self.down is None:
-                self.flush()
+            self.processed = max(self.processed, result)
+            self.flush()

@@ -19,7 +19,7 @@ from rayshot.protocol.effects import (
 )
 from rayshot.protocol.events import CaptureFailed, DeadlinePassed, SnapshotRequested, StateCaptured
 from rayshot.protocol.identity import SnapshotId
-from rayshot.runtime.capture import CaptureChild, Captured, Capturer
+from rayshot.runtime.capture import CaptureChild, Captured, Capturer, spool_folder
 from rayshot.runtime.failpoints import failpoint
 from rayshot.runtime.reports import RecordReport, Report, channel_report, pack_record, pack_reports
 
@@ -38,7 +38,7 @@ class Recording:
     def __init__(self, process: "ActorProcess") -> None:
         self.requested = 0
         self.vault: Any = None
-        self.capturer = Capturer("auto", process.name, "")
+        self.capturer = Capturer(process.name, spool_folder())
         self._process = process
         self._kept: dict[SnapshotId, dict[str, list[Frame]]] = {}
         self._deadlines: dict[SnapshotId, float] = {}
@@ -80,6 +80,8 @@ class Recording:
             return
         failpoint("before_record")
         self._captured_at = time.perf_counter()
+        if process.cell.specification is not None:
+            self.capturer.method = process.cell.specification.capture
         try:
             self._state = self.capturer.capture(process.cell.state()) if process.cell.born else None
         except StateNotSerializable as error:
