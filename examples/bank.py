@@ -48,9 +48,9 @@ def main(storage: str = "./shots") -> None:
     system.shutdown()
     with rayshot.restore(storage, system="bank", snapshot=snap.id) as system:
         accounts = [system.get_actor(name) for name in ("alice", "bob")]
-        while sum(balances := ray.get([account.read.remote() for account in accounts])) < 200:
+        while sum(restored := ray.get([account.read.remote() for account in accounts])) < 200:
             pass  # the rest is still on its way
-        print(f"restored: {balances}, {sum(balances)} in all")
+        print(f"restored: {restored}, {sum(restored)} in all")
     ray.shutdown()
 
 

@@ -62,9 +62,11 @@ class Source:
 
 def wait_for(task: rayshot.ActorHandle, count: int) -> dict[str, float]:
     """Wait until the task has seen `count` events; returns the averages."""
-    while (seen := ray.get(task.averages.remote()))[0] < count:
+    while True:
+        seen, averages_ms = ray.get(task.averages.remote())
+        if seen >= count:
+            return dict(averages_ms)
         time.sleep(0.02)
-    return seen[1]
 
 
 def main(storage: str = "./shots") -> None:

@@ -67,7 +67,9 @@ class Airport:
         lands_at: float,
     ) -> None:
         """Take the next flight in when its time in the air is over (seconds since 1970)."""
-        time.sleep(max(0.0, lands_at - time.time()))
+        still_in_the_air_s = lands_at - time.time()
+        if still_in_the_air_s > 0:
+            time.sleep(still_in_the_air_s)
         self.arrivals += 1
         self.arrival_delay_min += arrival_delay_min or 0
         self.last_aircraft = aircraft

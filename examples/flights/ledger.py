@@ -59,13 +59,17 @@ def busiest_routes(spark: Any, storage: Path, count: int) -> tuple[list[str], li
     """
     messages = spark.read.format("rayshot").option("view", "messages").load(str(storage))
     messages.createOrReplaceTempView("messages")
-    table = spark.sql(
+    counted = spark.sql(
         """
-        SELECT concat(fields[2], ' - ', fields[3]) AS route, position
+        SELECT concat(fields[2], ' - ', fields[3]) AS route, position, count(*) AS aircraft
         FROM (SELECT from_json(args, 'ARRAY<STRING>') AS fields, position FROM messages WHERE method = 'land')
+        GROUP BY route, position
         """
-    )
-    counted = table.groupBy("route").pivot("position").count().fillna(0)
-    photographs = counted.columns[1:]
-    rows = sorted((tuple(row) for row in counted.collect()), key=lambda row: (-sum(row[1:]), row[0]))
-    return ["route", *(f"photograph {number}" for number in range(1, len(photographs) + 1))], rows[:count]
+    ).collect()
+    aircraft = {(row.route, row.position): row.aircraft for row in counted}
+    positions = sorted({row.position for row in counted})
+    rows = [
+        (route, *(aircraft.get((route, position), 0) for position in positions)) for route in {r for r, _ in aircraft}
+    ]
+    rows.sort(key=lambda row: (-sum(row[1:]), row[0]))
+    return ["route", *(f"photograph {number}" for number in range(1, len(positions) + 1))], rows[:count]

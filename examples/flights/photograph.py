@@ -1,5 +1,6 @@
 """What one snapshot holds of the sky, from its own bytes."""
 
+import math
 from dataclasses import dataclass
 from typing import Self
 
@@ -30,7 +31,6 @@ class Photograph:
     Both are messages, and in no actor's state.
     """
 
-    taken_at: float
     replayed: int
     departures: int
     arrivals: int
@@ -45,7 +45,6 @@ class Photograph:
         messages = [message for channel in snapshot.channels.values() for message in channel.messages]
         landings = [message.args for message in messages if message.method == "land"]
         return cls(
-            taken_at=snapshot.taken_at.timestamp(),
             replayed=sum(state.get("position", 0) for state in states),
             departures=sum(state.get("departures", 0) for state in states),
             arrivals=sum(state.get("arrivals", 0) for state in states),
@@ -55,6 +54,17 @@ class Photograph:
                 for number, _, origin, destination, _, took_off_at, lands_at in landings
             ),
         )
+
+    @property
+    def moment(self) -> float:
+        """Seconds since 1970 at the last take-off that is in the picture. A cut has no one time of its own."""
+        return max((flight.took_off_at for flight in self.in_the_air), default=0.0)
+
+    @property
+    def clarity(self) -> float:
+        """How good a picture it makes: many aircraft on their way, and few in the queues to land."""
+        on_their_way = sum(flight.progress_at(self.moment) < 1 for flight in self.in_the_air)
+        return on_their_way / math.sqrt(max(1, len(self.in_the_air)))
 
     def contradictions(self) -> list[str]:
         """What does not add up, in sentences: none in a consistent snapshot."""

@@ -2,21 +2,27 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.patheffects import withStroke
 
 from examples.flights.photograph import Flight, Photograph
 from examples.flights.timetable import Place
 
 NIGHT, STAR, ROUTE, AIRCRAFT, INK = "#0b1026", "#4a5a94", "#5b8def", "#ffd479", "#e8ecf8"
+OUTLINE = [withStroke(linewidth=3, foreground=NIGHT)]
 FRAME = {"west": -125.5, "east": -62.5, "south": 16.5, "north": 50.5}
 """Degrees: the mainland and the Caribbean. What flies to Alaska and Hawaii leaves the picture in the west."""
 ROUTES_LISTED = 12
-HOLDING_DEG = 0.55
-"""Aircraft that wait to land circle at this distance."""
+HOLDING_DEG, HOLDING_DEG_MAX = 0.13, 1.1
+"""Aircraft that wait to land circle: the n-th at sqrt(n) times this distance, the more the closer together."""
+GOLDEN_ANGLE = math.pi * (3 - math.sqrt(5))
+DOTS_LARGE_MAX = 1_500
+"""With more aircraft than this the dots get smaller."""
 
 
 def draw(photograph: Photograph, places: Mapping[str, Place], path: Path, caption: str) -> None:
@@ -25,11 +31,15 @@ def draw(photograph: Photograph, places: Mapping[str, Place], path: Path, captio
     from matplotlib import pyplot as plt  # noqa: PLC0415 - after the choice of a backend that needs no screen
 
     figure, (sky, list_of_routes) = plt.subplots(
-        1, 2, figsize=(16, 9), width_ratios=[4, 1], facecolor=NIGHT, layout="constrained"
+        1,
+        2,
+        figsize=(16, 9),
+        width_ratios=[4, 1],
+        facecolor=NIGHT,
+        layout=ConstrainedLayoutEngine(w_pad=0.25, h_pad=0.2),
     )
-    figure.get_layout_engine().set(w_pad=0.25, h_pad=0.2)
     flights = [flight for flight in photograph.in_the_air if {flight.origin, flight.destination} <= places.keys()]
-    _draw_sky(sky, flights, places, photograph.taken_at)
+    _draw_sky(sky, flights, places, photograph.moment)
     _draw_routes(list_of_routes, Counter((flight.origin, flight.destination) for flight in photograph.in_the_air))
     figure.suptitle(
         f"{len(photograph.in_the_air):,} aircraft in the air, in one consistent photograph",
@@ -60,10 +70,11 @@ def _draw_sky(axes: Any, flights: list[Flight], places: Mapping[str, Place], whe
         axes.plot(
             *zip(*way, strict=True), color=ROUTE, alpha=min(0.75, 0.22 + 0.04 * count), lw=0.8 + 0.25 * count**0.5
         )
-    spots = [_spot(flight, places, when, index) for index, flight in enumerate(flights)]
+    spots = [*_flying(flights, places, when), *_waiting(flights, places, when)]
+    size = min(1.0, (DOTS_LARGE_MAX / max(1, len(spots))) ** 0.5)
     if spots:
-        axes.scatter(*zip(*spots, strict=True), s=46, color=AIRCRAFT, alpha=0.16, linewidths=0, zorder=3)
-        axes.scatter(*zip(*spots, strict=True), s=9, color=AIRCRAFT, alpha=0.95, linewidths=0, zorder=4)
+        axes.scatter(*zip(*spots, strict=True), s=46 * size, color=AIRCRAFT, alpha=0.16 * size, linewidths=0, zorder=3)
+        axes.scatter(*zip(*spots, strict=True), s=9 * size, color=AIRCRAFT, alpha=0.95, linewidths=0, zorder=4)
     _name_airports(axes, counts, places)
     axes.set_xlim(FRAME["west"], FRAME["east"])
     axes.set_ylim(FRAME["south"], FRAME["north"])
@@ -88,6 +99,7 @@ def _name_airports(axes: Any, counts: Counter[tuple[str, str]], places: Mapping[
             textcoords="offset points",
             color=INK,
             fontsize=10,
+            path_effects=OUTLINE,
             zorder=5,
         )
     new_york = places["JFK"]
@@ -99,6 +111,7 @@ def _name_airports(axes: Any, counts: Counter[tuple[str, str]], places: Mapping[
         color=AIRCRAFT,
         fontsize=13,
         fontweight="bold",
+        path_effects=OUTLINE,
         zorder=5,
     )
 
@@ -109,7 +122,7 @@ def _draw_routes(axes: Any, counts: Counter[tuple[str, str]]) -> None:
     names = [f"{origin} \N{RIGHTWARDS ARROW} {destination}" for (origin, destination), _ in busiest]
     numbers = [count for _, count in busiest]
     bars = axes.barh(names, numbers, color=ROUTE, height=0.62)
-    axes.bar_label(bars, color=INK, padding=5, fontsize=11)
+    axes.bar_label(bars, fmt="{:,.0f}", color=INK, padding=5, fontsize=11)
     axes.set_title("The busiest routes in the air", color=INK, fontsize=14, loc="left", pad=12)
     axes.tick_params(colors=INK, length=0, labelsize=11)
     axes.xaxis.set_visible(False)
@@ -118,15 +131,23 @@ def _draw_routes(axes: Any, counts: Counter[tuple[str, str]]) -> None:
         spine.set_visible(False)
 
 
-def _spot(flight: Flight, places: Mapping[str, Place], when: float, index: int) -> tuple[float, float]:
-    """Where an aircraft is: on its way, or circling its destination while it waits to land."""
-    progress = flight.progress_at(when)
-    origin, destination = places[flight.origin], places[flight.destination]
-    if progress < 1:
-        return _along(origin, destination, max(0.0, progress))
-    angle = index * 2.399963  # the golden angle spreads them evenly
-    distance = HOLDING_DEG * (0.35 + 0.65 * math.sqrt(index * 0.618034 % 1))
-    return destination.longitude + distance * math.cos(angle), destination.latitude + distance * math.sin(angle)
+def _flying(flights: list[Flight], places: Mapping[str, Place], when: float) -> Iterator[tuple[float, float]]:
+    """Where the aircraft are that are on their way."""
+    for flight in flights:
+        progress = flight.progress_at(when)
+        if progress < 1:
+            yield _along(places[flight.origin], places[flight.destination], max(0.0, progress))
+
+
+def _waiting(flights: list[Flight], places: Mapping[str, Place], when: float) -> Iterator[tuple[float, float]]:
+    """Where the aircraft are that wait to land: around their destination, like the seeds of a sunflower."""
+    queues = Counter(flight.destination for flight in flights if flight.progress_at(when) >= 1)
+    for code, count in queues.items():
+        spacing = min(HOLDING_DEG, HOLDING_DEG_MAX / math.sqrt(count))
+        for index in range(count):
+            angle, distance = index * GOLDEN_ANGLE, spacing * math.sqrt(index + 0.5)
+            place = places[code]
+            yield place.longitude + distance * math.cos(angle) * 1.25, place.latitude + distance * math.sin(angle)
 
 
 def _along(origin: Place, destination: Place, share: float) -> tuple[float, float]:

@@ -24,6 +24,7 @@ class Schedule:
         self.flights_per_tick = max(1, round(flights_per_s * TICK_S))
         self.airports: dict[str, rayshot.ActorHandle] = {}
         self.position = 0
+        self.full_speed_until = 0.0
         self._departures: list[Departure] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -34,11 +35,17 @@ class Schedule:
         self.airports = airports
         self.replay()
 
+    def go_on(self, share: float) -> None:
+        """Go at full speed up to this share of the flights. Beyond it they trickle, so that the sky is never empty."""
+        self.full_speed_until = share
+
     def replay(self) -> None:
         """Let a few flights go, and come back."""
         if self._departures is None:
             self._departures = read_departures(self.path, self.share, self.shares)
-        for departure in self._departures[self.position : self.position + self.flights_per_tick]:
+        at_full_speed = self.position < self.full_speed_until * len(self._departures)
+        count = self.flights_per_tick if at_full_speed else 1
+        for departure in self._departures[self.position : self.position + count]:
             airport = self.airports.get(departure.origin) or self.airports[ELSEWHERE]
             airport.depart.tell(*departure)
             self.position += 1

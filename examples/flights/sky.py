@@ -80,6 +80,11 @@ class Sky:
         for schedule in self._schedules:
             schedule.begin.tell(self.airports)
 
+    def go_on(self, share: float) -> None:
+        """Let the schedules replay up to this share of the flights at full speed, and slowly beyond it."""
+        for schedule in self._schedules:
+            schedule.go_on.tell(share)
+
     def totals(self) -> dict[str, Totals]:
         """Ask every airport what it counted so far."""
         answers = ray.get([airport.totals.remote() for airport in self.airports.values()])

@@ -39,7 +39,6 @@ class WithoutOneFlight:
 
     def __init__(self, snapshot):
         self._snapshot = snapshot
-        self.taken_at = snapshot.taken_at
         self.channels = dict(snapshot.channels)
         busy = next(key for key, channel in self.channels.items() if lands(channel.messages))
         self.channels[busy] = Lighter(snapshot.channels[busy])
