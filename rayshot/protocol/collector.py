@@ -12,9 +12,10 @@ A process that ended without having learned of a snapshot lies wholly before the
 last record is needed until every receiver knows that nothing will follow (Record.closed) and no sender counts a
 channel to it; then only the name is kept, as names are never used again.
 
-News comes in any order: a record may be here before the announcement of its snapshot, which it then stands for. A
-record tells of all snapshots that its process had recorded before, so that none with records older than those of a
-stored one is unknown.
+News comes in any order: a record may be here before the announcement of its snapshot, and waits for it. It never stands
+for one: it may be of a snapshot that ended long ago, which a late marker made known to its process. A record tells of
+all snapshots that its process had recorded before, so that none with records older than those of a stored one is
+unknown.
 Complete snapshots are stored one after the other, so that each can be compared with the one before: see Cut.advances.
 """
 
@@ -62,9 +63,14 @@ class ChannelArrived:
 
 @dataclass(frozen=True, slots=True)
 class ProcessJoined:
-    """A process said hello."""
+    """A process said hello.
+
+    To a successor of a lost coordinator it names the `open_snapshots` that it gave up (DeadlinePassed): all of these
+    have ended, and everybody is told.
+    """
 
     process: str
+    open_snapshots: tuple[SnapshotId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,14 +173,13 @@ _STORE_VERDICTS = (AbortReason.STORE_UNAVAILABLE, AbortReason.FENCED, AbortReaso
 
 @dataclass(slots=True)
 class _Collection:
-    """What one open snapshot has gathered. `members` must record; others may.
+    """What one snapshot has gathered. `members` must record; others may.
 
-    `ended_before` are the processes whose end was known when it began. `awaited` are the channels whose parts are
-    still to come, known once the membership is closed. `storing` is the cut that is being stored.
+    `awaited` are the channels whose parts are still to come, known once the membership is closed. `storing` is the cut
+    that is being stored.
     """
 
-    members: set[str]
-    ended_before: frozenset[str]
+    members: set[str] = field(default_factory=set)
     records: dict[str, Record] = field(default_factory=dict)
     parts: dict[Channel, tuple[int, int]] = field(default_factory=dict)
     awaited: set[Channel] | None = None
@@ -185,11 +190,14 @@ class Collector:
     """The machine of the coordinator. `handle` is its only mutator.
 
     `floor` is the highest counter that an earlier coordinator of this incarnation may have used, `ended` the names of
-    processes that ended before (Cut.ended of the newest snapshot, Participant.ended_peers of the living). A successor
-    must be told of every living process before anything else, each of which has forgotten the open snapshots.
+    processes that ended before (Cut.ended of the newest snapshot, Participant.ended_peers of the living), `stored` the
+    snapshots of this incarnation that the log holds. A successor must be told of every process that is still there
+    before anything else: the living with the snapshots that they gave up, and the last records of the ended.
     """
 
-    def __init__(self, incarnation: int, floor: int = 0, ended: Iterable[str] = ()) -> None:
+    def __init__(
+        self, incarnation: int, floor: int = 0, ended: Iterable[str] = (), stored: Iterable[SnapshotId] = ()
+    ) -> None:
         self.incarnation = incarnation
         self._counter = floor
         self._processes: set[str] = set()
@@ -198,8 +206,13 @@ class Collector:
         self._settled: dict[str, set[SnapshotId]] = {}
         self._newest: Cut | None = None
         self._open: dict[SnapshotId, _Collection] = {}
+        self._unannounced: dict[SnapshotId, _Collection] = {}
         self._tombstones = Tombstones()
         self._tombstones.raise_floor(COORDINATOR, floor + 1)
+        self._stored_before = frozenset(stored)
+        for snapshot in self._stored_before:
+            self._tombstones.add(snapshot)
+        self._lost: set[SnapshotId] = set()
 
     @property
     def processes(self) -> frozenset[str]:
@@ -239,11 +252,8 @@ class Collector:
                 return self._record_arrived(record)
             case ChannelArrived():
                 return self._channel_arrived(event)
-            case ProcessJoined(process):
-                if process in self._ended:
-                    return ()
-                self._processes.add(process)
-                return tuple(SendBegin(process, snapshot, self._floor(snapshot)) for snapshot in self._open)
+            case ProcessJoined(process, open_snapshots):
+                return self._process_joined(process, open_snapshots)
             case ProcessEnded(record, unfinished):
                 return self._process_ended(record, unfinished)
             case ProcessDied(process, detail):
@@ -265,16 +275,17 @@ class Collector:
         return self._tombstones.floor(snapshot.initiator)
 
     def _begin(self, snapshot: SnapshotId) -> tuple[CollectorEffect, ...]:
-        if snapshot in self._open or snapshot in self._tombstones or snapshot.incarnation != self.incarnation:
+        if snapshot in self._open or self._is_over(snapshot):
             return ()
-        members = set(self._processes)
-        if snapshot.initiator == COORDINATOR:
-            self._counter = max(self._counter, snapshot.counter)
-        elif snapshot.initiator not in self._ended:
-            members.add(snapshot.initiator)
-        self._open[snapshot] = _Collection(members, frozenset(self._last_records))
+        collection = self._open[snapshot] = self._unannounced.pop(snapshot, _Collection())
+        collection.members |= self._processes
+        if snapshot.initiator != COORDINATOR and snapshot.initiator not in self._ended:
+            collection.members.add(snapshot.initiator)
         begins = tuple(SendBegin(process, snapshot, self._floor(snapshot)) for process in sorted(self._processes))
         return (*begins, *self._try_complete(snapshot))
+
+    def _is_over(self, snapshot: SnapshotId) -> bool:
+        return snapshot.incarnation != self.incarnation or snapshot in self._tombstones
 
     def _give_up(self, snapshot: SnapshotId, floor: int) -> tuple[CollectorEffect, ...]:
         if snapshot.incarnation != self.incarnation:
@@ -285,15 +296,22 @@ class Collector:
         )
         still_open = [k.counter for k in self._open if k.initiator == snapshot.initiator]
         self._tombstones.raise_floor(snapshot.initiator, min([floor, *still_open]))
+        self._forget_unannounced()
         return effects
 
     def _end(self, snapshot: SnapshotId) -> None:
         del self._open[snapshot]
         self._tombstones.add(snapshot)
-        self._drop_last_records(snapshot)
         if snapshot.initiator == COORDINATOR:
             still_open = (k.counter for k in self._open if k.initiator == COORDINATOR)
             self._tombstones.raise_floor(COORDINATOR, min(still_open, default=self._counter + 1))
+        self._forget_unannounced()
+
+    def _forget_unannounced(self) -> None:
+        """Forget what has ended meanwhile, and the last records that waited for it."""
+        for snapshot in [k for k in self._unannounced if k in self._tombstones]:
+            del self._unannounced[snapshot]
+        self._drop_last_records()
 
     def _abort(self, snapshot: SnapshotId, reason: AbortReason, detail: str) -> tuple[CollectorEffect, ...]:
         collection = self._open.get(snapshot)
@@ -315,62 +333,78 @@ class Collector:
         if collection.storing.advances:
             self._newest = collection.storing
         self._end(snapshot)
-        self._settle_ends(collection)
+        self._settle_ends(collection.records)
         return (AnnounceEnd(snapshot, None, floor=self._floor(snapshot)), *self._try_all())
 
     # Arriving --------------------------------------------------------------------------------------
 
+    def _collection(self, snapshot: SnapshotId) -> _Collection | None:
+        """Where to put what arrived for a snapshot; None if it is over."""
+        if snapshot in self._open:
+            return self._open[snapshot]
+        if not self._is_over(snapshot) and snapshot.initiator == COORDINATOR:
+            self._counter = max(self._counter, snapshot.counter)  # of a coordinator that was thought to be dead
+            self._tombstones.add(snapshot)
+        return None if self._is_over(snapshot) else self._unannounced.setdefault(snapshot, _Collection())
+
     def _record_arrived(self, record: Record) -> tuple[CollectorEffect, ...]:
-        begin = [effect for snapshot in (record.snapshot, *record.overlaps) for effect in self._begin(snapshot)]
-        if collection := self._open.get(record.snapshot):
+        for snapshot in record.overlaps:
+            self._collection(snapshot)
+        if collection := self._collection(record.snapshot):
             collection.records.setdefault(record.process, record)
             collection.awaited = None
-        return (*begin, *self._try_complete(record.snapshot))
+        return self._try_complete(record.snapshot)
 
     def _channel_arrived(self, arrived: ChannelArrived) -> tuple[CollectorEffect, ...]:
-        begin = self._begin(arrived.snapshot)
-        if collection := self._open.get(arrived.snapshot):
+        if collection := self._collection(arrived.snapshot):
             collection.parts.setdefault(arrived.channel, (arrived.first, arrived.last))
             if collection.awaited is not None:
                 collection.awaited.discard(arrived.channel)
-        return (*begin, *self._try_complete(arrived.snapshot))
+        return self._try_complete(arrived.snapshot)
+
+    def _process_joined(self, process: str, open_snapshots: tuple[SnapshotId, ...]) -> tuple[CollectorEffect, ...]:
+        lost = tuple(effect for snapshot in open_snapshots for effect in self._lose(snapshot))
+        if process in self._ended:
+            return lost
+        self._processes.add(process)
+        return (*lost, *(SendBegin(process, snapshot, self._floor(snapshot)) for snapshot in self._open))
+
+    def _lose(self, snapshot: SnapshotId) -> tuple[CollectorEffect, ...]:
+        """A snapshot of the lost coordinator: committed if the log has it, else it will never be."""
+        if snapshot in self._lost or snapshot.incarnation != self.incarnation:
+            return ()
+        self._lost.add(snapshot)
+        self._tombstones.add(snapshot)
+        self._forget_unannounced()
+        reason = None if snapshot in self._stored_before else AbortReason.COORDINATOR_LOST
+        return (AnnounceEnd(snapshot, reason, "its coordinator was lost", floor=self._floor(snapshot)),)
 
     def _process_ended(self, record: Record, unfinished: tuple[SnapshotId, ...]) -> tuple[CollectorEffect, ...]:
         process = record.process
         self._processes.discard(process)
-        if process in self._ended:
-            return ()
         self._ended.add(process)
-        self._last_records[process] = record
+        self._last_records.setdefault(process, record)
         effects: list[CollectorEffect] = []
         for snapshot in unfinished:
             effects += self._begin(snapshot)
             effects += self._abort(snapshot, AbortReason.TIMEOUT, f"{process} gave it up and ended")
         return (*effects, *self._try_all())
 
-    def _settle_ends(self, collection: _Collection) -> None:
+    def _settle_ends(self, records: Mapping[str, Record]) -> None:
         """Find the ended processes that no record younger than those of a stored snapshot needs.
 
-        Their last records are dropped when all that are open now, which may hold older records, have ended.
+        These are those of whose end all living receivers had heard. Their last records are dropped when the snapshots
+        known now, which may hold older records, have ended.
         """
-        living = [record for record in collection.records.values() if record.process not in self._ended]
-        closed = {record.process: record.closed for record in living}
+        for name, last in self._last_records.items():
+            living = last.sent.keys() - self._ended
+            if name not in self._settled and all(q in records and name in records[q].closed for q in living):
+                self._settled[name] = {*self._open, *self._unannounced}
+        self._drop_last_records()
 
-        def is_settled(name: str) -> bool:
-            receivers = self._last_records[name].sent.keys() - self._ended
-            return all(name in closed.get(receiver, ()) for receiver in receivers) and not any(
-                name in record.sent or (name in record.received and name not in record.closed) for record in living
-            )
-
-        for name in self._last_records.keys() & collection.ended_before - self._settled.keys():
-            if is_settled(name):
-                self._settled[name] = set(self._open)
-        self._drop_last_records(None)
-
-    def _drop_last_records(self, ended: SnapshotId | None) -> None:
+    def _drop_last_records(self) -> None:
         for name, waits_for in tuple(self._settled.items()):
-            waits_for.discard(ended)
-            if not waits_for:
+            if waits_for.isdisjoint(self._open) and waits_for.isdisjoint(self._unannounced):
                 del self._settled[name], self._last_records[name]
 
     # Completing ------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""`python -m rayshot.simulation --schedules N --seed S`: volume. Exit code 1 if a schedule failed; it tells the story."""
+"""`python -m rayshot.simulation --schedules N --seed S`: volume. Exit code 1 if a schedule failed."""
 
 import argparse
 import sys

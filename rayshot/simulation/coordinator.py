@@ -42,7 +42,8 @@ class Surroundings(Protocol):
 class Coordinator:
     """`generation` counts the coordinators of a run; `finding` are the processes that a take-over has still to find.
 
-    `highest` is the highest counter that those found have heard of; `waiting` holds what arrives before all are found.
+    `highest` is the highest counter that those found have heard of, `lost` the snapshots that they gave up; `waiting`
+    holds what arrives before all are found.
     """
 
     generation: int
@@ -51,12 +52,14 @@ class Coordinator:
     alive: bool = True
     finding: set[str] = field(default_factory=set)
     highest: int = 0
+    lost: dict[str, tuple[SnapshotId, ...]] = field(default_factory=dict)
     waiting: list[tuple[CollectorEvent, object]] = field(default_factory=list)
     states: dict[SnapshotId, dict[str, Account | None]] = field(default_factory=lambda: defaultdict(dict))
     parts: dict[SnapshotId, dict[Channel, tuple[Message, ...]]] = field(default_factory=lambda: defaultdict(dict))
     outboxes: dict[SnapshotId, dict[Channel, tuple[Message, ...]]] = field(default_factory=lambda: defaultdict(dict))
     storing: dict[SnapshotId, Stored] = field(default_factory=dict)
     known: set[SnapshotId] = field(default_factory=set)
+    over: set[SnapshotId] = field(default_factory=set)
 
     def keep_record(self, record: Record, content: tuple[Account | None, Outboxes]) -> None:
         """Hold a state and an outbox safely, before the collector hears of the record."""
@@ -81,7 +84,7 @@ class Coordinator:
                 self.world.opened(self, snapshot)
         for effect in effects:
             self._carry_out(effect)
-        if isinstance(event, RecordArrived) and event.record.snapshot not in self.collector.open_snapshots:
+        if isinstance(event, RecordArrived) and event.record.snapshot in self.over:
             self._forget(event.record.snapshot)
 
     def _carry_out(self, effect: CollectorEffect) -> None:
@@ -94,6 +97,7 @@ class Coordinator:
                 self.world.store(self, stored)
             case AnnounceEnd(snapshot, reason):
                 stored_now = self.storing.pop(snapshot, None)
+                self.over.add(snapshot)
                 self._forget(snapshot)
                 self.world.announce(self, effect, stored_now if reason is None else None)
             case _:

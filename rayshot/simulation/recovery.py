@@ -1,9 +1,9 @@
 """A world in which processes and coordinators crash, and what brings it back: rollback and take-over."""
 
 from rayshot.protocol.abort import AbortReason
-from rayshot.protocol.collector import AbortWanted, ProcessDied, ProcessJoined, SnapshotWanted
+from rayshot.protocol.collector import AbortWanted, ProcessDied, ProcessEnded, ProcessJoined, SnapshotWanted
 from rayshot.protocol.driver import RolledBack
-from rayshot.protocol.events import DeadlinePassed, SnapshotEnded
+from rayshot.protocol.events import DeadlinePassed
 from rayshot.simulation.coordinator import Coordinator
 from rayshot.simulation.driver import SimulatedDriver
 from rayshot.simulation.packets import Load
@@ -175,8 +175,9 @@ class RecoveringWorld(World):
         process.generation = generation
         if process.alive:
             coordinator.highest = max(coordinator.highest, process.highest_heard)
+            coordinator.lost[name] = process.machine.open_snapshots
             for snapshot in process.machine.open_snapshots:
-                process.tell(SnapshotEnded(snapshot))
+                process.tell(DeadlinePassed(snapshot))
         coordinator.finding.discard(name)
         if not coordinator.finding:
             self._take_over(coordinator)
@@ -186,12 +187,15 @@ class RecoveringWorld(World):
         ended = {name for process in found for name in process.machine.ended_peers}
         if self.commits:
             ended |= set(self.commits[-1].stored.cut.ended) & self.ended
-        coordinator.collector = self.machines.collector(self.incarnation, coordinator.highest, ended)
+        stored = {commit.stored.cut.snapshot for commit in self.commits}
+        of_this_life = {snapshot for snapshot in stored if snapshot.incarnation == self.incarnation}
+        coordinator.collector = self.machines.collector(self.incarnation, coordinator.highest, ended, of_this_life)
         for process in found:
             if process.last_record is not None:
-                self.report(process, process.last_record, None)
-            if not process.ended:
-                coordinator.tell(ProcessJoined(process.name))
+                coordinator.tell(ProcessEnded(process.last_record.record, process.last_record.unfinished))
+                self.ended.add(process.name)
+            else:
+                coordinator.tell(ProcessJoined(process.name, coordinator.lost.get(process.name, ())))
         waiting, coordinator.waiting = coordinator.waiting, []
         for event, content in waiting:
             self.push("tell_coordinator", coordinator.generation, event, content)

@@ -514,8 +514,9 @@ class World:
             if end.reason is AbortReason.INCONSISTENT:
                 raise OracleFailure("inconsistent", f"{end.snapshot}: {end.detail}")
         committed = [commit.stored for commit in self.commits if commit.stored.cut.snapshot == end.snapshot]
-        if (stored is None) != (not committed) and coordinator.generation == self.writer:
+        if (end.reason is None) != bool(committed) and coordinator.generation == self.writer:
             raise OracleFailure("commit", f"{end.snapshot} was announced as {end.reason}, but committed: {committed}")
+        stored = stored or (committed[0] if committed else None)
         ended = SnapshotEnded(end.snapshot, end.floor)
         for name in self.processes:
             if self.odds(self.settings.lost_ends_one_in):
