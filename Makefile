@@ -35,7 +35,7 @@ check: setup
 	@$(BIN)/python -m pytest tests/project
 
 bench: setup
-	@$(BIN)/python -m benchmarks
+	@$(BIN)/python -m benchmarks --json docs/benchmarks/results.json --plots docs/benchmarks
 
 format: setup
 	@$(BIN)/ruff check --fix --quiet . || true
