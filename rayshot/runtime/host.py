@@ -92,10 +92,13 @@ class Host:
             if refusal is not None:
                 return Answer(Status.STOPPED, 0, (), refusal.message)
             process.arrived(batch, body)
-            open_here = process.participant.open_snapshots
-            ended = tuple(tag for tag in batch.tags if tag not in open_here)
+            ended = self._ended_tags(batch.tags) if batch.tags else ()
         process.recording.flush()
         return Answer(Status.TAKEN, process.mailbox.processed.get(batch.sender, 0), ended, "")
+
+    def _ended_tags(self, tags: tuple[SnapshotId, ...]) -> tuple[SnapshotId, ...]:
+        open_here = self._process.participant.open_snapshots
+        return tuple(tag for tag in tags if tag not in open_here)
 
     def _refusal(self, incarnation: int) -> RayshotError | None:
         process = self._process
