@@ -14,7 +14,9 @@ Whoever drives a `Participant` has these duties (the runtime does it on Ray, the
 4. Say `DeadlinePassed` for a snapshot that is still open when its time is up.
 5. Tag each answer to a driver with the `open_snapshots` of the moment at which it leaves.
 6. After `Restored` connect to every receiver in `sent` again and say ReceiverReady, as idle channels need markers too.
-7. Process no message before the constructor's, number 1 on the channel from the creator; let a process end only when
+7. Process no message before the process has joined and heard `Begun` of all snapshots that were open then; else what a
+   driver did through it could lie in a cut that it is not part of. Say `DriverDied` of those that died before.
+8. Process no message before the constructor's, number 1 on the channel from the creator; let a process end only when
    `may_end`. A name is never used for another process.
 
 Whoever drives a `Collector` tells every process of an `AnnounceEnd`; drivers too, and with it what a stored cut that

@@ -152,6 +152,8 @@ class StoreSnapshot:
 class AnnounceEnd:
     """Tell every process, every driver and whoever waits that it ended; `reason` is None when it was committed.
 
+    It may never have begun here: then its announcement is late, or it was begun by a coordinator that was lost.
+
     All snapshots of its initiator with a counter below `floor` have ended as well.
 
     `missing` are the processes that had not answered, `open_channels` the channels that had not closed.
@@ -260,8 +262,7 @@ class Collector:
                 self._processes.discard(process)
                 return self._abort_all(AbortReason.ACTOR_DIED, f"{process} died: {detail}")
             case CaptureRefused(snapshot, process, detail):
-                begin = self._begin(snapshot)
-                return (*begin, *self._abort(snapshot, AbortReason.CAPTURE_FAILED, f"{process}: {detail}"))
+                return self._refuse(snapshot, AbortReason.CAPTURE_FAILED, f"{process}: {detail}")
             case SnapshotStored(snapshot):
                 return self._stored(snapshot)
             case AbortWanted(snapshot, reason, detail):
@@ -321,6 +322,14 @@ class Collector:
         self._end(snapshot)
         end = AnnounceEnd(snapshot, reason, detail, missing, open_channels, self._floor(snapshot))
         return (end, *(self._try_all() if collection.storing else ()))
+
+    def _refuse(self, snapshot: SnapshotId, reason: AbortReason, detail: str) -> tuple[CollectorEffect, ...]:
+        """End a snapshot without a commit, also one whose announcement is still to come."""
+        if snapshot in self._open or self._is_over(snapshot):
+            return self._abort(snapshot, reason, detail)
+        self._tombstones.add(snapshot)
+        self._forget_unannounced()
+        return (AnnounceEnd(snapshot, reason, detail, floor=self._floor(snapshot)),)
 
     def _abort_all(self, reason: AbortReason, detail: str) -> tuple[CollectorEffect, ...]:
         """Abort what still gathers; what is being stored has all it needs and may finish."""
@@ -386,8 +395,7 @@ class Collector:
         self._last_records.setdefault(process, record)
         effects: list[CollectorEffect] = []
         for snapshot in unfinished:
-            effects += self._begin(snapshot)
-            effects += self._abort(snapshot, AbortReason.TIMEOUT, f"{process} gave it up and ended")
+            effects += self._refuse(snapshot, AbortReason.TIMEOUT, f"{process} gave it up and ended")
         return (*effects, *self._try_all())
 
     def _settle_ends(self, records: Mapping[str, Record]) -> None:
@@ -431,7 +439,7 @@ class Collector:
         members = close_membership(collection.members, known, self._ended)
         if not members <= known.keys():
             return None
-        records = {name: known[name] for name in members}
+        records = {name: known[name] for name in sorted(members)}
         channels = cut_channels(records, frozenset(), self._ended)
         check_ends(records)
         collection.awaited = set()

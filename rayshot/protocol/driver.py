@@ -138,9 +138,8 @@ class Driver:
     def _release_ended(self, ended: frozenset[str]) -> list[DriverEffect]:
         """Let go of all that was sent to the ended; their channels stay, so that no number is used twice."""
         effects: list[DriverEffect] = []
-        for receiver in self._channels.keys() & ended:
-            channel = self._channels[receiver]
-            if channel.transported > channel.released:
+        for receiver, channel in self._channels.items():
+            if receiver in ended and channel.transported > channel.released:
                 channel.released = channel.acknowledged = channel.transported
                 effects.append(ReleaseMessages(receiver, channel.transported))
         return effects

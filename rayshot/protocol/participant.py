@@ -475,7 +475,7 @@ class Participant:
         self._arrived = dict(event.arrived)
         self._recorders.clear()
         self._held.clear()
-        self._closed_at = {sender: event.arrived[sender] for sender in event.ended}
+        self._closed_at = {sender: event.arrived[sender] for sender in sorted(event.ended)}
         self._gone.clear()
         self._tombstones = Tombstones()
         self._requested = 0

@@ -38,7 +38,7 @@ class Surroundings(Protocol):
         """A snapshot is under way."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Coordinator:
     """`generation` counts the coordinators of a run; `finding` are the processes that a take-over has still to find.
 
@@ -60,6 +60,9 @@ class Coordinator:
     storing: dict[SnapshotId, Stored] = field(default_factory=dict)
     known: set[SnapshotId] = field(default_factory=set)
     over: set[SnapshotId] = field(default_factory=set)
+
+    def __str__(self) -> str:
+        return f"coordinator {self.generation}"
 
     def keep_record(self, record: Record, content: tuple[Account | None, Outboxes]) -> None:
         """Hold a state and an outbox safely, before the collector hears of the record."""

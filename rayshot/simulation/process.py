@@ -35,6 +35,7 @@ from rayshot.protocol.events import (
 from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.participant import Participant
 from rayshot.simulation.application import Account, Ended, Message, Received, Step, TimerFired, newborn
+from rayshot.simulation.failure import OracleFailure
 from rayshot.simulation.packets import Acknowledgement, Load, Packet
 
 SNAPSHOT = "snapshot"
@@ -93,6 +94,7 @@ class Process:
         self.account = account
         self.alive = True
         self.loading = False
+        self.joining = False
         self.ended = False
         self.generation = 1
         self.highest_heard = 0
@@ -108,6 +110,11 @@ class Process:
         self.kept: dict[SnapshotId, dict[str, dict[int, Message]]] = defaultdict(lambda: defaultdict(dict))
         self.captures: list[SnapshotId] = []
         self.todo: list[Step | str] = []
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether it must do nothing but take in what arrives."""
+        return not self.alive or self.loading or self.joining or self.ended
 
     @property
     def incarnation(self) -> int:
@@ -286,7 +293,9 @@ class Process:
                 case ReportRecord(record):
                     self.world.report(self, effect, self._content(record))
                 case ReportChannel(snapshot, sender, first, last):
-                    kept = self.kept[snapshot].pop(sender)
+                    kept = self.kept[snapshot].pop(sender, {})
+                    if not all(number in kept for number in range(first, last + 1)):
+                        raise OracleFailure("kept", f"{self.name} has {list(kept)} of {sender}, not {first}..{last}")
                     self.world.report(self, effect, tuple(kept[number] for number in range(first, last + 1)))
                 case ReportEnd():
                     self.last_record = effect

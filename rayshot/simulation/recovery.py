@@ -137,6 +137,7 @@ class RecoveringWorld(World):
         for process in self.processes.values():
             if self.is_current(process):
                 self.coordinator.tell(ProcessJoined(process.name))
+                self.tell_of_dead_drivers(process)
                 self.push("resume", process)
         for driver in self.drivers.values():
             self.push("roll_back_driver", driver, self.incarnation, commit)
@@ -183,6 +184,8 @@ class RecoveringWorld(World):
             self._take_over(coordinator)
 
     def _take_over(self, coordinator: Coordinator) -> None:
+        for process in self.processes.values():
+            process.joining = False
         found = [process for process in self.processes.values() if self.is_current(process)]
         ended = {name for process in found for name in process.machine.ended_peers}
         if self.commits:
@@ -196,6 +199,7 @@ class RecoveringWorld(World):
                 self.ended.add(process.name)
             else:
                 coordinator.tell(ProcessJoined(process.name, coordinator.lost.get(process.name, ())))
+                self.wake(process)
         waiting, coordinator.waiting = coordinator.waiting, []
         for event, content in waiting:
             self.push("tell_coordinator", coordinator.generation, event, content)

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collector import AbortWanted, SnapshotWanted
@@ -10,10 +11,10 @@ from rayshot.protocol.events import DeadlinePassed
 from rayshot.simulation.application import Account
 from rayshot.simulation.choices import Choices, RecordedChoices, SeededChoices
 from rayshot.simulation.failure import OracleFailure
+from rayshot.simulation.machines import Machines
 from rayshot.simulation.oracles import judge_rest
 from rayshot.simulation.recovery import RecoveringWorld
 from rayshot.simulation.settings import Settings, draw_settings
-from rayshot.simulation.world import Machines
 
 REAL = Machines()
 
@@ -38,10 +39,10 @@ class Summary:
     failures: dict[int, Outcome] = field(default_factory=dict)
 
 
-def run_seed(seed: int, machines: Machines = REAL, *, tell: bool = False, **changes: int) -> Outcome:
+def run_seed(seed: int, machines: Machines = REAL, *, tell: bool = False, **changes: Any) -> Outcome:
     """Run the schedule of a seed; `changes` replace what it drew as its settings."""
     source = SeededChoices(seed)
-    settings = replace(draw_settings(source), **changes)  # type: ignore[arg-type]
+    settings = replace(draw_settings(source), **changes)
     return run(source, source.taken, machines, settings, tell=tell)
 
 
@@ -119,8 +120,8 @@ def _come_to_rest(world: RecoveringWorld) -> None:
         _drain(world)
     world.may_hang = False
     for process in world.processes.values():
-        if world.is_current(process) and process.kept:
-            world.counts["recorders freed by their deadlines"] += 1
+        if world.is_current(process):
+            world.counts["recorders freed by their deadlines"] += bool(process.kept)
             for snapshot in process.machine.open_snapshots:
                 process.tell(DeadlinePassed(snapshot))
     _drain(world)

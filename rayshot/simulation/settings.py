@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from rayshot.simulation.choices import Choices
 from rayshot.simulation.topologies import TOPOLOGIES, Contacts, random_graph
 
+PROCESSES_MAX = 9
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:

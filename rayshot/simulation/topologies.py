@@ -35,6 +35,11 @@ def disconnected(names: Sequence[str]) -> Contacts:
     }
 
 
+def islands(names: Sequence[str]) -> Contacts:
+    """Each knows nobody: drivers are the only way from one to another."""
+    return dict.fromkeys(names, ())
+
+
 def oneself(names: Sequence[str]) -> Contacts:
     """Each knows itself only."""
     return {name: (name,) for name in names}
@@ -51,6 +56,7 @@ TOPOLOGIES: Mapping[str, Callable[[Sequence[str]], Contacts]] = {
     "dag": dag,
     "two sources": two_sources,
     "disconnected": disconnected,
+    "islands": islands,
     "oneself": oneself,
     "clique": clique,
 }

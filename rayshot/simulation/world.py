@@ -1,11 +1,5 @@
-"""The simulated world: the list of pending events, the network, the faults.
+"""The simulated world: processes at work, and the coordinator that takes their snapshots."""
 
-Each event is the name of a method and its arguments. Whoever wants something to happen puts it into the list; the
-source of choices picks what happens next. Nothing else decides anything.
-"""
-
-from collections import Counter, defaultdict
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +9,6 @@ from rayshot.protocol.collector import (
     AnnounceEnd,
     CaptureRefused,
     ChannelArrived,
-    Collector,
     CollectorEvent,
     ProcessEnded,
     ProcessJoined,
@@ -23,34 +16,20 @@ from rayshot.protocol.collector import (
     SnapshotAnnounced,
     SnapshotStored,
 )
-from rayshot.protocol.driver import AnswerArrived, CutCommitted, Driver
+from rayshot.protocol.driver import CutCommitted
 from rayshot.protocol.effects import AnnounceSnapshot, Effect, ReportChannel, ReportEnd, ReportFailure, ReportRecord
-from rayshot.protocol.events import Begun, DriverDied, SnapshotEnded
+from rayshot.protocol.events import Begun, SnapshotEnded
 from rayshot.protocol.identity import COORDINATOR, Channel, SnapshotId
-from rayshot.protocol.participant import Participant
-from rayshot.simulation.application import Account, Created, Ended, Message, Received, Sent, Step, TimerSet
+from rayshot.simulation.application import Created, Ended, Message, Received, Sent, Step, TimerSet
 from rayshot.simulation.choices import Choices
 from rayshot.simulation.coordinator import Coordinator
-from rayshot.simulation.driver import SimulatedDriver
+from rayshot.simulation.driving import DrivenWorld
 from rayshot.simulation.failure import OracleFailure
+from rayshot.simulation.machines import Machines
 from rayshot.simulation.oracles import Stored, judge_cut
-from rayshot.simulation.packets import Acknowledgement, Packet
 from rayshot.simulation.process import SNAPSHOT, Process
-from rayshot.simulation.settings import Settings
-from rayshot.simulation.truth import Answer, Truth
-
-STEPS_MAX = 50_000
-PUT_OFF_ONE_IN = 4
-PROCESSES_MAX = 9
-
-
-@dataclass(frozen=True, slots=True)
-class Machines:
-    """Which machines a world runs: the real ones, or wrong versions of them."""
-
-    participant: Callable[[str, int], Participant] = Participant
-    collector: Callable[..., Collector] = Collector
-    driver: Callable[[str, int], Driver] = Driver
+from rayshot.simulation.settings import PROCESSES_MAX, Settings
+from rayshot.simulation.story import show
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,96 +39,35 @@ class Commit:
     stored: Stored
     positions: dict[str, int]
 
+    def __str__(self) -> str:
+        return str(self.stored.cut.snapshot)
 
-class World:
-    """One run. `counts` says what happened how often; `story`, if it is kept, has one line per event."""
+
+class World(DrivenWorld):
+    """One run without crashes. `writer` is the coordinator whose epoch is the newest in the log."""
 
     def __init__(self, choices: Choices, settings: Settings, machines: Machines, *, tell: bool = False) -> None:
-        self.choose = choices.choose
-        self.settings = settings
-        self.machines = machines
-        self.counts: Counter[str] = Counter()
-        self.story: list[str] | None = [] if tell else None
-        self.pending: list[tuple[str, tuple[Any, ...]]] = []
-        self.scheduled: set[tuple[Any, ...]] = set()
-        self.steps = 0
-        self.calm = False
-        self.may_hang = False
+        super().__init__(choices, settings, machines, tell=tell)
         self.activity = settings.activity
-        self.incarnation = 1
-        self.generation = 1
+        self.may_hang = False
+        self.generation = self.writer = 1
         self.loading: set[str] = set()
-        self.ended: set[str] = set()
         self.commits: list[Commit] = []
-        self.writer = 1
-        self.parked: dict[str, list[Packet]] = defaultdict(list)
-        self.connecting: dict[str, list[Process]] = defaultdict(list)
-        initial = {name: Account(name, 100, known, settings.timers) for name, known in settings.contacts.items()}
-        self.truth = Truth(initial)
+        self.joins: list[Begun] | None = None
         self.coordinator = Coordinator(1, machines.collector(1), self)
         self.coordinators = {1: self.coordinator}
-        self.processes: dict[str, Process] = {}
-        for name, account in initial.items():
+        for name, account in self.truth.initial.items():
             self.processes[name] = Process(name, machines.participant(name, 1), self, account.copy())
             self.coordinator.tell(ProcessJoined(name))
-        self.drivers: dict[str, SimulatedDriver] = {}
-        for index in range(settings.drivers):
-            name = f"driver:{index}"
-            driver = self.drivers[name] = SimulatedDriver(name, machines.driver(name, 1), self.transmit)
-            driver.contacts = list(settings.contacts)
-            self.push("drive", driver, settings.activity // 3)
+        self.add_drivers()
         for process in self.processes.values():
             self.wake(process)
-
-    # Events ----------------------------------------------------------------------------------------
-
-    def push(self, kind: str, *args: Any) -> None:
-        """Something may happen from now on."""
-        self.pending.append((kind, args))
-
-    def push_once(self, kind: str, *args: Any) -> None:
-        """As `push`, unless it is in the list already."""
-        key = (kind, *args)
-        if key not in self.scheduled:
-            self.scheduled.add(key)
-            self.pending.append((kind, args))
-
-    def happen(self) -> None:
-        """Let one pending event happen."""
-        self.steps += 1
-        if self.steps > STEPS_MAX:
-            raise OracleFailure("termination", f"{STEPS_MAX} events and no end")
-        index = self.choose(len(self.pending))
-        kind, args = self.pending[index]
-        if not self.calm and kind in self.settings.slow and self.choose(PUT_OFF_ONE_IN):
-            return
-        last = self.pending.pop()
-        if index < len(self.pending):
-            self.pending[index] = last
-        if kind in ONCE:
-            self.scheduled.discard((kind, *args))
-        if self.story is not None:
-            self.story.append(f"{self.steps:5} {kind} {', '.join(map(_show, args))}")
-        getattr(self, f"on_{kind}")(*args)
-
-    def note(self, line: str) -> None:
-        """Write a line of the story that is no event."""
-        if self.story is not None:
-            self.story.append(f"      | {line}")
-
-    def odds(self, one_in: int) -> bool:
-        """Whether something that happens once in so many times happens now; never when all is calm."""
-        return one_in > 0 and not self.calm and self.choose(one_in) == 0
-
-    def is_current(self, process: Process) -> bool:
-        """Whether this process is alive, and of the present life of the system."""
-        return process.alive and process.incarnation == self.incarnation
 
     # Processes at work -----------------------------------------------------------------------------
 
     def wake(self, process: Process) -> None:
         """See Surroundings."""
-        if not process.alive or process.loading or process.ended:
+        if process.is_quiet:
             return
         if process.captures or process.todo or process.next_senders():
             self.push_once("work", process)
@@ -164,7 +82,7 @@ class World:
 
     def on_work(self, process: Process) -> None:
         """A process does the next thing: a part of its handler, a capture, or the next message."""
-        if not process.alive or process.loading or process.ended:
+        if process.is_quiet:
             return
         senders = process.next_senders()
         if process.todo:
@@ -177,13 +95,13 @@ class World:
 
     def on_fire(self, process: Process) -> None:
         """A timer of a process fires."""
-        if process.alive and not process.loading and not process.ended:
+        if not process.is_quiet:
             process.fire()
             self.wake(process)
 
     def on_end(self, process: Process) -> None:
         """A process that wants to end looks whether it may."""
-        if process.alive and not process.loading:
+        if not process.is_quiet:
             process.try_to_end()
             if process.ended:
                 self.counts["ends"] += 1
@@ -221,7 +139,7 @@ class World:
         self.truth.happened(process.name, process.incarnation, step, emitted)
         self.counts["steps"] += 1
         if self.story is not None:
-            self.note(f"{process.name} {step} {emitted[1] if emitted else ''}")
+            self.note(f"{process.name} {show(step)} {show(emitted[1]) if emitted else ''}".rstrip())
         if isinstance(step, Created):
             self.push("spawn", step.name, process.incarnation)
 
@@ -237,98 +155,6 @@ class World:
         self.counts["records with outbox"] += any(process.outbox.values())
         self.truth.captured(process.name, snapshot)
 
-    # The network -----------------------------------------------------------------------------------
-
-    def transmit(self, packet: Packet) -> None:
-        """See Surroundings."""
-        self.push("deliver", packet)
-
-    def on_deliver(self, packet: Packet) -> None:
-        """A packet comes to the end of its way, or gets lost, or is doubled."""
-        driver = self.drivers.get(packet.sender)
-        if self.odds(self.settings.lost_one_in) or (driver and not driver.alive and self.choose(3)):
-            self.counts["packets lost"] += 1
-            self.push("resend", packet.sender, packet.receiver, packet.incarnation, packet.first)
-            return
-        if self.odds(self.settings.duplicated_one_in):
-            self.counts["packets duplicated"] += 1
-            self.transmit(packet)
-        process = self.processes.get(packet.receiver)
-        if process is None or process.incarnation < packet.incarnation:
-            if packet.incarnation == self.incarnation:
-                self.parked[packet.receiver].append(packet)
-        elif process.alive:
-            process.arrive(packet)
-
-    def on_resend(self, sender: str, receiver: str, incarnation: int, first: int) -> None:
-        """A sender missed an acknowledgement."""
-        if driver := self.drivers.get(sender):
-            driver.send_again(receiver, first, tagged_anew=self.choose(2) == 0)
-            return
-        process = self.processes.get(sender)
-        if process is not None and process.alive and process.incarnation == incarnation:
-            process.send_again(receiver, first)
-
-    def acknowledge(self, acknowledgement: Acknowledgement) -> None:
-        """See Surroundings."""
-        self.push("acknowledge", acknowledgement)
-
-    def on_acknowledge(self, acknowledgement: Acknowledgement) -> None:
-        """An acknowledgement comes to the end of its way, or gets lost."""
-        sender, receiver, incarnation = acknowledgement.sender, acknowledgement.receiver, acknowledgement.incarnation
-        driver, process = self.drivers.get(sender), self.processes.get(sender)
-        if self.odds(self.settings.lost_one_in):
-            self.counts["acknowledgements lost"] += 1
-            flight = driver.flight[receiver] if driver else process.flight[receiver] if process else ()
-            for first in flight or (0,):
-                self.push("resend", sender, receiver, incarnation, first)
-        elif driver:
-            if driver.alive:
-                driver.acknowledged(acknowledgement)
-        elif process is not None and process.alive:
-            process.acknowledged(acknowledgement)
-
-    def on_take(self, process: Process, receiver: str) -> None:
-        """The transport takes some of what waits for a receiver."""
-        if process.alive and not process.loading and receiver in process.ready and process.outbox[receiver]:
-            process.take(receiver, 1 + self.choose(len(process.outbox[receiver])))
-
-    def connect(self, process: Process, receiver: str) -> None:
-        """See Surroundings."""
-        self.push_once("connect", process, receiver)
-
-    def on_connect(self, process: Process, receiver: str) -> None:
-        """A process looks for a receiver: it is there, has ended, or is awaited."""
-        if not self.is_current(process) or process.ended or receiver in process.ready:
-            return
-        there = self.processes.get(receiver)
-        if receiver in self.ended or receiver in process.machine.ended_peers:
-            process.receiver_ended(receiver)
-        elif there is not None and self.is_current(there):
-            process.connected(receiver)
-        else:
-            self.connecting[receiver].append(process)
-
-    def refuse(self, sender: str, receiver: str, incarnation: int) -> None:
-        """See Surroundings."""
-        self.push("receiver_ended", sender, receiver, incarnation)
-
-    def on_receiver_ended(self, sender: str, receiver: str, incarnation: int) -> None:
-        """A sender hears that a receiver has ended."""
-        if incarnation != self.incarnation:
-            return
-        if driver := self.drivers.get(sender):
-            if driver.machine.incarnation == incarnation:
-                driver.receiver_ended(receiver)
-            return
-        process = self.processes.get(sender)
-        if process is not None and self.is_current(process) and not process.ended:
-            process.receiver_ended(receiver)
-
-    def dropped(self, why: str) -> None:
-        """See Surroundings."""
-        self.counts[f"batches dropped: {why}"] += 1
-
     def on_spawn(self, name: str, incarnation: int) -> None:
         """A process that was created comes up and says hello."""
         there = self.processes.get(name)
@@ -340,73 +166,18 @@ class World:
         self.counts["creations"] += 1
         self.counts["creations in mid-snapshot"] += bool(self.coordinator.collector.open_snapshots)
         process.generation = self.generation
+        process.joining = True
         self.push("tell_coordinator", self.generation, ProcessJoined(name), None)
+        self.tell_of_dead_drivers(process)
         self.arrived(name)
 
-    def arrived(self, name: str) -> None:
-        """A process is there: what waited for it goes on."""
-        for packet in self.parked.pop(name, ()):
-            self.transmit(packet)
-        for waiting in self.connecting.pop(name, ()):
-            self.push_once("connect", waiting, name)
-
-    # Drivers ---------------------------------------------------------------------------------------
-
-    def on_drive(self, driver: SimulatedDriver, moves: int) -> None:
-        """A driver sends something, and goes on."""
-        if not driver.alive or self.calm:
-            return
-        if self.odds(self.settings.creations_one_in) and len(self.processes) < PROCESSES_MAX:
-            name = f"{driver.name.replace(':', '')}.{len(driver.creations) + 1}"
-            driver.creations.append(name)
-            driver.contacts.append(name)
-            driver.write(name, "construct", self.choose(30))
-            self.push("spawn", name, self.incarnation)
-        else:
-            receiver = driver.contacts[self.choose(len(driver.contacts))]
-            driver.write(receiver, ("transfer", "call")[self.choose(2)], self.choose(10))
-            self.truth_of(driver, receiver)
-        for receiver in driver.waiting():
-            self.truth_of(driver, receiver)
-            self.push_once("take_driver", driver, receiver)
-        if moves > 1:
-            self.push("drive", driver, moves - 1)
-
-    def truth_of(self, driver: SimulatedDriver, receiver: str) -> None:
-        """Drivers' sent messages are the driver's own log: the truth shares it."""
-        self.truth.sent[Channel(driver.name, receiver)] = driver.log[receiver]
-
-    def on_take_driver(self, driver: SimulatedDriver, receiver: str) -> None:
-        """The transport takes some of what a driver wrote."""
-        count = len(driver.log[receiver]) - driver.taken[receiver]
-        if driver.alive and count and receiver not in driver.ended:
-            driver.take(receiver, 1 + self.choose(count))
-            if receiver in driver.waiting():
-                self.push_once("take_driver", driver, receiver)
-
-    def answer(self, process: Process, driver: str) -> None:
-        """See Surroundings."""
-        answer = Answer(process.name, self.truth.position(process.name))
-        self.push("answer", driver, process.machine.open_snapshots, process.incarnation, answer)
-
-    def on_answer(self, name: str, tags: tuple[SnapshotId, ...], incarnation: int, answer: Answer) -> None:
-        """A driver gets an answer."""
-        driver = self.drivers[name]
-        if not driver.alive:
-            return
-        self.counts["answers"] += 1
-        self.counts["answers with tags"] += bool(tags)
-        driver.tell(AnswerArrived(tags))
-        self.truth.answered(name, incarnation, answer)
-        process = self.processes.get(answer.process)
-        if process and process.account:
-            driver.contacts += [known for known in process.account.contacts if known not in driver.contacts]
-
-    def on_tell_driver(self, driver: SimulatedDriver, event: Any) -> None:
-        """A driver hears of the end of a snapshot, or of a rollback."""
-        driver.tell(event)
-        for receiver in driver.waiting():
-            self.push_once("take_driver", driver, receiver)
+    def on_joined(self, process: Process, begun: tuple[Begun, ...]) -> None:
+        """A process hears that the coordinator knows it, and which snapshots are open."""
+        if process.joining:
+            process.joining = False
+            for event in begun:
+                process.tell(event)
+            self.wake(process)
 
     # The coordinator -------------------------------------------------------------------------------
 
@@ -440,12 +211,24 @@ class World:
             coordinator.keep_record(event.record, content)
         elif isinstance(event, ChannelArrived):
             coordinator.keep_part(event.snapshot, event.channel, content)
+        if isinstance(event, ProcessJoined):
+            self.answer_join(coordinator, event)
+            return
         coordinator.tell(event)
         if isinstance(event, ProcessEnded) and event.record.snapshot.incarnation == self.incarnation:
             self.ended.add(event.record.process)
             for name in (*self.processes, *self.drivers):
                 self.push("receiver_ended", name, event.record.process, self.incarnation)
             self.arrived(event.record.process)
+
+    def answer_join(self, coordinator: Coordinator, event: ProcessJoined) -> None:
+        """The answer to a hello brings the news of the snapshots that are open."""
+        self.joins = []
+        coordinator.tell(event)
+        begun, self.joins = tuple(self.joins), None
+        process = self.processes.get(event.process)
+        if process is not None and self.is_current(process):
+            self.push("joined", process, begun)
 
     def opened(self, coordinator: Coordinator, snapshot: SnapshotId) -> None:
         """See Surroundings."""
@@ -455,7 +238,10 @@ class World:
 
     def begin(self, coordinator: Coordinator, process: str, snapshot: SnapshotId, floor: int) -> None:
         """See Surroundings."""
-        self.push("tell_process", process, coordinator.generation, Begun(snapshot, floor))
+        if self.joins is not None:
+            self.joins.append(Begun(snapshot, floor))
+        else:
+            self.push("tell_process", process, coordinator.generation, Begun(snapshot, floor))
 
     def on_tell_process(self, name: str, generation: int, event: Begun | SnapshotEnded) -> None:
         """A process hears from a coordinator, unless it knows a newer one."""
@@ -530,23 +316,3 @@ class World:
                 sent = {c.channel.receiver: c.sent for c in cuts if c.channel.sender == driver.name}
                 event = CutCommitted(end.snapshot, sent, frozenset(stored.cut.ended))
                 self.push("tell_driver", driver, event)
-
-    def driver_dies(self, driver: SimulatedDriver) -> None:
-        """A driver is gone; what it has on its way may still arrive, or not."""
-        driver.alive = False
-        self.truth.dead_drivers.add(driver.name)
-        self.counts["drivers died"] += 1
-        for process in self.processes.values():
-            self.push("driver_died", process, driver.name)
-
-    def on_driver_died(self, process: Process, driver: str) -> None:
-        """A process hears that a driver died."""
-        if process.alive and not process.ended:
-            process.tell(DriverDied(driver))
-
-
-ONCE = frozenset({"work", "fire", "end", "take", "connect", "take_driver"})
-
-
-def _show(value: object) -> str:
-    return getattr(value, "name", None) or str(value)

@@ -70,7 +70,7 @@ class Table:
         self[receiver].begin_handler(sender)
 
     def want_snapshot(self, *only):
-        """The coordinator begins one; the news goes to `only` these at once, to the others by `learn`, or by markers."""
+        """The coordinator begins one; the news goes to `only` these at once, to others by `learn` or by markers."""
         before = set(self.coordinator.collector.open_snapshots)
         self.coordinator.tell(SnapshotWanted())
         (snapshot,) = set(self.coordinator.collector.open_snapshots) - before

@@ -123,7 +123,7 @@ def test_the_recorded_state_need_not_have_occurred_but_could_have():
 
 
 def test_a_snapshot_ends_when_a_marker_has_gone_over_every_channel_once():
-    """Section 3.3, termination: every process records if one does and markers get through; then every channel closes."""
+    """Section 3.3, termination: if one process records and markers get through, all record and all channels close."""
     table = Table(p=10, q=10, r=10)
     for sender, receiver in (("p", "q"), ("q", "r"), ("r", "p")):
         table.send(sender, receiver, 1)

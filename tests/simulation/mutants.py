@@ -17,8 +17,8 @@ from rayshot.protocol.driver import Driver, RolledBack
 from rayshot.protocol.effects import DeliverBatch, KeepMessages, SendBatch
 from rayshot.protocol.events import BatchArrived, DeadlinePassed, Restored, SnapshotEnded
 from rayshot.protocol.participant import Participant
+from rayshot.simulation.machines import Machines
 from rayshot.simulation.process import Process
-from rayshot.simulation.world import Machines
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Mutant:
     name: str
     machines: Machines = field(default_factory=Machines)
     patches: tuple[tuple[Any, str, Any], ...] = ()
-    changes: Mapping[str, int] = field(default_factory=dict)
-    not_by: str = ""
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    not_by: str | None = None
 
     @contextmanager
     def at_work(self) -> Iterator[Machines]:
@@ -42,7 +42,17 @@ class Mutant:
 MUTANTS: list[Mutant] = []
 
 
-def mutant(name: str, *patches: tuple[Any, str, Any], not_by: str = "", **changes: int) -> Callable[[type], type]:
+Patch = tuple[Any, str, Any]
+ISLANDS = {  # drivers are the only way from one process to another, and the coordinator's news is slow
+    "contacts": {"p0": (), "p1": (), "p2": ()},
+    "drivers": 2,
+    "snapshots": 5,
+    "activity": 60,
+    "slow": frozenset({"tell_process"}),
+}
+
+
+def mutant(name: str, *patches: Patch, not_by: str | None = None, **changes: Any) -> Callable[[type], type]:
     def register(machine: type) -> type:
         machines = Machines()
         for base in (Participant, Collector, Driver):
@@ -54,7 +64,7 @@ def mutant(name: str, *patches: tuple[Any, str, Any], not_by: str = "", **change
     return register
 
 
-def patched(name: str, *patches: tuple[Any, str, Any], **changes: int) -> None:
+def patched(name: str, *patches: Patch, **changes: Any) -> None:
     MUTANTS.append(Mutant(name, Machines(), patches, changes))
 
 
@@ -191,7 +201,7 @@ class NoExplicitMarkers(Participant):
         return ()
 
 
-@mutant("a channel opened after the recording starts without a marker")
+@mutant("a channel opened after the recording starts without a marker", snapshots=6, own_snapshots_one_in=6)
 class NoMarkerOnNewChannel(Participant):
     def _channel_to(self, receiver):
         new = receiver not in self._out
@@ -207,14 +217,14 @@ class DeadlineForgets(Participant):
         return super().handle(SnapshotEnded(event.snapshot) if isinstance(event, DeadlinePassed) else event)
 
 
-@mutant("a driver does not pass tags on", drivers=2)
+@mutant("a driver does not pass tags on", **ISLANDS)
 class DeafDriver(Driver):
     @property
     def tags(self):
         return ()
 
 
-@mutant("a driver's tagged batch is a part of the cut", drivers=2)
+@mutant("a driver's tagged batch is a part of the cut", **ISLANDS)
 class NoDriverLimits(Participant):
     def _fix_channels(self, snapshot, recorder):
         recorder.driver_limits.clear()
@@ -323,7 +333,7 @@ class RecordMissing(Collector):
         return super()._complete_cut(snapshot, collection)
 
 
-@mutant("a process that joins late is not told of open snapshots", creations_one_in=5)
+@mutant("a process that joins late is not told of open snapshots", **ISLANDS, creations_one_in=3)
 class LateJoinersNotTold(Collector):
     def handle(self, event):
         effects = super().handle(event)
@@ -356,7 +366,7 @@ class SettledTooEarly(Collector):
         super()._settle_ends(collection)
         for waits_for in self._settled.values():
             waits_for.clear()
-        self._drop_last_records(None)
+        self._drop_last_records()
 
 
 @mutant("every stored cut is taken to advance", snapshots=6, crashes=3, drivers=2, own_snapshots_one_in=4, length=400)

@@ -1,0 +1,31 @@
+"""Words for a story: how events and what they carry are shown on one line."""
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+
+from rayshot.protocol.events import Marker
+from rayshot.protocol.identity import Channel, SnapshotId
+from rayshot.simulation.application import Message
+
+
+def show(value: object) -> str:
+    """Return `value` as text without addresses of objects, so that the same run tells the same story."""
+    match value:
+        case SnapshotId() | Channel():
+            return str(value)
+        case Message(kind, amount, sequence, _):
+            return f"{kind}#{sequence}({amount})"
+        case Marker(snapshot, sent, transported):
+            return f"{snapshot}({transported}/{sent})"
+        case Mapping():
+            return "{" + ", ".join(f"{show(key)}: {show(item)}" for key, item in value.items()) + "}"
+        case frozenset() | set():
+            return "{" + ", ".join(sorted(map(show, value))) + "}"
+        case tuple() if hasattr(value, "_fields"):
+            return f"{type(value).__name__}({', '.join(map(show, value))})"
+        case list() | tuple():
+            return "[" + ", ".join(map(show, value)) + "]"
+    if type(value).__str__ is not object.__str__ or not is_dataclass(value):
+        return str(getattr(value, "name", value))
+    shown = ((field.name, getattr(value, field.name)) for field in fields(value))
+    return f"{type(value).__name__}({', '.join(f'{name}={show(item)}' for name, item in shown if item)})"

@@ -1,0 +1,71 @@
+"""Volume: seeds in their order, each oracle content; what happened often enough to prove that no test is empty."""
+
+from collections import Counter
+
+import pytest
+
+from rayshot.simulation.schedule import run_seed
+
+OFTEN_ENOUGH = {
+    "cuts with messages in flight": 200,
+    "records with mailbox": 500,
+    "records with outbox": 200,
+    "snapshots overlapping": 300,
+    "snapshots of processes": 100,
+    "cuts that do not advance": 20,
+    "cuts with unborn": 100,
+    "cuts with messages of the ended": 5,
+    "creations in mid-snapshot": 100,
+    "ends in mid-snapshot": 5,
+    "aborts: requested": 10,
+    "aborts: timeout": 5,
+    "aborts: actor_died": 50,
+    "aborts: capture_failed": 5,
+    "aborts: store_unavailable": 5,
+    "aborts: coordinator_lost": 20,
+    "commits": 1_000,
+    "commits fenced": 5,
+    "rollbacks": 500,
+    "crashes in a restore": 5,
+    "coordinators replaced": 50,
+    "drivers died": 20,
+    "answers with tags": 100,
+    "deadlines passed": 20,
+    "ends of snapshots lost": 20,
+    "packets lost": 300,
+    "packets duplicated": 300,
+    "acknowledgements lost": 300,
+    "batches dropped: stale": 100,
+    "batches dropped: duplicate": 500,
+    "batches dropped: dead letter": 5,
+    "batches dropped: ended": 20,
+}
+
+
+def test_no_schedule_breaks_a_promise(outcomes):
+    failures = {seed: outcome.failure for seed, outcome in enumerate(outcomes) if outcome.failure is not None}
+    assert not failures, "python -m rayshot.simulation --schedules 1 --seed <seed> tells the story"
+
+
+def test_everything_that_is_to_be_survived_happened_often_enough(outcomes):
+    counts = sum((outcome.counts for outcome in outcomes), Counter())
+    assert {what: counts[what] for what, least in OFTEN_ENOUGH.items() if counts[what] < least} == {}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_without_faults_every_snapshot_is_committed(seed):
+    calm = {
+        "crashes": 0,
+        "coordinator_crashes": 0,
+        "driver_deaths": 0,
+        "aborts": 0,
+        "deadlines": 0,
+        "capture_failures_one_in": 0,
+        "store_failures_one_in": 0,
+        "lost_ends_one_in": 0,
+        "own_snapshots_one_in": 0,
+    }
+    outcome = run_seed(seed, **calm)
+    assert outcome.failure is None
+    # The final crash aborts nothing, as it comes at rest; the two snapshots around it are counted as well.
+    assert outcome.counts["commits"] == outcome.settings.snapshots + 2
