@@ -1,0 +1,85 @@
+import pytest
+
+from rayshot.protocol.driver import AnswerArrived, CutCommitted, Driver, ReleaseMessages, RolledBack, SendTagged
+from rayshot.protocol.events import BatchAcknowledged, BatchTaken, SnapshotEnded
+from rayshot.protocol.identity import SnapshotId
+
+K = SnapshotId(1, "coordinator", 1)
+
+
+@pytest.fixture
+def driver():
+    return Driver("driver:1")
+
+
+def test_messages_are_numbered_per_receiver(driver):
+    assert driver.handle(BatchTaken("p", 2)) == (SendTagged("p", 1, 1, 2, ()),)
+    assert driver.handle(BatchTaken("q", 1)) == (SendTagged("q", 1, 1, 1, ()),)
+    assert driver.handle(BatchTaken("p", 1)) == (SendTagged("p", 1, 3, 1, ()),)
+    driver.handle(BatchAcknowledged("p", 2))
+    assert (driver.unacknowledged("p"), driver.unacknowledged("q"), driver.unacknowledged("r")) == (1, 1, 0)
+
+
+def test_the_tags_of_an_answer_are_passed_on_until_the_snapshot_ends(driver):
+    driver.handle(AnswerArrived((K,)))
+    assert driver.tags == (K,)
+    assert driver.handle(BatchTaken("p", 1)) == (SendTagged("p", 1, 1, 1, (K,)),)
+    driver.handle(SnapshotEnded(K))
+    assert driver.handle(BatchTaken("p", 1)) == (SendTagged("p", 1, 2, 1, ()),)
+
+
+def test_a_late_answer_does_not_bring_an_ended_snapshot_back(driver):
+    driver.handle(SnapshotEnded(K, floor=5))
+    driver.handle(AnswerArrived((K, SnapshotId(1, "coordinator", 4))))
+    assert driver.tags == ()
+
+
+def test_tags_of_another_incarnation_are_no_news(driver):
+    driver.handle(AnswerArrived((SnapshotId(2, "coordinator", 1),)))
+    driver.handle(SnapshotEnded(SnapshotId(2, "coordinator", 1), floor=9))
+    driver.handle(AnswerArrived((K,)))
+    assert driver.tags == (K,)
+
+
+def test_what_a_durable_cut_covers_is_let_go_of(driver):
+    driver.handle(BatchTaken("p", 5))
+    assert driver.handle(CutCommitted(K, {"p": 3, "q": 1})) == (ReleaseMessages("p", 3),)
+    assert driver.handle(CutCommitted(K, {"p": 3})) == ()
+
+
+def test_after_a_rollback_everything_behind_the_cut_is_sent_again_under_its_numbers(driver):
+    driver.handle(BatchTaken("p", 5))
+    driver.handle(BatchTaken("q", 2))
+    driver.handle(BatchAcknowledged("p", 4))
+    driver.handle(CutCommitted(K, {"p": 1}))
+    assert driver.handle(RolledBack(2, {"p": 2})) == (SendTagged("p", 2, 3, 3, ()), SendTagged("q", 2, 1, 2, ()))
+    assert driver.handle(BatchTaken("p", 1)) == (SendTagged("p", 2, 6, 1, ()),)
+
+
+def test_what_a_restored_process_holds_needs_no_acknowledgement_any_more(driver):
+    driver.handle(BatchTaken("p", 5))
+    driver.handle(RolledBack(2, {"p": 5}))
+    assert driver.unacknowledged("p") == 0
+
+
+def test_a_rollback_that_is_told_twice_or_late_is_heeded_once(driver):
+    driver.handle(BatchTaken("p", 1))
+    driver.handle(RolledBack(3, {}))
+    assert driver.handle(RolledBack(3, {})) == ()
+    assert driver.handle(RolledBack(2, {})) == ()
+    assert driver.incarnation == 3
+
+
+def test_nothing_let_go_of_is_ever_needed_again(driver):
+    driver.handle(BatchTaken("p", 5))
+    driver.handle(CutCommitted(K, {"p": 3}))
+    with pytest.raises(AssertionError, match="released"):
+        driver.handle(RolledBack(2, {"p": 2}))
+
+
+def test_what_was_sent_to_a_process_that_ended_is_let_go_of_and_its_numbers_are_not_used_again(driver):
+    driver.handle(BatchTaken("p", 5))
+    ended = frozenset({"p"})
+    assert driver.handle(CutCommitted(K, {}, ended)) == (ReleaseMessages("p", 5),)
+    assert driver.handle(BatchTaken("p", 1)) == (SendTagged("p", 1, 6, 1, ()),)
+    assert driver.handle(RolledBack(2, {}, ended)) == (ReleaseMessages("p", 6),)

@@ -1,0 +1,390 @@
+import pytest
+
+from rayshot.protocol.effects import (
+    AnnounceSnapshot,
+    CaptureState,
+    DeliverBatch,
+    DropBatch,
+    ForgetSnapshot,
+    HoldBatch,
+    KeepMessages,
+    ReportChannel,
+    ReportEnd,
+    ReportFailure,
+    ReportRecord,
+    SendBatch,
+)
+from rayshot.protocol.events import (
+    BatchAcknowledged,
+    BatchArrived,
+    BatchTaken,
+    Begun,
+    CaptureFailed,
+    DeadlinePassed,
+    DriverDied,
+    EndRequested,
+    Marker,
+    ReceiverEnded,
+    ReceiverReady,
+    Restored,
+    SnapshotEnded,
+    SnapshotRequested,
+    StateCaptured,
+)
+from rayshot.protocol.identity import SnapshotId
+from rayshot.protocol.participant import Participant
+
+K = SnapshotId(1, "coordinator", 1)
+K2 = SnapshotId(1, "coordinator", 2)
+
+
+@pytest.fixture
+def q():
+    return Participant("q")
+
+
+def arrives(machine, first, count, *, sender="p", incarnation=1, markers=(), tags=(), closing=False):
+    return machine.handle(BatchArrived(sender, incarnation, first, count, markers, tags, closing))
+
+
+def captured(machine, snapshot=K, sent=None, received=None, *, born=True):
+    return machine.handle(StateCaptured(snapshot, born, sent or {}, received or {}))
+
+
+def record_of(effects):
+    (record,) = [effect.record for effect in effects if isinstance(effect, ReportRecord)]
+    return record
+
+
+def connected(machine, receiver="r", sent=0):
+    machine.handle(ReceiverReady(receiver))
+    if sent:
+        machine.handle(BatchTaken(receiver, sent))
+        machine.handle(BatchAcknowledged(receiver, sent))
+
+
+# Delivery ------------------------------------------------------------------------------------------
+
+
+def test_a_batch_in_order_is_delivered(q):
+    assert arrives(q, 1, 3) == (DeliverBatch("p", 1, 3),)
+    assert arrives(q, 4, 1) == (DeliverBatch("p", 4, 4),)
+    assert q.arrived("p") == 4
+
+
+def test_an_early_batch_is_held_until_the_gap_is_filled(q):
+    assert arrives(q, 3, 2) == (HoldBatch("p", 3),)
+    assert arrives(q, 1, 2) == (DeliverBatch("p", 1, 2), DeliverBatch("p", 3, 4))
+
+
+def test_a_batch_that_was_here_is_dropped_and_a_held_one_is_held_once(q):
+    arrives(q, 1, 2)
+    assert arrives(q, 1, 2) == (DropBatch("p", 1, "duplicate"),)
+    arrives(q, 5, 1)
+    assert arrives(q, 5, 1) == (DropBatch("p", 5, "duplicate"),)
+
+
+def test_of_a_batch_that_overlaps_only_the_new_part_is_delivered(q):
+    arrives(q, 1, 3)
+    assert arrives(q, 2, 4) == (DeliverBatch("p", 4, 5),)
+
+
+def test_a_batch_of_another_incarnation_is_stale(q):
+    assert arrives(q, 1, 1, incarnation=2) == (DropBatch("p", 1, "stale"),)
+    q.handle(Restored(2))
+    assert arrives(q, 1, 1, incarnation=1) == (DropBatch("p", 1, "stale"),)
+
+
+def test_a_message_is_not_transported_before_its_receiver_said_hello(q):
+    with pytest.raises(AssertionError, match="hello"):
+        q.handle(BatchTaken("r", 1))
+
+
+# Learning and recording ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "news",
+    [
+        Begun(K),
+        BatchArrived("p", 1, 1, 0, (Marker(K, 0, 0),)),
+        BatchArrived("driver:1", 1, 1, 0, tags=(K,)),
+    ],
+)
+def test_a_process_learns_of_a_snapshot_by_any_way_and_once(q, news):
+    assert CaptureState(K) in q.handle(news)
+    assert CaptureState(K) not in q.handle(Begun(K))
+
+
+def test_the_news_comes_before_the_messages_of_its_batch(q):
+    assert arrives(q, 1, 2, markers=(Marker(K, 0, 0),)) == (CaptureState(K), DeliverBatch("p", 1, 2))
+
+
+def test_its_own_request_is_announced_with_a_floor_that_spares_what_is_still_open(q):
+    first, second = SnapshotId(1, "q", 1), SnapshotId(1, "q", 2)
+    assert q.handle(SnapshotRequested()) == (AnnounceSnapshot(first, 1), CaptureState(first))
+    assert q.handle(SnapshotRequested()) == (AnnounceSnapshot(second, 1), CaptureState(second))
+    q.handle(DeadlinePassed(first))
+    assert q.handle(SnapshotRequested())[0] == AnnounceSnapshot(SnapshotId(1, "q", 3), 2)
+
+
+def test_recording_reports_keeps_the_mailbox_and_sends_markers(q):
+    arrives(q, 1, 5)
+    connected(q, "r", sent=2)
+    q.handle(BatchTaken("r", 2))
+    q.handle(Begun(K))
+    effects = captured(q, sent={"r": 7}, received={"p": 3})
+    record = record_of(effects)
+    assert (record.sent, record.transported, record.received) == ({"r": 7}, {"r": 4}, {"p": 3})
+    assert effects[1:] == (
+        KeepMessages(K, {"p": (4, 5)}),
+        SendBatch("r", 5, 0, (Marker(K, 7, 4),)),
+    )
+
+
+def test_a_channel_that_never_carried_anything_gets_no_explicit_marker(q):
+    connected(q, "r")
+    q.handle(Begun(K))
+    assert not [effect for effect in captured(q) if isinstance(effect, SendBatch)]
+    (batch,) = q.handle(BatchTaken("r", 1))
+    assert batch.markers == (Marker(K, 0, 0),), "its first batch brings the news all the same"
+
+
+def test_a_channel_closes_when_its_marker_and_all_it_promises_are_here(q):
+    q.handle(Begun(K))
+    captured(q)
+    assert arrives(q, 1, 0, markers=(Marker(K, 3, 2),)) == ()
+    assert arrives(q, 1, 1) == (DeliverBatch("p", 1, 1), KeepMessages(K, {"p": (1, 1)}))
+    assert q.open_channels(K) == ("p",)
+    assert arrives(q, 2, 3) == (
+        DeliverBatch("p", 2, 4),
+        KeepMessages(K, {"p": (2, 2)}),
+        ReportChannel(K, "p", 1, 2),
+    )
+    assert q.open_channels(K) == ()
+
+
+def test_an_untagged_batch_on_an_unknown_channel_is_recorded_after_all_known_ones_closed(q):
+    arrives(q, 1, 1)
+    q.handle(Begun(K))
+    captured(q, received={"p": 1})
+    arrives(q, 2, 0, markers=(Marker(K, 1, 1),))
+    assert q.open_channels(K) == ()
+    assert KeepMessages(K, {"s": (1, 2)}) in arrives(q, 1, 2, sender="s")
+
+
+def test_a_message_in_flight_is_kept_for_every_open_snapshot(q):
+    q.handle(Begun(K))
+    q.handle(Begun(K2))
+    captured(q, K)
+    second = record_of(captured(q, K2))
+    assert second.overlaps == (K,)
+    kept = [effect.snapshot for effect in arrives(q, 1, 1) if isinstance(effect, KeepMessages)]
+    assert kept == [K, K2]
+
+
+def test_what_a_process_sent_to_itself_is_its_own_channel_and_closes_at_once(q):
+    q.handle(Begun(K))
+    effects = captured(q, sent={"q": 3}, received={"q": 1})
+    assert KeepMessages(K, {"q": (2, 3)}) in effects
+    assert ReportChannel(K, "q", 2, 3) in effects
+    assert record_of(effects).transported == {"q": 3}
+
+
+def test_markers_ride_until_they_are_acknowledged_on_that_channel(q):
+    for receiver in ("r", "s"):
+        connected(q, receiver, sent=1)
+    q.handle(Begun(K))
+    captured(q, sent={"r": 1, "s": 1})
+    q.handle(BatchAcknowledged("r", 1, (K,)))
+    assert q.markers_due("r") == ()
+    assert q.markers_due("s") == (Marker(K, 1, 1),)
+
+
+def test_tags_stay_when_all_own_channels_are_closed(q):
+    connected(q, "r", sent=1)
+    q.handle(Begun(K))
+    captured(q, sent={"r": 1})
+    assert q.open_channels(K) == ()
+    (batch,) = q.handle(BatchTaken("r", 1))
+    assert batch.markers == (Marker(K, 1, 1),)
+
+
+# Ending a snapshot ---------------------------------------------------------------------------------
+
+
+def test_a_tombstone_swallows_what_comes_late_for_an_ended_snapshot(q):
+    q.handle(Begun(K))
+    assert q.handle(SnapshotEnded(K)) == (ForgetSnapshot(K),)
+    assert arrives(q, 1, 0, markers=(Marker(K, 0, 0),)) == ()
+    assert q.handle(Begun(K)) == ()
+    assert captured(q) == ()
+
+
+def test_a_floor_ends_all_below_it(q):
+    q.handle(Begun(K))
+    assert q.handle(Begun(K2, floor=2)) == (ForgetSnapshot(K), CaptureState(K2))
+    assert q.handle(SnapshotEnded(K2, floor=5)) == (ForgetSnapshot(K2),)
+    assert q.handle(Begun(SnapshotId(1, "coordinator", 4))) == ()
+
+
+def test_a_floor_of_an_older_incarnation_ends_nothing_of_this_one(q):
+    q.handle(Restored(2))
+    q.handle(Begun(SnapshotId(1, "coordinator", 9), floor=9))
+    q.handle(SnapshotEnded(SnapshotId(1, "coordinator", 9), floor=10))
+    first = SnapshotId(2, "coordinator", 1)
+    assert q.handle(Begun(first, floor=1)) == (CaptureState(first),)
+
+
+def test_a_passed_deadline_frees_the_memory_but_goes_on_telling_others(q):
+    connected(q, "r", sent=1)
+    q.handle(Begun(K))
+    captured(q, sent={"r": 1})
+    assert q.handle(DeadlinePassed(K)) == (ForgetSnapshot(K),)
+    assert not [effect for effect in arrives(q, 1, 1) if isinstance(effect, KeepMessages)]
+    (batch,) = q.handle(BatchTaken("r", 1))
+    assert batch.markers == (Marker(K, 1, 1),)
+    assert q.open_snapshots == (K,), "answers to drivers are still tagged"
+    assert q.handle(SnapshotEnded(K)) == (), "it was forgotten before"
+    assert q.markers_due("r") == ()
+
+
+def test_a_snapshot_that_was_given_up_is_not_recorded_any_more(q):
+    q.handle(Begun(K))
+    q.handle(DeadlinePassed(K))
+    assert captured(q) == ()
+
+
+def test_a_capture_that_fails_is_reported_and_given_up(q):
+    q.handle(Begun(K))
+    assert q.handle(CaptureFailed(K, "a lock")) == (ReportFailure(K, "a lock"), ForgetSnapshot(K))
+
+
+def test_a_late_marker_of_an_ended_snapshot_harms_nothing(q):
+    """Its sender knew of the end before this process does, and sent untagged what was processed here since."""
+    arrives(q, 1, 5)
+    q.handle(Begun(K))
+    captured(q, received={"p": 5})
+    assert arrives(q, 6, 0, markers=(Marker(K, 2, 2),)) == (ForgetSnapshot(K),)
+
+
+# Drivers -------------------------------------------------------------------------------------------
+
+
+def test_the_receiver_fixes_the_cut_of_a_drivers_channel(q):
+    arrives(q, 1, 4, sender="driver:1")
+    arrives(q, 7, 1, sender="driver:1")
+    q.handle(Begun(K))
+    effects = captured(q, received={"driver:1": 1})
+    assert record_of(effects).environment == {"driver:1": 4}
+    assert ReportChannel(K, "driver:1", 2, 4) in effects
+
+
+def test_what_a_driver_sent_after_it_saw_the_snapshot_lies_behind_the_cut(q):
+    arrives(q, 1, 2, sender="driver:1")
+    arrives(q, 3, 2, sender="driver:1", tags=(K,))
+    assert record_of(captured(q, received={"driver:1": 2})).environment == {"driver:1": 2}
+
+
+def test_a_repeated_batch_with_new_tags_does_not_cut_below_what_was_processed(q):
+    arrives(q, 1, 4, sender="driver:1")
+    arrives(q, 1, 4, sender="driver:1", tags=(K,))
+    assert record_of(captured(q, received={"driver:1": 4})).environment == {"driver:1": 4}
+
+
+def test_what_lies_behind_a_dead_drivers_gap_becomes_dead_letters(q):
+    arrives(q, 1, 2, sender="driver:1")
+    arrives(q, 5, 1, sender="driver:1")
+    assert q.handle(DriverDied("driver:1")) == (DropBatch("driver:1", 5, "dead letter"),)
+    assert arrives(q, 3, 2, sender="driver:1") == (DropBatch("driver:1", 3, "dead letter"),)
+    q.handle(Begun(K))
+    record = record_of(captured(q, received={"driver:1": 1}))
+    assert (record.environment, record.closed) == ({}, {"driver:1": 2})
+
+
+# Coming and going ----------------------------------------------------------------------------------
+
+
+def test_a_channel_closes_by_its_senders_last_batch(q):
+    q.handle(Begun(K))
+    captured(q)
+    arrives(q, 1, 2)
+    assert arrives(q, 3, 0, closing=True) == (ReportChannel(K, "p", 1, 2),)
+
+
+def test_a_record_says_which_senders_had_ended(q):
+    arrives(q, 1, 2)
+    arrives(q, 3, 0, closing=True)
+    q.handle(Begun(K))
+    record = record_of(captured(q, received={"p": 1}))
+    assert record.closed == {"p": 2}
+
+
+def test_a_process_may_end_when_all_is_acknowledged_and_nothing_is_recorded(q):
+    q.handle(ReceiverReady("r"))
+    q.handle(BatchTaken("r", 2))
+    assert not q.may_end({"r": 2})
+    q.handle(BatchAcknowledged("r", 2))
+    assert q.may_end({"r": 2})
+    assert not q.may_end({"r": 2, "s": 1}), "what waits in the outbox was not even transported"
+    q.handle(Begun(K))
+    assert not q.may_end({"r": 2})
+    q.handle(DeadlinePassed(K))
+    assert q.may_end({"r": 2})
+
+
+def test_an_end_closes_the_channels_and_tells_what_was_given_up(q):
+    connected(q, "r", sent=2)
+    connected(q, "s")
+    arrives(q, 1, 3)
+    q.handle(Begun(K))
+    q.handle(DeadlinePassed(K))
+    closing, end = q.handle(EndRequested({"r": 2}, {"p": 3}))
+    assert closing == SendBatch("r", 3, 0, (), closing=True)
+    assert isinstance(end, ReportEnd)
+    assert (end.record.sent, end.record.received, end.record.ended) == ({"r": 2}, {"p": 3}, True)
+    assert end.unfinished == (K,)
+
+
+def test_an_ended_process_records_nothing_and_takes_nothing(q):
+    q.handle(EndRequested({}, {}))
+    assert q.handle(Begun(K)) == ()
+    assert arrives(q, 1, 1, markers=(Marker(K2, 0, 0),)) == (DropBatch("p", 1, "ended"),)
+    assert q.open_snapshots == ()
+
+
+def test_a_receiver_that_ended_is_no_more_counted_and_does_not_come_back(q):
+    connected(q, "r", sent=2)
+    q.handle(ReceiverEnded("r"))
+    assert q.handle(ReceiverReady("r")) == ()
+    q.handle(Begun(K))
+    assert record_of(captured(q, sent={"r": 5})).sent == {}
+    assert q.ended_peers == {"r"}
+    q.handle(SnapshotEnded(K))
+    assert q.may_end({"r": 5})
+
+
+# Restoring -----------------------------------------------------------------------------------------
+
+
+def test_a_restored_process_counts_on_from_the_cut(q):
+    q.handle(Begun(K))
+    assert q.handle(Restored(2, {"r": 4, "q": 3}, {"p": 6, "q": 3})) == (ForgetSnapshot(K),)
+    assert arrives(q, 7, 1, incarnation=2) == (DeliverBatch("p", 7, 7),)
+    q.handle(ReceiverReady("r"))
+    assert q.handle(BatchTaken("r", 1)) == (SendBatch("r", 5, 1, ()),)
+
+
+def test_a_restored_process_that_sent_to_itself_may_end(q):
+    q.handle(Restored(2, {"q": 3}, {"q": 3}))
+    assert q.handle(EndRequested({"q": 4}, {"q": 4}))
+
+
+def test_a_restored_process_knows_which_senders_had_ended(q):
+    q.handle(Restored(2, {}, {"p": 6, "s": 1}, frozenset({"p"})))
+    second = SnapshotId(2, "coordinator", 1)
+    q.handle(Begun(second))
+    effects = captured(q, second, received={"p": 4, "s": 1})
+    assert record_of(effects).closed == {"p": 6}
+    assert ReportChannel(second, "p", 5, 6) in effects
+    assert q.open_channels(second) == ("s",)
