@@ -1,0 +1,474 @@
+import pytest
+
+from rayshot.errors import InconsistentCut
+from rayshot.protocol.abort import AbortReason
+from rayshot.protocol.collector import (
+    AbortWanted,
+    AnnounceEnd,
+    CaptureRefused,
+    ChannelArrived,
+    Collector,
+    ProcessDied,
+    ProcessEnded,
+    ProcessJoined,
+    RecordArrived,
+    SendBegin,
+    SnapshotAnnounced,
+    SnapshotStored,
+    SnapshotWanted,
+    StoreSnapshot,
+)
+from rayshot.protocol.cut import ChannelCut, Cut, Record
+from rayshot.protocol.identity import Channel, SnapshotId
+
+K = SnapshotId(1, "coordinator", 1)
+K2 = SnapshotId(1, "coordinator", 2)
+OWN = SnapshotId(1, "p", 1)
+
+
+class Bench:
+    """A collector, and all effects so far."""
+
+    def __init__(self, *processes, **options):
+        self.collector = Collector(1, **options)
+        self.effects = []
+        for process in processes:
+            self.tell(ProcessJoined(process))
+
+    def tell(self, event):
+        effects = self.collector.handle(event)
+        self.effects += effects
+        return effects
+
+    def want(self):
+        return self.tell(SnapshotWanted())
+
+    def record(self, process, sent=None, received=None, *, snapshot=K, transported=None, **more):
+        sent = sent or {}
+        transported = sent if transported is None else transported
+        return self.tell(
+            RecordArrived(
+                Record(snapshot, process, sent=sent, transported=transported, received=received or {}, **more)
+            )
+        )
+
+    def end(self, process, sent=None, received=None, *, unfinished=(), closed=None):
+        none = SnapshotId(1, process, 0)
+        sent = sent or {}
+        last = Record(
+            none, process, sent=sent, transported=sent, received=received or {}, ended=True, closed=closed or {}
+        )
+        return self.tell(ProcessEnded(last, unfinished))
+
+    def part(self, sender, receiver, first, last, *, snapshot=K):
+        return self.tell(ChannelArrived(snapshot, Channel(sender, receiver), first, last))
+
+    @property
+    def cuts(self):
+        return [effect.cut for effect in self.effects if isinstance(effect, StoreSnapshot)]
+
+    @property
+    def ends(self):
+        return [effect for effect in self.effects if isinstance(effect, AnnounceEnd)]
+
+
+# Beginning -----------------------------------------------------------------------------------------
+
+
+def test_everybody_is_told_of_a_snapshot_as_graphs_are_often_not_strongly_connected():
+    bench = Bench("p", "q")
+    assert bench.want() == (SendBegin("p", K, 1), SendBegin("q", K, 1))
+
+
+def test_a_process_that_joins_in_mid_snapshot_is_told_too():
+    bench = Bench("p")
+    bench.want()
+    assert bench.tell(ProcessJoined("q")) == (SendBegin("q", K, 1),)
+
+
+def test_the_floor_is_the_lowest_counter_that_is_still_open():
+    bench = Bench("p")
+    for _ in range(3):
+        bench.want()
+    bench.tell(AbortWanted(K, AbortReason.REQUESTED, ""))
+    assert bench.ends[-1].floor == 2
+    assert bench.want()[0].floor == 2
+
+
+def test_an_initiator_says_which_of_its_own_snapshots_it_gave_up():
+    bench = Bench("p", "q")
+    bench.tell(SnapshotAnnounced(OWN, 1))
+    second = SnapshotId(1, "p", 2)
+    end, *begins = bench.tell(SnapshotAnnounced(second, 2))
+    assert (end.snapshot, end.reason) == (OWN, AbortReason.TIMEOUT)
+    assert begins == [SendBegin("p", second, 2), SendBegin("q", second, 2)]
+
+
+def test_a_later_snapshot_of_a_process_does_not_end_one_whose_announcement_is_late():
+    bench = Bench("p", "q")
+    second = SnapshotId(1, "p", 2)
+    assert bench.tell(SnapshotAnnounced(second, 1))[0].floor <= 1
+    for process in ("p", "q"):
+        bench.record(process, snapshot=second)
+    bench.tell(SnapshotStored(second))
+    assert bench.tell(SnapshotAnnounced(OWN, 1)) == (SendBegin("p", OWN, 1), SendBegin("q", OWN, 1))
+
+
+def test_a_record_before_the_announcement_of_its_snapshot_waits_for_it():
+    bench = Bench("p", "q")
+    bench.record("q", {"p": 2}, snapshot=OWN)
+    bench.part("q", "p", 1, 2, snapshot=OWN)
+    assert bench.effects == []
+    bench.tell(SnapshotAnnounced(OWN, 1))
+    bench.record("p", snapshot=OWN)
+    (cut,) = bench.cuts
+    assert cut.channels == (ChannelCut(Channel("q", "p"), 2, 2, 0),)
+
+
+def test_nothing_of_another_incarnation_begins_or_ends_anything():
+    bench = Bench("p")
+    old = SnapshotId(7, "p", 9)
+    bench.record("p", snapshot=old)
+    assert bench.tell(SnapshotAnnounced(old, 9)) == ()
+    bench.tell(CaptureRefused(old, "p", ""))
+    assert bench.effects == []
+
+
+# Completing ----------------------------------------------------------------------------------------
+
+
+def test_a_snapshot_is_complete_when_all_have_recorded_and_all_channels_are_there():
+    bench = Bench("p", "q")
+    bench.want()
+    bench.record("p", {"q": 5}, transported={"q": 3})
+    bench.record("q", received={"p": 1})
+    assert bench.collector.open_channels(K) == (Channel("p", "q"),)
+    assert bench.cuts == []
+    bench.part("p", "q", 2, 3)
+    (cut,) = bench.cuts
+    assert cut.channels == (ChannelCut(Channel("p", "q"), 5, 3, 1),)
+    assert sorted(cut.records) == ["p", "q"]
+
+
+def test_no_part_is_awaited_for_a_channel_that_the_counters_show_to_be_empty():
+    bench = Bench("p", "q")
+    bench.want()
+    bench.record("p", {"q": 5}, transported={"q": 3})
+    bench.record("q", received={"p": 3})
+    assert len(bench.cuts) == 1
+
+
+def test_repeated_news_changes_nothing():
+    bench = Bench("p", "q")
+    bench.want()
+    for _ in range(2):
+        bench.record("p", {"q": 2})
+        bench.part("p", "q", 1, 2)
+    bench.record("q")
+    bench.record("q", {"p": 9})
+    assert len(bench.cuts) == 1
+    assert bench.tell(SnapshotStored(K)) == (AnnounceEnd(K, None, floor=2),)
+    assert bench.tell(SnapshotStored(K)) == ()
+    assert bench.record("q") == ()
+
+
+@pytest.mark.parametrize(("sent", "received"), [(1, 2), (0, 1)])
+def test_what_was_received_and_not_sent_makes_a_cut_inconsistent(sent, received):
+    bench = Bench("p", "q")
+    bench.want()
+    bench.record("p", {"q": sent} if sent else {})
+    bench.record("q", received={"p": received})
+    (end,) = bench.ends
+    assert end.reason is AbortReason.INCONSISTENT
+    assert bench.cuts == []
+
+
+def test_a_part_that_is_not_what_the_counters_say_makes_a_cut_inconsistent():
+    bench = Bench("p", "q")
+    bench.want()
+    bench.record("p", {"q": 3})
+    bench.part("p", "q", 1, 2)
+    bench.record("q")
+    assert bench.ends[0].reason is AbortReason.INCONSISTENT
+
+
+def test_the_equation_asks_for_received_transported_sent_in_this_order():
+    ChannelCut(Channel("p", "q"), 3, 2, 1).check()
+    for numbers in ((3, 1, 2), (1, 2, 1), (3, 3, 4), (1, 1, -1)):
+        with pytest.raises(InconsistentCut, match="p -> q"):
+            ChannelCut(Channel("p", "q"), *numbers).check()
+
+
+# Membership ----------------------------------------------------------------------------------------
+
+
+def test_who_was_sent_something_inside_the_cut_belongs_to_it_even_if_it_joined_late():
+    bench = Bench("p")
+    bench.want()
+    bench.record("p", {"p.1": 2})
+    assert bench.cuts == []
+    assert bench.collector.missing(K) == ("p.1",)
+    bench.tell(ProcessJoined("p.1"))
+    bench.record("p.1", born=False)
+    bench.part("p", "p.1", 1, 2)
+    (cut,) = bench.cuts
+    assert not cut.records["p.1"].born
+
+
+def test_who_sent_what_was_received_belongs_to_the_cut():
+    bench = Bench("p")
+    bench.want()
+    bench.record("p", received={"s": 1})
+    assert bench.collector.missing(K) == ("s",)
+    bench.record("s", {"p": 1})
+    assert sorted(bench.cuts[0].records) == ["p", "s"]
+
+
+def test_an_actor_of_which_there_are_only_messages_in_outboxes_is_unborn_and_needs_no_record():
+    bench = Bench("p")
+    bench.want()
+    bench.record("p", {"p.1": 2}, transported={"p.1": 0})
+    (cut,) = bench.cuts
+    assert cut.unborn == ("p.1",)
+    assert cut.channels == (ChannelCut(Channel("p", "p.1"), 2, 0, 0),)
+
+
+def test_an_actor_whose_creation_lies_behind_the_cut_is_no_part_of_it():
+    bench = Bench("p")
+    bench.want()
+    bench.tell(ProcessJoined("p.1"))
+    bench.record("p.1", born=False)
+    bench.record("p")
+    assert sorted(bench.cuts[0].records) == ["p"]
+
+
+def test_an_actor_that_a_driver_created_is_part_of_a_cut_that_holds_its_first_message():
+    bench = Bench("p")
+    bench.want()
+    bench.record("d.1", born=False, environment={"driver:1": 1})
+    bench.record("p")
+    bench.part("driver:1", "d.1", 1, 1)
+    (cut,) = bench.cuts
+    assert cut.channels == (ChannelCut(Channel("driver:1", "d.1"), 1, 1, 0),)
+
+
+# Ends ----------------------------------------------------------------------------------------------
+
+
+def test_a_process_that_ended_without_having_learned_of_it_lies_before_the_cut():
+    bench = Bench("p", "q")
+    bench.want()
+    bench.record("q", received={"p": 1})
+    bench.end("p", {"q": 3})
+    assert bench.collector.open_channels(K) == (Channel("p", "q"),)
+    bench.part("p", "q", 2, 3)
+    (cut,) = bench.cuts
+    assert (sorted(cut.records), cut.ended) == (["q"], ("p",))
+    assert cut.channels == (ChannelCut(Channel("p", "q"), 3, 3, 1),)
+
+
+def test_messages_of_the_ended_are_recorded_though_nobody_received_any_of_them_and_nobody_names_them():
+    bench = Bench("p", "q")
+    bench.end("p", {"q": 3})
+    bench.want()
+    bench.record("q")
+    assert bench.cuts == []
+    bench.part("p", "q", 1, 3)
+    assert bench.cuts[0].channels == (ChannelCut(Channel("p", "q"), 3, 3, 0),)
+
+
+def test_what_is_left_for_a_process_that_ended_is_dead_letters_and_no_channel_state():
+    bench = Bench("p", "q")
+    bench.end("q", received={"p": 1})
+    bench.want()
+    bench.record("p", {"q": 4})
+    assert bench.cuts[0].channels == ()
+    assert bench.cuts[0].unborn == ()
+
+
+def test_a_process_that_ended_cannot_have_received_more_than_was_sent():
+    bench = Bench("p", "q")
+    bench.want()
+    bench.end("q", received={"p": 2})
+    assert bench.collector.open_channels(K) == (), "asking does not raise"
+    bench.record("p", {"q": 1})
+    assert bench.ends[0].reason is AbortReason.INCONSISTENT
+
+
+def test_last_records_are_dropped_when_all_receivers_had_heard_of_the_end_and_names_are_kept():
+    bench = Bench("p", "q")
+    bench.end("p", {"q": 3})
+    for counter in (1, 2, 3):
+        snapshot = SnapshotId(1, "coordinator", counter)
+        bench.want()
+        bench.record("q", received={"p": 3}, closed={"p": 3}, snapshot=snapshot)
+        bench.tell(SnapshotStored(snapshot))
+        assert bench.collector._last_records == {}
+        assert bench.cuts[-1].ended == ("p",)
+        assert bench.cuts[-1].channels == ()
+    assert len(bench.cuts) == 3
+
+
+def test_a_last_record_stays_while_a_snapshot_with_older_records_is_open():
+    bench = Bench("p", "q")
+    bench.end("p", {"q": 3})
+    bench.want()
+    bench.want()
+    bench.record("q", snapshot=K2, received={"p": 3}, closed={"p": 3}, overlaps=(K,))
+    bench.tell(SnapshotStored(K2))
+    bench.record("q", received={"p": 2})
+    bench.part("p", "q", 3, 3)
+    assert bench.cuts[-1].channels == (ChannelCut(Channel("p", "q"), 3, 3, 2),)
+
+
+def test_a_last_record_stays_while_a_record_speaks_of_a_snapshot_that_is_not_announced_yet():
+    bench = Bench("p", "q")
+    own = SnapshotId(1, "q", 1)
+    bench.end("p", {"q": 3})
+    bench.want()
+    bench.record("q", received={"p": 3}, closed={"p": 3}, overlaps=(own,))
+    bench.tell(SnapshotStored(K))
+    bench.tell(SnapshotAnnounced(own, 1))
+    bench.record("q", snapshot=own)
+    assert len(bench.cuts) == 1, "three messages of p are in flight in it"
+    bench.part("p", "q", 1, 3, snapshot=own)
+    assert bench.cuts[-1].channels == (ChannelCut(Channel("p", "q"), 3, 3, 0),)
+
+
+def test_the_receiver_fixes_the_number_when_the_last_record_is_gone():
+    bench = Bench("q", ended={"p"})
+    bench.want()
+    bench.record("q", received={"p": 1}, closed={"p": 3})
+    bench.part("p", "q", 2, 3)
+    assert bench.cuts[0].channels == (ChannelCut(Channel("p", "q"), 3, 3, 1),)
+
+
+def test_a_last_record_does_not_stand_in_where_the_process_gave_up():
+    bench = Bench("p", "q")
+    bench.want()
+    (end,) = bench.end("p", {"q": 1}, unfinished=(K,))
+    assert (end.snapshot, end.reason) == (K, AbortReason.TIMEOUT)
+
+
+def test_an_ended_name_never_joins_again():
+    bench = Bench("p", "q")
+    bench.end("q")
+    assert bench.tell(ProcessJoined("q")) == ()
+    assert bench.collector.processes == {"p"}
+
+
+# Aborts and storing --------------------------------------------------------------------------------
+
+
+def test_an_abort_names_who_did_not_answer_and_what_stayed_open():
+    bench = Bench("p", "q", "r")
+    bench.want()
+    bench.record("p", {"q": 2})
+    bench.record("q")
+    (end,) = bench.tell(AbortWanted(K, AbortReason.TIMEOUT, "after 5 s"))
+    assert (end.missing, end.open_channels) == (("r",), (Channel("p", "q"),))
+    assert bench.record("r") == ()
+
+
+def test_a_death_aborts_all_that_is_not_being_stored():
+    bench = Bench("p")
+    bench.want()
+    bench.record("p")
+    bench.want()
+    (end,) = bench.tell(ProcessDied("p", "killed"))
+    assert (end.snapshot, end.reason) == (K2, AbortReason.ACTOR_DIED)
+    assert bench.tell(SnapshotStored(K))[0] == AnnounceEnd(K, None, floor=3)
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        AbortWanted(K, AbortReason.REQUESTED, ""),
+        AbortWanted(K, AbortReason.TIMEOUT, ""),
+        CaptureRefused(K, "late", ""),
+        ProcessEnded(Record(SnapshotId(1, "late", 0), "late", ended=True), (K,)),
+    ],
+)
+def test_what_is_being_stored_may_be_durable_already_and_is_not_aborted_from_outside(late):
+    bench = Bench("p")
+    bench.want()
+    bench.record("p")
+    assert bench.tell(late) == ()
+    assert bench.tell(SnapshotStored(K)) == (AnnounceEnd(K, None, floor=2),)
+
+
+@pytest.mark.parametrize("verdict", [AbortReason.STORE_UNAVAILABLE, AbortReason.FENCED, AbortReason.DEFECT])
+def test_the_verdict_of_the_store_ends_it(verdict):
+    bench = Bench("p")
+    bench.want()
+    bench.record("p")
+    (end,) = bench.tell(AbortWanted(K, verdict, "full"))
+    assert end.reason is verdict
+
+
+def test_a_refused_capture_aborts_also_what_is_not_announced_yet():
+    bench = Bench("p", "q")
+    (end,) = bench.tell(CaptureRefused(OWN, "q", "a lock"))
+    assert (end.snapshot, end.reason) == (OWN, AbortReason.CAPTURE_FAILED)
+    assert bench.tell(SnapshotAnnounced(OWN, 1)) == ()
+
+
+def test_complete_snapshots_are_stored_one_after_the_other():
+    bench = Bench("p")
+    bench.want()
+    bench.want()
+    bench.record("p", snapshot=K)
+    assert bench.record("p", snapshot=K2) == ()
+    end, store = bench.tell(SnapshotStored(K))
+    assert (end.snapshot, store.cut.snapshot) == (K, K2)
+
+
+def test_a_cut_advances_only_if_no_process_stands_before_the_place_of_the_newest_that_did():
+    bench = Bench("p", "q")
+    snapshots = [SnapshotId(1, "coordinator", counter) for counter in (1, 2, 3)]
+    for _ in snapshots:
+        bench.want()
+    counters = [(2, 5), (3, 4), (3, 5)]
+    for snapshot, (p, q) in zip(snapshots, counters, strict=True):
+        bench.record("p", {"p": p}, {"p": p}, snapshot=snapshot)
+        bench.record("q", snapshot=snapshot, environment={"driver:1": q}, received={"driver:1": q})
+        bench.tell(SnapshotStored(snapshot))
+    assert [cut.advances for cut in bench.cuts] == [True, False, True]
+
+
+def test_a_cut_reaches_one_with_processes_that_have_ended_since():
+    old = Cut(K, {"p": Record(K, "p", sent={"q": 1}), "q": Record(K, "q", received={"p": 1})}, (), ())
+    assert Cut(K2, {"q": Record(K2, "q", received={"p": 1})}, (), (), ended=("p",)).contains(old)
+    assert Cut(K2, {"p": Record(K2, "p")}, (), (), ended=("q",)).contains(old)
+    assert not Cut(K2, {"q": Record(K2, "q", received={"p": 1})}, (), ()).contains(old)
+
+
+# Successors ----------------------------------------------------------------------------------------
+
+
+def test_a_successor_begins_above_the_floor_and_ignores_what_is_below():
+    bench = Bench("p", floor=4)
+    assert bench.record("p", snapshot=SnapshotId(1, "coordinator", 4)) == ()
+    assert bench.want() == (SendBegin("p", SnapshotId(1, "coordinator", 5), 5),)
+
+
+def test_a_successor_ends_what_the_living_had_open_and_tells_once():
+    bench = Bench(floor=1, stored=(OWN,))
+    effects = bench.tell(ProcessJoined("p", (K, OWN)))
+    assert [(end.snapshot, end.reason) for end in effects] == [(K, AbortReason.COORDINATOR_LOST), (OWN, None)]
+    assert bench.tell(ProcessJoined("q", (K, OWN))) == ()
+    assert bench.tell(SnapshotAnnounced(OWN, 1)) == ()
+
+
+def test_a_record_that_a_late_marker_brought_about_revives_nothing():
+    bench = Bench("p", "q", floor=1)
+    bench.record("q", snapshot=OWN)
+    bench.end("p")
+    assert bench.effects == []
+    assert bench.collector.open_snapshots == ()
+
+
+def test_a_coordinator_that_was_only_thought_dead_takes_no_counter_away():
+    bench = Bench("p")
+    assert bench.record("p", snapshot=SnapshotId(1, "coordinator", 6)) == ()
+    assert bench.want()[0].snapshot == SnapshotId(1, "coordinator", 7)
