@@ -194,7 +194,8 @@ class Collector:
     `floor` is the highest counter that an earlier coordinator of this incarnation may have used, `ended` the names of
     processes that ended before (Cut.ended of the newest snapshot, Participant.ended_peers of the living), `stored` the
     snapshots of this incarnation that the log holds. A successor must be told of every process that is still there
-    before anything else: the living with the snapshots that they gave up, and the last records of the ended.
+    before anything else: the living with the snapshots that they gave up, and the last records of the ended. If one
+    is missing, it died meanwhile, and the system must go back.
     """
 
     def __init__(
@@ -211,10 +212,10 @@ class Collector:
         self._unannounced: dict[SnapshotId, _Collection] = {}
         self._tombstones = Tombstones()
         self._tombstones.raise_floor(COORDINATOR, floor + 1)
+        self._lost: set[SnapshotId] = set()
         self._stored_before = frozenset(stored)
         for snapshot in self._stored_before:
-            self._tombstones.add(snapshot)
-        self._lost: set[SnapshotId] = set()
+            self._bury(snapshot)
 
     @property
     def processes(self) -> frozenset[str]:
@@ -308,6 +309,13 @@ class Collector:
             self._tombstones.raise_floor(COORDINATOR, min(still_open, default=self._counter + 1))
         self._forget_unannounced()
 
+    def _bury(self, snapshot: SnapshotId) -> None:
+        """Remember the end of a snapshot that is not open here; its counter, if it is a coordinator's, is used up."""
+        if snapshot.initiator == COORDINATOR:
+            self._counter = max(self._counter, snapshot.counter)
+        self._tombstones.add(snapshot)
+        self._forget_unannounced()
+
     def _forget_unannounced(self) -> None:
         """Forget what has ended meanwhile, and the last records that waited for it."""
         for snapshot in [k for k in self._unannounced if k in self._tombstones]:
@@ -327,8 +335,7 @@ class Collector:
         """End a snapshot without a commit, also one whose announcement is still to come."""
         if snapshot in self._open or self._is_over(snapshot):
             return self._abort(snapshot, reason, detail)
-        self._tombstones.add(snapshot)
-        self._forget_unannounced()
+        self._bury(snapshot)
         return (AnnounceEnd(snapshot, reason, detail, floor=self._floor(snapshot)),)
 
     def _abort_all(self, reason: AbortReason, detail: str) -> tuple[CollectorEffect, ...]:
@@ -352,8 +359,7 @@ class Collector:
         if snapshot in self._open:
             return self._open[snapshot]
         if not self._is_over(snapshot) and snapshot.initiator == COORDINATOR:
-            self._counter = max(self._counter, snapshot.counter)  # of a coordinator that was thought to be dead
-            self._tombstones.add(snapshot)
+            self._bury(snapshot)  # of a coordinator that was thought to be dead
         return None if self._is_over(snapshot) else self._unannounced.setdefault(snapshot, _Collection())
 
     def _record_arrived(self, record: Record) -> tuple[CollectorEffect, ...]:
@@ -383,8 +389,7 @@ class Collector:
         if snapshot in self._lost or snapshot.incarnation != self.incarnation:
             return ()
         self._lost.add(snapshot)
-        self._tombstones.add(snapshot)
-        self._forget_unannounced()
+        self._bury(snapshot)
         reason = None if snapshot in self._stored_before else AbortReason.COORDINATOR_LOST
         return (AnnounceEnd(snapshot, reason, "its coordinator was lost", floor=self._floor(snapshot)),)
 

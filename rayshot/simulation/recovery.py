@@ -53,7 +53,8 @@ class RecoveringWorld(World):
         self.coordinator.alive = self.choose(2) == 0
         self.may_hang = True
         self._new_coordinator(Coordinator(self.generation + 1, self.machines.collector(self.incarnation), self))
-        self.coordinator.finding = {process.name for process in self.processes.values() if self.is_current(process)}
+        of_this_life = (p.name for p in self.processes.values() if p.incarnation == self.incarnation)
+        self.coordinator.finding = set(of_this_life)
         for name in sorted(self.coordinator.finding):
             self.push("find", name, self.generation)
 
@@ -173,12 +174,14 @@ class RecoveringWorld(World):
         if coordinator is not self.coordinator:
             return
         process = self.processes[name]
+        if not process.alive:
+            self.roll_back()  # it died while the coordinator was away
+            return
         process.generation = generation
-        if process.alive:
-            coordinator.highest = max(coordinator.highest, process.highest_heard)
-            coordinator.lost[name] = process.machine.open_snapshots
-            for snapshot in process.machine.open_snapshots:
-                process.tell(DeadlinePassed(snapshot))
+        coordinator.highest = max(coordinator.highest, process.highest_heard)
+        coordinator.lost[name] = process.machine.open_snapshots
+        for snapshot in process.machine.open_snapshots:
+            process.tell(DeadlinePassed(snapshot))
         coordinator.finding.discard(name)
         if not coordinator.finding:
             self._take_over(coordinator)

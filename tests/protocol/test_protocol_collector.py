@@ -472,3 +472,11 @@ def test_a_coordinator_that_was_only_thought_dead_takes_no_counter_away():
     bench = Bench("p")
     assert bench.record("p", snapshot=SnapshotId(1, "coordinator", 6)) == ()
     assert bench.want()[0].snapshot == SnapshotId(1, "coordinator", 7)
+
+
+def test_a_counter_that_the_lost_coordinator_used_is_not_used_again():
+    bench = Bench()
+    bench.tell(ProcessJoined("p", (SnapshotId(1, "coordinator", 3),)))
+    assert bench.want()[0].snapshot == SnapshotId(1, "coordinator", 4)
+    bench = Bench("p", stored=(SnapshotId(1, "coordinator", 3),))
+    assert bench.want()[0].snapshot == SnapshotId(1, "coordinator", 4)
