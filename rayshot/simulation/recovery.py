@@ -189,7 +189,7 @@ class RecoveringWorld(World):
     def _take_over(self, coordinator: Coordinator) -> None:
         for process in self.processes.values():
             process.joining = False
-        found = [process for process in self.processes.values() if self.is_current(process)]
+        found = [process for process in self.processes.values() if process.incarnation == self.incarnation]
         ended = {name for process in found for name in process.machine.ended_peers}
         if self.commits:
             ended |= set(self.commits[-1].stored.cut.ended) & self.ended
