@@ -1,0 +1,162 @@
+"""The judges are judged: each sees the one thing that is wrong in an otherwise sound snapshot."""
+
+from dataclasses import replace
+
+import pytest
+
+from rayshot.protocol.cut import ChannelCut, Cut, Record
+from rayshot.protocol.identity import Channel, SnapshotId
+from rayshot.simulation.application import Account, Ended, Message, Received, Sent
+from rayshot.simulation.failure import OracleFailure
+from rayshot.simulation.oracles import Stored, judge_cut, judge_rest
+from rayshot.simulation.truth import Answer, Truth
+
+K = SnapshotId(1, "coordinator", 1)
+P_TO_Q = Channel("p", "q")
+DRIVER = Channel("driver:0", "q")
+
+
+class Run:
+    """p sends 1, 2, 3 to q, which takes the first; a driver sends 5 to q, which takes it; then all record."""
+
+    def __init__(self):
+        self.truth = Truth({"p": Account("p", 10, ("q",)), "q": Account("q", 10, ())})
+        self.live = {name: self.truth.account(name) for name in ("p", "q")}
+        for amount in (1, 2, 3):
+            self.step("p", Sent("q", amount))
+        self.truth.sent[DRIVER] = [Message("call", 5, 1)]
+        self.step("q", Received("p", self.truth.sent[P_TO_Q][0]))
+        self.step("q", Received("driver:0", self.truth.sent[DRIVER][0]))
+        self.truth.begun_with[K] = frozenset({"p", "q"})
+        for name in ("p", "q"):
+            self.truth.captured(name, K)
+        records = {name: Record(K, name) for name in ("p", "q")}
+        channels = (ChannelCut(P_TO_Q, 3, 3, 1), ChannelCut(DRIVER, 1, 1, 1))
+        states = {name: account.copy() for name, account in self.live.items()}
+        self.stored = Stored(Cut(K, records, channels, ()), states, {P_TO_Q: tuple(self.truth.sent[P_TO_Q][1:])})
+
+    def step(self, name, step):
+        self.truth.happened(name, 1, step, self.live[name].apply(step))
+
+    def judge(self, **changes):
+        return judge_cut(replace(self.stored, **changes), self.truth, self.live)
+
+    def judge_cut(self, **changes):
+        return self.judge(cut=replace(self.stored.cut, **changes))
+
+
+@pytest.fixture
+def run():
+    return Run()
+
+
+def fails(oracle):
+    return pytest.raises(OracleFailure, match=f"^{oracle}")
+
+
+def test_a_sound_snapshot_passes_and_says_where_each_process_is(run):
+    assert run.judge() == {"p": 3, "q": 2}
+
+
+def test_messages_in_the_wrong_order_are_seen(run):
+    with fails("channel state"):
+        run.judge(messages={P_TO_Q: run.stored.messages[P_TO_Q][::-1]})
+
+
+def test_a_missing_message_is_seen(run):
+    with fails("channel state"):
+        run.judge(messages={P_TO_Q: run.stored.messages[P_TO_Q][:1]})
+
+
+def test_a_channel_that_is_missing_is_seen(run):
+    with fails("cut equation"):
+        run.judge_cut(channels=run.stored.cut.channels[1:])
+    with fails("channels"):
+        run.judge_cut(channels=run.stored.cut.channels[:1])
+
+
+def test_a_channel_that_is_made_up_or_there_twice_is_seen(run):
+    with fails("channels"):
+        run.judge_cut(channels=(*run.stored.cut.channels, ChannelCut(Channel("q", "p"), 1, 1, 0)))
+    with fails("channels"):
+        run.judge_cut(channels=(*run.stored.cut.channels, run.stored.cut.channels[0]))
+
+
+@pytest.mark.parametrize("numbers", [(2, 2, 1), (3, 3, 2), (3, 0, 1)])
+def test_wrong_counters_are_seen(run, numbers):
+    with fails("cut equation"):
+        run.judge_cut(channels=(ChannelCut(P_TO_Q, *numbers), run.stored.cut.channels[1]))
+
+
+def test_a_state_of_another_moment_is_seen(run):
+    run.stored.states["q"].digest += 1
+    with fails("theorem 1"):
+        run.judge()
+
+
+def test_money_that_is_too_much_is_seen(run):
+    run.truth.initial["p"].balance += 1
+    run.stored.states["p"].balance += 1
+    run.live["p"].balance += 1
+    run.truth.histories["p"].clear()
+    with pytest.raises(OracleFailure):
+        run.judge()
+
+
+def test_a_member_that_is_missing_is_seen(run):
+    with fails("membership|orphan"):
+        run.judge_cut(records={"q": run.stored.cut.records["q"]})
+
+
+def test_one_who_is_said_to_have_ended_and_has_not_is_seen(run):
+    with fails("membership"):
+        run.judge_cut(ended=("z",))
+
+
+def test_an_orphan_is_seen(run):
+    run.truth.recorded[K]["p"] = 0
+    with fails("orphan"):
+        run.judge()
+
+
+def test_a_drivers_message_that_was_sent_after_it_saw_what_lies_behind_the_cut_is_seen(run):
+    run.truth.answers["driver:0"].append(({"q": 0}, Answer("p", 4)))
+    with fails("driver causality"):
+        run.judge()
+
+
+def test_a_live_state_that_does_not_follow_from_the_cut_is_seen(run):
+    run.live["p"].balance -= 1
+    with fails("theorem 1"):
+        run.judge()
+
+
+def test_messages_to_those_who_ended_are_lost_and_nothing_else(run):
+    run.step("q", Ended(""))
+    run.truth.process_ended("q", 1)
+    stored = Stored(
+        replace(run.stored.cut, records={"p": run.stored.cut.records["p"]}, channels=(), ended=("q",)),
+        {"p": run.live["p"].copy()},
+        {},
+    )
+    assert judge_cut(stored, run.truth, run.live) == {"p": 3, "q": 3}
+
+
+def test_at_rest_everything_was_taken_once(run):
+    with fails("exactly once"):
+        judge_rest(run.truth, run.live)
+    for message in run.truth.sent[P_TO_Q][1:]:
+        run.step("q", Received("p", message))
+    judge_rest(run.truth, run.live)
+    with fails("order"):
+        run.live["q"].apply(Received("p", run.truth.sent[P_TO_Q][2]))
+
+
+def test_a_rollback_forgets_what_lies_behind_the_snapshot(run):
+    positions = run.judge()
+    run.step("p", Sent("q", 9))
+    run.truth.rolled_back(2, positions, set())
+    assert len(run.truth.sent[P_TO_Q]) == 3
+    assert run.truth.sent[DRIVER], "what drivers sent stays"
+    run.truth.happened("p", 1, Sent("q", 9), None)
+    assert run.truth.position("p") == 3, "processes of the old incarnation do not count any more"
