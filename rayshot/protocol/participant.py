@@ -230,8 +230,8 @@ class Participant:
         return self._explicit_markers(receiver, channel)
 
     def _explicit_markers(self, receiver: str, channel: _OutChannel) -> tuple[Effect, ...]:
-        """Markers without messages, so that idle channels close; one that never carried anything is closed already."""
-        if channel.ready and any(marker.sent > 0 for marker in channel.due.values()):
+        """Markers without messages, so that idle channels close and the news spreads without the coordinator."""
+        if channel.ready and channel.due:
             return (SendBatch(receiver, channel.transported + 1, 0, tuple(channel.due.values())),)
         return ()
 

@@ -136,7 +136,7 @@ class RecoveringWorld(World):
 
     def _resume_all(self, commit: Commit | None) -> None:
         for process in self.processes.values():
-            if self.is_current(process):
+            if process.incarnation == self.incarnation:  # also one that died since it was loaded: that will be seen
                 self.coordinator.tell(ProcessJoined(process.name))
                 self.tell_of_dead_drivers(process)
                 self.push("resume", process)

@@ -142,12 +142,15 @@ def test_recording_reports_keeps_the_mailbox_and_sends_markers(q):
     )
 
 
-def test_a_channel_that_never_carried_anything_gets_no_explicit_marker(q):
+def test_every_connected_channel_gets_a_marker_and_one_that_opens_later_brings_it_along(q):
     connected(q, "r")
     q.handle(Begun(K))
-    assert not [effect for effect in captured(q) if isinstance(effect, SendBatch)]
-    (batch,) = q.handle(BatchTaken("r", 1))
-    assert batch.markers == (Marker(K, 0, 0),), "its first batch brings the news all the same"
+    assert SendBatch("r", 1, 0, (Marker(K, 0, 0),)) in captured(q)
+    q.handle(BatchAcknowledged("r", 0, (K,)))
+    assert q.handle(BatchTaken("r", 1)) == (SendBatch("r", 1, 1, ()),)
+    assert q.handle(ReceiverReady("s")) == (SendBatch("s", 1, 0, (Marker(K, 0, 0),)),)
+    (batch,) = q.handle(BatchTaken("s", 1))
+    assert batch.markers == (Marker(K, 0, 0),)
 
 
 def test_a_channel_closes_when_its_marker_and_all_it_promises_are_here(q):

@@ -77,12 +77,14 @@ def test_a_process_hears_of_a_snapshot_from_a_batch_before_it_may_process_it():
     table.want_snapshot("p")
     table.record("p")
     table.send("p", "q", 5)
-    table.deliver("p", "q")
+    table.deliver("p", "q", index=1)
     table.record("q")
     table.process("q", "p")
+    table.deliver("p", "q")
     assert story(table) == text("""
         records   p 1-coordinator-1
         reports   p sent {} received {}
+        transit   p -> q i1 - 1-coordinator-1(0/0)
         transit   p -> q i1 1..1 1-coordinator-1(0/0)
         arrives   p -> q i1 1..1 1-coordinator-1(0/0)
         records   q 1-coordinator-1
@@ -90,6 +92,7 @@ def test_a_process_hears_of_a_snapshot_from_a_batch_before_it_may_process_it():
         complete  1-coordinator-1
         ended     1-coordinator-1 committed
         processes p -> q 1
+        arrives   p -> q i1 - 1-coordinator-1(0/0)
     """)
 
 
