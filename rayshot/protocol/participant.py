@@ -215,7 +215,7 @@ class Participant:
 
     def _batch_acknowledged(self, receiver: str, last: int, snapshots: tuple[SnapshotId, ...]) -> tuple[Effect, ...]:
         channel = self._out.get(receiver)
-        if channel is not None:
+        if channel is not None and receiver not in self._gone:
             assert last <= channel.transported, f"{receiver} acknowledged {last} of {channel.transported}"
             channel.acknowledged = max(channel.acknowledged, last)
             for snapshot in snapshots:
@@ -223,8 +223,6 @@ class Participant:
         return ()
 
     def _receiver_ready(self, receiver: str) -> tuple[Effect, ...]:
-        if receiver in self._gone:
-            return ()
         channel = self._channel_to(receiver)
         channel.ready = True
         return self._explicit_markers(receiver, channel)
@@ -452,7 +450,7 @@ class Participant:
         closing = [
             SendBatch(receiver, channel.transported + 1, 0, (), closing=True)
             for receiver, channel in self._out.items()
-            if channel.transported > 0
+            if channel.transported > 0 and receiver not in self._gone
         ]
         sent = {receiver: n for receiver, n in event.sent.items() if receiver not in self._gone}
         none = SnapshotId(self.incarnation, self.name, 0)

@@ -107,7 +107,7 @@ class Network(EventList):
         if not self.is_current(process) or process.ended or receiver in process.ready:
             return
         there = self.processes.get(receiver)
-        if receiver in self.ended or receiver in process.machine.ended_peers:
+        if receiver in self.ended:
             process.receiver_ended(receiver)
         elif there is not None and self.is_current(there):
             process.connected(receiver)

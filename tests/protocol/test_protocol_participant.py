@@ -356,15 +356,18 @@ def test_an_ended_process_records_nothing_and_takes_nothing(q):
     assert q.open_snapshots == ()
 
 
-def test_a_receiver_that_ended_is_no_more_counted_and_does_not_come_back(q):
+def test_a_receiver_that_ended_is_no_more_counted_even_if_it_is_found_once_more(q):
     connected(q, "r", sent=2)
     q.handle(ReceiverEnded("r"))
-    assert q.handle(ReceiverReady("r")) == ()
+    connected(q, "r")
+    q.handle(BatchTaken("r", 1))  # its answer will be that it has ended
+    assert q.handle(BatchAcknowledged("r", 2)) == (), "a late one"
     q.handle(Begun(K))
     assert record_of(captured(q, sent={"r": 5})).sent == {}
     assert q.ended_peers == {"r"}
     q.handle(SnapshotEnded(K))
     assert q.may_end({"r": 5})
+    assert [type(effect) for effect in q.handle(EndRequested({"r": 5}, {}))] == [ReportEnd]
 
 
 # Restoring -----------------------------------------------------------------------------------------
