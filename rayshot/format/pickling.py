@@ -4,6 +4,7 @@ Whoever calls `load_state` or `load_message` runs code that the bytes choose. At
 checked before; between the processes of one Ray cluster they are trusted as Ray trusts its own.
 """
 
+import io
 import pickle
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -40,6 +41,7 @@ def dump_state(state: object, name: str) -> PickledState:
             buffers.clear()
             stream = cloudpickle.dumps(state, protocol=5, buffer_callback=buffers.append)
             codec = CLOUDPICKLE
+        _refuse_references(state, stream)
     except _REFUSALS as error:
         path = find_culprit(state, name)
         raise StateNotSerializable(
@@ -59,14 +61,16 @@ def dump_message(method: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
     call = (method, args, kwargs)
     try:
         payload = _by_reference(call, None)
-        if payload is not None:
-            return PICKLE, payload
-        return CLOUDPICKLE, cloudpickle.dumps(call, protocol=5)
+        codec = PICKLE
+        if payload is None:
+            payload, codec = cloudpickle.dumps(call, protocol=5), CLOUDPICKLE
+        _refuse_references(call, payload)
     except _REFUSALS as error:
         path = find_culprit({"args": args, "kwargs": kwargs}, f".{method}")
         raise MessageNotSerializable(
             f"{path} cannot be sent: {error}. Nothing was sent", path=path, method=method
         ) from error
+    return codec, payload
 
 
 def load_message(codec: str, payload: bytes) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
@@ -102,6 +106,21 @@ def _by_reference(value: object, buffers: list[pickle.PickleBuffer] | None) -> b
     return None if b"__main__" in stream else stream
 
 
+class _ReferenceRefuser(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
+    """A pickler that stops at an ObjectRef: its pickle would be an id that means nothing after a restore."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        if (type(obj).__module__, type(obj).__qualname__) == ("ray", "ObjectRef"):
+            raise pickle.PicklingError("an ObjectRef is only the name of a value: keep or send the value itself")
+        return super().reducer_override(obj)
+
+
+def _refuse_references(value: object, stream: bytes) -> None:
+    """Raise PicklingError if `value` holds an ObjectRef. A look at its pickle tells whether to search at all."""
+    if b"ObjectRef" in stream:
+        _ReferenceRefuser(io.BytesIO(), protocol=5).dump(value)
+
+
 def find_culprit(value: object, path: str) -> str:
     """Path to the innermost part of `value` that cannot be pickled, such as `Worker.state['conn']`."""
     for _ in range(_PATH_DEPTH_MAX):
@@ -126,7 +145,7 @@ def _parts(value: object) -> list[tuple[str, object]]:
 
 def _can_pickle(value: object) -> bool:
     try:
-        cloudpickle.dumps(value, protocol=5)
+        _ReferenceRefuser(io.BytesIO(), protocol=5).dump(value)
     except _REFUSALS:
         return False
     return True
