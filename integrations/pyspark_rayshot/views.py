@@ -183,7 +183,7 @@ _SNAPSHOT_COLUMNS = (
 _ACTOR_COLUMNS = (
     Column("actor", "string", "its name", lambda _, row: row.name),
     Column("class_name", "string", "module.Class", lambda _, row: f"{row.class_module}.{row.class_name}"),
-    Column("status", "string", "born, unborn or ended; only a born actor has a state", lambda _, row: row.status),
+    Column("status", "string", "born or unborn; only a born actor has a state", lambda _, row: row.status),
     Column("state_bytes", "bigint", "its state as it was pickled", lambda _, row: captured_bytes(row.state)),
     Column("methods", "array<string>", "what can be sent to it", lambda _, row: list(row.methods)),
 )

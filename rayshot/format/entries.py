@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 ChunkCodec = Literal["zstd", "raw"]
 StateCodec = Literal["pickle", "cloudpickle"]
-ActorStatus = Literal["born", "unborn", "ended"]
+ActorStatus = Literal["born", "unborn"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,6 +76,14 @@ def check_actors(actors: Sequence[ActorEntry], sizes: Sizes) -> set[str]:
     return names
 
 
+def check_ended(ended: Sequence[str], actors: Collection[str]) -> None:
+    """Check the names of those that ended before the cut: each once, and none of them an actor of the snapshot."""
+    check_length(ended, "ended", ACTORS_MAX)
+    names = {check_process_name(name, "an actor") for name in ended}
+    if len(names) != len(ended) or names & set(actors):
+        raise BadManifest("an actor that ended is listed twice, or as an actor as well")
+
+
 def _check_actor(actor: ActorEntry, sizes: Sizes) -> None:
     what = f"actor {check_process_name(actor.name, 'an actor')}"
     check_text(actor.class_module, f"class_module of {what}")
@@ -84,8 +92,8 @@ def _check_actor(actor: ActorEntry, sizes: Sizes) -> None:
     check_length(actor.methods, f"methods of {what}", METHODS_MAX)
     for method in actor.methods:
         check_text(method, f"a method of {what}")
-    if actor.status not in {"born", "unborn", "ended"}:
-        raise BadManifest(f"{what} has the status {reprlib.repr(actor.status)}; it is born, unborn or ended")
+    if actor.status not in {"born", "unborn"}:
+        raise BadManifest(f"{what} has the status {reprlib.repr(actor.status)}; it is born or unborn")
     if (actor.state is None) == (actor.status == "born"):
         raise BadManifest(f"{what} is {actor.status} and has {'no' if actor.state is None else 'a'} state")
     if actor.class_pickle is not None:
@@ -114,12 +122,14 @@ def _check_blob(blob: Blob, what: str, sizes: Sizes) -> None:
     check_count(blob.size, f"size of {what}", BLOB_BYTES_MAX)
 
 
-def check_channels(channels: Sequence[ChannelEntry], actors: Collection[str], sizes: Sizes) -> None:
+def check_channels(
+    channels: Sequence[ChannelEntry], actors: Collection[str], senders: Collection[str], sizes: Sizes
+) -> None:
     """Check every channel by itself, that its ends are known and that no pair comes twice."""
     check_length(channels, "channels", CHANNELS_MAX)
     pairs: set[tuple[str, str]] = set()
     for channel in channels:
-        _check_ends(channel, actors)
+        _check_ends(channel, actors, senders)
         _check_cut(channel)
         for blob in channel.blobs():
             _check_blob(blob, f"messages of channel {channel.sender} -> {channel.receiver}", sizes)
@@ -128,12 +138,12 @@ def check_channels(channels: Sequence[ChannelEntry], actors: Collection[str], si
         raise BadManifest("a channel is listed twice")
 
 
-def _check_ends(channel: ChannelEntry, actors: Collection[str]) -> None:
+def _check_ends(channel: ChannelEntry, actors: Collection[str], senders: Collection[str]) -> None:
     sender, receiver = (
         check_process(channel.sender, "a sender"),
         check_process(channel.receiver, "a receiver"),
     )
-    if receiver not in actors or (sender not in actors and not is_driver(sender)):
+    if receiver not in actors or (sender not in senders and not is_driver(sender)):
         stranger = sender if receiver in actors else receiver
         raise BadManifest(f"the channel {sender} -> {receiver} names {stranger}, which is no actor of the snapshot")
 

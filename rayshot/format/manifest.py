@@ -1,8 +1,8 @@
 """The manifest: one document that names every byte of a snapshot and the cut that makes it consistent.
 
-It is canonical msgpack (see `canonical`): a map whose keys stand in the order of `_HEADER` and then `actors`,
-`channels`, `chunks`, `stats`. The first key, `format`, is a number; a reader that meets a higher one than its
-own stops there. What is numerous is written as arrays:
+It is canonical msgpack (see `canonical`): a map whose keys stand in the order of `_HEADER` and then `actors`, `ended`
+(the names of actors that ended before the cut), `channels`, `chunks`, `stats`. The first key, `format`, is a number; a
+reader that meets a higher one than its own stops there. What is numerous is written as arrays:
 
     snapshot       [incarnation, initiator, counter]
     chunk          [key, digest as 32 bytes, size, stored size, codec]
@@ -32,7 +32,7 @@ from rayshot.format.bounds import (
     is_intent,
 )
 from rayshot.format.entries import ActorEntry, Blob, CapturedState, ChannelEntry, Chunk, Span
-from rayshot.format.entry_checks import check_actors, check_channels, check_chunks, chunk_key
+from rayshot.format.entry_checks import check_actors, check_channels, check_chunks, check_ended, chunk_key
 from rayshot.protocol.identity import SnapshotId
 
 __all__ = [
@@ -64,7 +64,7 @@ _HEADER = (
     "intent",
     "label",
 )
-_KEYS = (*_HEADER, "actors", "channels", "chunks", "stats")
+_KEYS = (*_HEADER, "actors", "ended", "channels", "chunks", "stats")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +87,7 @@ class Manifest:
     intent: str
     label: str | None
     actors: tuple[ActorEntry, ...]
+    ended: tuple[str, ...]
     channels: tuple[ChannelEntry, ...]
     chunks: tuple[Chunk, ...]
     stats: dict[str, int | float]
@@ -96,7 +97,8 @@ class Manifest:
         _check_stats(self.stats)
         sizes = check_chunks(self.chunks)
         names = check_actors(self.actors, sizes)
-        check_channels(self.channels, names, sizes)
+        check_ended(self.ended, names)
+        check_channels(self.channels, names, names | set(self.ended), sizes)
 
     def _check_header(self) -> None:
         check_process_name(self.system, "a system")
@@ -131,6 +133,7 @@ def encode(manifest: Manifest) -> bytes:
     tree = {"format": FORMAT_VERSION, **{key: getattr(manifest, key) for key in _HEADER[1:]}}
     tree["snapshot"] = list(manifest.snapshot)
     tree["actors"] = [_actor_tree(actor, index) for actor in manifest.actors]
+    tree["ended"] = list(manifest.ended)
     tree["channels"] = [_channel_tree(channel, index) for channel in manifest.channels]
     tree["chunks"] = [_chunk_tree(chunk) for chunk in manifest.chunks]
     tree["stats"] = manifest.stats
@@ -188,6 +191,7 @@ def decode(data: bytes) -> Manifest:
     return Manifest(
         **header,
         actors=tuple(_read_actor(item, chunks) for item in _rows(tree["actors"], "actors")),
+        ended=tuple(_rows(tree["ended"], "ended")),
         channels=tuple(_read_channel(item, chunks) for item in _rows(tree["channels"], "channels")),
         chunks=chunks,
         stats=tree["stats"],

@@ -4,9 +4,10 @@
 ended process stands in where there is none of the snapshot's own.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
+from rayshot.errors import InconsistentCut
 from rayshot.protocol.cut import ChannelCut, Record
 from rayshot.protocol.identity import Channel, is_driver
 
@@ -97,3 +98,46 @@ def check_ends(records: Mapping[str, Record]) -> None:
         for sender, m in record.received.items() if record.ended else ():
             n = records[sender].sent.get(receiver, m) if sender in records else m
             ChannelCut(Channel(sender, receiver), n, n, m).check()
+
+
+def lacks_messages(cut: ChannelCut, records: Mapping[str, Record]) -> bool:
+    """Whether messages of the channel were still under way when its receiver recorded."""
+    return cut.transported > _held_up_to(cut, records)
+
+
+def _held_up_to(cut: ChannelCut, records: Mapping[str, Record]) -> int:
+    """The last message of which the receiver's record holds the effects or the message itself."""
+    receiver = records.get(cut.channel.receiver)
+    return receiver.arrived.get(cut.channel.sender, cut.received) if receiver else cut.received
+
+
+def open_ends(
+    cuts: Collection[ChannelCut], records: Mapping[str, Record], parts: Mapping[Channel, tuple[int, int]]
+) -> dict[Channel, int]:
+    """Where the channels end whose messages are not all at hand.
+
+    Raises InconsistentCut if a cut's equation does not hold, or what was recorded is not what it says: nothing above
+    `transported`, and no part but the one between the record and `transported`.
+    """
+    _check_mailboxes(cuts, records)
+    ends = {}
+    for cut in cuts:
+        cut.check()
+        held = _held_up_to(cut, records)
+        if held > cut.transported:
+            raise InconsistentCut(f"channel {cut.channel}: {held} recorded, {cut.transported} transported")
+        part = parts.get(cut.channel)
+        if part is not None and part != (held + 1, cut.transported):
+            raise InconsistentCut(f"channel {cut.channel}: {part} came, not {(held + 1, cut.transported)}")
+        if part is None and held < cut.transported:
+            ends[cut.channel] = cut.transported
+    return ends
+
+
+def _check_mailboxes(cuts: Iterable[ChannelCut], records: Mapping[str, Record]) -> None:
+    """Raise InconsistentCut if a record holds messages of a channel on which nothing was sent."""
+    used = {cut.channel for cut in cuts}
+    for record in records.values():
+        for sender, last in record.arrived.items():
+            if Channel(sender, record.process) not in used:
+                raise InconsistentCut(f"channel {Channel(sender, record.process)}: {last} recorded, none sent")

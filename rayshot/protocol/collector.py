@@ -2,15 +2,16 @@
 
 A snapshot is complete when the membership is closed - every process to which a record says that messages were
 transported, and every process from which one was received, has recorded too - and each channel's equation holds with
-all of its messages at hand. The collector sees this from the records' counters alone: where they say that a channel
-is empty it waits for nothing more.
+all of its messages at hand. The collector sees this from the records' counters alone. Where they say that messages
+were under way between the moments at which sender and receiver recorded, it closes the channel: it tells the
+receiver, which cannot know it, where the channel ends, and waits for the rest.
 
 A process that joined after the snapshot began is part of it exactly if it is born, or a message inside the cut is
 addressed to it; else its creation lies behind the cut.
 
 A process that ended without having learned of a snapshot lies wholly before the cut: its last record stands in. The
-last record is needed until every receiver knows that nothing will follow (Record.closed) and no sender counts a
-channel to it; then only the name is kept, as names are never used again.
+last record is needed until every living receiver knows that nothing will follow (Record.closed) and no open snapshot
+may hold older records; then only the name is kept, as names are never used again.
 
 News comes in any order: a record may be here before the announcement of its snapshot, and waits for it. It never stands
 for one: it may be of a snapshot that ended long ago, which a late marker made known to its process. A record tells of
@@ -19,14 +20,14 @@ unknown.
 Complete snapshots are stored one after the other, so that each can be compared with the one before: see Cut.advances.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from rayshot.errors import InconsistentCut
 from rayshot.protocol.abort import AbortReason
-from rayshot.protocol.assembly import check_ends, close_membership, cut_channels
-from rayshot.protocol.cut import Cut, Record
+from rayshot.protocol.assembly import check_ends, close_membership, cut_channels, lacks_messages, open_ends
+from rayshot.protocol.cut import ChannelCut, Cut, Record
 from rayshot.protocol.identity import COORDINATOR, Channel, SnapshotId
 from rayshot.protocol.tombstones import Tombstones
 
@@ -53,7 +54,7 @@ class RecordArrived:
 
 @dataclass(frozen=True, slots=True)
 class ChannelArrived:
-    """The receiver's part of a channel arrived: messages `first` .. `last`."""
+    """What the receiver's record did not hold of a closed channel arrived: messages `first` .. `last`."""
 
     snapshot: SnapshotId
     channel: Channel
@@ -142,6 +143,15 @@ class SendBegin:
 
 
 @dataclass(frozen=True, slots=True)
+class CloseChannels:
+    """Tell the process that its channels from these senders belong to the snapshot up to these numbers."""
+
+    process: str
+    snapshot: SnapshotId
+    ends: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class StoreSnapshot:
     """The cut is complete and checked: write it, then say SnapshotStored or AbortWanted."""
 
@@ -167,7 +177,7 @@ class AnnounceEnd:
     floor: int = 0
 
 
-CollectorEffect = SendBegin | StoreSnapshot | AnnounceEnd
+CollectorEffect = SendBegin | CloseChannels | StoreSnapshot | AnnounceEnd
 
 
 _STORE_VERDICTS = (AbortReason.STORE_UNAVAILABLE, AbortReason.FENCED, AbortReason.DEFECT)
@@ -177,13 +187,15 @@ _STORE_VERDICTS = (AbortReason.STORE_UNAVAILABLE, AbortReason.FENCED, AbortReaso
 class _Collection:
     """What one snapshot has gathered. `members` must record; others may.
 
-    `awaited` are the channels whose parts are still to come, known once the membership is closed. `storing` is the cut
-    that is being stored.
+    `parts` are the ranges of messages that came of closed channels, `closing` the channels that receivers were told to
+    close. `awaited` are those whose messages are still to come, known once the membership is closed. `storing` is the
+    cut that is being stored.
     """
 
     members: set[str] = field(default_factory=set)
     records: dict[str, Record] = field(default_factory=dict)
     parts: dict[Channel, tuple[int, int]] = field(default_factory=dict)
+    closing: set[Channel] = field(default_factory=set)
     awaited: set[Channel] | None = None
     storing: Cut | None = None
 
@@ -239,9 +251,7 @@ class Collector:
         known = self._records(collection)
         members = close_membership(collection.members, known, self._ended)
         cuts = cut_channels({name: known[name] for name in members & known.keys()}, members, self._ended)
-        return tuple(
-            cut.channel for cut in cuts if cut.transported > cut.received and cut.channel not in collection.parts
-        )
+        return tuple(cut.channel for cut in cuts if lacks_messages(cut, known) and cut.channel not in collection.parts)
 
     def handle(self, event: CollectorEvent) -> tuple[CollectorEffect, ...]:
         """Take one fact; return the orders that follow from it, in order."""
@@ -431,33 +441,37 @@ class Collector:
         collection = self._open.get(snapshot)
         if collection is None or collection.awaited or any(other.storing for other in self._open.values()):
             return ()
-        try:
-            collection.storing = self._complete_cut(snapshot, collection)
-        except InconsistentCut as error:
-            return self._abort(snapshot, AbortReason.INCONSISTENT, error.message)
-        return () if collection.storing is None else (StoreSnapshot(collection.storing),)
-
-    def _complete_cut(self, snapshot: SnapshotId, collection: _Collection) -> Cut | None:
         if not collection.members <= collection.records.keys() | self._last_records.keys():
-            return None  # the common case while records come in, told apart without walking all channels
+            return ()  # the common case while records come in, told apart without walking all channels
         known = self._records(collection)
         members = close_membership(collection.members, known, self._ended)
         if not members <= known.keys():
-            return None
+            return ()
         records = {name: known[name] for name in sorted(members)}
-        channels = cut_channels(records, frozenset(), self._ended)
-        check_ends(records)
-        collection.awaited = set()
-        for channel_cut in channels:
-            channel_cut.check()
-            if channel_cut.transported > channel_cut.received:
-                part = collection.parts.get(channel_cut.channel)
-                if part is None:
-                    collection.awaited.add(channel_cut.channel)
-                elif part != (channel_cut.received + 1, channel_cut.transported):
-                    raise InconsistentCut(f"messages {part} were recorded, not those of {channel_cut}")
-        if collection.awaited:
-            return None
+        try:
+            channels = cut_channels(records, frozenset(), self._ended)
+            check_ends(records)
+            ends = open_ends(channels, records, collection.parts)
+        except InconsistentCut as error:
+            return self._abort(snapshot, AbortReason.INCONSISTENT, error.message)
+        collection.awaited = set(ends)
+        if ends:
+            return self._close_channels(snapshot, collection, ends)
+        collection.storing = self._make_cut(snapshot, records, channels)
+        return (StoreSnapshot(collection.storing),)
+
+    def _close_channels(
+        self, snapshot: SnapshotId, collection: _Collection, ends: Mapping[Channel, int]
+    ) -> tuple[CollectorEffect, ...]:
+        """Tell each receiver once where its channels end."""
+        by_process: dict[str, dict[str, int]] = {}
+        for channel, end in ends.items():
+            if channel not in collection.closing:
+                collection.closing.add(channel)
+                by_process.setdefault(channel.receiver, {})[channel.sender] = end
+        return tuple(CloseChannels(process, snapshot, ends) for process, ends in by_process.items())
+
+    def _make_cut(self, snapshot: SnapshotId, records: Mapping[str, Record], channels: Sequence[ChannelCut]) -> Cut:
         living = {name: record for name, record in records.items() if not record.ended}
         unborn = {channel_cut.channel.receiver for channel_cut in channels} - living.keys()
         cut = Cut(snapshot, living, tuple(channels), tuple(sorted(unborn)), tuple(sorted(self._ended)))

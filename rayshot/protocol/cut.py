@@ -18,6 +18,8 @@ class Record:
 
     All mappings count messages since the process's first life and are keyed by the other end of the channel.
     `transported[q] <= sent[q]`: up to there the receiver records the channel, above it the sender's outbox does.
+    `arrived[p]`: the mailbox's messages received+1 .. arrived of sender p lie with the record; p is left out where it
+    holds none. The receiver hands in the rest, if there is one, when the collector closes the channel.
     `environment[d]` is the n of a driver's channel, which its receiver fixes, as drivers never record. So is
     `closed[p]` of a channel whose sender p has ended or, being a driver, has died: nothing will follow on it.
     `born` is false while the constructor's message is not processed: such a process has no state.
@@ -35,13 +37,15 @@ class Record:
     ended: bool = False
     closed: Mapping[str, int] = field(default_factory=dict)
     overlaps: tuple[SnapshotId, ...] = ()
+    arrived: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelCut:
     """Where a snapshot cuts one channel: messages received+1 .. sent were in flight.
 
-    Of these the receiver records received+1 .. transported (its mailbox), the sender the rest (its outbox).
+    Of these the receiver records received+1 .. transported (its mailbox, and what arrives there later), the sender the
+    rest (its outbox).
     """
 
     channel: Channel

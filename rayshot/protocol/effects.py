@@ -1,6 +1,5 @@
 """Orders that a participant gives to whoever drives it, in the imperative."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rayshot.protocol.cut import Record
@@ -17,7 +16,7 @@ class CaptureState:
 
 @dataclass(frozen=True, slots=True)
 class SendBatch:
-    """Transport `count` messages from number `first` on with these markers. Count 0: an explicit marker."""
+    """Transport `count` messages from number `first` on with these markers. Count 0: the last batch, `closing`."""
 
     receiver: str
     first: int
@@ -58,22 +57,27 @@ class DropBatch:
 
 @dataclass(frozen=True, slots=True)
 class KeepMessages:
-    """Keep the mailbox's messages `first` .. `last` of each of these senders for the snapshot."""
+    """Keep the messages `first` .. `last` of this sender, which have just been delivered, for the snapshot."""
 
     snapshot: SnapshotId
-    ranges: Mapping[str, tuple[int, int]]
+    sender: str
+    first: int
+    last: int
 
 
 @dataclass(frozen=True, slots=True)
 class ReportRecord:
-    """Hand the record, the captured state and the outbox's messages transported+1 .. sent to the collector."""
+    """Hand the record, the captured state and the messages that lie here to the collector.
+
+    These are the outbox's messages transported+1 .. sent per receiver, the mailbox's received+1 .. arrived per sender.
+    """
 
     record: Record
 
 
 @dataclass(frozen=True, slots=True)
 class ReportChannel:
-    """Hand the kept messages `first` .. `last` of `sender` to the collector: the receiver's part of the channel."""
+    """Hand the kept messages `first` .. `last` of `sender` to the collector: what its record did not hold yet."""
 
     snapshot: SnapshotId
     sender: str

@@ -55,6 +55,14 @@ class SnapshotEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class ChannelsClosed:
+    """The collector has the records of both ends: the messages up to `ends[sender]` belong to the snapshot."""
+
+    snapshot: SnapshotId
+    ends: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class DeadlinePassed:
     """A snapshot's own deadline at this process passed: what is kept for it is too much by now.
 
@@ -68,8 +76,8 @@ class DeadlinePassed:
 class BatchArrived:
     """Messages `first` .. `first + count - 1` came from `sender`, with the markers due on that channel.
 
-    A batch without messages carries only markers. `tags` come from drivers: snapshots whose effects the driver saw
-    before it sent this. `closing`: the sender ends and this is its last batch.
+    A batch without messages is `closing`: the sender ends and this is its last one. `tags` come from drivers: snapshots
+    whose effects the driver saw before it sent this.
     """
 
     sender: str
@@ -146,6 +154,7 @@ Event = (
     | SnapshotRequested
     | StateCaptured
     | CaptureFailed
+    | ChannelsClosed
     | SnapshotEnded
     | DeadlinePassed
     | BatchArrived

@@ -10,17 +10,19 @@ For each snapshot it learns of - by `Begun`, a marker, a driver's tag or its own
 
     learned    CaptureState was ordered; no message above the cut was processed, because a message above the cut
                arrives only together with the news of its snapshot
-    recorded   ReportRecord was ordered, markers are due on every out-channel, every in-channel is being recorded
-               until its marker is there and the messages up to its `transported` have arrived; then it closes
+    recorded   ReportRecord was ordered, with it what lay in mailbox and outbox; markers are due on every out-channel;
+               every in-channel is recorded, up to its end if that is known from its marker
     abandoned  its deadline passed or the capture failed: nothing is kept and nothing reported any more, but as its end
                is not known, markers stay due; otherwise others would take effects of a recorded state for older ones
     forgotten  ended; a tombstone swallows what still arrives for it
 
-A participant reports channels as they close and never declares itself complete: it cannot know of a channel
-whose first batch is still under way. The collector knows, from all the records together.
+A participant never declares itself complete: it cannot know of a channel whose first batch is still under way. The
+collector knows, from all the records together. Where they say that messages were still under way when the receiver
+recorded, it closes the channel: `ChannelsClosed` names the end, and the receiver hands in what arrived since. So a
+channel on which nothing was under way costs nothing, and no marker travels without messages.
 
-The n of a channel is fixed by its sender's marker; where no marker can come, the receiver fixes it when it records: for
-a driver, and for a sender that said with its last batch that it ends.
+The n of a channel is fixed by its sender; where that can say nothing, the receiver fixes it when it records: for a
+driver, and for a sender that said with its last batch that it ends.
 
 Every message that may be in flight is in exactly one of two places when its sender records: the outbox (above
 `transported`), which the sender records at once, or the network and the receiver's mailbox, which the receiver records.
@@ -52,6 +54,7 @@ from rayshot.protocol.events import (
     BatchTaken,
     Begun,
     CaptureFailed,
+    ChannelsClosed,
     DeadlinePassed,
     DriverDied,
     EndRequested,
@@ -80,21 +83,24 @@ class _OutChannel:
 
 @dataclass(slots=True)
 class _Recorder:
-    """What one open snapshot still needs here. `received` is None until the state was captured.
+    """What one open snapshot still needs here.
 
-    `closed` are the senders whose channels are recorded whole; `driver_limits` the last numbers that drivers sent
-    before they knew of the snapshot, as far as that was after this process knew of it.
+    Per sender: `reported` is the last message that the record counts as processed or holds, or that was handed in
+    since, `ends` up to where the channel belongs to the snapshot, as far as that is known. `awaited` are the senders
+    whose channels were closed and whose messages have not all arrived. `driver_limits` are the last numbers that
+    drivers sent before they knew of the snapshot, as far as that was after this process knew of it.
     """
 
-    received: dict[str, int] | None = None
-    markers: dict[str, Marker] = field(default_factory=dict)
-    closed: set[str] = field(default_factory=set)
+    recorded: bool = False
+    reported: dict[str, int] = field(default_factory=dict)
+    ends: dict[str, int] = field(default_factory=dict)
+    awaited: set[str] = field(default_factory=set)
     driver_limits: dict[str, int] = field(default_factory=dict)
     abandoned: bool = False
 
     @property
     def recording(self) -> bool:
-        return self.received is not None and not self.abandoned
+        return self.recorded and not self.abandoned
 
 
 class Participant:
@@ -133,11 +139,9 @@ class Participant:
         return tuple(channel.due.values()) if channel else ()
 
     def open_channels(self, snapshot: SnapshotId) -> tuple[str, ...]:
-        """Senders whose messages the recorder of `snapshot` still records; empty before it recorded."""
+        """Senders whose channels were closed and whose messages have not all arrived."""
         recorder = self._recorders.get(snapshot)
-        if recorder is None or not recorder.recording:
-            return ()
-        return tuple(sender for sender in self._arrived if sender not in recorder.closed)
+        return tuple(sorted(recorder.awaited)) if recorder else ()
 
     @property
     def open_snapshots(self) -> tuple[SnapshotId, ...]:
@@ -177,12 +181,15 @@ class Participant:
             case CaptureFailed(snapshot, detail):
                 report = (ReportFailure(snapshot, detail),) if snapshot in self._recorders else ()
                 return (*report, *self._abandon(snapshot))
+            case ChannelsClosed(snapshot, ends):
+                return self._channels_closed(snapshot, ends)
             case SnapshotEnded(snapshot, floor):
                 return (*self._forget(snapshot), *self._raise_floor(snapshot, floor))
             case DeadlinePassed(snapshot):
                 return self._abandon(snapshot)
             case ReceiverReady(receiver):
-                return self._receiver_ready(receiver)
+                self._channel_to(receiver).ready = True
+                return ()
             case ReceiverEnded(receiver):
                 self._out.pop(receiver, None)
                 self._gone.add(receiver)
@@ -202,7 +209,7 @@ class Participant:
         channel = self._out.get(receiver)
         if channel is None:
             # A channel opened after this process recorded carries nothing from before the cut.
-            recorded = (k for k, recorder in self._recorders.items() if recorder.received is not None)
+            recorded = (k for k, recorder in self._recorders.items() if recorder.recorded)
             channel = self._out[receiver] = _OutChannel(due={k: Marker(k, 0, 0) for k in recorded})
         return channel
 
@@ -222,17 +229,6 @@ class Participant:
                 channel.due.pop(snapshot, None)
         return ()
 
-    def _receiver_ready(self, receiver: str) -> tuple[Effect, ...]:
-        channel = self._channel_to(receiver)
-        channel.ready = True
-        return self._explicit_markers(receiver, channel)
-
-    def _explicit_markers(self, receiver: str, channel: _OutChannel) -> tuple[Effect, ...]:
-        """Markers without messages, so that idle channels close and the news spreads without the coordinator."""
-        if channel.ready and channel.due:
-            return (SendBatch(receiver, channel.transported + 1, 0, tuple(channel.due.values())),)
-        return ()
-
     # Arriving -------------------------------------------------------------------------------------
 
     def _batch_arrived(self, batch: BatchArrived) -> tuple[Effect, ...]:
@@ -248,7 +244,8 @@ class Participant:
         effects = self._heed(batch)
         effects += self._accept(batch, arrived)
         for snapshot, recorder in self._recorders.items():
-            effects += self._close(snapshot, recorder, sender)
+            if sender in recorder.awaited:
+                effects += self._report_channel(snapshot, recorder, sender)
         return tuple(effects)
 
     def _heed(self, batch: BatchArrived) -> list[Effect]:
@@ -258,7 +255,7 @@ class Participant:
         for marker in batch.markers:
             effects += self._learn(marker.snapshot)
             if recorder := self._recorders.get(marker.snapshot):
-                recorder.markers.setdefault(sender, marker)
+                recorder.ends.setdefault(sender, marker.transported)
         for tag in batch.tags:
             effects += self._learn(tag)
             if recorder := self._recorders.get(tag):
@@ -300,12 +297,9 @@ class Participant:
         self._arrived[sender] = last
         effects: list[Effect] = [DeliverBatch(sender, first, last)]
         for snapshot, recorder in self._recorders.items():
-            if not recorder.recording or sender in recorder.closed:
-                continue
-            marker = recorder.markers.get(sender)
-            keep_last = last if marker is None else min(last, marker.transported)
-            if first <= keep_last:
-                effects.append(KeepMessages(snapshot, {sender: (first, keep_last)}))
+            keep_last = min(last, recorder.ends.get(sender, last))
+            if recorder.recording and first <= keep_last:
+                effects.append(KeepMessages(snapshot, sender, first, keep_last))
         return effects
 
     def _driver_died(self, driver: str) -> tuple[Effect, ...]:
@@ -334,24 +328,18 @@ class Participant:
         recorder = self._recorders.get(captured.snapshot)
         if recorder is None or recorder.abandoned:
             return ()  # over before it was recorded here
-        assert recorder.received is None, f"{self.name} captured {captured.snapshot} twice"
-        recorder.received = dict(captured.received)
+        assert not recorder.recorded, f"{self.name} captured {captured.snapshot} twice"
+        recorder.recorded = True
         own = captured.sent.get(self.name, 0)
         if own:
             self._arrived[self.name] = own  # what a process sends itself never leaves it
-            recorder.markers[self.name] = Marker(captured.snapshot, own, own)
         record = self._make_record(captured, recorder)
-        effects: list[Effect] = [ReportRecord(record)]
-        if ranges := self._mailbox_ranges(recorder):
-            effects.append(KeepMessages(captured.snapshot, ranges))
+        recorder.reported = {**captured.received, **record.arrived}
         for receiver, channel in self._out.items():
             channel.due[captured.snapshot] = Marker(
                 captured.snapshot, record.sent.get(receiver, 0), channel.transported
             )
-            effects += self._explicit_markers(receiver, channel)
-        for sender in tuple(self._arrived):
-            effects += self._close(captured.snapshot, recorder, sender)
-        return tuple(effects)
+        return (ReportRecord(record),)
 
     def _make_record(self, captured: StateCaptured, recorder: _Recorder) -> Record:
         sent = {receiver: n for receiver, n in captured.sent.items() if receiver not in self._gone}
@@ -359,7 +347,7 @@ class Participant:
         for receiver in sent:
             if receiver != self.name:
                 transported[receiver] = self._channel_to(receiver).transported
-        environment, closed = self._fix_channels(captured.snapshot, recorder)
+        environment, closed = self._fix_channels(recorder)
         return Record(
             captured.snapshot,
             self.name,
@@ -369,52 +357,45 @@ class Participant:
             dict(captured.received),
             environment,
             closed=closed,
-            overlaps=tuple(
-                k for k, other in self._recorders.items() if other.received is not None and other is not recorder
-            ),
+            overlaps=tuple(k for k, other in self._recorders.items() if other.recorded and other is not recorder),
+            arrived=self._mailbox_ends(captured.received, recorder),
         )
 
-    def _fix_channels(self, snapshot: SnapshotId, recorder: _Recorder) -> tuple[dict[str, int], dict[str, int]]:
+    def _fix_channels(self, recorder: _Recorder) -> tuple[dict[str, int], dict[str, int]]:
         """The n of the channels that will bring no marker: those of living drivers, and of senders that are gone."""
         environment: dict[str, int] = {}
         closed: dict[str, int] = {}
         for sender, arrived in self._arrived.items():
             gone = sender in self._closed_at
-            if (gone or is_driver(sender)) and sender not in recorder.markers:
-                n = min(arrived, recorder.driver_limits.get(sender, arrived))
-                recorder.markers[sender] = Marker(snapshot, n, n)
+            if (gone or is_driver(sender)) and sender not in recorder.ends:
+                n = recorder.ends[sender] = min(arrived, recorder.driver_limits.get(sender, arrived))
                 (closed if gone else environment)[sender] = n
         return environment, closed
 
-    def _mailbox_ranges(self, recorder: _Recorder) -> dict[str, tuple[int, int]]:
-        assert recorder.received is not None
-        ranges = {}
-        for sender, arrived in self._arrived.items():
-            marker = recorder.markers.get(sender)
-            last = arrived if marker is None else min(arrived, marker.transported)
-            first = recorder.received.get(sender, 0) + 1
-            if first <= last:
-                ranges[sender] = (first, last)
-        return ranges
+    def _mailbox_ends(self, received: Mapping[str, int], recorder: _Recorder) -> dict[str, int]:
+        """Up to where the mailbox holds messages that belong to the snapshot, for senders with any."""
+        ends = {sender: min(arrived, recorder.ends.get(sender, arrived)) for sender, arrived in self._arrived.items()}
+        return {sender: end for sender, end in ends.items() if end > received.get(sender, 0)}
 
-    def _close(self, snapshot: SnapshotId, recorder: _Recorder, sender: str) -> tuple[Effect, ...]:
-        """Close the channel from `sender` if its marker is here and all that it promises has arrived."""
-        if recorder.received is None or recorder.abandoned or sender in recorder.closed:
+    def _channels_closed(self, snapshot: SnapshotId, ends: Mapping[str, int]) -> tuple[Effect, ...]:
+        recorder = self._recorders.get(snapshot)
+        if recorder is None or not recorder.recording:
             return ()
-        marker = recorder.markers.get(sender)
-        if marker is None:
-            if sender not in self._closed_at:
-                return ()
-            n = self._closed_at[sender]
-            marker = recorder.markers[sender] = Marker(snapshot, n, n)
-        if self._arrived.get(sender, 0) < marker.transported:
+        recorder.ends.update(ends)
+        recorder.awaited.update(ends)
+        return tuple(effect for sender in ends for effect in self._report_channel(snapshot, recorder, sender))
+
+    def _report_channel(self, snapshot: SnapshotId, recorder: _Recorder, sender: str) -> tuple[Effect, ...]:
+        """Report a closed channel once all that belongs to the snapshot has arrived."""
+        end = recorder.ends[sender]
+        if self._arrived.get(sender, 0) < end:
             return ()
-        first = recorder.received.get(sender, 0) + 1
-        if first > marker.transported + 1:
-            # The sender knows already that the snapshot ended, and sent without markers what was processed here since.
-            return self._abandon(snapshot)
-        recorder.closed.add(sender)
-        return (ReportChannel(snapshot, sender, first, marker.transported),) if first <= marker.transported else ()
+        recorder.awaited.discard(sender)
+        first = recorder.reported.get(sender, 0) + 1
+        if first > end:
+            return ()  # closed before: the order came twice
+        recorder.reported[sender] = end
+        return (ReportChannel(snapshot, sender, first, end),)
 
     # Ending ---------------------------------------------------------------------------------------
 
@@ -423,6 +404,7 @@ class Participant:
         if recorder is None or recorder.abandoned:
             return ()
         recorder.abandoned = True
+        recorder.awaited.clear()
         return (ForgetSnapshot(snapshot),)
 
     def _forget(self, snapshot: SnapshotId) -> tuple[Effect, ...]:

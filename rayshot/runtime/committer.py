@@ -9,13 +9,14 @@ from typing import Any
 import ray
 
 import rayshot
-from rayshot.errors import Damaged, StoreError, StoreUnavailable
+from rayshot.errors import ConfigError, Damaged, Fenced, StoreError, StoreUnavailable
 from rayshot.format.manifest import ActorEntry, ChannelEntry, Chunk, Manifest
 from rayshot.format.signing_key import SigningKey
 from rayshot.protocol.cut import Cut
-from rayshot.protocol.identity import SnapshotId
+from rayshot.protocol.identity import COORDINATOR, SnapshotId
 from rayshot.runtime.failpoints import failpoint
 from rayshot.runtime.vault import Stored, StoredActor
+from rayshot.store.layout import intent_folder
 from rayshot.store.records import CommitRecord
 from rayshot.store.repository import Repository
 
@@ -61,10 +62,41 @@ class Committer:
         self._base, self._reuse = snapshot, {chunk.digest: chunk for chunk in manifest.chunks}
         return record
 
+    def stored_in(self, incarnation: int) -> set[SnapshotId]:
+        """All snapshots that were ever committed in this life."""
+        history = self._repository.log.refresh()
+        return {k for k in (*history.retained, *history.deleted) if k.incarnation == incarnation}
+
+    def highest_counter(self, incarnation: int) -> int:
+        """The highest counter of a coordinator's snapshot of this life that the storage knows."""
+        highest = 0
+        for entry in self._repository.store.list(intent_folder(self._repository.system)):
+            try:
+                snapshot = SnapshotId.parse(entry.key.rpartition("/")[2])
+            except ConfigError:
+                continue  # an object that is no intent
+            if (snapshot.incarnation, snapshot.initiator) == (incarnation, COORDINATOR):
+                highest = max(highest, snapshot.counter)
+        return highest
+
+    def ended_before(self) -> set[str]:
+        """The actors that the newest snapshot knows to have ended."""
+        retained = self._repository.retained()
+        if not retained:
+            return set()
+        try:
+            manifest = self._repository.snapshot(retained[-1]).manifest
+        except (StoreError, Damaged) as error:
+            log.warning("who had ended cannot be read now: %s", error)
+            return set()
+        return set(manifest.ended)
+
     def retain(self, keep: int) -> None:
-        """Delete the oldest snapshots beyond `keep`."""
+        """Delete the oldest snapshots beyond `keep`. Raises Fenced; what else fails is tried again the next time."""
         try:
             sweep = self._repository.retain(keep)
+        except Fenced:
+            raise
         except (StoreError, Damaged) as error:
             log.warning("old snapshots could not be deleted now: %s", error)
         else:
@@ -103,8 +135,7 @@ class Committer:
         outboxes = {channel: blob for stored in written for channel, blob in stored.outboxes.items()}
         chunks = {chunk.digest: chunk for stored in written for chunk in stored.chunks}
         entries = [
-            _entry(name, "ended" if record.ended else "born" if record.born else "unborn", actors.get(name))
-            for name, record in cut.records.items()
+            _entry(name, "born" if record.born else "unborn", actors.get(name)) for name, record in cut.records.items()
         ]
         entries += [_entry(name, "unborn", actors.get(name)) for name in cut.unborn]
         channels = [
@@ -132,6 +163,7 @@ class Committer:
             intent=intent,
             label=label,
             actors=tuple(sorted(entries, key=lambda entry: entry.name)),
+            ended=cut.ended,
             channels=tuple(sorted(channels, key=lambda channel: (channel.sender, channel.receiver))),
             chunks=tuple(chunks.values()),
             stats={
@@ -144,7 +176,7 @@ class Committer:
 
 
 def _entry(name: str, status: Any, stored: StoredActor | None) -> ActorEntry:
-    if stored is None:  # an actor that ended, or of which only held-back messages are known
+    if stored is None:  # of it only messages are known that are held back for it
         return ActorEntry(name, "", "", None, {}, status, (), None)
     specification = stored.specification
     return ActorEntry(

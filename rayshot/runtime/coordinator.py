@@ -15,7 +15,7 @@ from typing import Any, assert_never
 
 import ray
 
-from rayshot.errors import ConfigError, Fenced, RayshotError, SnapshotAborted, StoreError, SystemDown
+from rayshot.errors import Fenced, RayshotError, SnapshotAborted, StoreError, SystemDown
 from rayshot.model.configuration import SnapshotConfig
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collector import (
@@ -23,6 +23,7 @@ from rayshot.protocol.collector import (
     AnnounceEnd,
     CaptureRefused,
     ChannelArrived,
+    CloseChannels,
     Collector,
     CollectorEffect,
     ProcessDied,
@@ -44,7 +45,6 @@ from rayshot.runtime.members import Members
 from rayshot.runtime.naming import NAMESPACE, coordinator_name
 from rayshot.runtime.reports import unpack_record
 from rayshot.runtime.settings import SystemSettings
-from rayshot.store.layout import intent_folder
 from rayshot.store.locate import open_store
 from rayshot.store.records import CommitRecord
 from rayshot.store.repository import Repository
@@ -122,22 +122,25 @@ class Coordinator:
     # Members ---------------------------------------------------------------------------------------------------
 
     @ray.method(concurrency_group="control")
-    def join(self, name: str, node: str, handle: Any) -> Any:
-        """An actor's process is up: it is a member from now on. Returns the vault of its node."""
+    def join(self, name: str, node: str, handle: Any) -> tuple[Any, list[tuple[SnapshotId, int]]]:
+        """An actor's process is up: it is a member from now on.
+
+        Returns the vault of its node, and with its floor each snapshot under way. Raises ActorEnded for a used name.
+        """
         with self._lock:
             if self._stop is not None:
                 handle.stop.remote(self._stop)
             vault = self._members.join(name, node, handle)
-            self._carry_out(self._collector.handle(ProcessJoined(name)))
-        return vault
+            effects = self._collector.handle(ProcessJoined(name))
+        return vault, [(effect.snapshot, effect.floor) for effect in effects if isinstance(effect, SendBegin)]
 
     @ray.method(concurrency_group="control")
-    def ended(self, packed_record: tuple[object, ...]) -> None:
-        """An actor ended by its own wish; this is its last record."""
+    def ended(self, packed_record: tuple[object, ...], unfinished: tuple[SnapshotId, ...]) -> None:
+        """An actor ended by its own wish; this is its last record, which stands in for no unfinished snapshot."""
         record = unpack_record(packed_record)
         with self._lock:
             self._members.end(record.process, f"actor {record.process!r} ended")
-            self._carry_out(self._collector.handle(ProcessEnded(record)))
+            self._carry_out(self._collector.handle(ProcessEnded(record, unfinished)))
 
     @ray.method(concurrency_group="control")
     def failed_to_start(self, name: str, detail: str) -> None:
@@ -178,11 +181,14 @@ class Coordinator:
             if self._stop is not None:
                 return
             log.error("actor %r of system %r died: %s", name, self._settings.system, detail)
-            self._stop = Stop(self._settings.system, self._settings.storage, name, detail)
             self._members.lose(name)
-            self._members.tell_all("stop", self._stop)
+            self._stop_all(Stop(self._settings.system, self._settings.storage, name, detail))
             self._carry_out(self._collector.handle(ProcessDied(name, detail)))
-            self._refuse_waiting(self._stop.error())
+
+    def _stop_all(self, stop: Stop) -> None:
+        self._stop = stop
+        self._members.tell_all("stop", stop)
+        self._refuse_waiting(stop.error())
 
     def _refuse_waiting(self, error: SystemDown) -> None:
         for request in self._wanted:
@@ -210,12 +216,12 @@ class Coordinator:
         return request.record
 
     @ray.method(concurrency_group="control")
-    def announce(self, snapshot: SnapshotId) -> None:
-        """An actor began a snapshot by itself."""
+    def announce(self, snapshot: SnapshotId, floor: int) -> None:
+        """An actor began a snapshot by itself; those it began with counters below `floor` are over for it."""
         with self._lock:
             if self._stop is None:
                 self._note(snapshot, _Request())
-                self._carry_out(self._collector.handle(SnapshotAnnounced(snapshot)))
+                self._carry_out(self._collector.handle(SnapshotAnnounced(snapshot, floor)))
 
     @ray.method(concurrency_group="control")
     def refuse(self, snapshot: SnapshotId, name: str, detail: str) -> None:
@@ -266,6 +272,8 @@ class Coordinator:
                     self._note(snapshot, request or _Request())
                     self._members.tell(process, "begin", snapshot, floor)
                     failpoint("begin")
+                case CloseChannels(process, snapshot, ends):
+                    self._members.tell(process, "close_channels", snapshot, ends)
                 case StoreSnapshot(cut):
                     under_way = self._open[cut.snapshot]
                     under_way.recorded_s = time.monotonic() - under_way.began
@@ -276,11 +284,13 @@ class Coordinator:
                     assert_never(effect)
 
     def _announce_end(self, end: AnnounceEnd) -> None:
-        under_way = self._open.pop(end.snapshot)
-        self._last_ended = time.monotonic()
+        under_way = self._open.pop(end.snapshot, None)
         failpoint("before_announce")
-        self._members.tell_all("ended", end.snapshot)
+        self._members.tell_all("ended", end.snapshot, end.floor)
         self._members.tell_vaults("forget", end.snapshot, committed=end.reason is None)
+        if under_way is None:
+            return  # of a coordinator that was lost, or its announcement is late
+        self._last_ended = time.monotonic()
         if end.reason is not None:
             self._aborted += 1
             error = _abort_error(end)
@@ -314,9 +324,12 @@ class Coordinator:
                 stats=stats,
                 timeout_s=max(1.0, under_way.deadline - time.monotonic()),
             )
+        except Fenced as error:
+            self._abort(cut.snapshot, AbortReason.FENCED, error.message)
+            self._yield(error)
+            return
         except StoreError as error:
-            reason = AbortReason.FENCED if isinstance(error, Fenced) else AbortReason.STORE_UNAVAILABLE
-            self._abort(cut.snapshot, reason, error.message)
+            self._abort(cut.snapshot, AbortReason.STORE_UNAVAILABLE, error.message)
             return
         except Exception as error:
             log.exception("snapshot %s could not be written", cut.snapshot)
@@ -327,7 +340,17 @@ class Coordinator:
             self._carry_out(self._collector.handle(SnapshotStored(cut.snapshot)))
         under_way.request.settle(record)
         if self._config.num_to_keep is not None:
-            self._committer.retain(self._config.num_to_keep)
+            try:
+                self._committer.retain(self._config.num_to_keep)
+            except Fenced as error:
+                self._yield(error)
+
+    def _yield(self, error: Fenced) -> None:
+        """The storage belongs to another life of this system: this one can never commit again, and stops."""
+        with self._lock:
+            if self._stop is None:
+                log.error("%s", error)
+                self._stop_all(Stop(self._settings.system, self._settings.storage, None, error.message))
 
     def _abort(self, snapshot: SnapshotId, reason: AbortReason, detail: str) -> None:
         with self._lock:
@@ -361,6 +384,13 @@ class Coordinator:
         settings = self._settings
         timeout_s = RECORDER_TIMEOUTS * self._config.timeout_s
         return HostIdentity(settings.system, self._incarnation, COORDINATOR, self._own, settings.storage, timeout_s)
+
+    @ray.method(concurrency_group="control")
+    def expect(self, ended: tuple[str, ...]) -> None:
+        """A snapshot is going to be loaded, before which these actors ended. Call before any of its actors is made."""
+        with self._lock:
+            self._collector = Collector(self._incarnation, ended=ended)
+            self._members.know_ended(ended)
 
     @ray.method(concurrency_group="control")
     def resume(self) -> None:
@@ -413,25 +443,22 @@ class Coordinator:
 
     def _take_over(self) -> None:
         """Find the living members of a system whose coordinator died."""
-        missing, highest = self._members.find()
-        self._collector = Collector(self._incarnation, max(highest, self._highest_intent()))
-        for name in self._members.hosts:
-            self._collector.handle(ProcessJoined(name))
-        if self._members.stopped or missing:
-            name = missing[0] if missing else self._members.stopped[0]
-            threading.Thread(target=self._died, args=(name, "it died while the coordinator was away")).start()
-
-    def _highest_intent(self) -> int:
-        """The highest counter of this incarnation that the storage knows."""
-        highest = 0
-        for entry in self._repository.store.list(intent_folder(self._settings.system)):
-            try:
-                snapshot = SnapshotId.parse(entry.key.rpartition("/")[2])
-            except ConfigError:
-                continue  # an object that is no intent
-            if (snapshot.incarnation, snapshot.initiator) == (self._incarnation, COORDINATOR):
-                highest = max(highest, snapshot.counter)
-        return highest
+        found = self._members.find()
+        answers = {name: answer for name, answer in found.items() if answer is not None}
+        ended = self._committer.ended_before().union(*(answer.ended for answer in answers.values())) - found.keys()
+        self._members.know_ended(ended)
+        highest = max((answer.highest for answer in answers.values()), default=0)
+        counter = max(highest, self._committer.highest_counter(self._incarnation))
+        self._collector = Collector(self._incarnation, counter, ended, self._committer.stored_in(self._incarnation))
+        for name, answer in answers.items():
+            if answer.last_record is None:
+                self._carry_out(self._collector.handle(ProcessJoined(name, answer.lost)))
+            else:
+                self.ended(*answer.last_record)
+        known = {receiver for answer in answers.values() for receiver in answer.receivers}
+        stopped = {name for name, answer in answers.items() if not answer.alive and answer.last_record is None}
+        if dead := sorted((known | found.keys()) - answers.keys() - ended | stopped):
+            threading.Thread(target=self._died, args=(dead[0], "it died while the coordinator was away")).start()
 
 
 _EMPTY = Record(SnapshotId(0, COORDINATOR, 0), COORDINATOR, born=False, ended=True)

@@ -15,13 +15,14 @@ import ray
 
 from rayshot.errors import ActorEnded, ForeignHandle, RayshotError
 from rayshot.model.port import provide_port
-from rayshot.protocol.events import Begun, SnapshotEnded
+from rayshot.protocol.events import Begun, ChannelsClosed, DeadlinePassed, SnapshotEnded
 from rayshot.protocol.identity import COORDINATOR, SnapshotId
 from rayshot.runtime.dead_letters import DeadLetter
-from rayshot.runtime.identity import HostIdentity, Stop
+from rayshot.runtime.identity import Abandoned, HostIdentity, Stop
 from rayshot.runtime.loading import LoadPlan, load_process
 from rayshot.runtime.naming import NAMESPACE, actor_name
 from rayshot.runtime.process import ActorProcess, Waiter
+from rayshot.runtime.reports import pack_record
 from rayshot.runtime.wire import Answer, Status, pack_answer, unpack_packet
 from rayshot.runtime.worker import Worker
 
@@ -42,7 +43,10 @@ class Host:
         node = ray.get_runtime_context().get_node_id()
         own_name = actor_name(identity.system, identity.incarnation, identity.name)
         own = ray.get_actor(own_name, namespace=NAMESPACE)
-        self._process.recording.vault = ray.get(identity.coordinator.join.remote(identity.name, node, own))
+        vault, begun = ray.get(identity.coordinator.join.remote(identity.name, node, own))
+        self._process.recording.vault = vault
+        for snapshot, floor in begun:  # before the first message: else what a driver did through this actor could lie
+            self._begin(snapshot, floor)  # in a cut that the actor is not part of
         self._worker.start()
 
     # Transport -------------------------------------------------------------------------------------------------
@@ -124,6 +128,9 @@ class Host:
     @ray.method(concurrency_group="control")
     def begin(self, snapshot: SnapshotId, floor: int) -> None:
         """The coordinator began a snapshot."""
+        self._begin(snapshot, floor)
+
+    def _begin(self, snapshot: SnapshotId, floor: int) -> None:
         process = self._process
         with process.lock:
             process.carry_out(process.participant.handle(Begun(snapshot, floor)))
@@ -132,12 +139,20 @@ class Host:
                 self._highest_counter = max(self._highest_counter, snapshot.counter)
 
     @ray.method(concurrency_group="control")
-    def ended(self, snapshot: SnapshotId) -> None:
+    def close_channels(self, snapshot: SnapshotId, ends: dict[str, int]) -> None:
+        """The coordinator knows where channels end whose messages were under way when this actor recorded."""
+        process = self._process
+        with process.lock:
+            process.carry_out(process.participant.handle(ChannelsClosed(snapshot, ends)))
+        process.recording.flush()
+
+    @ray.method(concurrency_group="control")
+    def ended(self, snapshot: SnapshotId, floor: int) -> None:
         """A snapshot was committed or aborted."""
         process = self._process
         with process.lock:
             self._asked_at.pop(snapshot, None)
-            process.carry_out(process.participant.handle(SnapshotEnded(snapshot)))
+            process.carry_out(process.participant.handle(SnapshotEnded(snapshot, floor)))
 
     @ray.method(concurrency_group="control")
     def receiver_ended(self, name: str, detail: str) -> None:
@@ -196,16 +211,22 @@ class Host:
             self._process.wake.notify_all()
 
     @ray.method(concurrency_group="control")
-    def abandon(self) -> tuple[bool, tuple[str, ...], int]:
-        """A new coordinator took over: give up the snapshots of the old one.
-
-        Returns whether this process takes messages, the receivers it knows, and the coordinator's highest counter.
-        """
+    def abandon(self) -> Abandoned:
+        """A new coordinator took over: give up the snapshots of the old one, and say what it must know."""
         process = self._process
         with process.lock:
-            for snapshot in process.participant.open_snapshots:
-                process.carry_out(process.participant.handle(SnapshotEnded(snapshot)))
-            return process.down is None, tuple(process.channels), self._highest_counter
+            lost = process.participant.open_snapshots
+            for snapshot in lost:
+                process.carry_out(process.participant.handle(DeadlinePassed(snapshot)))
+            last = process.recording.last_record
+            return Abandoned(
+                process.down is None,
+                tuple(process.channels),
+                process.participant.ended_peers,
+                self._highest_counter,
+                lost,
+                None if last is None else (pack_record(last.record), last.unfinished),
+            )
 
     @ray.method(concurrency_group="watch")
     def watch(self) -> None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rayshot.errors import ActorDied, SystemDown, SystemStopped
+from rayshot.protocol.identity import SnapshotId
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,23 @@ class HostIdentity:
     storage: str
     recorder_timeout_s: float
     loading: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Abandoned:
+    """What a host tells a coordinator that took over.
+
+    `alive`: it takes messages. `receivers` are all whom it ever sent to, `ended` those whom it knows to have ended,
+    `highest` is the highest counter of a coordinator's snapshot that it heard of, `lost` are the snapshots that it gave
+    up. `last_record` and the snapshots unfinished then are those of an actor that ended itself.
+    """
+
+    alive: bool
+    receivers: tuple[str, ...]
+    ended: frozenset[str]
+    highest: int
+    lost: tuple[SnapshotId, ...]
+    last_record: tuple[tuple[object, ...], tuple[SnapshotId, ...]] | None
 
 
 @dataclass(frozen=True, slots=True)

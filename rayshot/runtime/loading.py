@@ -19,7 +19,8 @@ class LoadPlan:
     """One actor's part of a snapshot, taken from a manifest whose signature was checked.
 
     `state` is None for an actor that is not yet born. `sent` and `arrived` are the counters n of its channels,
-    `received` the counters m. `mailbox` holds, per sender, the blobs of what was in flight to it, in order.
+    `received` the counters m. `mailbox` holds, per sender, the blobs of what was in flight to it, in order. `ended` are
+    the senders that ended before the cut.
     """
 
     storage: str
@@ -31,6 +32,7 @@ class LoadPlan:
     arrived: Mapping[str, int]
     received: Mapping[str, int]
     mailbox: Mapping[str, tuple[Blob, ...]]
+    ended: frozenset[str]
 
 
 def load_process(process: ActorProcess, plan: LoadPlan) -> None:
@@ -56,7 +58,8 @@ def load_process(process: ActorProcess, plan: LoadPlan) -> None:
                 actor=process.name,
             ) from error
     with process.lock:
-        process.carry_out(process.participant.handle(Restored(process.identity.incarnation, plan.sent, plan.arrived)))
+        restored = Restored(process.identity.incarnation, plan.sent, plan.arrived, plan.ended)
+        process.carry_out(process.participant.handle(restored))
         process.mailbox.processed.update(plan.received)
         for sender, parts in frames.items():
             for frame in parts:

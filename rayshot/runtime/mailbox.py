@@ -1,7 +1,7 @@
 """Messages that arrived at an actor and were not yet processed. Not locked: its host's lock covers it."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Mapping
 
 from rayshot.format.codec import Frame, creation_of, cut_frame
 
@@ -80,12 +80,23 @@ class Mailbox:
             return dict(self.processed)
         return {**self.processed, self.current.sender: self.position}
 
-    def frames(self, sender: str, first: int, last: int) -> Iterator[Frame]:
-        """The unprocessed messages `first` .. `last` of `sender`, none decoded."""
-        if self.current is not None and self.current.sender == sender:
-            frame = cut_frame(self.current.frame, max(first, self.position + 1), last)
-            if frame.count:
-                yield frame
+    def unprocessed(self, ends: Mapping[str, int]) -> dict[str, list[Frame]]:
+        """Per sender in `ends`, the messages that wait here up to that number, none decoded."""
+        frames: dict[str, list[Frame]] = {sender: [] for sender in ends}
+        if self.current is not None and self.current.sender in ends:
+            last = ends[self.current.sender]
+            frames[self.current.sender].append(cut_frame(self.current.frame, self.position + 1, last))
         for delivery in self._waiting:
-            if delivery.sender == sender and delivery.frame.last >= first and delivery.frame.first <= last:
-                yield cut_frame(delivery.frame, first, last)
+            if delivery.frame.first <= ends.get(delivery.sender, 0):
+                frames[delivery.sender].append(cut_frame(delivery.frame, delivery.frame.first, ends[delivery.sender]))
+        return {sender: [frame for frame in found if frame.count] for sender, found in frames.items()}
+
+    def latest(self, sender: str, first: int, last: int) -> list[Frame]:
+        """The messages `first` .. `last` of `sender`, which were put here last, none decoded."""
+        frames: list[Frame] = []
+        for delivery in reversed(self._waiting):
+            if delivery.sender == sender:
+                frames.append(cut_frame(delivery.frame, first, last))
+                if delivery.frame.first <= first:
+                    break
+        return frames[::-1]

@@ -8,7 +8,9 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from rayshot.errors import ActorEnded
 from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.identity import Abandoned
 from rayshot.runtime.naming import NAMESPACE, actor_name, vault_name
 from rayshot.runtime.vault import Vault
 from rayshot.runtime.watching import Watches
@@ -28,7 +30,6 @@ class Members:
         self, system: str, incarnation: int, storage: str, coordinator: Any, on_death: Callable[[str, str], None]
     ) -> None:
         self.hosts: dict[str, Any] = {}
-        self.stopped: list[str] = []
         self._system = system
         self._incarnation = incarnation
         self._storage = storage
@@ -38,7 +39,12 @@ class Members:
         self._watches = Watches(on_death)
 
     def join(self, name: str, node: str, handle: Any) -> Any:
-        """Add a host and watch it; returns the vault of its node, made if it is the first there."""
+        """Add a host and watch it; returns the vault of its node, made if it is the first there.
+
+        Raises ActorEnded for the name of an actor that ended: what is under way to that one must not reach another.
+        """
+        if name in self._ended:
+            raise ActorEnded(f"{self._ended[name]}; in one life of a system a name serves one actor", actor=name)
         self.hosts[name] = handle
         self._watches.add(name, handle)
         return self._vault_of(node)
@@ -54,6 +60,10 @@ class Members:
                 scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
             ).remote(self._system, self._storage, self._coordinator)
         return self._vaults[node]
+
+    def know_ended(self, names: Iterable[str]) -> None:
+        """These actors ended before."""
+        self._ended.update({name: f"actor {name!r} ended" for name in names})
 
     def vaults(self) -> tuple[Any, ...]:
         """All vaults."""
@@ -121,10 +131,10 @@ class Members:
         self.hosts.clear()
         self._vaults.clear()
 
-    def find(self) -> tuple[list[str], int]:
-        """After the coordinator was started anew: find the living members and take over from the old coordinator.
+    def find(self) -> dict[str, Abandoned | None]:
+        """After the coordinator was started anew: find all processes and take over from the old coordinator.
 
-        Returns the actors that the living know of and that are dead, and the highest counter that was in use.
+        Returns what each actor said; None for one that does not answer, which is no member any more.
         """
         hosts_before = actor_name(self._system, self._incarnation, "")
         vaults_before = vault_name(self._system, self._incarnation, "")
@@ -138,17 +148,9 @@ class Members:
             else:
                 self.hosts[ray_name.removeprefix(hosts_before)] = handle
         answers = self._ask({name: handle.abandon.remote() for name, handle in self.hosts.items()})
-        known: set[str] = set()
-        highest = 0
         for name, answer in answers.items():
             if answer is None:
-                known.add(name)
                 self.hosts.pop(name)
-                continue
-            alive, receivers, counter = answer
-            known.update(receivers)
-            highest = max(highest, counter)
-            if not alive:
-                self.stopped.append(name)
-            self._watches.add(name, self.hosts[name])
-        return sorted(known - self.hosts.keys()), highest
+            else:
+                self._watches.add(name, self.hosts[name])
+        return answers

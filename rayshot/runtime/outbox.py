@@ -18,7 +18,7 @@ from rayshot.protocol.events import Marker
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.wire import Answer, Status, unpack_answer
 
-WINDOW = 2
+WINDOW = 1
 BATCH_MESSAGES_MAX = 4096
 BATCH_BYTES_MAX = 1 << 20
 CREDIT_MESSAGES = 65_536
@@ -37,7 +37,7 @@ class Peer(Protocol):
 
 
 class InFlight:
-    """A batch that was transported and is not yet acknowledged. Count 0: explicit markers only."""
+    """A batch that was transported and is not yet acknowledged. Count 0: the `closing` one."""
 
     __slots__ = ("body", "closing", "count", "first", "markers", "ref", "tags")
 
@@ -108,7 +108,6 @@ class OutChannel:
         self.processed = 0
         self.open_at: int | None = None
         self.in_flight: dict[int, InFlight] = {}
-        self.markers_in_flight: set[InFlight] = set()
         self.room = threading.Condition(lock)
         self.down: SystemDown | ActorEnded | None = None
         self.ended: str | None = None
@@ -117,6 +116,7 @@ class OutChannel:
         self.peer: Peer | None = None
         self._connecting = False
         self._awaiting_credit: Any = None
+        self._closing: InFlight | None = None
 
     @property
     def sent(self) -> int:
@@ -127,11 +127,6 @@ class OutChannel:
     def full(self) -> bool:
         """Whether the outbox is above its limit."""
         return len(self.pending) > OUTBOX_MESSAGES_MAX or self.pending_bytes > OUTBOX_BYTES_MAX
-
-    @property
-    def idle(self) -> bool:
-        """Whether everything sent was acknowledged."""
-        return not self.pending and not self.in_flight and not self.markers_in_flight
 
     def append(self, message: bytes) -> None:
         """Send an encoded message: it gets the channel's next number."""
@@ -175,8 +170,16 @@ class OutChannel:
         self.peer = peer
         self._connecting = False
 
+    def close(self, batch: InFlight) -> None:
+        """Say with a last batch that nothing will follow. Call under the lock."""
+        self._closing = batch
+        self.flush()
+
     def flush(self) -> None:
         """Transport what may be transported. Call under the lock."""
+        if self._closing is not None and self.peer is not None:
+            batch, self._closing = self._closing, None
+            self.transmit(batch)
         if self.down is not None:
             return
         if self.ended is not None:
@@ -227,8 +230,6 @@ class OutChannel:
     def transmit(self, batch: InFlight) -> None:
         """Hand a batch to Ray. Call under the lock."""
         assert self.peer is not None
-        if batch.count == 0:
-            self.markers_in_flight.add(batch)
         batch.ref = self.peer.receive(self._sender.packed(batch))
         batch.ref._on_completed(lambda result: self._answered(batch, result))  # noqa: SLF001 - the way Ray's own futures go
 
@@ -248,7 +249,6 @@ class OutChannel:
         self.ended = detail
         lost = sum(batch.count for batch in self.in_flight.values())
         self.in_flight.clear()
-        self.markers_in_flight.clear()
         self._sender.undeliverable(self, lost, detail)
         self._bury(detail)
 
@@ -274,7 +274,8 @@ class OutChannel:
     def settle_batch(self, batch: InFlight, answer: Answer) -> None:
         """The receiver answered."""
         with self._lock:
-            self.in_flight.pop(batch.first, None) if batch.count else self.markers_in_flight.discard(batch)
+            if batch.count:
+                del self.in_flight[batch.first]
             if answer.status is not Status.TAKEN:
                 self._sender.refused(self.receiver, answer)
                 return
@@ -290,7 +291,7 @@ class OutChannel:
 
     def _send_again(self, batch: InFlight) -> None:
         with self._lock:
-            if self.down is None:
+            if self.down is None or batch.closing:
                 self._sender.renewed(self.receiver, batch)
                 self.transmit(batch)
 

@@ -327,8 +327,7 @@ class ActorProcess:
                     log.debug("%s dropped a %s batch of %s from %d on", self.name, why, of, first)
                 case SendBatch(receiver, first, count, markers, closing):
                     assert count == 0
-                    batch = InFlight(first, 0, b"", markers, (), closing=closing)
-                    self.channels[receiver].transmit(batch)
+                    self.channels[receiver].close(InFlight(first, 0, b"", markers, (), closing=closing))
                 case CaptureState(snapshot):
                     self.captures.append(snapshot)
                     self.interrupted = True

@@ -3,6 +3,7 @@
 import logging
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rayshot.errors import StateNotSerializable
@@ -21,7 +22,7 @@ from rayshot.protocol.events import CaptureFailed, DeadlinePassed, SnapshotReque
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.capture import CaptureChild, Captured, Capturer, spool_folder
 from rayshot.runtime.failpoints import failpoint
-from rayshot.runtime.reports import RecordReport, Report, channel_report, pack_record, pack_reports
+from rayshot.runtime.reports import ChannelReport, RecordReport, Report, pack_record, pack_reports, pack_run
 
 if TYPE_CHECKING:  # process.py makes the recording
     from rayshot.runtime.process import ActorProcess
@@ -38,6 +39,7 @@ class Recording:
     def __init__(self, process: "ActorProcess") -> None:
         self.requested = 0
         self.vault: Any = None
+        self.last_record: ReportEnd | None = None
         self.capturer = Capturer(process.name, spool_folder())
         self._process = process
         self._kept: dict[SnapshotId, dict[str, list[Frame]]] = {}
@@ -99,27 +101,26 @@ class Recording:
         """Do what the machine orders."""
         process = self._process
         match effect:
-            case KeepMessages(snapshot, ranges):
-                kept = self._kept.setdefault(snapshot, {})
-                for sender, (first, last) in ranges.items():
-                    kept.setdefault(sender, []).extend(process.mailbox.frames(sender, first, last))
+            case KeepMessages(snapshot, sender, first, last):
+                kept = self._kept.setdefault(snapshot, {}).setdefault(sender, [])
+                kept.extend(process.mailbox.latest(sender, first, last))
                 failpoint("chan_record")
             case ReportRecord(record):
                 self._report_record(record)
             case ReportChannel(snapshot, sender, first, last):
-                frames = self._kept[snapshot].pop(sender)
-                cut = [cut_frame(frame, first, last) for frame in frames]
-                parts = [frame for frame in cut if frame.count]
-                self._outgoing.append(channel_report(snapshot, sender, process.name, first, last, parts))
+                frames = [cut_frame(frame, first, last) for frame in self._kept[snapshot].pop(sender)]
+                packed = pack_run(frames, first, last)
+                self._outgoing.append(ChannelReport(snapshot, sender, process.name, first, last, packed))
             case ReportFailure(snapshot, detail):
                 process.identity.coordinator.refuse.remote(snapshot, process.name, detail)
-            case AnnounceSnapshot(snapshot):
-                process.identity.coordinator.announce.remote(snapshot)
+            case AnnounceSnapshot(snapshot, floor):
+                process.identity.coordinator.announce.remote(snapshot, floor)
             case ForgetSnapshot(snapshot):
                 self._kept.pop(snapshot, None)
                 self._deadlines.pop(snapshot, None)
-            case ReportEnd(record):
-                process.identity.coordinator.ended.remote(pack_record(record))
+            case ReportEnd(record, unfinished):
+                self.last_record = effect
+                process.identity.coordinator.ended.remote(pack_record(record), unfinished)
 
     def _report_record(self, record: Record) -> None:
         process = self._process
@@ -128,32 +129,32 @@ class Recording:
             transported = record.transported[receiver]
             if n > transported:
                 outbox[receiver] = pack_frames([process.channels[receiver].outbox_frame(transported + 1, n)])
+        mailbox = {
+            sender: pack_run(frames, record.received.get(sender, 0) + 1, record.arrived[sender])
+            for sender, frames in process.mailbox.unprocessed(record.arrived).items()
+        }
         hold_s = time.perf_counter() - self._captured_at
         specification = process.cell.specification
         packed = None if specification is None else specification.pack()
         state = self._state
         if isinstance(state, CaptureChild):
-            thread = threading.Thread(
-                target=self._report_from_child, args=(state, record, packed, outbox, hold_s), daemon=True
-            )
-            thread.start()
+            report = RecordReport(record, packed, None, outbox, mailbox, hold_s)
+            threading.Thread(target=self._report_from_child, args=(state, report), daemon=True).start()
         else:
-            self._outgoing.append(RecordReport(record, packed, state, outbox, hold_s))
+            self._outgoing.append(RecordReport(record, packed, state, outbox, mailbox, hold_s))
 
-    def _report_from_child(
-        self, child: CaptureChild, record: Record, packed: bytes | None, outbox: dict[str, bytes], hold_s: float
-    ) -> None:
+    def _report_from_child(self, child: CaptureChild, report: RecordReport) -> None:
         process = self._process
         try:
             captured = child.wait(process.identity.recorder_timeout_s)
         except (StateNotSerializable, TimeoutError, OSError) as error:
             with process.lock:
                 self.capturer.inline_next = True
-                process.carry_out(process.participant.handle(CaptureFailed(record.snapshot, str(error))))
+                process.carry_out(process.participant.handle(CaptureFailed(report.record.snapshot, str(error))))
             return
         with process.lock:
             self.capturer.learn(captured)
-            self._outgoing.append(RecordReport(record, packed, captured, outbox, hold_s))
+            self._outgoing.append(replace(report, state=captured))
         self.flush()
 
     def flush(self) -> None:

@@ -204,8 +204,6 @@ def _resolve(manifest: Manifest, class_map: Mapping[str, type], snapshot: Snapsh
     """The specification of each actor in this program. Raises CodeMismatch that names all classes not found."""
     specifications, lost = {}, set()
     for actor in manifest.actors:
-        if actor.status == "ended":
-            continue
         recorded = f"{actor.class_module}.{actor.class_name}"
         mapped = class_map.get(recorded) or find_class(actor.class_module, actor.class_name)
         if mapped is not None:
@@ -231,6 +229,7 @@ def _recorded_specification(actor: ActorEntry, class_pickle: bytes) -> ActorSpec
 def _load_all(identity: HostIdentity, snapshot: Snapshot, specifications: Mapping[str, ActorSpecification]) -> None:
     """Make every actor, load it, and let all go when the last is ready."""
     plans = _plans(identity, snapshot.manifest, specifications)
+    ray.get(identity.coordinator.expect.remote(snapshot.manifest.ended))
     hosts = {name: spawn_host(identity, specifications[name], name, loading=True) for name in plans}
     ray.get([hosts[name].load.remote(plan) for name, plan in plans.items()])
     ray.get(identity.coordinator.resume.remote())
@@ -254,8 +253,6 @@ def _plans(
                 mailbox[channel.receiver][channel.sender] = blobs
     plans = {}
     for actor in manifest.actors:
-        if actor.name not in specifications:
-            continue
         needed = [blob for parts in mailbox[actor.name].values() for blob in parts]
         if actor.state is not None:
             needed += [actor.state.stream, *actor.state.buffers]
@@ -269,5 +266,6 @@ def _plans(
             arrived[actor.name],
             received[actor.name],
             mailbox[actor.name],
+            frozenset(manifest.ended) & arrived[actor.name].keys(),
         )
     return plans

@@ -4,7 +4,9 @@ What an actor puts into the object store dies with the actor; what the vault put
 vault. So a record counts as held only from here on, and only then does the coordinator hear of it.
 """
 
+import contextlib
 import logging
+import queue
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -47,10 +49,13 @@ class Stored:
 
 @dataclass(slots=True)
 class _Held:
-    """One snapshot's reports. `objects` are references into the object store, kept alive by being here."""
+    """One snapshot's reports. `objects` are references into the object store, kept alive by being here.
+
+    `parts` are the frames that came of closed channels after their receivers' records.
+    """
 
     records: dict[str, tuple[RecordReport, list[memoryview]]] = field(default_factory=dict)
-    parts: dict[Channel, ChannelReport] = field(default_factory=dict)
+    parts: dict[Channel, bytes] = field(default_factory=dict)
     objects: list[Any] = field(default_factory=list)
 
 
@@ -64,27 +69,40 @@ class Vault:
         self._lock = threading.Lock()
         self._held: dict[SnapshotId, _Held] = {}
         self._committed: _Held | None = None
+        self._taken: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._ended = threading.Event()
+        threading.Thread(target=self._hold_all, name="rayshot-vault", daemon=True).start()
 
     @ray.method(concurrency_group="intake")
     def take(self, packed: bytes) -> None:
-        """Hold reports, then tell the coordinator."""
+        """Hold reports, then tell the coordinator: see `_hold_all`."""
+        self._taken.put(packed)
+
+    def _hold_all(self) -> None:
+        """Work off what comes in, always everything that is there: many actors record at the same moment."""
+        while True:
+            packed = [self._taken.get()]
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    packed.append(self._taken.get_nowait())
+            self._hold(packed)
+
+    def _hold(self, packed: list[bytes]) -> None:
         records: list[tuple[Any, float, int]] = []
         parts = []
-        for report in unpack_reports(packed):
+        copy = ray.put(packed)
+        for report in (report for reports in packed for report in unpack_reports(reports)):
             snapshot = report.record.snapshot if isinstance(report, RecordReport) else report.snapshot
             with self._lock:
                 held = self._held.setdefault(snapshot, _Held())
+            held.objects.append(copy)
             match report:
                 case RecordReport():
-                    state = _parts_of(report)
-                    held.objects.extend(ray.put(_as_bytes(part)) for part in state)
-                    held.records[report.record.process] = (report, state)
+                    held.records[report.record.process] = (report, _parts_of(report, held))
                     size = report.state.size if report.state else 0
                     records.append((pack_record(report.record), report.hold_s, size))
                 case ChannelReport():
-                    held.objects.append(ray.put(report.frames))
-                    held.parts[Channel(report.sender, report.receiver)] = report
+                    held.parts[Channel(report.sender, report.receiver)] = report.frames
                     parts.append((report.snapshot, report.sender, report.receiver, report.first, report.last))
         self._coordinator.report.remote(records, parts)
 
@@ -125,9 +143,9 @@ def _write(writer: ChunkWriter, held: _Held) -> Stored:
         for receiver, frames in report.outbox.items():
             outboxes[Channel(name, receiver)] = writer.add(frames)
             _note_creation(frames, receiver, specifications)
-    for channel, part in held.parts.items():
-        mailboxes[channel] = writer.add(part.frames)
-        _note_creation(part.frames, channel.receiver, specifications)
+    for channel, frames in _mailboxes(held).items():
+        mailboxes[channel] = writer.add(frames)
+        _note_creation(frames, channel.receiver, specifications)
     classes = {
         name: writer.add(specification.class_pickle)
         for name, specification in specifications.items()
@@ -152,12 +170,27 @@ def _write(writer: ChunkWriter, held: _Held) -> Stored:
     )
 
 
-def _parts_of(report: RecordReport) -> list[memoryview]:
+def _mailboxes(held: _Held) -> dict[Channel, bytes]:
+    """The receivers' parts of all channels: what their records hold, then what came later."""
+    mailboxes = {
+        Channel(sender, name): frames
+        for name, (report, _) in held.records.items()
+        for sender, frames in report.mailbox.items()
+    }
+    for channel, frames in held.parts.items():
+        mailboxes[channel] = mailboxes.get(channel, b"") + frames
+    return mailboxes
+
+
+def _parts_of(report: RecordReport, held: _Held) -> list[memoryview]:
+    """The parts of a state; a spooled one gets copies in the object store of its own."""
     if report.state is None:
         return []
-    if report.state.spool is not None:
-        return read_spool(report.state)
-    return [memoryview(part) for part in report.state.parts]
+    if report.state.spool is None:
+        return [memoryview(part) for part in report.state.parts]
+    parts = read_spool(report.state)
+    held.objects.extend(ray.put(_as_bytes(part)) for part in parts)
+    return parts
 
 
 def _as_bytes(part: memoryview) -> Any:

@@ -129,15 +129,11 @@ class Worker:
         """Leave the system once everything sent has arrived and no snapshot is open here."""
         process = self._process
         with process.lock:
-            if (
-                process.captures
-                or process.participant.open_snapshots
-                or not all(channel.idle for channel in process.channels.values())
-            ):
+            sent = {receiver: channel.sent for receiver, channel in process.channels.items() if channel.sent}
+            if process.captures or not process.participant.may_end(sent):
                 process.interrupted = True
                 process.wake.wait(0.01)
                 return
-            sent = {receiver: channel.sent for receiver, channel in process.channels.items() if channel.sent}
             process.carry_out(process.participant.handle(EndRequested(sent, process.mailbox.received())))
             process.shut(ActorEnded(f"actor {process.name!r} ended", actor=process.name))
 

@@ -6,6 +6,7 @@ from typing import Protocol, assert_never
 
 from rayshot.protocol.collector import (
     AnnounceEnd,
+    CloseChannels,
     Collector,
     CollectorEffect,
     CollectorEvent,
@@ -14,12 +15,12 @@ from rayshot.protocol.collector import (
     StoreSnapshot,
 )
 from rayshot.protocol.cut import Cut, Record
+from rayshot.protocol.events import ChannelsClosed
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.simulation.application import Account, Message
 from rayshot.simulation.failure import OracleFailure
 from rayshot.simulation.oracles import Stored
-
-Outboxes = dict[str, tuple[Message, ...]]
+from rayshot.simulation.packets import Recorded
 
 
 class Surroundings(Protocol):
@@ -27,6 +28,9 @@ class Surroundings(Protocol):
 
     def begin(self, coordinator: "Coordinator", process: str, snapshot: SnapshotId, floor: int) -> None:
         """Tell a process to record."""
+
+    def close(self, coordinator: "Coordinator", process: str, closed: ChannelsClosed) -> None:
+        """Tell a process where its channels end."""
 
     def store(self, coordinator: "Coordinator", stored: Stored) -> None:
         """Write the snapshot."""
@@ -57,6 +61,7 @@ class Coordinator:
     states: dict[SnapshotId, dict[str, Account | None]] = field(default_factory=lambda: defaultdict(dict))
     parts: dict[SnapshotId, dict[Channel, tuple[Message, ...]]] = field(default_factory=lambda: defaultdict(dict))
     outboxes: dict[SnapshotId, dict[Channel, tuple[Message, ...]]] = field(default_factory=lambda: defaultdict(dict))
+    mailboxes: dict[SnapshotId, dict[Channel, tuple[Message, ...]]] = field(default_factory=lambda: defaultdict(dict))
     storing: dict[SnapshotId, Stored] = field(default_factory=dict)
     known: set[SnapshotId] = field(default_factory=set)
     over: set[SnapshotId] = field(default_factory=set)
@@ -64,16 +69,18 @@ class Coordinator:
     def __str__(self) -> str:
         return f"coordinator {self.generation}"
 
-    def keep_record(self, record: Record, content: tuple[Account | None, Outboxes]) -> None:
-        """Hold a state and an outbox safely, before the collector hears of the record."""
-        state, outboxes = content
-        if record.process not in self.states[record.snapshot]:
-            self.states[record.snapshot][record.process] = state
-            for receiver, messages in outboxes.items():
-                self.outboxes[record.snapshot][Channel(record.process, receiver)] = messages
+    def keep_record(self, record: Record, recorded: Recorded) -> None:
+        """Hold a state and messages safely, before the collector hears of the record."""
+        snapshot = record.snapshot
+        if record.process not in self.states[snapshot]:
+            self.states[snapshot][record.process] = recorded.state
+            for receiver, messages in recorded.outboxes.items():
+                self.outboxes[snapshot][Channel(record.process, receiver)] = messages
+            for sender, messages in recorded.mailbox.items():
+                self.mailboxes[snapshot][Channel(sender, record.process)] = messages
 
     def keep_part(self, snapshot: SnapshotId, channel: Channel, messages: tuple[Message, ...]) -> None:
-        """Hold a receiver's part of a channel safely."""
+        """Hold safely what came of a closed channel."""
         self.parts[snapshot].setdefault(channel, messages)
 
     def tell(self, event: CollectorEvent) -> None:
@@ -94,6 +101,8 @@ class Coordinator:
         match effect:
             case SendBegin(process, snapshot, floor):
                 self.world.begin(self, process, snapshot, floor)
+            case CloseChannels(process, snapshot, ends):
+                self.world.close(self, process, ChannelsClosed(snapshot, ends))
             case StoreSnapshot(cut):
                 stored = self._assemble(cut)
                 self.storing[cut.snapshot] = stored
@@ -107,18 +116,17 @@ class Coordinator:
                 assert_never(effect)
 
     def _forget(self, snapshot: SnapshotId) -> None:
-        for kept in (self.states, self.parts, self.outboxes):
+        for kept in (self.states, self.mailboxes, self.parts, self.outboxes):
             kept.pop(snapshot, None)
 
     def _assemble(self, cut: Cut) -> Stored:
-        """Put a snapshot together: of each channel first the receiver's part, then the sender's outbox."""
+        """Put a snapshot together: of each channel the receiver's mailbox, what came later, the sender's outbox."""
         snapshot = cut.snapshot
         messages: dict[Channel, tuple[Message, ...]] = {}
         for channel_cut in cut.channels:
             channel = channel_cut.channel
-            part = self.parts[snapshot].get(channel, ()) if channel_cut.transported > channel_cut.received else ()
-            outbox = self.outboxes[snapshot].get(channel, ()) if channel_cut.sent > channel_cut.transported else ()
-            messages[channel] = (*part, *outbox)
+            places = (self.mailboxes, self.parts, self.outboxes)
+            messages[channel] = tuple(message for place in places for message in place[snapshot].get(channel, ()))
         for process in cut.records:
             if process not in self.states[snapshot]:
                 raise OracleFailure("membership", f"{snapshot} holds no state of {process}")

@@ -98,10 +98,6 @@ class Network(EventList):
         if not process.is_quiet and receiver in process.ready and process.outbox[receiver]:
             process.take(receiver, 1 + self.choose(len(process.outbox[receiver])))
 
-    def connect(self, process: Process, receiver: str) -> None:
-        """See Surroundings."""
-        self.push_once("connect", process, receiver)
-
     def on_connect(self, process: Process, receiver: str) -> None:
         """A process looks for a receiver: it is there, has ended, or is awaited."""
         if not self.is_current(process) or process.ended or receiver in process.ready:

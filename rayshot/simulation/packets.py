@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 from rayshot.protocol.events import Marker
 from rayshot.protocol.identity import SnapshotId
-from rayshot.simulation.application import Message
+from rayshot.simulation.application import Account, Message
 
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """A batch on its way. Without messages it carries markers, or says that its sender ends."""
+    """A batch on its way. Without messages it says that its sender ends."""
 
     sender: str
     receiver: str
@@ -41,6 +41,15 @@ class Acknowledgement:
 
     def __str__(self) -> str:
         return f"{self.receiver} has {self.last} of {self.sender} {' '.join(map(str, self.snapshots))}"
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What a process hands in with its record: its state (None before birth), and messages by the other end."""
+
+    state: Account | None
+    outboxes: dict[str, tuple[Message, ...]]
+    mailbox: dict[str, tuple[Message, ...]]
 
 
 @dataclass(frozen=True, slots=True)

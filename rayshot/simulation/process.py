@@ -36,7 +36,7 @@ from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.participant import Participant
 from rayshot.simulation.application import Account, Ended, Message, Received, Step, TimerFired, newborn
 from rayshot.simulation.failure import OracleFailure
-from rayshot.simulation.packets import Acknowledgement, Load, Packet
+from rayshot.simulation.packets import Acknowledgement, Load, Packet, Recorded
 
 SNAPSHOT = "snapshot"
 
@@ -53,14 +53,11 @@ class Surroundings(Protocol):
     def report(self, process: "Process", effect: Effect, content: Any) -> None:
         """Tell the coordinator."""
 
-    def connect(self, process: "Process", receiver: str) -> None:
-        """Find the receiver; ReceiverReady or ReceiverEnded follows."""
-
     def refuse(self, sender: str, receiver: str, incarnation: int) -> None:
         """Tell the sender that the receiver has ended."""
 
     def wake(self, process: "Process") -> None:
-        """There is work between two handlers, or something to transport."""
+        """There is work between two handlers, or something to transport, for which the receiver is to be found."""
 
     def plan(self, process: "Process", cause: Received) -> list[Step | str]:
         """Decide what a handler does: steps, SNAPSHOT to ask for one, or the name of a driver to answer."""
@@ -204,7 +201,7 @@ class Process:
         messages = self.flight[receiver].get(first, ())
         markers = self.machine.markers_due(receiver)
         closing = receiver in self.closings
-        if messages or markers or closing:
+        if messages or closing:
             first = first if messages else self.machine.transported(receiver) + 1
             packet = Packet(self.name, receiver, self.incarnation, first, messages, markers, closing=closing)
             self.world.transmit(packet)
@@ -285,8 +282,8 @@ class Process:
                     self._send(receiver, first, count, markers, closing=closing)
                 case CaptureState(snapshot):
                     self.captures.append(snapshot)
-                case KeepMessages(snapshot, ranges):
-                    self._keep(snapshot, ranges)
+                case KeepMessages():
+                    self._keep(effect)
                 case ForgetSnapshot(snapshot):
                     self.kept.pop(snapshot, None)
                     self.captures = [k for k in self.captures if k != snapshot]
@@ -306,13 +303,18 @@ class Process:
                     assert_never(effect)
         self.world.wake(self)
 
-    def _content(self, record: Record) -> tuple[Account | None, dict[str, tuple[Message, ...]]]:
-        """What travels with a record: a copy of the state, and the outbox that the record counts."""
-        outboxes = {}
-        for receiver, n in record.sent.items():
-            if n > record.transported[receiver]:
-                outboxes[receiver] = tuple(self.outbox[receiver])
-        return self.account.copy() if self.account else None, outboxes
+    def _content(self, record: Record) -> Recorded:
+        """What travels with a record: a copy of the state, and the messages that the record counts."""
+        outboxes = {
+            receiver: tuple(self.outbox[receiver])
+            for receiver, n in record.sent.items()
+            if n > record.transported[receiver]
+        }
+        mailbox = {
+            sender: self._in_mailbox(sender, record.received.get(sender, 0) + 1, last)
+            for sender, last in record.arrived.items()
+        }
+        return Recorded(self.account.copy() if self.account else None, outboxes, mailbox)
 
     def _send(self, receiver: str, first: int, count: int, markers: Any, *, closing: bool) -> None:
         messages = tuple(self.outbox[receiver][:count])
@@ -323,11 +325,13 @@ class Process:
             self.closings.add(receiver)
         self.world.transmit(Packet(self.name, receiver, self.incarnation, first, messages, markers, closing=closing))
 
-    def _keep(self, snapshot: SnapshotId, ranges: Any) -> None:
-        for sender, (first, last) in ranges.items():
-            taken = self.received.get(sender, 0)
-            for number in range(first, last + 1):
-                self.kept[snapshot][sender][number] = self.mailbox[sender][number - taken - 1]
+    def _keep(self, order: KeepMessages) -> None:
+        messages = self._in_mailbox(order.sender, order.first, order.last)
+        self.kept[order.snapshot][order.sender].update(enumerate(messages, order.first))
+
+    def _in_mailbox(self, sender: str, first: int, last: int) -> tuple[Message, ...]:
+        taken = self.received.get(sender, 0)
+        return tuple(self.mailbox[sender][first - taken - 1 : last - taken])
 
     def _let_go(self, sender: str, *, everything: bool) -> None:
         arrived = self.machine.arrived(sender)

@@ -144,11 +144,8 @@ class RecoveringWorld(World):
             self.push("roll_back_driver", driver, self.incarnation, commit)
 
     def on_resume(self, process: Process) -> None:
-        """A loaded process goes on; it connects to all its receivers, as idle channels need markers too."""
+        """A loaded process goes on."""
         process.loading = False
-        for receiver in process.sent:
-            if receiver != process.name:
-                self.connect(process, receiver)
         self.wake(process)
 
     def on_roll_back_driver(self, driver: SimulatedDriver, incarnation: int, commit: Commit | None) -> None:

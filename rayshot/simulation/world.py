@@ -18,7 +18,7 @@ from rayshot.protocol.collector import (
 )
 from rayshot.protocol.driver import CutCommitted
 from rayshot.protocol.effects import AnnounceSnapshot, Effect, ReportChannel, ReportEnd, ReportFailure, ReportRecord
-from rayshot.protocol.events import Begun, SnapshotEnded
+from rayshot.protocol.events import Begun, ChannelsClosed, SnapshotEnded
 from rayshot.protocol.identity import COORDINATOR, Channel, SnapshotId
 from rayshot.simulation.application import Created, Ended, Message, Received, Sent, Step, TimerSet
 from rayshot.simulation.choices import Choices
@@ -241,9 +241,21 @@ class World(DrivenWorld):
         if self.joins is not None:
             self.joins.append(Begun(snapshot, floor))
         else:
-            self.push("tell_process", process, coordinator.generation, Begun(snapshot, floor))
+            self.tell_process(process, coordinator.generation, Begun(snapshot, floor))
 
-    def on_tell_process(self, name: str, generation: int, event: Begun | SnapshotEnded) -> None:
+    def close(self, coordinator: Coordinator, process: str, closed: ChannelsClosed) -> None:
+        """See Surroundings."""
+        self.counts["channels closed by the collector"] += len(closed.ends)
+        self.tell_process(process, coordinator.generation, closed)
+
+    def tell_process(self, name: str, generation: int, event: Begun | ChannelsClosed) -> None:
+        """A coordinator's order is on its way, now and then twice."""
+        self.push("tell_process", name, generation, event)
+        if self.odds(self.settings.duplicated_one_in):
+            self.counts["orders told twice"] += 1
+            self.push("tell_process", name, generation, event)
+
+    def on_tell_process(self, name: str, generation: int, event: Begun | ChannelsClosed | SnapshotEnded) -> None:
         """A process hears from a coordinator, unless it knows a newer one."""
         process = self.processes.get(name)
         replaced = process is not None and generation < process.generation

@@ -13,8 +13,8 @@ from rayshot.store.chunk_reader import ChunkReader
 class ActorInfo:
     """What a snapshot knows about an actor without reading its state.
 
-    `class_name` is "module.Qualname"; `status` is "born", "unborn" (only messages to it exist yet) or
-    "ended"; `state_bytes` counts the pickled state before compression.
+    `class_name` is "module.Qualname"; `status` is "born" or "unborn" (only messages to
+    it exist yet); `state_bytes` counts the pickled state before compression.
     """
 
     name: str

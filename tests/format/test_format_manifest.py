@@ -54,6 +54,7 @@ MANIFEST = Manifest(
     intent="1-coordinator-2",
     label="before lunch",
     actors=(ALICE, BOB),
+    ended=(),
     channels=(CHANNEL, FROM_DRIVER),
     chunks=CHUNKS,
     stats={"bytes": 3, "seconds": 0.25},
@@ -194,7 +195,7 @@ def test_unknown_missing_and_reordered_keys_are_refused():
 def test_a_repeated_key_is_refused():
     head = msgpack.packb("format") + b"\x01"
     with pytest.raises(BadManifest, match="twice"):
-        decode(bytes([BYTES[0] + 1]) + head + BYTES[1:])
+        decode(msgpack.Packer().pack_map_header((BYTES[0] & 0x0F) + 1) + head + BYTES[1:])
 
 
 @pytest.mark.parametrize("extension", [msgpack.ExtType(5, b"x"), msgpack.Timestamp(0), msgpack.Timestamp(2**40)])
@@ -293,11 +294,25 @@ def test_a_born_actor_has_a_state_and_no_other_has():
     for bad in (
         dataclasses.replace(ALICE, state=None),
         dataclasses.replace(ALICE, status="unborn"),
-        dataclasses.replace(ALICE, status="ended"),
         dataclasses.replace(ALICE, status="asleep"),
     ):
         with pytest.raises(BadManifest):
             changed(actors=(bad, BOB))
+
+
+def test_the_names_of_those_that_ended_are_kept_and_belong_to_nobody_else():
+    gone = changed(ended=("gone", "past"))
+    assert decode(encode(gone)) == gone
+    for bad in (("gone", "gone"), ("alice",), ("no/name",)):
+        with pytest.raises(BadManifest):
+            changed(ended=bad)
+
+
+def test_who_ended_may_have_sent_what_is_in_flight_but_receives_nothing():
+    last = dataclasses.replace(CHANNEL, sender="gone")
+    assert changed(ended=("gone",), channels=(last,)).channels == (last,)
+    with pytest.raises(BadManifest, match="gone"):
+        changed(ended=("gone",), channels=(dataclasses.replace(CHANNEL, receiver="gone"),))
 
 
 @pytest.mark.parametrize(

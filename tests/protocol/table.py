@@ -1,4 +1,4 @@
-"""Processes on a table, moved by hand: what is put into transit stays there until a test delivers it."""
+"""Processes on a table, moved by hand: messages and orders stay where they are until a test delivers them."""
 
 from rayshot.protocol.collector import (
     ChannelArrived,
@@ -20,7 +20,10 @@ from rayshot.simulation.process import Process
 
 
 class Table:
-    """`transit` holds packets by channel, `stored` the snapshots that are complete, `trace` what was seen."""
+    """`transit` holds packets by channel, `stored` the snapshots that are complete, `trace` what was seen.
+
+    `begins` and `closes` are the coordinator's orders, as (process, event), the oldest first.
+    """
 
     def __init__(self, **balances):
         self.trace = []
@@ -29,6 +32,7 @@ class Table:
         self.plans = []
         self.ended = []
         self.begins = []
+        self.closes = []
         self.coordinator = Coordinator(1, Collector(1), self)
         self.processes = {
             name: Process(name, Participant(name), self, Account(name, balance, ()))
@@ -61,8 +65,18 @@ class Table:
         self[receiver].arrive(packet)
 
     def deliver_all(self):
+        """All packets arrive, and all orders to close channels."""
         while packets := [(channel, p) for channel, waiting in self.transit.items() for p in waiting]:
             self.deliver(*packets[0][0])
+        while self.closes:
+            self.close_channels()
+
+    def close_channels(self):
+        """The oldest order to close channels arrives."""
+        name, event = self.closes.pop(0)
+        ends = ", ".join(f"{sender} -> {name} at {end}" for sender, end in event.ends.items())
+        self.trace.append(f"closes    {ends} for {event.snapshot}")
+        self[name].tell(event)
 
     def process(self, receiver, sender):
         """`receiver` processes the next message of `sender`."""
@@ -70,7 +84,7 @@ class Table:
         self[receiver].begin_handler(sender)
 
     def want_snapshot(self, *only):
-        """The coordinator begins one; the news goes to `only` these at once, to others by `learn` or by markers."""
+        """The coordinator begins one; the news goes to `only` these at once, to others by `learn` or with messages."""
         before = set(self.coordinator.collector.open_snapshots)
         self.coordinator.tell(SnapshotWanted())
         (snapshot,) = set(self.coordinator.collector.open_snapshots) - before
@@ -81,6 +95,12 @@ class Table:
     def learn(self, name, snapshot):
         """The coordinator's news of `snapshot` arrives at `name`."""
         self[name].tell(Begun(snapshot))
+
+    def learn_all(self):
+        """All that the coordinator has to tell of snapshots that began arrives."""
+        while self.begins:
+            name, event = self.begins.pop(0)
+            self[name].tell(event)
 
     def record(self, name):
         """`name` is between two handlers and records what waits for it."""
@@ -100,7 +120,8 @@ class Table:
     def report(self, process, effect, content):
         match effect:
             case ReportRecord(record):
-                self.trace.append(f"reports   {process.name} sent {dict(record.sent)} received {dict(record.received)}")
+                numbers = f"sent {dict(record.sent)} received {dict(record.received)} arrived {dict(record.arrived)}"
+                self.trace.append(f"reports   {process.name} {numbers}")
                 self.coordinator.keep_record(record, content)
                 self.coordinator.tell(RecordArrived(record))
             case ReportChannel(snapshot, sender, first, last):
@@ -126,7 +147,10 @@ class Table:
             process.tell(SnapshotEnded(end.snapshot, end.floor))
 
     def begin(self, coordinator, process, snapshot, floor):
-        self.begins.append((process, snapshot, floor))
+        self.begins.append((process, Begun(snapshot, floor)))
+
+    def close(self, coordinator, process, closed):
+        self.closes.append((process, closed))
 
     def plan(self, process, cause):
         return []
@@ -138,9 +162,6 @@ class Table:
         pass
 
     def wake(self, process):
-        pass
-
-    def connect(self, process, receiver):
         pass
 
     def happened(self, process, step, emitted):

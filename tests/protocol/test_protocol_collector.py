@@ -6,70 +6,20 @@ from rayshot.protocol.collector import (
     AbortWanted,
     AnnounceEnd,
     CaptureRefused,
-    ChannelArrived,
-    Collector,
     ProcessDied,
     ProcessEnded,
     ProcessJoined,
-    RecordArrived,
     SendBegin,
     SnapshotAnnounced,
     SnapshotStored,
-    SnapshotWanted,
-    StoreSnapshot,
 )
 from rayshot.protocol.cut import ChannelCut, Cut, Record
 from rayshot.protocol.identity import Channel, SnapshotId
+from tests.protocol.bench import Bench
 
 K = SnapshotId(1, "coordinator", 1)
 K2 = SnapshotId(1, "coordinator", 2)
 OWN = SnapshotId(1, "p", 1)
-
-
-class Bench:
-    """A collector, and all effects so far."""
-
-    def __init__(self, *processes, **options):
-        self.collector = Collector(1, **options)
-        self.effects = []
-        for process in processes:
-            self.tell(ProcessJoined(process))
-
-    def tell(self, event):
-        effects = self.collector.handle(event)
-        self.effects += effects
-        return effects
-
-    def want(self):
-        return self.tell(SnapshotWanted())
-
-    def record(self, process, sent=None, received=None, *, snapshot=K, transported=None, **more):
-        sent = sent or {}
-        transported = sent if transported is None else transported
-        return self.tell(
-            RecordArrived(
-                Record(snapshot, process, sent=sent, transported=transported, received=received or {}, **more)
-            )
-        )
-
-    def end(self, process, sent=None, received=None, *, unfinished=(), closed=None):
-        none = SnapshotId(1, process, 0)
-        sent = sent or {}
-        last = Record(
-            none, process, sent=sent, transported=sent, received=received or {}, ended=True, closed=closed or {}
-        )
-        return self.tell(ProcessEnded(last, unfinished))
-
-    def part(self, sender, receiver, first, last, *, snapshot=K):
-        return self.tell(ChannelArrived(snapshot, Channel(sender, receiver), first, last))
-
-    @property
-    def cuts(self):
-        return [effect.cut for effect in self.effects if isinstance(effect, StoreSnapshot)]
-
-    @property
-    def ends(self):
-        return [effect for effect in self.effects if isinstance(effect, AnnounceEnd)]
 
 
 # Beginning -----------------------------------------------------------------------------------------
@@ -117,12 +67,19 @@ def test_a_later_snapshot_of_a_process_does_not_end_one_whose_announcement_is_la
 def test_a_record_before_the_announcement_of_its_snapshot_waits_for_it():
     bench = Bench("p", "q")
     bench.record("q", {"p": 2}, snapshot=OWN)
-    bench.part("q", "p", 1, 2, snapshot=OWN)
+    bench.record("p", snapshot=OWN, arrived={"q": 2})
     assert bench.effects == []
     bench.tell(SnapshotAnnounced(OWN, 1))
-    bench.record("p", snapshot=OWN)
     (cut,) = bench.cuts
     assert cut.channels == (ChannelCut(Channel("q", "p"), 2, 2, 0),)
+
+
+def test_a_record_never_stands_for_the_announcement_of_its_snapshot():
+    bench = Bench("p", "q")
+    for process in ("p", "q"):
+        bench.record(process, snapshot=OWN)
+    assert bench.effects == []
+    assert bench.collector.open_snapshots == ()
 
 
 def test_nothing_of_another_incarnation_begins_or_ends_anything():
@@ -150,12 +107,14 @@ def test_a_snapshot_is_complete_when_all_have_recorded_and_all_channels_are_ther
     assert sorted(cut.records) == ["p", "q"]
 
 
-def test_no_part_is_awaited_for_a_channel_that_the_counters_show_to_be_empty():
+def test_no_part_is_awaited_of_a_channel_whose_messages_the_records_hold():
     bench = Bench("p", "q")
     bench.want()
     bench.record("p", {"q": 5}, transported={"q": 3})
-    bench.record("q", received={"p": 3})
-    assert len(bench.cuts) == 1
+    bench.record("q", received={"p": 1}, arrived={"p": 3})
+    assert bench.collector.open_channels(K) == ()
+    (cut,) = bench.cuts
+    assert cut.channels == (ChannelCut(Channel("p", "q"), 5, 3, 1),)
 
 
 def test_repeated_news_changes_nothing():
@@ -163,10 +122,11 @@ def test_repeated_news_changes_nothing():
     bench.want()
     for _ in range(2):
         bench.record("p", {"q": 2})
-        bench.part("p", "q", 1, 2)
     bench.record("q")
     bench.record("q", {"p": 9})
-    assert len(bench.cuts) == 1
+    bench.part("p", "q", 1, 2)
+    bench.part("p", "q", 1, 1)
+    assert len(bench.cuts) == len(bench.closes) == 1
     assert bench.tell(SnapshotStored(K)) == (AnnounceEnd(K, None, floor=2),)
     assert bench.tell(SnapshotStored(K)) == ()
     assert bench.record("q") == ()
@@ -181,15 +141,6 @@ def test_what_was_received_and_not_sent_makes_a_cut_inconsistent(sent, received)
     (end,) = bench.ends
     assert end.reason is AbortReason.INCONSISTENT
     assert bench.cuts == []
-
-
-def test_a_part_that_is_not_what_the_counters_say_makes_a_cut_inconsistent():
-    bench = Bench("p", "q")
-    bench.want()
-    bench.record("p", {"q": 3})
-    bench.part("p", "q", 1, 2)
-    bench.record("q")
-    assert bench.ends[0].reason is AbortReason.INCONSISTENT
 
 
 def test_the_equation_asks_for_received_transported_sent_in_this_order():
@@ -233,6 +184,15 @@ def test_an_actor_of_which_there_are_only_messages_in_outboxes_is_unborn_and_nee
     assert cut.channels == (ChannelCut(Channel("p", "p.1"), 2, 0, 0),)
 
 
+def test_who_joined_late_and_is_born_is_part_of_the_cut_though_nothing_names_it():
+    bench = Bench("p")
+    bench.want()
+    bench.tell(ProcessJoined("d.1"))
+    bench.record("d.1", environment={"driver:1": 1}, received={"driver:1": 1})
+    bench.record("p")
+    assert sorted(bench.cuts[0].records) == ["d.1", "p"]
+
+
 def test_an_actor_whose_creation_lies_behind_the_cut_is_no_part_of_it():
     bench = Bench("p")
     bench.want()
@@ -245,9 +205,8 @@ def test_an_actor_whose_creation_lies_behind_the_cut_is_no_part_of_it():
 def test_an_actor_that_a_driver_created_is_part_of_a_cut_that_holds_its_first_message():
     bench = Bench("p")
     bench.want()
-    bench.record("d.1", born=False, environment={"driver:1": 1})
+    bench.record("d.1", born=False, environment={"driver:1": 1}, arrived={"driver:1": 1})
     bench.record("p")
-    bench.part("driver:1", "d.1", 1, 1)
     (cut,) = bench.cuts
     assert cut.channels == (ChannelCut(Channel("driver:1", "d.1"), 1, 1, 0),)
 
@@ -258,10 +217,8 @@ def test_an_actor_that_a_driver_created_is_part_of_a_cut_that_holds_its_first_me
 def test_a_process_that_ended_without_having_learned_of_it_lies_before_the_cut():
     bench = Bench("p", "q")
     bench.want()
-    bench.record("q", received={"p": 1})
+    bench.record("q", received={"p": 1}, arrived={"p": 3})
     bench.end("p", {"q": 3})
-    assert bench.collector.open_channels(K) == (Channel("p", "q"),)
-    bench.part("p", "q", 2, 3)
     (cut,) = bench.cuts
     assert (sorted(cut.records), cut.ended) == (["q"], ("p",))
     assert cut.channels == (ChannelCut(Channel("p", "q"), 3, 3, 1),)
@@ -271,9 +228,7 @@ def test_messages_of_the_ended_are_recorded_though_nobody_received_any_of_them_a
     bench = Bench("p", "q")
     bench.end("p", {"q": 3})
     bench.want()
-    bench.record("q")
-    assert bench.cuts == []
-    bench.part("p", "q", 1, 3)
+    bench.record("q", arrived={"p": 3})
     assert bench.cuts[0].channels == (ChannelCut(Channel("p", "q"), 3, 3, 0),)
 
 
@@ -316,8 +271,7 @@ def test_a_last_record_stays_while_a_snapshot_with_older_records_is_open():
     bench.want()
     bench.record("q", snapshot=K2, received={"p": 3}, closed={"p": 3}, overlaps=(K,))
     bench.tell(SnapshotStored(K2))
-    bench.record("q", received={"p": 2})
-    bench.part("p", "q", 3, 3)
+    bench.record("q", received={"p": 2}, arrived={"p": 3})
     assert bench.cuts[-1].channels == (ChannelCut(Channel("p", "q"), 3, 3, 2),)
 
 
@@ -338,8 +292,7 @@ def test_a_last_record_stays_while_a_record_speaks_of_a_snapshot_that_is_not_ann
 def test_the_receiver_fixes_the_number_when_the_last_record_is_gone():
     bench = Bench("q", ended={"p"})
     bench.want()
-    bench.record("q", received={"p": 1}, closed={"p": 3})
-    bench.part("p", "q", 2, 3)
+    bench.record("q", received={"p": 1}, closed={"p": 3}, arrived={"p": 3})
     assert bench.cuts[0].channels == (ChannelCut(Channel("p", "q"), 3, 3, 1),)
 
 
@@ -395,6 +348,24 @@ def test_what_is_being_stored_may_be_durable_already_and_is_not_aborted_from_out
     bench.record("p")
     assert bench.tell(late) == ()
     assert bench.tell(SnapshotStored(K)) == (AnnounceEnd(K, None, floor=2),)
+
+
+def test_when_the_store_refuses_one_the_next_that_is_complete_is_stored():
+    bench = Bench("p")
+    for snapshot in (K, K2):
+        bench.want()
+        bench.record("p", snapshot=snapshot)
+    end, store = bench.tell(AbortWanted(K, AbortReason.STORE_UNAVAILABLE, "full"))
+    assert (end.snapshot, store.cut.snapshot) == (K, K2)
+
+
+@pytest.mark.parametrize("event", [SnapshotStored(K), AbortWanted(K, AbortReason.REQUESTED, "")])
+def test_what_is_not_being_stored_is_not_committed_and_what_is_not_open_is_not_aborted(event):
+    bench = Bench("p", "q")
+    assert bench.tell(event) == ()
+    bench.want()
+    assert bench.tell(SnapshotStored(K)) == ()
+    assert bench.collector.open_snapshots == (K,)
 
 
 @pytest.mark.parametrize("verdict", [AbortReason.STORE_UNAVAILABLE, AbortReason.FENCED, AbortReason.DEFECT])

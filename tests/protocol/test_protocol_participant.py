@@ -20,6 +20,7 @@ from rayshot.protocol.events import (
     BatchTaken,
     Begun,
     CaptureFailed,
+    ChannelsClosed,
     DeadlinePassed,
     DriverDied,
     EndRequested,
@@ -29,10 +30,10 @@ from rayshot.protocol.events import (
     Restored,
     SnapshotEnded,
     SnapshotRequested,
-    StateCaptured,
 )
 from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.participant import Participant
+from tests.protocol.facts import arrives, captured, connected, record_of
 
 K = SnapshotId(1, "coordinator", 1)
 K2 = SnapshotId(1, "coordinator", 2)
@@ -41,26 +42,6 @@ K2 = SnapshotId(1, "coordinator", 2)
 @pytest.fixture
 def q():
     return Participant("q")
-
-
-def arrives(machine, first, count, *, sender="p", incarnation=1, markers=(), tags=(), closing=False):
-    return machine.handle(BatchArrived(sender, incarnation, first, count, markers, tags, closing))
-
-
-def captured(machine, snapshot=K, sent=None, received=None, *, born=True):
-    return machine.handle(StateCaptured(snapshot, born, sent or {}, received or {}))
-
-
-def record_of(effects):
-    (record,) = [effect.record for effect in effects if isinstance(effect, ReportRecord)]
-    return record
-
-
-def connected(machine, receiver="r", sent=0):
-    machine.handle(ReceiverReady(receiver))
-    if sent:
-        machine.handle(BatchTaken(receiver, sent))
-        machine.handle(BatchAcknowledged(receiver, sent))
 
 
 # Delivery ------------------------------------------------------------------------------------------
@@ -107,8 +88,8 @@ def test_a_message_is_not_transported_before_its_receiver_said_hello(q):
     "news",
     [
         Begun(K),
-        BatchArrived("p", 1, 1, 0, (Marker(K, 0, 0),)),
-        BatchArrived("driver:1", 1, 1, 0, tags=(K,)),
+        BatchArrived("p", 1, 1, 1, (Marker(K, 0, 0),)),
+        BatchArrived("driver:1", 1, 1, 1, tags=(K,)),
     ],
 )
 def test_a_process_learns_of_a_snapshot_by_any_way_and_once(q, news):
@@ -128,52 +109,82 @@ def test_its_own_request_is_announced_with_a_floor_that_spares_what_is_still_ope
     assert q.handle(SnapshotRequested())[0] == AnnounceSnapshot(SnapshotId(1, "q", 3), 2)
 
 
-def test_recording_reports_keeps_the_mailbox_and_sends_markers(q):
+def test_a_record_counts_what_lies_in_mailbox_and_outbox_and_orders_nothing_else(q):
     arrives(q, 1, 5)
     connected(q, "r", sent=2)
     q.handle(BatchTaken("r", 2))
     q.handle(Begun(K))
     effects = captured(q, sent={"r": 7}, received={"p": 3})
     record = record_of(effects)
-    assert (record.sent, record.transported, record.received) == ({"r": 7}, {"r": 4}, {"p": 3})
-    assert effects[1:] == (
-        KeepMessages(K, {"p": (4, 5)}),
-        SendBatch("r", 5, 0, (Marker(K, 7, 4),)),
-    )
+    assert effects == (ReportRecord(record),), "no marker travels without messages"
+    assert (record.sent, record.transported) == ({"r": 7}, {"r": 4})
+    assert (record.received, record.arrived) == ({"p": 3}, {"p": 5})
+    assert q.markers_due("r") == (Marker(K, 7, 4),)
 
 
-def test_every_connected_channel_gets_a_marker_and_one_that_opens_later_brings_it_along(q):
+def test_a_record_names_no_mailbox_that_is_empty(q):
+    arrives(q, 1, 2)
+    arrives(q, 4, 1)  # behind a gap: it has not arrived
+    q.handle(Begun(K))
+    assert record_of(captured(q, received={"p": 2})).arrived == {}
+
+
+@pytest.mark.parametrize(("transported", "arrived"), [(2, {}), (3, {"p": 3}), (4, {"p": 4}), (9, {"p": 4})])
+def test_a_record_holds_nothing_that_lies_behind_the_end_that_a_marker_names(q, transported, arrived):
+    arrives(q, 1, 2)
+    arrives(q, 3, 2, markers=(Marker(K, 9, transported),))
+    assert record_of(captured(q, received={"p": 2})).arrived == arrived
+
+
+def test_the_next_batch_carries_the_marker_and_a_channel_that_opens_later_brings_it_along(q):
     connected(q, "r")
     q.handle(Begun(K))
-    assert SendBatch("r", 1, 0, (Marker(K, 0, 0),)) in captured(q)
-    q.handle(BatchAcknowledged("r", 0, (K,)))
-    assert q.handle(BatchTaken("r", 1)) == (SendBatch("r", 1, 1, ()),)
-    assert q.handle(ReceiverReady("s")) == (SendBatch("s", 1, 0, (Marker(K, 0, 0),)),)
-    (batch,) = q.handle(BatchTaken("s", 1))
-    assert batch.markers == (Marker(K, 0, 0),)
-
-
-def test_a_channel_closes_when_its_marker_and_all_it_promises_are_here(q):
-    q.handle(Begun(K))
     captured(q)
-    assert arrives(q, 1, 0, markers=(Marker(K, 3, 2),)) == ()
-    assert arrives(q, 1, 1) == (DeliverBatch("p", 1, 1), KeepMessages(K, {"p": (1, 1)}))
-    assert q.open_channels(K) == ("p",)
-    assert arrives(q, 2, 3) == (
-        DeliverBatch("p", 2, 4),
-        KeepMessages(K, {"p": (2, 2)}),
-        ReportChannel(K, "p", 1, 2),
-    )
-    assert q.open_channels(K) == ()
+    assert q.handle(BatchTaken("r", 1)) == (SendBatch("r", 1, 1, (Marker(K, 0, 0),)),)
+    q.handle(BatchAcknowledged("r", 0, (K,)))
+    assert q.handle(BatchTaken("r", 1)) == (SendBatch("r", 2, 1, ()),)
+    assert q.handle(ReceiverReady("s")) == ()
+    assert q.handle(BatchTaken("s", 1)) == (SendBatch("s", 1, 1, (Marker(K, 0, 0),)),)
 
 
-def test_an_untagged_batch_on_an_unknown_channel_is_recorded_after_all_known_ones_closed(q):
+def test_an_acknowledgement_of_messages_is_none_of_markers(q):
+    connected(q, "r")
+    q.handle(BatchTaken("r", 1))
+    q.handle(Begun(K))
+    captured(q, sent={"r": 1})
+    q.handle(BatchAcknowledged("r", 1))
+    assert q.markers_due("r") == (Marker(K, 1, 1),)
+
+
+def test_what_arrives_after_the_recording_is_kept_of_each_sender_also_of_one_unknown_till_then(q):
     arrives(q, 1, 1)
     q.handle(Begun(K))
     captured(q, received={"p": 1})
-    arrives(q, 2, 0, markers=(Marker(K, 1, 1),))
-    assert q.open_channels(K) == ()
-    assert KeepMessages(K, {"s": (1, 2)}) in arrives(q, 1, 2, sender="s")
+    assert arrives(q, 2, 1) == (DeliverBatch("p", 2, 2), KeepMessages(K, "p", 2, 2))
+    assert arrives(q, 1, 2, sender="s") == (DeliverBatch("s", 1, 2), KeepMessages(K, "s", 1, 2))
+
+
+def test_what_waited_behind_a_gap_is_kept_when_the_gap_is_filled(q):
+    q.handle(Begun(K))
+    captured(q)
+    assert arrives(q, 2, 1) == (HoldBatch("p", 2),)
+    kept = [effect for effect in arrives(q, 1, 1) if isinstance(effect, KeepMessages)]
+    assert kept == [KeepMessages(K, "p", 1, 1), KeepMessages(K, "p", 2, 2)]
+
+
+def test_nothing_is_kept_behind_the_end_that_a_marker_names(q):
+    q.handle(Begun(K))
+    captured(q)
+    assert arrives(q, 3, 2, markers=(Marker(K, 3, 2),)) == (HoldBatch("p", 3),)
+    assert arrives(q, 1, 2) == (DeliverBatch("p", 1, 2), KeepMessages(K, "p", 1, 2), DeliverBatch("p", 3, 4))
+    assert arrives(q, 5, 1) == (DeliverBatch("p", 5, 5),)
+
+
+def test_a_batch_that_lies_on_both_sides_of_the_end_is_kept_up_to_it(q):
+    q.handle(Begun(K))
+    captured(q)
+    arrives(q, 4, 1, markers=(Marker(K, 3, 2),))
+    assert KeepMessages(K, "p", 1, 2) in arrives(q, 1, 3)
 
 
 def test_a_message_in_flight_is_kept_for_every_open_snapshot(q):
@@ -186,12 +197,10 @@ def test_a_message_in_flight_is_kept_for_every_open_snapshot(q):
     assert kept == [K, K2]
 
 
-def test_what_a_process_sent_to_itself_is_its_own_channel_and_closes_at_once(q):
+def test_what_a_process_sent_to_itself_lies_with_its_record(q):
     q.handle(Begun(K))
-    effects = captured(q, sent={"q": 3}, received={"q": 1})
-    assert KeepMessages(K, {"q": (2, 3)}) in effects
-    assert ReportChannel(K, "q", 2, 3) in effects
-    assert record_of(effects).transported == {"q": 3}
+    record = record_of(captured(q, sent={"q": 3}, received={"q": 1}))
+    assert (record.transported, record.arrived) == ({"q": 3}, {"q": 3})
 
 
 def test_markers_ride_until_they_are_acknowledged_on_that_channel(q):
@@ -204,11 +213,12 @@ def test_markers_ride_until_they_are_acknowledged_on_that_channel(q):
     assert q.markers_due("s") == (Marker(K, 1, 1),)
 
 
-def test_tags_stay_when_all_own_channels_are_closed(q):
+def test_markers_stay_due_though_all_own_channels_were_reported(q):
     connected(q, "r", sent=1)
     q.handle(Begun(K))
     captured(q, sent={"r": 1})
-    assert q.open_channels(K) == ()
+    arrives(q, 1, 1)
+    assert q.handle(ChannelsClosed(K, {"p": 1})) == (ReportChannel(K, "p", 1, 1),)
     (batch,) = q.handle(BatchTaken("r", 1))
     assert batch.markers == (Marker(K, 1, 1),)
 
@@ -219,7 +229,7 @@ def test_tags_stay_when_all_own_channels_are_closed(q):
 def test_a_tombstone_swallows_what_comes_late_for_an_ended_snapshot(q):
     q.handle(Begun(K))
     assert q.handle(SnapshotEnded(K)) == (ForgetSnapshot(K),)
-    assert arrives(q, 1, 0, markers=(Marker(K, 0, 0),)) == ()
+    assert arrives(q, 1, 1, markers=(Marker(K, 0, 0),)) == (DeliverBatch("p", 1, 1),)
     assert q.handle(Begun(K)) == ()
     assert captured(q) == ()
 
@@ -268,25 +278,29 @@ def test_a_late_marker_of_an_ended_snapshot_harms_nothing(q):
     arrives(q, 1, 5)
     q.handle(Begun(K))
     captured(q, received={"p": 5})
-    assert arrives(q, 6, 0, markers=(Marker(K, 2, 2),)) == (ForgetSnapshot(K),)
+    assert arrives(q, 6, 1, markers=(Marker(K, 2, 2),)) == (DeliverBatch("p", 6, 6),)
+    q.handle(SnapshotEnded(K))
+    arrives(q, 7, 1, markers=(Marker(K2, 2, 2),))
+    assert record_of(captured(q, K2, received={"p": 5})).arrived == {}
 
 
 # Drivers -------------------------------------------------------------------------------------------
 
 
-def test_the_receiver_fixes_the_cut_of_a_drivers_channel(q):
+def test_the_receiver_fixes_the_cut_of_a_drivers_channel_and_holds_all_of_it(q):
     arrives(q, 1, 4, sender="driver:1")
     arrives(q, 7, 1, sender="driver:1")
     q.handle(Begun(K))
-    effects = captured(q, received={"driver:1": 1})
-    assert record_of(effects).environment == {"driver:1": 4}
-    assert ReportChannel(K, "driver:1", 2, 4) in effects
+    record = record_of(captured(q, received={"driver:1": 1}))
+    assert (record.environment, record.arrived) == ({"driver:1": 4}, {"driver:1": 4})
+    assert arrives(q, 5, 1, sender="driver:1") == (DeliverBatch("driver:1", 5, 5),)
 
 
 def test_what_a_driver_sent_after_it_saw_the_snapshot_lies_behind_the_cut(q):
     arrives(q, 1, 2, sender="driver:1")
     arrives(q, 3, 2, sender="driver:1", tags=(K,))
-    assert record_of(captured(q, received={"driver:1": 2})).environment == {"driver:1": 2}
+    record = record_of(captured(q, received={"driver:1": 1}))
+    assert (record.environment, record.arrived) == ({"driver:1": 2}, {"driver:1": 2})
 
 
 def test_a_repeated_batch_with_new_tags_does_not_cut_below_what_was_processed(q):
@@ -302,25 +316,26 @@ def test_what_lies_behind_a_dead_drivers_gap_becomes_dead_letters(q):
     assert arrives(q, 3, 2, sender="driver:1") == (DropBatch("driver:1", 3, "dead letter"),)
     q.handle(Begun(K))
     record = record_of(captured(q, received={"driver:1": 1}))
-    assert (record.environment, record.closed) == ({}, {"driver:1": 2})
+    assert (record.environment, record.closed, record.arrived) == ({}, {"driver:1": 2}, {"driver:1": 2})
 
 
 # Coming and going ----------------------------------------------------------------------------------
 
 
-def test_a_channel_closes_by_its_senders_last_batch(q):
-    q.handle(Begun(K))
-    captured(q)
-    arrives(q, 1, 2)
-    assert arrives(q, 3, 0, closing=True) == (ReportChannel(K, "p", 1, 2),)
-
-
-def test_a_record_says_which_senders_had_ended(q):
+def test_a_record_says_which_senders_had_ended_and_holds_all_of_theirs(q):
     arrives(q, 1, 2)
     arrives(q, 3, 0, closing=True)
     q.handle(Begun(K))
     record = record_of(captured(q, received={"p": 1}))
-    assert record.closed == {"p": 2}
+    assert (record.closed, record.arrived) == ({"p": 2}, {"p": 2})
+
+
+def test_a_senders_last_batch_reports_nothing_of_a_recorded_channel(q):
+    q.handle(Begun(K))
+    captured(q)
+    arrives(q, 1, 2)
+    assert arrives(q, 3, 0, closing=True) == ()
+    assert q.handle(ChannelsClosed(K, {"p": 2})) == (ReportChannel(K, "p", 1, 2),)
 
 
 def test_a_process_may_end_when_all_is_acknowledged_and_nothing_is_recorded(q):
@@ -390,7 +405,14 @@ def test_a_restored_process_knows_which_senders_had_ended(q):
     q.handle(Restored(2, {}, {"p": 6, "s": 1}, frozenset({"p"})))
     second = SnapshotId(2, "coordinator", 1)
     q.handle(Begun(second))
-    effects = captured(q, second, received={"p": 4, "s": 1})
-    assert record_of(effects).closed == {"p": 6}
-    assert ReportChannel(second, "p", 5, 6) in effects
-    assert q.open_channels(second) == ("s",)
+    record = record_of(captured(q, second, received={"p": 4, "s": 1}))
+    assert (record.closed, record.arrived) == ({"p": 6}, {"p": 6})
+
+
+def test_a_restored_process_awaits_nothing_of_its_last_life(q):
+    q.handle(Begun(K))
+    captured(q)
+    q.handle(ChannelsClosed(K, {"p": 1}))
+    q.handle(Restored(2))
+    assert arrives(q, 1, 1, incarnation=2) == (DeliverBatch("p", 1, 1),)
+    assert q.handle(ChannelsClosed(K, {"p": 1})) == ()

@@ -11,33 +11,90 @@ def text(expected):
     return "\n".join(line.strip() for line in expected.strip().splitlines())
 
 
-def test_a_marker_overtakes_what_waits_in_the_outbox():
+def test_a_marker_overtakes_what_is_under_way_and_the_collector_names_the_end_of_the_channel():
     table = Table(p=100, q=100)
     table.send("p", "q", 1, 2)
     table.send("p", "q", 3, transport=False)
     table.want_snapshot("p", "q")
     table.record("p")
-    table.deliver("p", "q", index=1)
-    table.record("q")
     table.transport("p", "q")
     table.deliver("p", "q", index=1)
+    table.record("q")
+    table.close_channels()
     table.deliver("p", "q")
     assert story(table) == text("""
         transit   p -> q i1 1..2
         records   p 1-coordinator-1
-        reports   p sent {'q': 3} received {}
-        transit   p -> q i1 - 1-coordinator-1(2/3)
-        arrives   p -> q i1 - 1-coordinator-1(2/3)
+        reports   p sent {'q': 3} received {} arrived {}
+        transit   p -> q i1 3..3 1-coordinator-1(2/3)
+        arrives   p -> q i1 3..3 1-coordinator-1(2/3)
         records   q 1-coordinator-1
-        reports   q sent {} received {}
-        transit   p -> q i1 3..3
-        arrives   p -> q i1 3..3
+        reports   q sent {} received {} arrived {}
+        closes    p -> q at 2 for 1-coordinator-1
         arrives   p -> q i1 1..2
         reports   p -> q 1..2
         complete  1-coordinator-1 p -> q: 0..3
         ended     1-coordinator-1 committed
     """)
     assert [message.amount for message in table.stored[0].messages["p", "q"]] == [1, 2, 3]
+
+
+def test_a_record_holds_what_has_arrived_and_the_rest_comes_when_the_channel_is_closed():
+    table = Table(p=100, q=100)
+    table.send("p", "q", 1)
+    table.send("p", "q", 2)
+    table.send("p", "q", 3)
+    table.deliver("p", "q")
+    table.deliver("p", "q")
+    table.process("q", "p")
+    table.want_snapshot("p", "q")
+    table.record("q")
+    table.deliver("p", "q")
+    table.record("p")
+    table.process("q", "p")
+    table.process("q", "p")
+    table.close_channels()
+    assert story(table) == text("""
+        transit   p -> q i1 1..1
+        transit   p -> q i1 2..2
+        transit   p -> q i1 3..3
+        arrives   p -> q i1 1..1
+        arrives   p -> q i1 2..2
+        processes p -> q 1
+        records   q 1-coordinator-1
+        reports   q sent {} received {'p': 1} arrived {'p': 2}
+        arrives   p -> q i1 3..3
+        records   p 1-coordinator-1
+        reports   p sent {'q': 3} received {} arrived {}
+        processes p -> q 2
+        processes p -> q 3
+        closes    p -> q at 3 for 1-coordinator-1
+        reports   p -> q 3..3
+        complete  1-coordinator-1 p -> q: 1..3
+        ended     1-coordinator-1 committed
+    """)
+    assert [message.amount for message in table.stored[0].messages["p", "q"]] == [2, 3]
+
+
+def test_a_channel_on_which_nothing_is_under_way_costs_nothing():
+    table = Table(p=100, q=100)
+    table.send("p", "q", 1, 2)
+    table.deliver("p", "q")
+    table.process("q", "p")
+    table.want_snapshot("p", "q")
+    table.record("p")
+    table.record("q")
+    assert story(table) == text("""
+        transit   p -> q i1 1..2
+        arrives   p -> q i1 1..2
+        processes p -> q 1
+        records   p 1-coordinator-1
+        reports   p sent {'q': 2} received {} arrived {}
+        records   q 1-coordinator-1
+        reports   q sent {} received {'p': 1} arrived {'p': 2}
+        complete  1-coordinator-1 p -> q: 1..2
+        ended     1-coordinator-1 committed
+    """)
 
 
 def test_a_message_in_flight_is_recorded_in_both_of_two_overlapping_snapshots():
@@ -47,25 +104,25 @@ def test_a_message_in_flight_is_recorded_in_both_of_two_overlapping_snapshots():
     table.want_snapshot("q", "p")
     for name in ("q", "p"):
         table.record(name)
-    table.deliver("p", "q", index=2)
-    table.deliver("p", "q", index=0)
+    table.close_channels()
+    table.deliver("p", "q")
+    table.close_channels()
     assert story(table) == text("""
         transit   p -> q i1 1..1
         records   q 1-coordinator-1
-        reports   q sent {} received {}
+        reports   q sent {} received {} arrived {}
         records   q 1-coordinator-2
-        reports   q sent {} received {}
+        reports   q sent {} received {} arrived {}
         records   p 1-coordinator-1
-        reports   p sent {'q': 1} received {}
-        transit   p -> q i1 - 1-coordinator-1(1/1)
+        reports   p sent {'q': 1} received {} arrived {}
         records   p 1-coordinator-2
-        reports   p sent {'q': 1} received {}
-        transit   p -> q i1 - 1-coordinator-1(1/1) 1-coordinator-2(1/1)
-        arrives   p -> q i1 - 1-coordinator-1(1/1) 1-coordinator-2(1/1)
+        reports   p sent {'q': 1} received {} arrived {}
+        closes    p -> q at 1 for 1-coordinator-1
         arrives   p -> q i1 1..1
         reports   p -> q 1..1
         complete  1-coordinator-1 p -> q: 0..1
         ended     1-coordinator-1 committed
+        closes    p -> q at 1 for 1-coordinator-2
         reports   p -> q 1..1
         complete  1-coordinator-2 p -> q: 0..1
         ended     1-coordinator-2 committed
@@ -77,22 +134,19 @@ def test_a_process_hears_of_a_snapshot_from_a_batch_before_it_may_process_it():
     table.want_snapshot("p")
     table.record("p")
     table.send("p", "q", 5)
-    table.deliver("p", "q", index=1)
+    table.deliver("p", "q")
     table.record("q")
     table.process("q", "p")
-    table.deliver("p", "q")
     assert story(table) == text("""
         records   p 1-coordinator-1
-        reports   p sent {} received {}
-        transit   p -> q i1 - 1-coordinator-1(0/0)
+        reports   p sent {} received {} arrived {}
         transit   p -> q i1 1..1 1-coordinator-1(0/0)
         arrives   p -> q i1 1..1 1-coordinator-1(0/0)
         records   q 1-coordinator-1
-        reports   q sent {} received {}
+        reports   q sent {} received {} arrived {}
         complete  1-coordinator-1
         ended     1-coordinator-1 committed
         processes p -> q 1
-        arrives   p -> q i1 - 1-coordinator-1(0/0)
     """)
 
 
@@ -113,8 +167,7 @@ def test_a_process_that_ends_leaves_its_messages_to_the_next_snapshot():
         arrives   p -> q i1 end
         processes p -> q 1
         records   q 1-coordinator-1
-        reports   q sent {} received {'p': 1}
-        reports   p -> q 2..2
+        reports   q sent {} received {'p': 1} arrived {'p': 2}
         complete  1-coordinator-1 p -> q: 1..2
         ended     1-coordinator-1 committed
     """)
@@ -126,19 +179,21 @@ def test_a_process_that_ends_leaves_its_messages_to_the_next_snapshot():
 def test_a_process_that_ended_before_it_heard_of_a_snapshot_lies_wholly_before_it():
     table = Table(p=100, q=100)
     table.send("p", "q", 60)
-    table.deliver("p", "q")
     table.want_snapshot("q")
     table.record("q")
+    table.deliver("p", "q")
     table["p"].account.ending = True
     table["p"].try_to_end()
     table.deliver("p", "q")
+    table.close_channels()
     assert story(table) == text("""
         transit   p -> q i1 1..1
-        arrives   p -> q i1 1..1
         records   q 1-coordinator-1
-        reports   q sent {} received {}
+        reports   q sent {} received {} arrived {}
+        arrives   p -> q i1 1..1
         transit   p -> q i1 end
         arrives   p -> q i1 end
+        closes    p -> q at 1 for 1-coordinator-1
         reports   p -> q 1..1
         complete  1-coordinator-1 p -> q: 0..1
         ended     1-coordinator-1 committed

@@ -52,6 +52,11 @@ ISLANDS = {  # drivers are the only way from one process to another, and the coo
 }
 
 
+SLOW_CHANNELS = frozenset({"deliver", "take"})
+ENDINGS = {"ends_one_in": 3, "snapshots": 6, "slow": frozenset({"tell_process", "deliver"})}
+open_ends = assembly.open_ends
+
+
 def mutant(name: str, *patches: Patch, not_by: str | None = None, **changes: Any) -> Callable[[type], type]:
     def register(machine: type) -> type:
         machines = Machines()
@@ -81,8 +86,14 @@ class OnlyOne(Participant):
 
 @mutant("what waits in the mailbox is not recorded")
 class NoMailbox(Participant):
-    def _mailbox_ranges(self, recorder):
+    def _mailbox_ends(self, received, recorder):
         return {}
+
+
+@mutant("a record counts what arrived behind the end that a marker named")
+class MailboxBeyondMarker(Participant):
+    def _mailbox_ends(self, received, recorder):
+        return {sender: n for sender, n in self._arrived.items() if n > received.get(sender, 0)}
 
 
 @mutant("the outbox is said to be transported, and lost")
@@ -113,15 +124,11 @@ mutant("the marker's `transported` is one too low")(shift_markers(-1))
 mutant("the marker's `transported` is one too high")(shift_markers(1))
 
 
-@mutant("a recorder declares itself complete when the channels that it knows are closed")
-class LocalCompletion(Participant):
+@mutant("a recorder keeps messages only of the senders that it knew when it recorded")
+class KnownSendersOnly(Participant):
     def _deliver(self, sender, first, last):
         effects = super()._deliver(sender, first, last)
-        return [e for e in effects if not isinstance(e, KeepMessages) or self._is_awaited(e.snapshot, sender, first)]
-
-    def _is_awaited(self, snapshot, sender, first):
-        recorder = self._recorders[snapshot]
-        return first > 1 or any(other not in recorder.closed for other in self._arrived if other != sender)
+        return [e for e in effects if not isinstance(e, KeepMessages) or sender in self._recorders[e.snapshot].reported]
 
 
 capture = Process.capture
@@ -147,9 +154,9 @@ def capture_state_of_another_moment(self):
         state = self.account.copy()
         message = self.mailbox[senders[0]][0]
         state._receive(senders[0], message)
-        _, outboxes = content(record)
+        recorded = content(record)
         assert before == {receiver: list(messages) for receiver, messages in self.outbox.items()}
-        return state, outboxes
+        return replace(recorded, state=state)
 
     with mock.patch.object(self, "_content", later):
         capture(self)
@@ -162,27 +169,101 @@ patched(
 patched("the captured state is one message late", (Process, "capture", capture_state_of_another_moment))
 
 
-def keep_reversed(self, snapshot, ranges):
-    for sender, (first, last) in ranges.items():
-        taken = self.received.get(sender, 0)
-        for number in range(first, last + 1):
-            self.kept[snapshot][sender][number] = self.mailbox[sender][first + last - number - taken - 1]
+in_mailbox = Process._in_mailbox
 
 
-patched("a channel is recorded in reverse", (Process, "_keep", keep_reversed))
+def in_mailbox_reversed(self, sender, first, last):
+    return in_mailbox(self, sender, first, last)[::-1]
+
+
+patched("a channel is recorded in reverse", (Process, "_in_mailbox", in_mailbox_reversed))
+
+
+# Closing -------------------------------------------------------------------------------------------
+
+
+@mutant("a receiver ignores that a channel was closed")
+class NeverReports(Participant):
+    def _channels_closed(self, snapshot, ends):
+        return ()
+
+
+@mutant("a receiver reports a closed channel from what it had processed, not from what its record held")
+class ReportsWhatTheRecordHeld(Participant):
+    def _state_captured(self, captured):
+        effects = super()._state_captured(captured)
+        if recorder := self._recorders.get(captured.snapshot):
+            recorder.reported = dict(captured.received)
+        return effects
+
+
+@mutant("a receiver reports a closed channel before the last message arrived")
+class ReportsTooEarly(Participant):
+    def _report_channel(self, snapshot, recorder, sender):
+        end, arrived = recorder.ends[sender], self._arrived.get(sender, 0)
+        if arrived < end and arrived > recorder.reported.get(sender, 0):
+            recorder.ends[sender] = arrived
+        return super()._report_channel(snapshot, recorder, sender)
+
+
+@mutant("a receiver that was told twice of a closed channel reports it twice", duplicated_one_in=3)
+class ReportsTwice(Participant):
+    def _report_channel(self, snapshot, recorder, sender):
+        before = recorder.reported.get(sender, 0)
+        effects = super()._report_channel(snapshot, recorder, sender)
+        recorder.reported[sender] = before
+        return effects
+
+
+@mutant("a recorder that was given up still reports closed channels", deadlines=5, snapshots=4, slow=SLOW_CHANNELS)
+class AbandonedReports(Participant):
+    def _abandon(self, snapshot):
+        awaited = set(self.open_channels(snapshot))
+        effects = super()._abandon(snapshot)
+        if recorder := self._recorders.get(snapshot):
+            recorder.awaited |= awaited
+        return effects
+
+
+@mutant("the collector closes no channel")
+class NeverCloses(Collector):
+    def _close_channels(self, snapshot, collection, ends):
+        return ()
+
+
+@mutant("the collector closes one channel of each receiver only")
+class ClosesOne(Collector):
+    def _close_channels(self, snapshot, collection, ends):
+        effects = super()._close_channels(snapshot, collection, ends)
+        return tuple(replace(effect, ends=dict(list(effect.ends.items())[:1])) for effect in effects)
+
+
+def ends_at_sent(cuts, records, parts):
+    ends = open_ends(cuts, records, {})
+    sent = {cut.channel: cut.sent for cut in cuts}
+    return {channel: sent[channel] for channel in ends if channel not in parts}
+
+
+def no_ends_of_the_ended(cuts, records, parts):
+    ends = open_ends(cuts, records, parts)
+    return {
+        channel: n for channel, n in ends.items() if channel.sender in records and not records[channel.sender].ended
+    }
+
+
+patched("the collector closes channels at what was sent", (collector_module, "open_ends", ends_at_sent))
+patched(
+    "the collector closes no channels of the ended", (collector_module, "open_ends", no_ends_of_the_ended), **ENDINGS
+)
 
 
 # Tags and markers ----------------------------------------------------------------------------------
 
 
-@mutant("tags are dropped when the sender's own channels are closed")
-class TagsDropped(Participant):
-    def _close(self, snapshot, recorder, sender):
-        effects = super()._close(snapshot, recorder, sender)
-        if recorder.received is not None and not self.open_channels(snapshot):
-            for channel in self._out.values():
-                channel.due.pop(snapshot, None)
-        return effects
+@mutant("an acknowledgement of what was sent before the recording ends the markers")
+class MarkersAcknowledgedByMessages(Participant):
+    def _batch_acknowledged(self, receiver, last, snapshots):
+        return super()._batch_acknowledged(receiver, last, self.open_snapshots)
 
 
 @mutant("a marker is sent once only", lost_one_in=4)
@@ -193,12 +274,6 @@ class MarkerOnce(Participant):
             if isinstance(effect, SendBatch) and effect.receiver in self._out:
                 self._out[effect.receiver].due.clear()
         return effects
-
-
-@mutant("idle channels get no markers")
-class NoExplicitMarkers(Participant):
-    def _explicit_markers(self, receiver, channel):
-        return ()
 
 
 @mutant("a channel opened after the recording starts without a marker", snapshots=6, own_snapshots_one_in=6)
@@ -226,9 +301,9 @@ class DeafDriver(Driver):
 
 @mutant("a driver's tagged batch is a part of the cut", **ISLANDS)
 class NoDriverLimits(Participant):
-    def _fix_channels(self, snapshot, recorder):
+    def _fix_channels(self, recorder):
         recorder.driver_limits.clear()
-        return super()._fix_channels(snapshot, recorder)
+        return super()._fix_channels(recorder)
 
 
 @mutant("a driver's repeated batch limits the cut below what was processed", drivers=2, lost_one_in=2, snapshots=4)
@@ -311,15 +386,10 @@ class NoEquation(Collector):
     pass
 
 
-@mutant("a snapshot is stored before all parts of channels are there")
-class Impatient(Collector):
-    def _complete_cut(self, snapshot, collection):
-        cut = super()._complete_cut(snapshot, collection)
-        collection.awaited = None
-        if cut is None and collection.members <= collection.records.keys() and not self._ended:
-            channels = assembly.cut_channels(collection.records, frozenset(), self._ended)
-            return collector_module.Cut(snapshot, dict(collection.records), tuple(channels), ())
-        return cut
+patched(
+    "a snapshot is stored before all parts of channels are there",
+    (collector_module, "open_ends", lambda cuts, records, parts: {}),
+)
 
 
 def members_with_records(members, records, ended):
@@ -328,9 +398,10 @@ def members_with_records(members, records, ended):
 
 @mutant("a snapshot is stored with a record missing", (collector_module, "close_membership", members_with_records))
 class RecordMissing(Collector):
-    def _complete_cut(self, snapshot, collection):
-        collection.members &= collection.records.keys() | self._last_records.keys()
-        return super()._complete_cut(snapshot, collection)
+    def _try_complete(self, snapshot):
+        if collection := self._open.get(snapshot):
+            collection.members &= collection.records.keys() | self._last_records.keys()
+        return super()._try_complete(snapshot)
 
 
 @mutant("a process that joins late is not told of open snapshots", **ISLANDS, creations_one_in=3)
@@ -371,9 +442,8 @@ class SettledTooEarly(Collector):
 
 @mutant("every stored cut is taken to advance", snapshots=6, crashes=3, drivers=2, own_snapshots_one_in=4, length=400)
 class AlwaysAdvances(Collector):
-    def _complete_cut(self, snapshot, collection):
-        cut = super()._complete_cut(snapshot, collection)
-        return cut and replace(cut, advances=True)
+    def _make_cut(self, snapshot, records, channels):
+        return replace(super()._make_cut(snapshot, records, channels), advances=True)
 
 
 @mutant("an abort is announced although the snapshot is being stored", aborts=5, snapshots=4)

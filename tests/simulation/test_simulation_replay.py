@@ -10,7 +10,7 @@ import pytest
 from rayshot.simulation.choices import RecordedChoices, SeededChoices
 from rayshot.simulation.machines import Machines
 from rayshot.simulation.schedule import replay, run_seed
-from tests.simulation.mutants import NoExplicitMarkers
+from tests.simulation.mutants import NoMailbox
 
 TELL = """
 import sys
@@ -49,7 +49,7 @@ def test_a_run_does_not_depend_on_the_seed_of_string_hashes():
 
 
 def test_a_failure_replays_as_the_same_failure_and_tells_its_story():
-    machines = Machines(participant=NoExplicitMarkers)
+    machines = Machines(participant=NoMailbox)
     failed = next(outcome for outcome in (run_seed(seed, machines) for seed in range(50)) if outcome.failure)
     again = replay(failed.choices, machines)
     assert str(again.failure) == str(failed.failure)

@@ -39,6 +39,8 @@ OFTEN_ENOUGH = {
     "batches dropped: duplicate": 500,
     "batches dropped: dead letter": 5,
     "batches dropped: ended": 20,
+    "channels closed by the collector": 1_000,
+    "orders told twice": 300,
 }
 
 

@@ -103,6 +103,7 @@ def make_manifest(repository: Repository, bank: Bank, counter: int, *, reuse: Sn
         intent=intent,
         label=bank.label,
         actors=(*actors, *(_actor(name, None) for name in bank.unborn)),
+        ended=(),
         channels=tuple(channels),
         chunks=tuple(chunks),
         stats={"duration_ms": 12.5},

@@ -1,0 +1,67 @@
+"""A collector that is told its facts by hand, and what it ordered."""
+
+from rayshot.protocol.collector import (
+    AnnounceEnd,
+    ChannelArrived,
+    CloseChannels,
+    Collector,
+    ProcessEnded,
+    ProcessJoined,
+    RecordArrived,
+    SnapshotWanted,
+    StoreSnapshot,
+)
+from rayshot.protocol.cut import Record
+from rayshot.protocol.identity import Channel, SnapshotId
+
+FIRST = SnapshotId(1, "coordinator", 1)
+
+
+class Bench:
+    """`effects` are all so far."""
+
+    def __init__(self, *processes, **options):
+        self.collector = Collector(1, **options)
+        self.effects = []
+        for process in processes:
+            self.tell(ProcessJoined(process))
+
+    def tell(self, event):
+        effects = self.collector.handle(event)
+        self.effects += effects
+        return effects
+
+    def want(self):
+        return self.tell(SnapshotWanted())
+
+    def record(self, process, sent=None, received=None, *, snapshot=FIRST, transported=None, **more):
+        sent = sent or {}
+        transported = sent if transported is None else transported
+        return self.tell(
+            RecordArrived(
+                Record(snapshot, process, sent=sent, transported=transported, received=received or {}, **more)
+            )
+        )
+
+    def end(self, process, sent=None, received=None, *, unfinished=(), closed=None):
+        none = SnapshotId(1, process, 0)
+        sent = sent or {}
+        last = Record(
+            none, process, sent=sent, transported=sent, received=received or {}, ended=True, closed=closed or {}
+        )
+        return self.tell(ProcessEnded(last, unfinished))
+
+    def part(self, sender, receiver, first, last, *, snapshot=FIRST):
+        return self.tell(ChannelArrived(snapshot, Channel(sender, receiver), first, last))
+
+    @property
+    def cuts(self):
+        return [effect.cut for effect in self.effects if isinstance(effect, StoreSnapshot)]
+
+    @property
+    def ends(self):
+        return [effect for effect in self.effects if isinstance(effect, AnnounceEnd)]
+
+    @property
+    def closes(self):
+        return [effect for effect in self.effects if isinstance(effect, CloseChannels)]
