@@ -132,7 +132,7 @@ def _attribute_rows(snapshot: Snapshot, actor: ActorEntry) -> Iterable[Attribute
 def _message_rows(snapshot: Snapshot, entry: ChannelEntry) -> Iterable[MessageRow]:
     channel = snapshot.channel(entry.sender, entry.receiver)
     for message in channel.iterate():
-        yield MessageRow(channel.channel, "mailbox" if message.number <= channel.transported else "outbox", message)
+        yield MessageRow(channel.channel, "mailbox" if message.number <= channel.arrived else "outbox", message)
 
 
 def _whole(snapshot: Snapshot, _: None) -> Iterable[Snapshot]:
@@ -214,7 +214,7 @@ _CHANNEL_COLUMNS = (
     Column("sender", "string", "an actor, or a driver as driver:ID", lambda _, row: row.sender),
     Column("receiver", "string", "an actor", lambda _, row: row.receiver),
     Column("sent", "bigint", "number of the last message sent before the cut", lambda _, row: row.sent),
-    Column("transported", "bigint", "of the last one that had left the outbox", lambda _, row: row.transported),
+    Column("arrived", "bigint", "of the last one that had come to the mailbox", lambda _, row: row.arrived),
     Column("received", "bigint", "of the last one processed before the cut", lambda _, row: row.received),
     Column("in_flight", "bigint", "sent - received", lambda _, row: row.sent - row.received),
     Column("bytes", "bigint", "of the messages in flight", lambda _, row: _channel_bytes(row)),

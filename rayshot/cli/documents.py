@@ -147,7 +147,7 @@ def _message(message: RecordedMessage) -> dict[str, Any]:
 def _counters(entry: ChannelEntry) -> dict[str, Any]:
     return {
         "sent": entry.sent,
-        "transported": entry.transported,
+        "arrived": entry.arrived,
         "received": entry.received,
         "in_flight": entry.sent - entry.received,
     }

@@ -75,16 +75,16 @@ class ActorEntry:
 
 @dataclass(frozen=True, slots=True)
 class ChannelEntry:
-    """The cut of one channel: `received <= transported <= sent`.
+    """The cut of one channel: `received <= arrived <= sent`.
 
-    `mailbox` holds exactly the messages received+1 .. transported, `outbox` exactly transported+1 .. sent;
+    `mailbox` holds exactly the messages received+1 .. arrived, `outbox` exactly arrived+1 .. sent;
     each is None exactly when its range is empty. Both are msgpack streams of frames `[first, count, body]`.
     """
 
     sender: str
     receiver: str
     sent: int
-    transported: int
+    arrived: int
     received: int
     mailbox: Blob | None = None
     outbox: Blob | None = None

@@ -151,18 +151,18 @@ def _check_ends(channel: ChannelEntry, actors: Collection[str], senders: Collect
 def _check_cut(channel: ChannelEntry) -> None:
     """The cut equation as far as the counters go; messages are counted where they are read."""
     what = f"channel {channel.sender} -> {channel.receiver}"
-    sent, transported, received = channel.sent, channel.transported, channel.received
-    for counter, name in ((sent, "sent"), (transported, "transported"), (received, "received")):
+    sent, arrived, received = channel.sent, channel.arrived, channel.received
+    for counter, name in ((sent, "sent"), (arrived, "arrived"), (received, "received")):
         check_count(counter, f"{name} of {what}")
-    if not received <= transported <= sent:
+    if not received <= arrived <= sent:
         raise InconsistentCut(
-            f"{what}: received {received}, transported {transported}, sent {sent} are not in ascending order",
+            f"{what}: received {received}, arrived {arrived}, sent {sent} are not in ascending order",
             sent=sent,
-            transported=transported,
+            arrived=arrived,
             received=received,
         )
-    _check_range(channel.mailbox, received, transported, f"mailbox of {what}")
-    _check_range(channel.outbox, transported, sent, f"outbox of {what}")
+    _check_range(channel.mailbox, received, arrived, f"mailbox of {what}")
+    _check_range(channel.outbox, arrived, sent, f"outbox of {what}")
 
 
 def _check_range(blob: Blob | None, before: int, last: int, what: str) -> None:

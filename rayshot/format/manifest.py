@@ -11,7 +11,7 @@ reader that meets a higher one than its own stops there. What is numerous is wri
     state          [codec, stream as a blob, [buffer as a blob, ...]], or nil where there is none
     actor          [name, class module, class name, class pickle as a blob, options, status,
                     [method, ...], state]
-    channel        [sender, receiver, sent, transported, received, mailbox as a blob, outbox as a blob]
+    channel        [sender, receiver, sent, arrived, received, mailbox as a blob, outbox as a blob]
 """
 
 from collections.abc import Mapping
@@ -163,7 +163,7 @@ def _state_tree(state: CapturedState | None, index: Mapping[str, int]) -> list[A
 
 
 def _channel_tree(channel: ChannelEntry, index: Mapping[str, int]) -> list[Any]:
-    counters = [channel.sent, channel.transported, channel.received]
+    counters = [channel.sent, channel.arrived, channel.received]
     blobs = [_blob_tree(channel.mailbox, index), _blob_tree(channel.outbox, index)]
     return [channel.sender, channel.receiver, *counters, *blobs]
 
@@ -256,9 +256,9 @@ def _read_state(tree: Any, chunks: tuple[Chunk, ...]) -> CapturedState | None:
 
 
 def _read_channel(tree: Any, chunks: tuple[Chunk, ...]) -> ChannelEntry:
-    sender, receiver, sent, transported, received, mailbox, outbox = _row(tree, 7, "a channel")
+    sender, receiver, sent, arrived, received, mailbox, outbox = _row(tree, 7, "a channel")
     blobs = _read_blob(mailbox, chunks), _read_blob(outbox, chunks)
-    return ChannelEntry(sender, receiver, sent, transported, received, *blobs)
+    return ChannelEntry(sender, receiver, sent, arrived, received, *blobs)
 
 
 def _read_blob(tree: Any, chunks: tuple[Chunk, ...]) -> Blob | None:

@@ -4,7 +4,7 @@
 ended process stands in where there is none of the snapshot's own.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
 from rayshot.errors import InconsistentCut
@@ -16,8 +16,8 @@ def close_membership(members: Iterable[str], records: Mapping[str, Record], ende
     """Return the members, and all whom the records prove to lie inside the cut as well.
 
     These are the ended whose last records are at hand; who is born or was sent something; who was sent something that
-    was transported; and who sent what was received. A process that is not born, and to which nothing inside the cut
-    is addressed, is left out: its creation lies behind the cut.
+    was transported; and who sent what was received or had arrived. A process that is not born, and to which nothing
+    inside the cut is addressed, is left out: its creation lies behind the cut.
     """
     closed: set[str] = set()
     waiting = {name for name, record in records.items() if record.born or _holds_messages(record)} | set(members)
@@ -40,8 +40,9 @@ def _reached(record: Record, ended: AbstractSet[str]) -> set[str]:
 
 
 def _heard(record: Record, ended: AbstractSet[str]) -> set[str]:
-    """The processes whose records must show that they had sent what this one received."""
-    heard = {sender for sender, m in record.received.items() if m > 0} | record.closed.keys()
+    """The processes whose records must show that they had sent what this one received, or has in its mailbox."""
+    got = (*record.received.items(), *record.arrived.items())
+    heard = {sender for sender, m in got if m > 0} | record.closed.keys()
     over = ended if record.ended else ended & record.closed.keys()
     return {sender for sender in heard - over if not is_driver(sender)}
 
@@ -52,10 +53,10 @@ def _is_addressed(name: str, members: AbstractSet[str], records: Mapping[str, Re
     return any(records[other].sent.get(name, 0) > 0 for other in members if other in records)
 
 
-def cut_channels(records: Mapping[str, Record], waiting: AbstractSet[str], ended: AbstractSet[str]) -> list[ChannelCut]:
-    """Return where these records cut their channels, unchecked; those to processes `waiting` to record are left out.
+def cut_channels(records: Mapping[str, Record], ended: AbstractSet[str]) -> list[ChannelCut]:
+    """Return where the records cut all channels. Raises InconsistentCut where they contradict each other.
 
-    Left out are also channels to the ended - what is left on them is dead letters - and those from the ended of whose
+    Left out are channels to the ended - what is left on them is dead letters - and those from the ended of whose
     messages none is left.
     """
     cuts = []
@@ -63,15 +64,17 @@ def cut_channels(records: Mapping[str, Record], waiting: AbstractSet[str], ended
         for receiver, n in record.sent.items():
             theirs = records.get(receiver)
             dead = receiver in ended and (theirs is None or theirs.ended)
-            if n == 0 or dead or (theirs is None and receiver in waiting):
+            if n == 0 or dead:
                 continue
             received = theirs.received.get(sender, 0) if theirs else 0
             if not record.ended or received < n:
-                cuts.append(ChannelCut(Channel(sender, receiver), n, record.transported.get(receiver, 0), received))
+                cuts.append(_cut(Channel(sender, receiver), n, record.released.get(receiver, 0), theirs))
     for record in records.values():
         if not record.ended:
             cuts += _cuts_fixed_by_receiver(record, records)
             cuts += _orphans(record, records)
+    for cut in cuts:
+        cut.check()
     return cuts
 
 
@@ -80,15 +83,30 @@ def _cuts_fixed_by_receiver(record: Record, records: Mapping[str, Record]) -> li
     received = record.received
     living = [(sender, n) for sender, n in record.environment.items() if n > 0]
     gone = [(sender, n) for sender, n in record.closed.items() if sender not in records and n > received.get(sender, 0)]
-    return [ChannelCut(Channel(sender, record.process), n, n, received.get(sender, 0)) for sender, n in living + gone]
+    return [_cut(Channel(sender, record.process), n, n, record) for sender, n in living + gone]
+
+
+def _cut(channel: Channel, sent: int, released: int, receiver: Record | None) -> ChannelCut:
+    """Cut one channel. Raises InconsistentCut where messages lie with neither end."""
+    received = receiver.received.get(channel.sender, 0) if receiver else 0
+    arrived = receiver.arrived.get(channel.sender, received) if receiver else 0
+    if released > arrived:
+        raise InconsistentCut(
+            f"channel {channel}: messages {arrived + 1} .. {released} lie with neither of its ends",
+            channel=tuple(channel),
+            released=released,
+            arrived=arrived,
+        )
+    return ChannelCut(channel, sent, arrived, received)
 
 
 def _orphans(record: Record, records: Mapping[str, Record]) -> list[ChannelCut]:
-    """Channels on which messages were received of whose sending the sender's record knows nothing."""
+    """Channels with messages of whose sending the sender's record knows nothing."""
+    got = {**record.received, **record.arrived}
     return [
-        ChannelCut(Channel(sender, record.process), 0, 0, m)
-        for sender, m in record.received.items()
-        if m > 0 and sender in records and records[sender].sent.get(record.process, 0) == 0
+        ChannelCut(Channel(sender, record.process), 0, n, record.received.get(sender, 0))
+        for sender, n in got.items()
+        if n > 0 and sender in records and records[sender].sent.get(record.process, 0) == 0
     ]
 
 
@@ -98,46 +116,3 @@ def check_ends(records: Mapping[str, Record]) -> None:
         for sender, m in record.received.items() if record.ended else ():
             n = records[sender].sent.get(receiver, m) if sender in records else m
             ChannelCut(Channel(sender, receiver), n, n, m).check()
-
-
-def lacks_messages(cut: ChannelCut, records: Mapping[str, Record]) -> bool:
-    """Whether messages of the channel were still under way when its receiver recorded."""
-    return cut.transported > _held_up_to(cut, records)
-
-
-def _held_up_to(cut: ChannelCut, records: Mapping[str, Record]) -> int:
-    """The last message of which the receiver's record holds the effects or the message itself."""
-    receiver = records.get(cut.channel.receiver)
-    return receiver.arrived.get(cut.channel.sender, cut.received) if receiver else cut.received
-
-
-def open_ends(
-    cuts: Collection[ChannelCut], records: Mapping[str, Record], parts: Mapping[Channel, tuple[int, int]]
-) -> dict[Channel, int]:
-    """Where the channels end whose messages are not all at hand.
-
-    Raises InconsistentCut if a cut's equation does not hold, or what was recorded is not what it says: nothing above
-    `transported`, and no part but the one between the record and `transported`.
-    """
-    _check_mailboxes(cuts, records)
-    ends = {}
-    for cut in cuts:
-        cut.check()
-        held = _held_up_to(cut, records)
-        if held > cut.transported:
-            raise InconsistentCut(f"channel {cut.channel}: {held} recorded, {cut.transported} transported")
-        part = parts.get(cut.channel)
-        if part is not None and part != (held + 1, cut.transported):
-            raise InconsistentCut(f"channel {cut.channel}: {part} came, not {(held + 1, cut.transported)}")
-        if part is None and held < cut.transported:
-            ends[cut.channel] = cut.transported
-    return ends
-
-
-def _check_mailboxes(cuts: Iterable[ChannelCut], records: Mapping[str, Record]) -> None:
-    """Raise InconsistentCut if a record holds messages of a channel on which nothing was sent."""
-    used = {cut.channel for cut in cuts}
-    for record in records.values():
-        for sender, last in record.arrived.items():
-            if Channel(sender, record.process) not in used:
-                raise InconsistentCut(f"channel {Channel(sender, record.process)}: {last} recorded, none sent")

@@ -1,10 +1,9 @@
 """The coordinator's half of the protocol: collects records and decides when a snapshot is complete.
 
-A snapshot is complete when the membership is closed - every process to which a record says that messages were
-transported, and every process from which one was received, has recorded too - and each channel's equation holds with
-all of its messages at hand. The collector sees this from the records' counters alone. Where they say that messages
-were under way between the moments at which sender and receiver recorded, it closes the channel: it tells the
-receiver, which cannot know it, where the channel ends, and waits for the rest.
+A snapshot is complete when the membership is closed: every process to which a record says that messages were
+transported, and every process from which one had arrived, has recorded too. Then each message in flight lies with one
+of the two records at hand, and each channel's equation must hold. The collector sees all this from the records'
+counters alone.
 
 A process that joined after the snapshot began is part of it exactly if it is born, or a message inside the cut is
 addressed to it; else its creation lies behind the cut.
@@ -26,7 +25,7 @@ from typing import assert_never
 
 from rayshot.errors import InconsistentCut
 from rayshot.protocol.abort import AbortReason
-from rayshot.protocol.assembly import check_ends, close_membership, cut_channels, lacks_messages, open_ends
+from rayshot.protocol.assembly import check_ends, close_membership, cut_channels
 from rayshot.protocol.cut import ChannelCut, Cut, Record
 from rayshot.protocol.identity import COORDINATOR, Channel, SnapshotId
 from rayshot.protocol.tombstones import Tombstones
@@ -50,16 +49,6 @@ class RecordArrived:
     """A process's record arrived and its state is held safely."""
 
     record: Record
-
-
-@dataclass(frozen=True, slots=True)
-class ChannelArrived:
-    """What the receiver's record did not hold of a closed channel arrived: messages `first` .. `last`."""
-
-    snapshot: SnapshotId
-    channel: Channel
-    first: int
-    last: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +112,6 @@ CollectorEvent = (
     SnapshotWanted
     | SnapshotAnnounced
     | RecordArrived
-    | ChannelArrived
     | ProcessJoined
     | ProcessEnded
     | ProcessDied
@@ -140,15 +128,6 @@ class SendBegin:
     process: str
     snapshot: SnapshotId
     floor: int
-
-
-@dataclass(frozen=True, slots=True)
-class CloseChannels:
-    """Tell the process that its channels from these senders belong to the snapshot up to these numbers."""
-
-    process: str
-    snapshot: SnapshotId
-    ends: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +156,7 @@ class AnnounceEnd:
     floor: int = 0
 
 
-CollectorEffect = SendBegin | CloseChannels | StoreSnapshot | AnnounceEnd
+CollectorEffect = SendBegin | StoreSnapshot | AnnounceEnd
 
 
 _STORE_VERDICTS = (AbortReason.STORE_UNAVAILABLE, AbortReason.FENCED, AbortReason.DEFECT)
@@ -185,18 +164,10 @@ _STORE_VERDICTS = (AbortReason.STORE_UNAVAILABLE, AbortReason.FENCED, AbortReaso
 
 @dataclass(slots=True)
 class _Collection:
-    """What one snapshot has gathered. `members` must record; others may.
-
-    `parts` are the ranges of messages that came of closed channels, `closing` the channels that receivers were told to
-    close. `awaited` are those whose messages are still to come, known once the membership is closed. `storing` is the
-    cut that is being stored.
-    """
+    """What one snapshot has gathered. `members` must record; others may. `storing` is the cut that is being stored."""
 
     members: set[str] = field(default_factory=set)
     records: dict[str, Record] = field(default_factory=dict)
-    parts: dict[Channel, tuple[int, int]] = field(default_factory=dict)
-    closing: set[Channel] = field(default_factory=set)
-    awaited: set[Channel] | None = None
     storing: Cut | None = None
 
 
@@ -246,12 +217,16 @@ class Collector:
         return tuple(sorted(close_membership(collection.members, records, self._ended) - records.keys()))
 
     def open_channels(self, snapshot: SnapshotId) -> tuple[Channel, ...]:
-        """Channels whose messages an open snapshot still waits for, as far as its records tell."""
-        collection = self._open[snapshot]
-        known = self._records(collection)
-        members = close_membership(collection.members, known, self._ended)
-        cuts = cut_channels({name: known[name] for name in members & known.keys()}, members, self._ended)
-        return tuple(cut.channel for cut in cuts if lacks_messages(cut, known) and cut.channel not in collection.parts)
+        """Channels that carried messages and of which an open snapshot has the record of one end only."""
+        missing = set(self.missing(snapshot))
+        known = self._records(self._open[snapshot]).values()
+        out = (Channel(record.process, receiver) for record in known for receiver in record.sent.keys() & missing)
+        into = (
+            Channel(sender, record.process)
+            for record in known
+            for sender in (record.received.keys() | record.arrived.keys()) & missing
+        )
+        return tuple(sorted({*out, *into}))
 
     def handle(self, event: CollectorEvent) -> tuple[CollectorEffect, ...]:
         """Take one fact; return the orders that follow from it, in order."""
@@ -263,8 +238,6 @@ class Collector:
                 return (*self._give_up(snapshot, floor), *self._begin(snapshot))
             case RecordArrived(record):
                 return self._record_arrived(record)
-            case ChannelArrived():
-                return self._channel_arrived(event)
             case ProcessJoined(process, open_snapshots):
                 return self._process_joined(process, open_snapshots)
             case ProcessEnded(record, unfinished):
@@ -377,15 +350,7 @@ class Collector:
             self._collection(snapshot)
         if collection := self._collection(record.snapshot):
             collection.records.setdefault(record.process, record)
-            collection.awaited = None
         return self._try_complete(record.snapshot)
-
-    def _channel_arrived(self, arrived: ChannelArrived) -> tuple[CollectorEffect, ...]:
-        if collection := self._collection(arrived.snapshot):
-            collection.parts.setdefault(arrived.channel, (arrived.first, arrived.last))
-            if collection.awaited is not None:
-                collection.awaited.discard(arrived.channel)
-        return self._try_complete(arrived.snapshot)
 
     def _process_joined(self, process: str, open_snapshots: tuple[SnapshotId, ...]) -> tuple[CollectorEffect, ...]:
         lost = tuple(effect for snapshot in open_snapshots for effect in self._lose(snapshot))
@@ -433,13 +398,11 @@ class Collector:
     # Completing ------------------------------------------------------------------------------------
 
     def _try_all(self) -> tuple[CollectorEffect, ...]:
-        for collection in self._open.values():
-            collection.awaited = None
         return tuple(effect for snapshot in tuple(self._open) for effect in self._try_complete(snapshot))
 
     def _try_complete(self, snapshot: SnapshotId) -> tuple[CollectorEffect, ...]:
         collection = self._open.get(snapshot)
-        if collection is None or collection.awaited or any(other.storing for other in self._open.values()):
+        if collection is None or any(other.storing for other in self._open.values()):
             return ()
         if not collection.members <= collection.records.keys() | self._last_records.keys():
             return ()  # the common case while records come in, told apart without walking all channels
@@ -449,27 +412,12 @@ class Collector:
             return ()
         records = {name: known[name] for name in sorted(members)}
         try:
-            channels = cut_channels(records, frozenset(), self._ended)
+            channels = cut_channels(records, self._ended)
             check_ends(records)
-            ends = open_ends(channels, records, collection.parts)
         except InconsistentCut as error:
             return self._abort(snapshot, AbortReason.INCONSISTENT, error.message)
-        collection.awaited = set(ends)
-        if ends:
-            return self._close_channels(snapshot, collection, ends)
         collection.storing = self._make_cut(snapshot, records, channels)
         return (StoreSnapshot(collection.storing),)
-
-    def _close_channels(
-        self, snapshot: SnapshotId, collection: _Collection, ends: Mapping[Channel, int]
-    ) -> tuple[CollectorEffect, ...]:
-        """Tell each receiver once where its channels end."""
-        by_process: dict[str, dict[str, int]] = {}
-        for channel, end in ends.items():
-            if channel not in collection.closing:
-                collection.closing.add(channel)
-                by_process.setdefault(channel.receiver, {})[channel.sender] = end
-        return tuple(CloseChannels(process, snapshot, ends) for process, ends in by_process.items())
 
     def _make_cut(self, snapshot: SnapshotId, records: Mapping[str, Record], channels: Sequence[ChannelCut]) -> Cut:
         living = {name: record for name, record in records.items() if not record.ended}

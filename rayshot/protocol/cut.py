@@ -17,9 +17,9 @@ class Record:
     """One process's counters at the moment it recorded; its state travels beside it.
 
     All mappings count messages since the process's first life and are keyed by the other end of the channel.
-    `transported[q] <= sent[q]`: up to there the receiver records the channel, above it the sender's outbox does.
-    `arrived[p]`: the mailbox's messages received+1 .. arrived of sender p lie with the record; p is left out where it
-    holds none. The receiver hands in the rest, if there is one, when the collector closes the channel.
+    `released[q] <= transported[q] <= sent[q]`: q had acknowledged up to `released` before it recorded, so it had that
+    then; with the record lie released+1 .. sent, transported or not. `arrived[p]`: the mailbox's messages received+1 ..
+    arrived of sender p lie with the record; p is left out where it holds none.
     `environment[d]` is the n of a driver's channel, which its receiver fixes, as drivers never record. So is
     `closed[p]` of a channel whose sender p has ended or, being a driver, has died: nothing will follow on it.
     `born` is false while the constructor's message is not processed: such a process has no state.
@@ -32,6 +32,7 @@ class Record:
     born: bool = True
     sent: Mapping[str, int] = field(default_factory=dict)
     transported: Mapping[str, int] = field(default_factory=dict)
+    released: Mapping[str, int] = field(default_factory=dict)
     received: Mapping[str, int] = field(default_factory=dict)
     environment: Mapping[str, int] = field(default_factory=dict)
     ended: bool = False
@@ -44,26 +45,25 @@ class Record:
 class ChannelCut:
     """Where a snapshot cuts one channel: messages received+1 .. sent were in flight.
 
-    Of these the receiver records received+1 .. transported (its mailbox, and what arrives there later), the sender the
-    rest (its outbox).
+    Of these received+1 .. arrived lay in the receiver's mailbox and come with its record, the rest with the sender's.
     """
 
     channel: Channel
     sent: int
-    transported: int
+    arrived: int
     received: int
 
     def check(self) -> None:
-        """Raise InconsistentCut unless 0 <= received <= transported <= sent.
+        """Raise InconsistentCut unless 0 <= received <= arrived <= sent.
 
         Without this an empty range would hide an orphan: a message received that was never sent.
         """
-        if not 0 <= self.received <= self.transported <= self.sent:
+        if not 0 <= self.received <= self.arrived <= self.sent:
             raise InconsistentCut(
-                f"channel {self.channel}: {self.received} received, {self.transported} transported, {self.sent} sent",
+                f"channel {self.channel}: {self.received} received, {self.arrived} arrived, {self.sent} sent",
                 channel=tuple(self.channel),
                 sent=self.sent,
-                transported=self.transported,
+                arrived=self.arrived,
                 received=self.received,
             )
 

@@ -56,33 +56,14 @@ class DropBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class KeepMessages:
-    """Keep the messages `first` .. `last` of this sender, which have just been delivered, for the snapshot."""
-
-    snapshot: SnapshotId
-    sender: str
-    first: int
-    last: int
-
-
-@dataclass(frozen=True, slots=True)
 class ReportRecord:
     """Hand the record, the captured state and the messages that lie here to the collector.
 
-    These are the outbox's messages transported+1 .. sent per receiver, the mailbox's received+1 .. arrived per sender.
+    These are, per receiver, the messages released+1 .. sent, be they transported or not, and, per sender, the mailbox's
+    received+1 .. arrived.
     """
 
     record: Record
-
-
-@dataclass(frozen=True, slots=True)
-class ReportChannel:
-    """Hand the kept messages `first` .. `last` of `sender` to the collector: what its record did not hold yet."""
-
-    snapshot: SnapshotId
-    sender: str
-    first: int
-    last: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +96,7 @@ class AnnounceSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class ForgetSnapshot:
-    """Release everything kept for the snapshot."""
+    """Release what is kept for the snapshot alone: see Participant.released."""
 
     snapshot: SnapshotId
 
@@ -126,9 +107,7 @@ Effect = (
     | DeliverBatch
     | HoldBatch
     | DropBatch
-    | KeepMessages
     | ReportRecord
-    | ReportChannel
     | ReportFailure
     | ReportEnd
     | AnnounceSnapshot

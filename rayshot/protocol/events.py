@@ -8,11 +8,10 @@ from rayshot.protocol.identity import SnapshotId
 
 
 class Marker(NamedTuple):
-    """Tells a receiver where `snapshot` cuts its channel: see ChannelCut. Rides on batches until acknowledged."""
+    """Tells a receiver where `snapshot` cuts its channel: behind message `sent`. Rides on batches till acknowledged."""
 
     snapshot: SnapshotId
     sent: int
-    transported: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +54,6 @@ class SnapshotEnded:
 
 
 @dataclass(frozen=True, slots=True)
-class ChannelsClosed:
-    """The collector has the records of both ends: the messages up to `ends[sender]` belong to the snapshot."""
-
-    snapshot: SnapshotId
-    ends: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
 class DeadlinePassed:
     """A snapshot's own deadline at this process passed: what is kept for it is too much by now.
 
@@ -99,11 +90,15 @@ class BatchTaken:
 
 @dataclass(frozen=True, slots=True)
 class BatchAcknowledged:
-    """The receiver has the messages up to `last` and the markers of these snapshots."""
+    """The receiver has the messages up to `last` and the markers of the snapshots `markers`.
+
+    `recorded` are the snapshots that it had recorded by then, and of whose end it did not know.
+    """
 
     receiver: str
     last: int
-    snapshots: tuple[SnapshotId, ...] = ()
+    markers: tuple[SnapshotId, ...] = ()
+    recorded: tuple[SnapshotId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +149,6 @@ Event = (
     | SnapshotRequested
     | StateCaptured
     | CaptureFailed
-    | ChannelsClosed
     | SnapshotEnded
     | DeadlinePassed
     | BatchArrived

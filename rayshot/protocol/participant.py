@@ -1,31 +1,31 @@
 """One process's half of the protocol: Chandy and Lamport's rules with numbered markers.
 
 Theory of operation. A channel's messages are numbered, so a marker need not stand between two of them: it says
-after which number its sender recorded (`sent`) and up to which number the sender had handed messages to the
-transport (`transported`). The participant counts, per channel, what was transported, acknowledged and has arrived; what
-was sent and processed is counted by its driver, which gives both counters when it captures the state. With no
-snapshot open an arriving batch costs one dictionary update.
+behind which number its sender recorded, and rides on batches. The participant counts, per channel, what was
+transported, acknowledged and has arrived; what was sent and processed is counted by its driver, which gives both
+counters when it captures the state. With no snapshot open an arriving batch costs one dictionary update.
 
-For each snapshot it learns of - by `Begun`, a marker, a driver's tag or its own request - a recorder passes through
+For each snapshot it learns of - by `Begun`, a marker, an acknowledgement, a driver's tag or its own request - a process
+passes through
 
     learned    CaptureState was ordered; no message above the cut was processed, because a message above the cut
                arrives only together with the news of its snapshot
-    recorded   ReportRecord was ordered, with it what lay in mailbox and outbox; markers are due on every out-channel;
-               every in-channel is recorded, up to its end if that is known from its marker
-    abandoned  its deadline passed or the capture failed: nothing is kept and nothing reported any more, but as its end
-               is not known, markers stay due; otherwise others would take effects of a recorded state for older ones
+    recorded   ReportRecord was ordered, with it what lay in mailbox and outbox and what was under way to others;
+               markers are due on every out-channel
+    abandoned  its deadline passed or the capture failed: nothing is reported any more, but as its end is not known,
+               markers stay due; otherwise others would take effects of a recorded state for older ones
     forgotten  ended; a tombstone swallows what still arrives for it
 
+Nothing is recorded behind the record. What arrived before lies in the mailbox. What arrives later comes from its
+sender: an acknowledgement says which snapshots the receiver had recorded when it got the batch, and the sender releases
+nothing that was acknowledged so until it has recorded these snapshots too. So each message that is in flight across
+the cut lies with one of the two records, or with both (`released < arrived`); then the receiver's counts.
+
 A participant never declares itself complete: it cannot know of a channel whose first batch is still under way. The
-collector knows, from all the records together. Where they say that messages were still under way when the receiver
-recorded, it closes the channel: `ChannelsClosed` names the end, and the receiver hands in what arrived since. So a
-channel on which nothing was under way costs nothing, and no marker travels without messages.
+collector knows, from all the records together.
 
 The n of a channel is fixed by its sender; where that can say nothing, the receiver fixes it when it records: for a
 driver, and for a sender that said with its last batch that it ends.
-
-Every message that may be in flight is in exactly one of two places when its sender records: the outbox (above
-`transported`), which the sender records at once, or the network and the receiver's mailbox, which the receiver records.
 """
 
 from collections.abc import Mapping
@@ -41,8 +41,6 @@ from rayshot.protocol.effects import (
     Effect,
     ForgetSnapshot,
     HoldBatch,
-    KeepMessages,
-    ReportChannel,
     ReportEnd,
     ReportFailure,
     ReportRecord,
@@ -54,7 +52,6 @@ from rayshot.protocol.events import (
     BatchTaken,
     Begun,
     CaptureFailed,
-    ChannelsClosed,
     DeadlinePassed,
     DriverDied,
     EndRequested,
@@ -73,34 +70,35 @@ from rayshot.protocol.tombstones import Tombstones
 
 @dataclass(slots=True)
 class _OutChannel:
-    """The sender's side. `acknowledged <= transported`; `due` are the markers that ride until acknowledged."""
+    """The sender's side. `acknowledged <= transported`; `due` are the markers that ride until acknowledged.
+
+    `kept_from`: for snapshots that the receiver had recorded and this process has not, what was acknowledged before the
+    receiver told of them. Messages above that are kept.
+    """
 
     transported: int = 0
     acknowledged: int = 0
     ready: bool = False
     due: dict[SnapshotId, Marker] = field(default_factory=dict)
+    kept_from: dict[SnapshotId, int] = field(default_factory=dict)
+
+    @property
+    def released(self) -> int:
+        return min(self.acknowledged, *self.kept_from.values()) if self.kept_from else self.acknowledged
 
 
 @dataclass(slots=True)
 class _Recorder:
-    """What one open snapshot still needs here.
+    """What a process knows of one open snapshot.
 
-    Per sender: `reported` is the last message that the record counts as processed or holds, or that was handed in
-    since, `ends` up to where the channel belongs to the snapshot, as far as that is known. `awaited` are the senders
-    whose channels were closed and whose messages have not all arrived. `driver_limits` are the last numbers that
-    drivers sent before they knew of the snapshot, as far as that was after this process knew of it.
+    Until it has recorded, `ends` are, per sender, where its markers cut the channels, and `driver_limits` the last
+    numbers that drivers sent before they knew of the snapshot, as far as that was after this process knew of it.
     """
 
     recorded: bool = False
-    reported: dict[str, int] = field(default_factory=dict)
-    ends: dict[str, int] = field(default_factory=dict)
-    awaited: set[str] = field(default_factory=set)
-    driver_limits: dict[str, int] = field(default_factory=dict)
     abandoned: bool = False
-
-    @property
-    def recording(self) -> bool:
-        return self.recorded and not self.abandoned
+    ends: dict[str, int] = field(default_factory=dict)
+    driver_limits: dict[str, int] = field(default_factory=dict)
 
 
 class Participant:
@@ -133,15 +131,20 @@ class Participant:
         channel = self._out.get(receiver)
         return channel.acknowledged if channel else 0
 
+    def released(self, receiver: str) -> int:
+        """The number up to which no message to `receiver` is needed any more: it is acknowledged, and no record's."""
+        channel = self._out.get(receiver)
+        return channel.released if channel else 0
+
     def markers_due(self, receiver: str) -> tuple[Marker, ...]:
         """The markers that a batch for `receiver` must carry now."""
         channel = self._out.get(receiver)
         return tuple(channel.due.values()) if channel else ()
 
-    def open_channels(self, snapshot: SnapshotId) -> tuple[str, ...]:
-        """Senders whose channels were closed and whose messages have not all arrived."""
-        recorder = self._recorders.get(snapshot)
-        return tuple(sorted(recorder.awaited)) if recorder else ()
+    @property
+    def recorded_snapshots(self) -> tuple[SnapshotId, ...]:
+        """Snapshots that this process has recorded and whose end it does not know: the tags of acknowledgements."""
+        return tuple(k for k, recorder in self._recorders.items() if recorder.recorded) if self._recorders else ()
 
     @property
     def open_snapshots(self) -> tuple[SnapshotId, ...]:
@@ -170,8 +173,8 @@ class Participant:
                 return self._batch_arrived(event)
             case BatchTaken(receiver, count):
                 return self._batch_taken(receiver, count)
-            case BatchAcknowledged(receiver, last, snapshots):
-                return self._batch_acknowledged(receiver, last, snapshots)
+            case BatchAcknowledged():
+                return self._batch_acknowledged(event)
             case Begun(snapshot, floor):
                 return (*self._raise_floor(snapshot, floor), *self._learn(snapshot))
             case SnapshotRequested():
@@ -181,8 +184,6 @@ class Participant:
             case CaptureFailed(snapshot, detail):
                 report = (ReportFailure(snapshot, detail),) if snapshot in self._recorders else ()
                 return (*report, *self._abandon(snapshot))
-            case ChannelsClosed(snapshot, ends):
-                return self._channels_closed(snapshot, ends)
             case SnapshotEnded(snapshot, floor):
                 return (*self._forget(snapshot), *self._raise_floor(snapshot, floor))
             case DeadlinePassed(snapshot):
@@ -210,7 +211,7 @@ class Participant:
         if channel is None:
             # A channel opened after this process recorded carries nothing from before the cut.
             recorded = (k for k, recorder in self._recorders.items() if recorder.recorded)
-            channel = self._out[receiver] = _OutChannel(due={k: Marker(k, 0, 0) for k in recorded})
+            channel = self._out[receiver] = _OutChannel(due={k: Marker(k, 0) for k in recorded})
         return channel
 
     def _batch_taken(self, receiver: str, count: int) -> tuple[Effect, ...]:
@@ -220,14 +221,21 @@ class Participant:
         channel.transported += count
         return (SendBatch(receiver, first, count, tuple(channel.due.values())),)
 
-    def _batch_acknowledged(self, receiver: str, last: int, snapshots: tuple[SnapshotId, ...]) -> tuple[Effect, ...]:
-        channel = self._out.get(receiver)
-        if channel is not None and receiver not in self._gone:
-            assert last <= channel.transported, f"{receiver} acknowledged {last} of {channel.transported}"
-            channel.acknowledged = max(channel.acknowledged, last)
-            for snapshot in snapshots:
-                channel.due.pop(snapshot, None)
-        return ()
+    def _batch_acknowledged(self, answer: BatchAcknowledged) -> tuple[Effect, ...]:
+        channel = self._out.get(answer.receiver)
+        if channel is None or answer.receiver in self._gone:
+            return ()
+        assert answer.last <= channel.transported, f"{answer.receiver} acknowledged {answer.last}: {channel}"
+        effects: list[Effect] = []
+        for snapshot in answer.recorded:
+            effects += self._learn(snapshot)
+            recorder = self._recorders.get(snapshot)
+            if recorder is not None and not (recorder.recorded or recorder.abandoned):
+                channel.kept_from.setdefault(snapshot, channel.acknowledged)
+        channel.acknowledged = max(channel.acknowledged, answer.last)
+        for snapshot in answer.markers:
+            channel.due.pop(snapshot, None)
+        return tuple(effects)
 
     # Arriving -------------------------------------------------------------------------------------
 
@@ -237,16 +245,11 @@ class Participant:
             return (DropBatch(sender, batch.first, "stale"),)
         arrived = self._arrived.get(sender, 0)
         in_order = batch.first == arrived + 1 and batch.count > 0
-        news = self._recorders or batch.markers or batch.tags or batch.closing
+        news = batch.markers or batch.tags or batch.closing
         if in_order and not (news or sender in self._held or sender in self._closed_at):
             self._arrived[sender] = arrived + batch.count
             return (DeliverBatch(sender, batch.first, arrived + batch.count),)
-        effects = self._heed(batch)
-        effects += self._accept(batch, arrived)
-        for snapshot, recorder in self._recorders.items():
-            if sender in recorder.awaited:
-                effects += self._report_channel(snapshot, recorder, sender)
-        return tuple(effects)
+        return (*self._heed(batch), *self._accept(batch, arrived))
 
     def _heed(self, batch: BatchArrived) -> list[Effect]:
         """Take in the news that a batch carries, before any of its messages."""
@@ -255,7 +258,7 @@ class Participant:
         for marker in batch.markers:
             effects += self._learn(marker.snapshot)
             if recorder := self._recorders.get(marker.snapshot):
-                recorder.ends.setdefault(sender, marker.transported)
+                recorder.ends.setdefault(sender, marker.sent)
         for tag in batch.tags:
             effects += self._learn(tag)
             if recorder := self._recorders.get(tag):
@@ -281,26 +284,21 @@ class Participant:
                 return [DropBatch(sender, batch.first, "duplicate")]
             held[batch.first] = batch.count
             return [HoldBatch(sender, batch.first)]
-        effects = self._deliver(sender, arrived + 1, last)
+        effects: list[Effect] = [self._deliver(sender, arrived + 1, last)]
         held = self._held.get(sender, {})
         while held and (first := min(held)) <= self._arrived[sender] + 1:
             last = first + held.pop(first) - 1
             if last > self._arrived[sender]:
-                effects += self._deliver(sender, self._arrived[sender] + 1, last)
+                effects.append(self._deliver(sender, self._arrived[sender] + 1, last))
             else:
                 effects.append(DropBatch(sender, first, "duplicate"))
         if not held:
             self._held.pop(sender, None)
         return effects
 
-    def _deliver(self, sender: str, first: int, last: int) -> list[Effect]:
+    def _deliver(self, sender: str, first: int, last: int) -> DeliverBatch:
         self._arrived[sender] = last
-        effects: list[Effect] = [DeliverBatch(sender, first, last)]
-        for snapshot, recorder in self._recorders.items():
-            keep_last = min(last, recorder.ends.get(sender, last))
-            if recorder.recording and first <= keep_last:
-                effects.append(KeepMessages(snapshot, sender, first, keep_last))
-        return effects
+        return DeliverBatch(sender, first, last)
 
     def _driver_died(self, driver: str) -> tuple[Effect, ...]:
         self._closed_at[driver] = self._arrived.get(driver, 0)
@@ -334,19 +332,20 @@ class Participant:
         if own:
             self._arrived[self.name] = own  # what a process sends itself never leaves it
         record = self._make_record(captured, recorder)
-        recorder.reported = {**captured.received, **record.arrived}
         for receiver, channel in self._out.items():
-            channel.due[captured.snapshot] = Marker(
-                captured.snapshot, record.sent.get(receiver, 0), channel.transported
-            )
+            channel.kept_from.pop(captured.snapshot, None)
+            channel.due[captured.snapshot] = Marker(captured.snapshot, record.sent.get(receiver, 0))
         return (ReportRecord(record),)
 
     def _make_record(self, captured: StateCaptured, recorder: _Recorder) -> Record:
         sent = {receiver: n for receiver, n in captured.sent.items() if receiver not in self._gone}
         transported = {self.name: sent[self.name]} if self.name in sent else {}
+        released = dict(transported)
         for receiver in sent:
             if receiver != self.name:
-                transported[receiver] = self._channel_to(receiver).transported
+                channel = self._channel_to(receiver)
+                transported[receiver] = channel.transported
+                released[receiver] = channel.kept_from.get(captured.snapshot, channel.acknowledged)
         environment, closed = self._fix_channels(recorder)
         return Record(
             captured.snapshot,
@@ -354,6 +353,7 @@ class Participant:
             captured.born,
             sent,
             transported,
+            released,
             dict(captured.received),
             environment,
             closed=closed,
@@ -377,26 +377,6 @@ class Participant:
         ends = {sender: min(arrived, recorder.ends.get(sender, arrived)) for sender, arrived in self._arrived.items()}
         return {sender: end for sender, end in ends.items() if end > received.get(sender, 0)}
 
-    def _channels_closed(self, snapshot: SnapshotId, ends: Mapping[str, int]) -> tuple[Effect, ...]:
-        recorder = self._recorders.get(snapshot)
-        if recorder is None or not recorder.recording:
-            return ()
-        recorder.ends.update(ends)
-        recorder.awaited.update(ends)
-        return tuple(effect for sender in ends for effect in self._report_channel(snapshot, recorder, sender))
-
-    def _report_channel(self, snapshot: SnapshotId, recorder: _Recorder, sender: str) -> tuple[Effect, ...]:
-        """Report a closed channel once all that belongs to the snapshot has arrived."""
-        end = recorder.ends[sender]
-        if self._arrived.get(sender, 0) < end:
-            return ()
-        recorder.awaited.discard(sender)
-        first = recorder.reported.get(sender, 0) + 1
-        if first > end:
-            return ()  # closed before: the order came twice
-        recorder.reported[sender] = end
-        return (ReportChannel(snapshot, sender, first, end),)
-
     # Ending ---------------------------------------------------------------------------------------
 
     def _abandon(self, snapshot: SnapshotId) -> tuple[Effect, ...]:
@@ -404,7 +384,7 @@ class Participant:
         if recorder is None or recorder.abandoned:
             return ()
         recorder.abandoned = True
-        recorder.awaited.clear()
+        self._release(snapshot)
         return (ForgetSnapshot(snapshot),)
 
     def _forget(self, snapshot: SnapshotId) -> tuple[Effect, ...]:
@@ -412,9 +392,14 @@ class Participant:
             return ()
         self._tombstones.add(snapshot)
         recorder = self._recorders.pop(snapshot, None)
+        self._release(snapshot)
         for channel in self._out.values():
             channel.due.pop(snapshot, None)
         return () if recorder is None or recorder.abandoned else (ForgetSnapshot(snapshot),)
+
+    def _release(self, snapshot: SnapshotId) -> None:
+        for channel in self._out.values():
+            channel.kept_from.pop(snapshot, None)
 
     def _raise_floor(self, snapshot: SnapshotId, floor: int) -> list[Effect]:
         if snapshot.incarnation != self.incarnation:
@@ -441,6 +426,7 @@ class Participant:
             self.name,
             sent=sent,
             transported=sent,
+            released=sent,
             received=dict(event.received),
             ended=True,
             closed=dict(self._closed_at),

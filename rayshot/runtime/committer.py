@@ -51,7 +51,7 @@ class Committer:
         intent = self._repository.intend(snapshot, base)
         try:
             reuse = dict(self._reuse) if base is not None else {}
-            written = self._gather([vault.store.remote(snapshot, intent, reuse) for vault in vaults], timeout_s)
+            written = self._gather([vault.store.remote(cut, intent, reuse) for vault in vaults], timeout_s)
             manifest = self._manifest(cut, written, intent, mode, label, taken_at, stats, started)
             failpoint("before_commit")
             record = self._repository.commit(manifest, self._key)
@@ -143,10 +143,10 @@ class Committer:
                 cut_.channel.sender,
                 cut_.channel.receiver,
                 cut_.sent,
-                cut_.transported,
+                cut_.arrived,
                 cut_.received,
-                mailboxes.get(cut_.channel) if cut_.transported > cut_.received else None,
-                outboxes.get(cut_.channel) if cut_.sent > cut_.transported else None,
+                mailboxes.get(cut_.channel),
+                outboxes.get(cut_.channel),
             )
             for cut_ in cut.channels
         ]

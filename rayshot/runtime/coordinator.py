@@ -22,8 +22,6 @@ from rayshot.protocol.collector import (
     AbortWanted,
     AnnounceEnd,
     CaptureRefused,
-    ChannelArrived,
-    CloseChannels,
     Collector,
     CollectorEffect,
     ProcessDied,
@@ -37,12 +35,13 @@ from rayshot.protocol.collector import (
     StoreSnapshot,
 )
 from rayshot.protocol.cut import Cut, Record
-from rayshot.protocol.identity import COORDINATOR, Channel, SnapshotId
+from rayshot.protocol.identity import COORDINATOR, SnapshotId
 from rayshot.runtime.committer import Committer
 from rayshot.runtime.failpoints import failpoint
 from rayshot.runtime.identity import HostIdentity, Stop
 from rayshot.runtime.members import Members
 from rayshot.runtime.naming import NAMESPACE, coordinator_name
+from rayshot.runtime.priority import go_first
 from rayshot.runtime.reports import unpack_record
 from rayshot.runtime.settings import SystemSettings
 from rayshot.store.locate import open_store
@@ -91,6 +90,7 @@ class Coordinator:
     """See the module. `_lock` covers the collector and everything about snapshots under way."""
 
     def __init__(self, settings: SystemSettings) -> None:
+        go_first()
         self._settings = settings
         self._config = settings.snapshot
         repository = Repository(open_store(settings.storage), settings.system, create=True)
@@ -230,12 +230,8 @@ class Coordinator:
             self._carry_out(self._collector.handle(CaptureRefused(snapshot, name, detail)))
 
     @ray.method(concurrency_group="control")
-    def report(
-        self,
-        records: list[tuple[tuple[object, ...], float, int]],
-        parts: list[tuple[SnapshotId, str, str, int, int]],
-    ) -> None:
-        """A vault holds these records and parts of channels."""
+    def report(self, records: list[tuple[tuple[object, ...], float, int]]) -> None:
+        """A vault holds these: (record, seconds for which its actor was stopped, bytes of its state)."""
         with self._lock:
             for packed, hold_s, state_bytes in records:
                 record = unpack_record(packed)
@@ -244,9 +240,6 @@ class Coordinator:
                     under_way.state_bytes += state_bytes
                 self._carry_out(self._collector.handle(RecordArrived(record)))
                 failpoint("after_ack")
-            for snapshot, sender, receiver, first, last in parts:
-                arrived = ChannelArrived(snapshot, Channel(sender, receiver), first, last)
-                self._carry_out(self._collector.handle(arrived))
 
     @ray.method(concurrency_group="control")
     def configure(self, config: SnapshotConfig) -> None:
@@ -272,8 +265,6 @@ class Coordinator:
                     self._note(snapshot, request or _Request())
                     self._members.tell(process, "begin", snapshot, floor)
                     failpoint("begin")
-                case CloseChannels(process, snapshot, ends):
-                    self._members.tell(process, "close_channels", snapshot, ends)
                 case StoreSnapshot(cut):
                     under_way = self._open[cut.snapshot]
                     under_way.recorded_s = time.monotonic() - under_way.began

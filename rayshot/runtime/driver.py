@@ -203,12 +203,13 @@ class DriverPort:
         """The batch as a packet."""
         return pack_packet(self.name, self.identity.incarnation, batch.first, batch.count, batch.body, tags=batch.tags)
 
-    def acknowledged(self, receiver: str, last: int, _batch: InFlight, answer: Answer) -> None:
+    def acknowledged(self, receiver: str, last: int, _batch: InFlight, answer: Answer) -> int:
         """The receiver has a batch."""
         self._machine.handle(BatchAcknowledged(receiver, last))
         for snapshot in answer.ended:
             self._machine.handle(SnapshotEnded(snapshot))
         self._channels[receiver].room.notify_all()
+        return last
 
     def refused(self, receiver: str, answer: Answer) -> None:
         """The receiver takes nothing."""

@@ -15,7 +15,7 @@ import ray
 
 from rayshot.errors import ActorEnded, ForeignHandle, RayshotError
 from rayshot.model.port import provide_port
-from rayshot.protocol.events import Begun, ChannelsClosed, DeadlinePassed, SnapshotEnded
+from rayshot.protocol.events import Begun, DeadlinePassed, SnapshotEnded
 from rayshot.protocol.identity import COORDINATOR, SnapshotId
 from rayshot.runtime.dead_letters import DeadLetter
 from rayshot.runtime.identity import Abandoned, HostIdentity, Stop
@@ -28,6 +28,8 @@ from rayshot.runtime.worker import Worker
 
 log = logging.getLogger("rayshot")
 CREDIT_WAIT_S = 1.0
+LET_WORK_S = 0.001
+"""Where the worker was idle the answer waits for the handlers for so long: both want the interpreter, they first."""
 
 
 class Host:
@@ -69,7 +71,6 @@ class Host:
                 process.arrived(batch, body)
         if refusal is not None:
             raise refusal
-        process.recording.flush()
         waiter.done.wait()
         if not waiter.ok:
             waiter.value.rayshot_tags = waiter.tags
@@ -92,13 +93,15 @@ class Host:
         with process.lock:
             refusal = self._refusal(batch.incarnation)
             if isinstance(refusal, ActorEnded):
-                return Answer(Status.ENDED, 0, (), refusal.message)
+                return Answer(Status.ENDED, 0, detail=refusal.message)
             if refusal is not None:
-                return Answer(Status.STOPPED, 0, (), refusal.message)
+                return Answer(Status.STOPPED, 0, detail=refusal.message)
             process.arrived(batch, body)
+            recorded = process.participant.recorded_snapshots
             ended = self._ended_tags(batch.tags) if batch.tags else ()
-        process.recording.flush()
-        return Answer(Status.TAKEN, process.mailbox.processed.get(batch.sender, 0), ended, "")
+            if process.waiting:
+                process.rested.wait(LET_WORK_S)
+        return Answer(Status.TAKEN, process.mailbox.processed.get(batch.sender, 0), recorded, ended)
 
     def _ended_tags(self, tags: tuple[SnapshotId, ...]) -> tuple[SnapshotId, ...]:
         open_here = self._process.participant.open_snapshots
@@ -139,14 +142,6 @@ class Host:
                 self._highest_counter = max(self._highest_counter, snapshot.counter)
 
     @ray.method(concurrency_group="control")
-    def close_channels(self, snapshot: SnapshotId, ends: dict[str, int]) -> None:
-        """The coordinator knows where channels end whose messages were under way when this actor recorded."""
-        process = self._process
-        with process.lock:
-            process.carry_out(process.participant.handle(ChannelsClosed(snapshot, ends)))
-        process.recording.flush()
-
-    @ray.method(concurrency_group="control")
     def ended(self, snapshot: SnapshotId, floor: int) -> None:
         """A snapshot was committed or aborted."""
         process = self._process
@@ -167,17 +162,16 @@ class Host:
             self._process.shut(stop.error())
 
     @ray.method(concurrency_group="control")
-    def progress(self, snapshot: SnapshotId) -> tuple[bool, str, float, tuple[str, ...]]:
-        """Why a snapshot waits here: (recorded, running handler or "", for at least so many seconds, open channels)."""
+    def progress(self, snapshot: SnapshotId) -> tuple[bool, str, float]:
+        """Why a snapshot waits here: (recorded, running handler or "", for at least so many seconds)."""
         process = self._process
         handling = self._worker.handling
         with process.lock:
             asked_at, was_handling = self._asked_at.get(snapshot, (time.monotonic(), None))
             recorded = snapshot not in process.captures
-            channels = process.participant.open_channels(snapshot)
         if handling is None or handling is not was_handling:
-            return recorded, "", 0.0, channels
-        return recorded, _method_of(handling), time.monotonic() - asked_at, channels
+            return recorded, "", 0.0
+        return recorded, _method_of(handling), time.monotonic() - asked_at
 
     @ray.method(concurrency_group="control")
     def status(self) -> dict[str, Any]:

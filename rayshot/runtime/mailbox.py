@@ -90,13 +90,3 @@ class Mailbox:
             if delivery.frame.first <= ends.get(delivery.sender, 0):
                 frames[delivery.sender].append(cut_frame(delivery.frame, delivery.frame.first, ends[delivery.sender]))
         return {sender: [frame for frame in found if frame.count] for sender, found in frames.items()}
-
-    def latest(self, sender: str, first: int, last: int) -> list[Frame]:
-        """The messages `first` .. `last` of `sender`, which were put here last, none decoded."""
-        frames: list[Frame] = []
-        for delivery in reversed(self._waiting):
-            if delivery.sender == sender:
-                frames.append(cut_frame(delivery.frame, first, last))
-                if delivery.frame.first <= first:
-                    break
-        return frames[::-1]

@@ -1,8 +1,12 @@
 """The sending half of the transport: outboxes, batches in flight, acknowledgements, credit.
 
-A message goes out at once while fewer than WINDOW calls to its receiver are under way, else it waits in the
-outbox and leaves with all that gathered there: nothing waits on an idle channel, and batches grow with the load. A
-receiver that falls behind uses up the channel's credit; then a call that answers when it caught up is left with it.
+A message goes out at once while fewer than WINDOW calls to its receiver are under way, else it waits in the outbox and
+leaves with all that gathered there. A receiver that had not processed the batches before, when the last one came, gains
+nothing from having the next one soon: to such a one a second call at a time goes only with much in it. So nothing waits
+on an idle channel, and batches grow with the load, as a call costs about the same whatever it holds.
+
+A receiver that falls far behind uses up the channel's credit; then a call that answers when it caught up is left with
+it.
 
 One lock covers everything here and the protocol's machine: the host's or driver's own.
 """
@@ -12,13 +16,16 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from rayshot.errors import ActorEnded, MessageTooLarge, SystemDown
-from rayshot.format.codec import MESSAGE_BYTES_MAX, Codec, Frame
+from rayshot.format.codec import MESSAGE_BYTES_MAX, Codec, Frame, cut_frame
 from rayshot.model.reply import OpenCall
 from rayshot.protocol.events import Marker
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.wire import Answer, Status, unpack_answer
 
-WINDOW = 1
+WINDOW = 2
+BATCH_MESSAGES_MIN = 512
+BATCH_BYTES_MIN = 128 << 10
+"""To a receiver that lags a second call leaves only with so much."""
 BATCH_MESSAGES_MAX = 4096
 BATCH_BYTES_MAX = 1 << 20
 CREDIT_MESSAGES = 65_536
@@ -59,6 +66,11 @@ class InFlight:
         self.closing = closing
         self.ref: Any = None
 
+    @property
+    def last(self) -> int:
+        """The number of its last message."""
+        return self.first + self.count - 1
+
 
 class Sender(Protocol):
     """What an outbox asks of the process it belongs to; all but `lost` are called under the lock."""
@@ -75,8 +87,8 @@ class Sender(Protocol):
     def packed(self, batch: InFlight) -> bytes:
         """The batch as a packet."""
 
-    def acknowledged(self, receiver: str, last: int, batch: InFlight, answer: Answer) -> None:
-        """The receiver took the batch, and everything up to `last`."""
+    def acknowledged(self, receiver: str, last: int, batch: InFlight, answer: Answer) -> int:
+        """The receiver took the batch, and everything up to `last`. Returns up to where nothing is needed any more."""
 
     def refused(self, receiver: str, answer: Answer) -> None:
         """The receiver takes nothing: it stopped or ended."""
@@ -97,7 +109,9 @@ class Sender(Protocol):
 class OutChannel:
     """The sending end of one channel.
 
-    `pending` are the messages numbered transported+1 .. sent, each encoded, or an OpenCall.
+    `pending` are the messages numbered transported+1 .. sent, each encoded, or an OpenCall. `in_flight` are the batches
+    that were not answered, by first number, `kept` those that were and that a record may still need. `lags`: when the
+    last answered batch came, not all before it was processed.
     """
 
     def __init__(self, sender: Sender, receiver: str, lock: threading.Lock) -> None:
@@ -106,8 +120,10 @@ class OutChannel:
         self.pending_bytes = 0
         self.transported = 0
         self.processed = 0
+        self.lags = False
         self.open_at: int | None = None
         self.in_flight: dict[int, InFlight] = {}
+        self.kept: dict[int, InFlight] = {}
         self.room = threading.Condition(lock)
         self.down: SystemDown | ActorEnded | None = None
         self.ended: str | None = None
@@ -128,6 +144,13 @@ class OutChannel:
         """Whether the outbox is above its limit."""
         return len(self.pending) > OUTBOX_MESSAGES_MAX or self.pending_bytes > OUTBOX_BYTES_MAX
 
+    @property
+    def _may_leave(self) -> bool:
+        under_way = len(self.in_flight)
+        if under_way == 0 or under_way >= WINDOW:
+            return under_way == 0
+        return not self.lags or len(self.pending) >= BATCH_MESSAGES_MIN or self.pending_bytes >= BATCH_BYTES_MIN
+
     def append(self, message: bytes) -> None:
         """Send an encoded message: it gets the channel's next number."""
         size = len(message)
@@ -138,7 +161,7 @@ class OutChannel:
                 raise self.down
             self.pending.append(message)
             self.pending_bytes += size
-            if len(self.in_flight) < WINDOW:
+            if self._may_leave:
                 self.flush()
             if len(self.pending) > OUTBOX_MESSAGES_MAX or self.pending_bytes > OUTBOX_BYTES_MAX:
                 self._sender.congested(self)
@@ -190,7 +213,7 @@ class OutChannel:
                 self._connecting = True
                 self._sender.connect(self)
             return
-        while self.pending and len(self.in_flight) < WINDOW and self.open_at != 0:
+        while self.pending and self._may_leave and self.open_at != 0:
             if self.transported - self.processed >= CREDIT_MESSAGES:
                 self._ask_for_credit()
                 return
@@ -233,11 +256,17 @@ class OutChannel:
         batch.ref = self.peer.receive(self._sender.packed(batch))
         batch.ref._on_completed(lambda result: self._answered(batch, result))  # noqa: SLF001 - the way Ray's own futures go
 
-    def outbox_frame(self, first: int, last: int) -> Frame:
-        """The messages `first` .. `last`, all of them in the outbox. Call under the lock."""
-        start = first - self.transported - 1
-        body = b"".join(self.pending[start : last - self.transported])  # type: ignore[arg-type]
-        return Frame(first, last - first + 1, body)
+    def unreleased(self, first: int) -> list[Frame]:
+        """The messages `first` .. `sent`, be they under way or waiting. Call under the lock, between two handlers."""
+        under_way = (batch for _, batch in sorted({**self.kept, **self.in_flight}.items()))
+        frames = [cut_frame(Frame(batch.first, batch.count, batch.body), first, self.sent) for batch in under_way]
+        waiting = b"".join(self.pending)  # type: ignore[arg-type]
+        return [*frames, Frame(self.transported + 1, len(self.pending), waiting)]
+
+    def release(self, last: int) -> None:
+        """No record needs the messages up to `last` any more. Call under the lock."""
+        for first in [first for first, batch in self.kept.items() if batch.last <= last]:
+            del self.kept[first]
 
     def shut(self, error: SystemDown | ActorEnded) -> None:
         """Refuse everything from now on with this error. Call under the lock."""
@@ -249,6 +278,7 @@ class OutChannel:
         self.ended = detail
         lost = sum(batch.count for batch in self.in_flight.values())
         self.in_flight.clear()
+        self.kept.clear()
         self._sender.undeliverable(self, lost, detail)
         self._bury(detail)
 
@@ -275,13 +305,18 @@ class OutChannel:
         """The receiver answered."""
         with self._lock:
             if batch.count:
-                del self.in_flight[batch.first]
+                self.in_flight.pop(batch.first, None)
             if answer.status is not Status.TAKEN:
                 self._sender.refused(self.receiver, answer)
                 return
             self.processed = max(self.processed, answer.processed)
+            self.lags = answer.processed < batch.first - 1
             last = min(self.in_flight, default=self.transported + 1) - 1
-            self._sender.acknowledged(self.receiver, last, batch, answer)
+            released = self._sender.acknowledged(self.receiver, last, batch, answer)
+            if batch.last > released:
+                self.kept[batch.first] = batch
+            if self.kept:
+                self.release(released)
             self.flush()
 
     def _send_again_later(self, batch: InFlight) -> None:

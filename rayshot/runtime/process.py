@@ -27,8 +27,6 @@ from rayshot.protocol.effects import (
     Effect,
     ForgetSnapshot,
     HoldBatch,
-    KeepMessages,
-    ReportChannel,
     ReportEnd,
     ReportFailure,
     ReportRecord,
@@ -92,6 +90,7 @@ class ActorProcess:
 
     `lock` covers the machine, the mailbox, the outbox and what is kept for snapshots. `interrupted` tells the
     worker that there is something to do between two handlers: `captures`, open calls, a full outbox, the end, a stop.
+    `waiting`: the worker has nothing to do; `rested` is notified when it becomes so.
     """
 
     def __init__(self, identity: HostIdentity) -> None:
@@ -100,6 +99,7 @@ class ActorProcess:
         self.system = identity.system
         self.lock = threading.Lock()
         self.wake = threading.Condition(self.lock)
+        self.rested = threading.Condition(self.lock)
         self.participant = Participant(identity.name, identity.incarnation)
         self.mailbox = Mailbox()
         self.codec = Codec(ActorHandle, lambda handle: handle.name_in(identity.system), self.handle_of)
@@ -112,6 +112,7 @@ class ActorProcess:
         self.congestion: set[OutChannel] = set()
         self.waiters: dict[tuple[str, int], Waiter] = {}
         self.interrupted = False
+        self.waiting = False
         self.ending = False
         self.loading = identity.loading
         self.down: SystemDown | ActorEnded | None = None
@@ -223,12 +224,13 @@ class ActorProcess:
             closing=batch.closing,
         )
 
-    def acknowledged(self, receiver: str, last: int, batch: InFlight, answer: Answer) -> None:
+    def acknowledged(self, receiver: str, last: int, batch: InFlight, answer: Answer) -> int:
         """The receiver has a batch."""
-        del answer
-        self.participant.handle(BatchAcknowledged(receiver, last, tuple(marker.snapshot for marker in batch.markers)))
+        markers = tuple(marker.snapshot for marker in batch.markers)
+        self.carry_out(self.participant.handle(BatchAcknowledged(receiver, last, markers, answer.recorded)))
         if self.ending:
             self.wake.notify()
+        return self.participant.released(receiver)
 
     def refused(self, receiver: str, answer: Answer) -> None:
         """The receiver takes nothing. When the system stops, this process will hear of it from the coordinator."""
@@ -333,15 +335,7 @@ class ActorProcess:
                     self.interrupted = True
                     self.recording.learned(snapshot)
                     self.wake.notify()
-                case (
-                    KeepMessages()
-                    | ReportRecord()
-                    | ReportChannel()
-                    | ReportFailure()
-                    | AnnounceSnapshot()
-                    | ForgetSnapshot()
-                    | ReportEnd()
-                ):
+                case ReportRecord() | ReportFailure() | AnnounceSnapshot() | ForgetSnapshot() | ReportEnd():
                     self.recording.carry_out(effect)
                 case _:
                     assert_never(effect)

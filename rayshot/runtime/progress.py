@@ -63,7 +63,7 @@ def describe(status: dict[str, Any]) -> str:
 def _why(name: str, progress: tuple[Any, ...] | None) -> str:
     if progress is None:
         return f"{name} (no answer)"
-    _, handler, seconds, _ = progress
+    _, handler, seconds = progress
     return f"{name} (in {handler} for {seconds:.1f} s or more)" if handler else name
 
 

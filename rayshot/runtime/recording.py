@@ -1,4 +1,4 @@
-"""A process's share of snapshots: captures the state, keeps what is in flight, hands both to the vault."""
+"""A process's share of snapshots: captures the state, hands it to the vault together with what is in flight."""
 
 import logging
 import threading
@@ -7,13 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rayshot.errors import StateNotSerializable
-from rayshot.format.codec import Frame, cut_frame, pack_frames
 from rayshot.protocol.cut import Record
 from rayshot.protocol.effects import (
     AnnounceSnapshot,
     ForgetSnapshot,
-    KeepMessages,
-    ReportChannel,
     ReportEnd,
     ReportFailure,
     ReportRecord,
@@ -22,15 +19,13 @@ from rayshot.protocol.events import CaptureFailed, DeadlinePassed, SnapshotReque
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.capture import CaptureChild, Captured, Capturer, spool_folder
 from rayshot.runtime.failpoints import failpoint
-from rayshot.runtime.reports import ChannelReport, RecordReport, Report, pack_record, pack_reports, pack_run
+from rayshot.runtime.reports import RecordReport, pack_record, pack_reports, pack_run
 
 if TYPE_CHECKING:  # process.py makes the recording
     from rayshot.runtime.process import ActorProcess
 
 log = logging.getLogger("rayshot")
-RecordingEffect = (
-    KeepMessages | ReportRecord | ReportChannel | ReportFailure | ReportEnd | AnnounceSnapshot | ForgetSnapshot
-)
+RecordingEffect = ReportRecord | ReportFailure | ReportEnd | AnnounceSnapshot | ForgetSnapshot
 
 
 class Recording:
@@ -42,9 +37,8 @@ class Recording:
         self.last_record: ReportEnd | None = None
         self.capturer = Capturer(process.name, spool_folder())
         self._process = process
-        self._kept: dict[SnapshotId, dict[str, list[Frame]]] = {}
         self._deadlines: dict[SnapshotId, float] = {}
-        self._outgoing: list[Report] = []
+        self._outgoing: list[RecordReport] = []
         self._state: Captured | CaptureChild | None = None
         self._captured_at = 0.0
 
@@ -101,34 +95,33 @@ class Recording:
         """Do what the machine orders."""
         process = self._process
         match effect:
-            case KeepMessages(snapshot, sender, first, last):
-                kept = self._kept.setdefault(snapshot, {}).setdefault(sender, [])
-                kept.extend(process.mailbox.latest(sender, first, last))
-                failpoint("chan_record")
             case ReportRecord(record):
                 self._report_record(record)
-            case ReportChannel(snapshot, sender, first, last):
-                frames = [cut_frame(frame, first, last) for frame in self._kept[snapshot].pop(sender)]
-                packed = pack_run(frames, first, last)
-                self._outgoing.append(ChannelReport(snapshot, sender, process.name, first, last, packed))
+                self._release()
             case ReportFailure(snapshot, detail):
                 process.identity.coordinator.refuse.remote(snapshot, process.name, detail)
             case AnnounceSnapshot(snapshot, floor):
                 process.identity.coordinator.announce.remote(snapshot, floor)
             case ForgetSnapshot(snapshot):
-                self._kept.pop(snapshot, None)
                 self._deadlines.pop(snapshot, None)
+                self._release()
             case ReportEnd(record, unfinished):
                 self.last_record = effect
                 process.identity.coordinator.ended.remote(pack_record(record), unfinished)
 
+    def _release(self) -> None:
+        """Let go of the batches that no record needs any more."""
+        for receiver, channel in self._process.channels.items():
+            if channel.kept:
+                channel.release(self._process.participant.released(receiver))
+
     def _report_record(self, record: Record) -> None:
         process = self._process
-        outbox = {}
-        for receiver, n in record.sent.items():
-            transported = record.transported[receiver]
-            if n > transported:
-                outbox[receiver] = pack_frames([process.channels[receiver].outbox_frame(transported + 1, n)])
+        outbox = {
+            receiver: pack_run(process.channels[receiver].unreleased(released + 1), released + 1, record.sent[receiver])
+            for receiver, released in record.released.items()
+            if released < record.sent[receiver]
+        }
         mailbox = {
             sender: pack_run(frames, record.received.get(sender, 0) + 1, record.arrived[sender])
             for sender, frames in process.mailbox.unprocessed(record.arrived).items()

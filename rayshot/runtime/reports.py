@@ -1,7 +1,8 @@
-"""What a host hands to its vault, and the vault to the coordinator: records and parts of channels."""
+"""What a host hands to its vault, and the vault to the coordinator: records."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rayshot.format.codec import Frame, pack_frames
 from rayshot.protocol.cut import Record
@@ -15,7 +16,7 @@ class RecordReport:
     """A record with the bytes that belong to it.
 
     `specification` is None and `state` is None for an actor that is not yet born. `outbox` holds, per receiver, the
-    frames of messages transported+1 .. sent, `mailbox`, per sender, those of received+1 .. arrived. `hold_s`: how long
+    frames of messages released+1 .. sent, `mailbox`, per sender, those of received+1 .. arrived. `hold_s`: how long
     the actor was stopped.
     """
 
@@ -25,21 +26,6 @@ class RecordReport:
     outbox: Mapping[str, bytes]
     mailbox: Mapping[str, bytes]
     hold_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class ChannelReport:
-    """What a record did not hold of a closed channel: messages `first` .. `last` of `sender` as frames."""
-
-    snapshot: SnapshotId
-    sender: str
-    receiver: str
-    first: int
-    last: int
-    frames: bytes
-
-
-Report = RecordReport | ChannelReport
 
 
 def pack_run(frames: Sequence[Frame], first: int, last: int) -> bytes:
@@ -53,12 +39,12 @@ def pack_run(frames: Sequence[Frame], first: int, last: int) -> bytes:
     return pack_frames(run)
 
 
-def pack_reports(reports: Sequence[Report]) -> bytes:
+def pack_reports(reports: Sequence[RecordReport]) -> bytes:
     """Encode reports for one call."""
     return pack([_fields(report) for report in reports])
 
 
-def unpack_reports(packed: bytes) -> list[Report]:
+def unpack_reports(packed: bytes) -> list[RecordReport]:
     """Decode what `pack_reports` encoded."""
     return [_report(fields) for fields in unpack(packed)]
 
@@ -71,6 +57,7 @@ def pack_record(record: Record) -> tuple[object, ...]:
         record.born,
         dict(record.sent),
         dict(record.transported),
+        dict(record.released),
         dict(record.received),
         dict(record.environment),
         record.ended,
@@ -89,20 +76,14 @@ def unpack_record(fields: tuple[object, ...]) -> Record:
     return Record(SnapshotId(*snapshot), *counters, overlaps=earlier, arrived=arrived)  # type: ignore[arg-type,misc]
 
 
-def _fields(report: Report) -> tuple[object, ...]:
-    match report:
-        case RecordReport(record, specification, state, outbox, mailbox, hold_s):
-            captured = None if state is None else (state.codec, state.sizes, state.parts, state.spool)
-            return ("record", pack_record(record), specification, captured, dict(outbox), dict(mailbox), hold_s)
-        case ChannelReport(snapshot, sender, receiver, first, last, frames):
-            return ("channel", snapshot, sender, receiver, first, last, frames)
+def _fields(report: RecordReport) -> tuple[object, ...]:
+    state = report.state
+    captured = None if state is None else (state.codec, state.sizes, state.parts, state.spool)
+    record = pack_record(report.record)
+    return (record, report.specification, captured, dict(report.outbox), dict(report.mailbox), report.hold_s)
 
 
-def _report(fields: tuple[object, ...]) -> Report:
-    match fields:
-        case ("record", tuple(record), specification, captured, dict(outbox), dict(mailbox), float(hold_s)):
-            state = None if captured is None else Captured(*captured)  # type: ignore[misc]
-            return RecordReport(unpack_record(record), specification, state, outbox, mailbox, hold_s)  # type: ignore[arg-type]
-        case ("channel", tuple(snapshot), str(sender), str(receiver), int(first), int(last), bytes(frames)):
-            return ChannelReport(SnapshotId(*snapshot), sender, receiver, first, last, frames)
-    raise AssertionError(fields)
+def _report(fields: tuple[Any, ...]) -> RecordReport:
+    record, specification, captured, outbox, mailbox, hold_s = fields
+    state = None if captured is None else Captured(*captured)
+    return RecordReport(unpack_record(record), specification, state, outbox, mailbox, hold_s)

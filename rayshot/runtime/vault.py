@@ -14,13 +14,15 @@ from typing import Any
 
 import ray
 
-from rayshot.format.codec import creation_of, read_frames
+from rayshot.format.codec import creation_of, cut_frame, pack_frames, read_frames
 from rayshot.format.manifest import Blob, CapturedState, Chunk
 from rayshot.model.specification import ActorSpecification
+from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.runtime.capture import read_spool
 from rayshot.runtime.failpoints import failpoint
-from rayshot.runtime.reports import ChannelReport, RecordReport, pack_record, unpack_reports
+from rayshot.runtime.priority import go_first, go_with_others
+from rayshot.runtime.reports import RecordReport, pack_record, unpack_reports
 from rayshot.store.chunk_writer import ChunkWriter
 from rayshot.store.locate import open_store
 
@@ -49,13 +51,9 @@ class Stored:
 
 @dataclass(slots=True)
 class _Held:
-    """One snapshot's reports. `objects` are references into the object store, kept alive by being here.
-
-    `parts` are the frames that came of closed channels after their receivers' records.
-    """
+    """One snapshot's reports. `objects` are references into the object store, kept alive by being here."""
 
     records: dict[str, tuple[RecordReport, list[memoryview]]] = field(default_factory=dict)
-    parts: dict[Channel, bytes] = field(default_factory=dict)
     objects: list[Any] = field(default_factory=list)
 
 
@@ -71,6 +69,7 @@ class Vault:
         self._committed: _Held | None = None
         self._taken: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._ended = threading.Event()
+        go_first()
         threading.Thread(target=self._hold_all, name="rayshot-vault", daemon=True).start()
 
     @ray.method(concurrency_group="intake")
@@ -89,29 +88,22 @@ class Vault:
 
     def _hold(self, packed: list[bytes]) -> None:
         records: list[tuple[Any, float, int]] = []
-        parts = []
         copy = ray.put(packed)
         for report in (report for reports in packed for report in unpack_reports(reports)):
-            snapshot = report.record.snapshot if isinstance(report, RecordReport) else report.snapshot
             with self._lock:
-                held = self._held.setdefault(snapshot, _Held())
+                held = self._held.setdefault(report.record.snapshot, _Held())
             held.objects.append(copy)
-            match report:
-                case RecordReport():
-                    held.records[report.record.process] = (report, _parts_of(report, held))
-                    size = report.state.size if report.state else 0
-                    records.append((pack_record(report.record), report.hold_s, size))
-                case ChannelReport():
-                    held.parts[Channel(report.sender, report.receiver)] = report.frames
-                    parts.append((report.snapshot, report.sender, report.receiver, report.first, report.last))
-        self._coordinator.report.remote(records, parts)
+            held.records[report.record.process] = (report, _parts_of(report, held))
+            records.append((pack_record(report.record), report.hold_s, report.state.size if report.state else 0))
+        self._coordinator.report.remote(records)
 
     @ray.method(concurrency_group="store")
-    def store(self, snapshot: SnapshotId, intent: str, reuse: dict[str, Chunk]) -> Stored:
-        """Write everything held for `snapshot`; returns where it lies. Raises StoreError."""
+    def store(self, cut: Cut, intent: str, reuse: dict[str, Chunk]) -> Stored:
+        """Write what is held of a snapshot as far as its cut counts it; returns where it lies. Raises StoreError."""
+        go_with_others()  # what it writes may be large, and nobody's state waits for it
         with self._lock:
-            held = self._held.setdefault(snapshot, _Held())
-        return _write(ChunkWriter(self._store, self._system, intent, reuse), held)
+            held = self._held.setdefault(cut.snapshot, _Held())
+        return _write(ChunkWriter(self._store, self._system, intent, reuse), held, cut)
 
     @ray.method(concurrency_group="store")
     def forget(self, snapshot: SnapshotId, *, committed: bool) -> None:
@@ -120,7 +112,6 @@ class Vault:
             held = self._held.pop(snapshot, None)
             if held is not None and committed:
                 held.records.clear()
-                held.parts.clear()
                 self._committed = held
 
     @ray.method(concurrency_group="watch")
@@ -129,7 +120,7 @@ class Vault:
         self._ended.wait()
 
 
-def _write(writer: ChunkWriter, held: _Held) -> Stored:
+def _write(writer: ChunkWriter, held: _Held, cut: Cut) -> Stored:
     """Write all parts, small ones gathered; blobs are known only once all is written, so tickets come first."""
     states: dict[str, list[int]] = {}
     outboxes: dict[Channel, int] = {}
@@ -140,12 +131,16 @@ def _write(writer: ChunkWriter, held: _Held) -> Stored:
         failpoint("mid_upload")
         if report.specification is not None:
             specifications[name] = ActorSpecification.unpack(report.specification)
-        for receiver, frames in report.outbox.items():
-            outboxes[Channel(name, receiver)] = writer.add(frames)
-            _note_creation(frames, receiver, specifications)
-    for channel, frames in _mailboxes(held).items():
-        mailboxes[channel] = writer.add(frames)
-        _note_creation(frames, channel.receiver, specifications)
+    for channel_cut in cut.channels:
+        channel = channel_cut.channel
+        if channel_cut.arrived > channel_cut.received and channel.receiver in held.records:
+            frames = held.records[channel.receiver][0].mailbox[channel.sender]
+            mailboxes[channel] = writer.add(frames)
+            _note_creation(frames, channel.receiver, specifications)
+        if channel_cut.sent > channel_cut.arrived and channel.sender in held.records:
+            frames = _behind(held.records[channel.sender][0].outbox[channel.receiver], channel_cut.arrived)
+            outboxes[channel] = writer.add(frames)
+            _note_creation(frames, channel.receiver, specifications)
     classes = {
         name: writer.add(specification.class_pickle)
         for name, specification in specifications.items()
@@ -170,16 +165,12 @@ def _write(writer: ChunkWriter, held: _Held) -> Stored:
     )
 
 
-def _mailboxes(held: _Held) -> dict[Channel, bytes]:
-    """The receivers' parts of all channels: what their records hold, then what came later."""
-    mailboxes = {
-        Channel(sender, name): frames
-        for name, (report, _) in held.records.items()
-        for sender, frames in report.mailbox.items()
-    }
-    for channel, frames in held.parts.items():
-        mailboxes[channel] = mailboxes.get(channel, b"") + frames
-    return mailboxes
+def _behind(frames: bytes, arrived: int) -> bytes:
+    """The messages above `arrived`: what comes before was under way, and its receiver had it when it recorded."""
+    parts = list(read_frames(frames))
+    if parts[0].first > arrived:
+        return frames
+    return pack_frames(part for frame in parts if (part := cut_frame(frame, arrived + 1, frame.last)).count)
 
 
 def _parts_of(report: RecordReport, held: _Held) -> list[memoryview]:

@@ -22,14 +22,16 @@ class Status(IntEnum):
 class Answer(NamedTuple):
     """The receiver's answer to a packet.
 
-    `processed` is the last number of the sender that was processed: what lies between is the credit in use.
-    `ended` are tags of the packet whose snapshots have ended. `detail` explains a refusal.
+    `processed` is the last number of the sender that was processed: what lies between is the credit in use. `recorded`
+    are the snapshots that the receiver had recorded when it took the packet, `ended` tags of the packet whose snapshots
+    have ended. `detail` explains a refusal.
     """
 
     status: Status
     processed: int
-    ended: tuple[SnapshotId, ...]
-    detail: str
+    recorded: tuple[SnapshotId, ...] = ()
+    ended: tuple[SnapshotId, ...] = ()
+    detail: str = ""
 
 
 def pack_packet(
@@ -57,7 +59,7 @@ def unpack_packet(packet: bytes) -> tuple[BatchArrived, memoryview]:
         incarnation,
         first,
         count,
-        tuple(Marker(SnapshotId(*k), sent, transported) for k, sent, transported in markers),
+        tuple(Marker(SnapshotId(*k), sent) for k, sent in markers),
         tuple(SnapshotId(*k) for k in tags),
         closing,
     )
@@ -71,8 +73,14 @@ def pack_answer(answer: Answer) -> bytes:
 
 def unpack_answer(packed: bytes) -> Answer:
     """Decode an answer."""
-    status, processed, ended, detail = msgpack.unpackb(packed, use_list=False)
-    return Answer(Status(status), processed, tuple(SnapshotId(*k) for k in ended), detail)
+    status, processed, recorded, ended, detail = msgpack.unpackb(packed, use_list=False)
+    return Answer(
+        Status(status),
+        processed,
+        tuple(SnapshotId(*k) for k in recorded),
+        tuple(SnapshotId(*k) for k in ended),
+        detail,
+    )
 
 
 def pack(value: Any) -> bytes:

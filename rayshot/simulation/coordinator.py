@@ -1,4 +1,4 @@
-"""The simulated coordinator: drives one Collector, gathers what records and parts hold, and writes to the log."""
+"""The simulated coordinator: drives one Collector, gathers what records hold, and writes to the log."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -6,7 +6,6 @@ from typing import Protocol, assert_never
 
 from rayshot.protocol.collector import (
     AnnounceEnd,
-    CloseChannels,
     Collector,
     CollectorEffect,
     CollectorEvent,
@@ -15,7 +14,6 @@ from rayshot.protocol.collector import (
     StoreSnapshot,
 )
 from rayshot.protocol.cut import Cut, Record
-from rayshot.protocol.events import ChannelsClosed
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.simulation.application import Account, Message
 from rayshot.simulation.failure import OracleFailure
@@ -28,9 +26,6 @@ class Surroundings(Protocol):
 
     def begin(self, coordinator: "Coordinator", process: str, snapshot: SnapshotId, floor: int) -> None:
         """Tell a process to record."""
-
-    def close(self, coordinator: "Coordinator", process: str, closed: ChannelsClosed) -> None:
-        """Tell a process where its channels end."""
 
     def store(self, coordinator: "Coordinator", stored: Stored) -> None:
         """Write the snapshot."""
@@ -59,7 +54,6 @@ class Coordinator:
     lost: dict[str, tuple[SnapshotId, ...]] = field(default_factory=dict)
     waiting: list[tuple[CollectorEvent, object]] = field(default_factory=list)
     states: dict[SnapshotId, dict[str, Account | None]] = field(default_factory=lambda: defaultdict(dict))
-    parts: dict[SnapshotId, dict[Channel, tuple[Message, ...]]] = field(default_factory=lambda: defaultdict(dict))
     outboxes: dict[SnapshotId, dict[Channel, tuple[Message, ...]]] = field(default_factory=lambda: defaultdict(dict))
     mailboxes: dict[SnapshotId, dict[Channel, tuple[Message, ...]]] = field(default_factory=lambda: defaultdict(dict))
     storing: dict[SnapshotId, Stored] = field(default_factory=dict)
@@ -79,10 +73,6 @@ class Coordinator:
             for sender, messages in recorded.mailbox.items():
                 self.mailboxes[snapshot][Channel(sender, record.process)] = messages
 
-    def keep_part(self, snapshot: SnapshotId, channel: Channel, messages: tuple[Message, ...]) -> None:
-        """Hold safely what came of a closed channel."""
-        self.parts[snapshot].setdefault(channel, messages)
-
     def tell(self, event: CollectorEvent) -> None:
         """Give the collector a fact and do what follows."""
         if not self.alive:
@@ -101,8 +91,6 @@ class Coordinator:
         match effect:
             case SendBegin(process, snapshot, floor):
                 self.world.begin(self, process, snapshot, floor)
-            case CloseChannels(process, snapshot, ends):
-                self.world.close(self, process, ChannelsClosed(snapshot, ends))
             case StoreSnapshot(cut):
                 stored = self._assemble(cut)
                 self.storing[cut.snapshot] = stored
@@ -116,17 +104,18 @@ class Coordinator:
                 assert_never(effect)
 
     def _forget(self, snapshot: SnapshotId) -> None:
-        for kept in (self.states, self.mailboxes, self.parts, self.outboxes):
+        for kept in (self.states, self.mailboxes, self.outboxes):
             kept.pop(snapshot, None)
 
     def _assemble(self, cut: Cut) -> Stored:
-        """Put a snapshot together: of each channel the receiver's mailbox, what came later, the sender's outbox."""
+        """Put a snapshot together: of each channel the receiver's mailbox, then what the sender has behind that."""
         snapshot = cut.snapshot
         messages: dict[Channel, tuple[Message, ...]] = {}
         for channel_cut in cut.channels:
-            channel = channel_cut.channel
-            places = (self.mailboxes, self.parts, self.outboxes)
-            messages[channel] = tuple(message for place in places for message in place[snapshot].get(channel, ()))
+            waiting, behind = channel_cut.arrived - channel_cut.received, channel_cut.sent - channel_cut.arrived
+            mailbox = self.mailboxes[snapshot].get(channel_cut.channel, ())[:waiting]
+            outbox = self.outboxes[snapshot].get(channel_cut.channel, ())
+            messages[channel_cut.channel] = (*mailbox, *outbox[len(outbox) - behind :])
         for process in cut.records:
             if process not in self.states[snapshot]:
                 raise OracleFailure("membership", f"{snapshot} holds no state of {process}")

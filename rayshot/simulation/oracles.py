@@ -128,7 +128,7 @@ def _judge_channels(stored: Stored, truth: Truth, replayed: _Replay) -> None:
         if channel.receiver in ended or (channel.sender in ended and m == n and channel not in channels):
             continue
         found = channels.get(channel)
-        if found is None or (found.sent, found.received) != (n, m) or not m <= found.transported <= n:
+        if found is None or (found.sent, found.received) != (n, m) or not m <= found.arrived <= n:
             raise OracleFailure("cut equation", f"{snapshot}: {channel} is {found}, took {m} of {n}")
         if stored.messages.get(channel, ()) != tuple(truth.sent[channel][m:n]):
             raise OracleFailure(

@@ -23,24 +23,26 @@ class Packet:
     def __str__(self) -> str:
         last = self.first + len(self.messages) - 1
         what = f"{self.first}..{last}" if self.messages else "end" if self.closing else "-"
-        news = "".join(f" {m.snapshot}({m.transported}/{m.sent})" for m in self.markers)
+        news = "".join(f" {m.snapshot}({m.sent})" for m in self.markers)
         tags = "".join(f" tag {tag}" for tag in self.tags)
         return f"{self.sender} -> {self.receiver} i{self.incarnation} {what}{news}{tags}"
 
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
-    """The receiver of a packet has everything up to `last`, and the markers of these snapshots."""
+    """The receiver of a packet has everything up to `last`, and its markers; it had recorded these snapshots."""
 
     sender: str
     receiver: str
     incarnation: int
     last: int
-    snapshots: tuple[SnapshotId, ...]
+    markers: tuple[SnapshotId, ...]
+    recorded: tuple[SnapshotId, ...]
     closing: bool
 
     def __str__(self) -> str:
-        return f"{self.receiver} has {self.last} of {self.sender} {' '.join(map(str, self.snapshots))}"
+        news = "".join(f" recorded {k}" for k in self.recorded)
+        return f"{self.receiver} has {self.last} of {self.sender} {' '.join(map(str, self.markers))}{news}"
 
 
 @dataclass(frozen=True, slots=True)

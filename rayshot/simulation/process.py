@@ -12,8 +12,6 @@ from rayshot.protocol.effects import (
     Effect,
     ForgetSnapshot,
     HoldBatch,
-    KeepMessages,
-    ReportChannel,
     ReportEnd,
     ReportFailure,
     ReportRecord,
@@ -81,7 +79,7 @@ class Surroundings(Protocol):
 class Process:
     """See the module. `account` is None before birth; `outbox` holds what was sent and not yet transported.
 
-    `flight` holds, per receiver and first number, what was transported and not acknowledged.
+    `flight` holds, per receiver and first number, what was transported and not released.
     """
 
     def __init__(self, name: str, machine: Participant, world: Surroundings, account: Account | None = None) -> None:
@@ -104,7 +102,6 @@ class Process:
         self.received: dict[str, int] = {}
         self.mailbox: dict[str, list[Message]] = defaultdict(list)
         self.early: dict[str, dict[int, Message]] = defaultdict(dict)
-        self.kept: dict[SnapshotId, dict[str, dict[int, Message]]] = defaultdict(lambda: defaultdict(dict))
         self.captures: list[SnapshotId] = []
         self.todo: list[Step | str] = []
 
@@ -199,6 +196,8 @@ class Process:
     def send_again(self, receiver: str, first: int) -> None:
         """A packet or its acknowledgement was lost: send what is still not acknowledged, with the markers then due."""
         messages = self.flight[receiver].get(first, ())
+        if first + len(messages) - 1 <= self.machine.acknowledged(receiver):
+            messages = ()
         markers = self.machine.markers_due(receiver)
         closing = receiver in self.closings
         if messages or closing:
@@ -227,10 +226,10 @@ class Process:
         if self.ended:
             self.world.refuse(packet.sender, self.name, packet.incarnation)
             return
-        snapshots = tuple(marker.snapshot for marker in packet.markers)
-        last = self.machine.arrived(packet.sender)
+        markers = tuple(marker.snapshot for marker in packet.markers)
+        last, recorded = self.machine.arrived(packet.sender), self.machine.recorded_snapshots
         self.world.acknowledge(
-            Acknowledgement(packet.sender, self.name, self.incarnation, last, snapshots, packet.closing)
+            Acknowledgement(packet.sender, self.name, self.incarnation, last, markers, recorded, packet.closing)
         )
 
     def acknowledged(self, acknowledgement: Acknowledgement) -> None:
@@ -240,10 +239,8 @@ class Process:
             return
         if acknowledgement.closing:
             self.closings.discard(receiver)
-        flight = self.flight[receiver]
-        for first in [first for first, messages in flight.items() if first + len(messages) - 1 <= last]:
-            del flight[first]
-        self.tell(BatchAcknowledged(receiver, last, acknowledgement.snapshots))
+        self.tell(BatchAcknowledged(receiver, last, acknowledgement.markers, acknowledgement.recorded))
+        self._release(receiver)
 
     def connected(self, receiver: str) -> None:
         """The receiver said hello."""
@@ -282,18 +279,14 @@ class Process:
                     self._send(receiver, first, count, markers, closing=closing)
                 case CaptureState(snapshot):
                     self.captures.append(snapshot)
-                case KeepMessages():
-                    self._keep(effect)
                 case ForgetSnapshot(snapshot):
-                    self.kept.pop(snapshot, None)
                     self.captures = [k for k in self.captures if k != snapshot]
+                    for receiver in tuple(self.flight):
+                        self._release(receiver)
                 case ReportRecord(record):
                     self.world.report(self, effect, self._content(record))
-                case ReportChannel(snapshot, sender, first, last):
-                    kept = self.kept[snapshot].pop(sender, {})
-                    if not all(number in kept for number in range(first, last + 1)):
-                        raise OracleFailure("kept", f"{self.name} has {list(kept)} of {sender}, not {first}..{last}")
-                    self.world.report(self, effect, tuple(kept[number] for number in range(first, last + 1)))
+                    for receiver in tuple(self.flight):
+                        self._release(receiver)
                 case ReportEnd():
                     self.last_record = effect
                     self.world.report(self, effect, None)
@@ -305,11 +298,7 @@ class Process:
 
     def _content(self, record: Record) -> Recorded:
         """What travels with a record: a copy of the state, and the messages that the record counts."""
-        outboxes = {
-            receiver: tuple(self.outbox[receiver])
-            for receiver, n in record.sent.items()
-            if n > record.transported[receiver]
-        }
+        outboxes = {receiver: self._unreleased(receiver, record) for receiver in record.sent if receiver != self.name}
         mailbox = {
             sender: self._in_mailbox(sender, record.received.get(sender, 0) + 1, last)
             for sender, last in record.arrived.items()
@@ -325,9 +314,23 @@ class Process:
             self.closings.add(receiver)
         self.world.transmit(Packet(self.name, receiver, self.incarnation, first, messages, markers, closing=closing))
 
-    def _keep(self, order: KeepMessages) -> None:
-        messages = self._in_mailbox(order.sender, order.first, order.last)
-        self.kept[order.snapshot][order.sender].update(enumerate(messages, order.first))
+    def _unreleased(self, receiver: str, record: Record) -> tuple[Message, ...]:
+        """The messages released+1 .. sent: what is under way, and behind it the outbox."""
+        under_way = {
+            number: message
+            for first, messages in self.flight[receiver].items()
+            for number, message in enumerate(messages, first)
+        }
+        wanted = range(record.released[receiver] + 1, record.transported[receiver] + 1)
+        if missing := [number for number in wanted if number not in under_way]:
+            raise OracleFailure("released", f"{self.name} has no {missing} for {receiver} any more")
+        return (*(under_way[number] for number in wanted), *self.outbox[receiver])
+
+    def _release(self, receiver: str) -> None:
+        released = self.machine.released(receiver)
+        flight = self.flight[receiver]
+        for first in [first for first, messages in flight.items() if first + len(messages) - 1 <= released]:
+            del flight[first]
 
     def _in_mailbox(self, sender: str, first: int, last: int) -> tuple[Message, ...]:
         taken = self.received.get(sender, 0)

@@ -121,7 +121,7 @@ def _come_to_rest(world: RecoveringWorld) -> None:
     world.may_hang = False
     for process in world.processes.values():
         if world.is_current(process):
-            world.counts["recorders freed by their deadlines"] += bool(process.kept)
+            world.counts["messages released by deadlines"] += any(process.flight.values())
             for snapshot in process.machine.open_snapshots:
                 process.tell(DeadlinePassed(snapshot))
     _drain(world)
@@ -140,10 +140,9 @@ def _judge_rest(world: RecoveringWorld) -> None:
             continue
         left = {
             "outbox": {r: m for r, m in process.outbox.items() if m and r not in gone},
-            "unacknowledged": {r: m for r, m in process.flight.items() if m},
+            "under way": {r: m for r, m in process.flight.items() if m},
             "early": {s: m for s, m in process.early.items() if m},
             "mailbox": {s: m for s, m in process.mailbox.items() if m and process.next_senders()},
-            "kept": process.kept,
             "captures": process.captures,
         }
         if any(left.values()):

@@ -15,8 +15,8 @@ def show(value: object) -> str:
             return str(value)
         case Message(kind, amount, sequence, _):
             return f"{kind}#{sequence}({amount})"
-        case Marker(snapshot, sent, transported):
-            return f"{snapshot}({transported}/{sent})"
+        case Marker(snapshot, sent):
+            return f"{snapshot}({sent})"
         case Mapping():
             return "{" + ", ".join(f"{show(key)}: {show(item)}" for key, item in value.items()) + "}"
         case frozenset() | set():

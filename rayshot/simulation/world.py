@@ -8,7 +8,6 @@ from rayshot.protocol.collector import (
     AbortWanted,
     AnnounceEnd,
     CaptureRefused,
-    ChannelArrived,
     CollectorEvent,
     ProcessEnded,
     ProcessJoined,
@@ -17,9 +16,9 @@ from rayshot.protocol.collector import (
     SnapshotStored,
 )
 from rayshot.protocol.driver import CutCommitted
-from rayshot.protocol.effects import AnnounceSnapshot, Effect, ReportChannel, ReportEnd, ReportFailure, ReportRecord
-from rayshot.protocol.events import Begun, ChannelsClosed, SnapshotEnded
-from rayshot.protocol.identity import COORDINATOR, Channel, SnapshotId
+from rayshot.protocol.effects import AnnounceSnapshot, Effect, ReportEnd, ReportFailure, ReportRecord
+from rayshot.protocol.events import Begun, SnapshotEnded
+from rayshot.protocol.identity import COORDINATOR, SnapshotId
 from rayshot.simulation.application import Created, Ended, Message, Received, Sent, Step, TimerSet
 from rayshot.simulation.choices import Choices
 from rayshot.simulation.coordinator import Coordinator
@@ -186,8 +185,6 @@ class World(DrivenWorld):
         match effect:
             case ReportRecord(record):
                 event: CollectorEvent = RecordArrived(record)
-            case ReportChannel(snapshot, sender, first, last):
-                event = ChannelArrived(snapshot, Channel(sender, process.name), first, last)
             case ReportFailure(snapshot, detail):
                 event = CaptureRefused(snapshot, process.name, detail)
             case ReportEnd(record, unfinished):
@@ -209,8 +206,6 @@ class World(DrivenWorld):
             return
         if isinstance(event, RecordArrived):
             coordinator.keep_record(event.record, content)
-        elif isinstance(event, ChannelArrived):
-            coordinator.keep_part(event.snapshot, event.channel, content)
         if isinstance(event, ProcessJoined):
             self.answer_join(coordinator, event)
             return
@@ -243,19 +238,14 @@ class World(DrivenWorld):
         else:
             self.tell_process(process, coordinator.generation, Begun(snapshot, floor))
 
-    def close(self, coordinator: Coordinator, process: str, closed: ChannelsClosed) -> None:
-        """See Surroundings."""
-        self.counts["channels closed by the collector"] += len(closed.ends)
-        self.tell_process(process, coordinator.generation, closed)
-
-    def tell_process(self, name: str, generation: int, event: Begun | ChannelsClosed) -> None:
+    def tell_process(self, name: str, generation: int, event: Begun) -> None:
         """A coordinator's order is on its way, now and then twice."""
         self.push("tell_process", name, generation, event)
         if self.odds(self.settings.duplicated_one_in):
             self.counts["orders told twice"] += 1
             self.push("tell_process", name, generation, event)
 
-    def on_tell_process(self, name: str, generation: int, event: Begun | ChannelsClosed | SnapshotEnded) -> None:
+    def on_tell_process(self, name: str, generation: int, event: Begun | SnapshotEnded) -> None:
         """A process hears from a coordinator, unless it knows a newer one."""
         process = self.processes.get(name)
         replaced = process is not None and generation < process.generation

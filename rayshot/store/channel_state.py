@@ -28,9 +28,9 @@ class ChannelState:
         return self.entry.sent
 
     @property
-    def transported(self) -> int:
-        """The number of the last message that had left the sender's outbox."""
-        return self.entry.transported
+    def arrived(self) -> int:
+        """The number of the last message that had come to the receiver's mailbox."""
+        return self.entry.arrived
 
     @property
     def received(self) -> int:
@@ -68,8 +68,8 @@ class ChannelState:
 
     def _frames(self) -> Iterator[Frame]:
         """The frames of mailbox and outbox, checked to be contiguous and complete."""
-        yield from self._part("mailbox", self.entry.mailbox, self.received, self.transported)
-        yield from self._part("outbox", self.entry.outbox, self.transported, self.sent)
+        yield from self._part("mailbox", self.entry.mailbox, self.received, self.arrived)
+        yield from self._part("outbox", self.entry.outbox, self.arrived, self.sent)
 
     def _part(self, name: str, blob: Blob | None, before: int, last: int) -> Iterator[Frame]:
         """The frames of one blob, whose messages must be before+1 .. last."""
@@ -89,6 +89,6 @@ class ChannelState:
             f"channel {self.channel}: {why}",
             channel=tuple(self.channel),
             sent=self.sent,
-            transported=self.transported,
+            arrived=self.arrived,
             received=self.received,
         )

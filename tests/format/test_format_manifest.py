@@ -247,10 +247,10 @@ def test_a_manifest_over_the_limit_is_not_written(monkeypatch):
         encode(MANIFEST)
 
 
-@pytest.mark.parametrize(("sent", "transported", "received"), [(5, 3, 4), (2, 3, 1), (0, 0, 1), (5, 6, 1), (1, 5, 5)])
-def test_counters_out_of_order_are_an_inconsistent_cut(sent, transported, received):
+@pytest.mark.parametrize(("sent", "arrived", "received"), [(5, 3, 4), (2, 3, 1), (0, 0, 1), (5, 6, 1), (1, 5, 5)])
+def test_counters_out_of_order_are_an_inconsistent_cut(sent, arrived, received):
     with pytest.raises(InconsistentCut):
-        changed(channels=(ChannelEntry("alice", "bob", sent, transported, received, BLOB, BLOB),))
+        changed(channels=(ChannelEntry("alice", "bob", sent, arrived, received, BLOB, BLOB),))
 
 
 @pytest.mark.parametrize(

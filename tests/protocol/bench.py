@@ -2,8 +2,6 @@
 
 from rayshot.protocol.collector import (
     AnnounceEnd,
-    ChannelArrived,
-    CloseChannels,
     Collector,
     ProcessEnded,
     ProcessJoined,
@@ -12,7 +10,7 @@ from rayshot.protocol.collector import (
     StoreSnapshot,
 )
 from rayshot.protocol.cut import Record
-from rayshot.protocol.identity import Channel, SnapshotId
+from rayshot.protocol.identity import SnapshotId
 
 FIRST = SnapshotId(1, "coordinator", 1)
 
@@ -47,12 +45,16 @@ class Bench:
         none = SnapshotId(1, process, 0)
         sent = sent or {}
         last = Record(
-            none, process, sent=sent, transported=sent, received=received or {}, ended=True, closed=closed or {}
+            none,
+            process,
+            sent=sent,
+            transported=sent,
+            released=sent,
+            received=received or {},
+            ended=True,
+            closed=closed or {},
         )
         return self.tell(ProcessEnded(last, unfinished))
-
-    def part(self, sender, receiver, first, last, *, snapshot=FIRST):
-        return self.tell(ChannelArrived(snapshot, Channel(sender, receiver), first, last))
 
     @property
     def cuts(self):
@@ -61,7 +63,3 @@ class Bench:
     @property
     def ends(self):
         return [effect for effect in self.effects if isinstance(effect, AnnounceEnd)]
-
-    @property
-    def closes(self):
-        return [effect for effect in self.effects if isinstance(effect, CloseChannels)]

@@ -15,6 +15,10 @@ def captured(machine, snapshot=FIRST, sent=None, received=None, *, born=True):
     return machine.handle(StateCaptured(snapshot, born, sent or {}, received or {}))
 
 
+def acknowledged(machine, last, *recorded, receiver="r", markers=()):
+    return machine.handle(BatchAcknowledged(receiver, last, markers, recorded))
+
+
 def record_of(effects):
     (record,) = [effect.record for effect in effects if isinstance(effect, ReportRecord)]
     return record

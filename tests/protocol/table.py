@@ -1,7 +1,6 @@
 """Processes on a table, moved by hand: messages and orders stay where they are until a test delivers them."""
 
 from rayshot.protocol.collector import (
-    ChannelArrived,
     Collector,
     ProcessEnded,
     ProcessJoined,
@@ -10,9 +9,9 @@ from rayshot.protocol.collector import (
     SnapshotStored,
     SnapshotWanted,
 )
-from rayshot.protocol.effects import AnnounceSnapshot, ReportChannel, ReportEnd, ReportRecord
+from rayshot.protocol.effects import AnnounceSnapshot, ReportEnd, ReportRecord
 from rayshot.protocol.events import Begun, SnapshotEnded
-from rayshot.protocol.identity import Channel, SnapshotId
+from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.participant import Participant
 from rayshot.simulation.application import Account, Sent
 from rayshot.simulation.coordinator import Coordinator
@@ -22,7 +21,8 @@ from rayshot.simulation.process import Process
 class Table:
     """`transit` holds packets by channel, `stored` the snapshots that are complete, `trace` what was seen.
 
-    `begins` and `closes` are the coordinator's orders, as (process, event), the oldest first.
+    `begins` are the coordinator's orders, as (process, event), and `answers` the acknowledgements that a test holds up
+    (`slow_answers`), the oldest first.
     """
 
     def __init__(self, **balances):
@@ -32,7 +32,8 @@ class Table:
         self.plans = []
         self.ended = []
         self.begins = []
-        self.closes = []
+        self.answers = []
+        self.slow_answers = False
         self.coordinator = Coordinator(1, Collector(1), self)
         self.processes = {
             name: Process(name, Participant(name), self, Account(name, balance, ()))
@@ -65,18 +66,15 @@ class Table:
         self[receiver].arrive(packet)
 
     def deliver_all(self):
-        """All packets arrive, and all orders to close channels."""
+        """All packets arrive."""
         while packets := [(channel, p) for channel, waiting in self.transit.items() for p in waiting]:
             self.deliver(*packets[0][0])
-        while self.closes:
-            self.close_channels()
 
-    def close_channels(self):
-        """The oldest order to close channels arrives."""
-        name, event = self.closes.pop(0)
-        ends = ", ".join(f"{sender} -> {name} at {end}" for sender, end in event.ends.items())
-        self.trace.append(f"closes    {ends} for {event.snapshot}")
-        self[name].tell(event)
+    def answer(self, index=0):
+        """An acknowledgement that was held up arrives."""
+        acknowledgement = self.answers.pop(index)
+        self.trace.append(f"answers   {' '.join(str(acknowledgement).split())}")
+        self[acknowledgement.sender].acknowledged(acknowledgement)
 
     def process(self, receiver, sender):
         """`receiver` processes the next message of `sender`."""
@@ -115,19 +113,21 @@ class Table:
         self.transit.setdefault((packet.sender, packet.receiver), []).append(packet)
 
     def acknowledge(self, acknowledgement):
-        self[acknowledgement.sender].acknowledged(acknowledgement)
+        if self.slow_answers:
+            self.answers.append(acknowledgement)
+        else:
+            self[acknowledgement.sender].acknowledged(acknowledgement)
 
     def report(self, process, effect, content):
         match effect:
             case ReportRecord(record):
-                numbers = f"sent {dict(record.sent)} received {dict(record.received)} arrived {dict(record.arrived)}"
-                self.trace.append(f"reports   {process.name} {numbers}")
+                outbox = {receiver: (record.released[receiver], n) for receiver, n in record.sent.items()}
+                mailbox = {sender: (record.received.get(sender, 0), n) for sender, n in record.arrived.items()}
+                parts = [f"outbox {receiver} {n + 1}..{last}" for receiver, (n, last) in outbox.items() if n < last]
+                parts += [f"mailbox {sender} {n + 1}..{last}" for sender, (n, last) in mailbox.items()]
+                self.trace.append(f"reports   {process.name} {' '.join(parts)}".rstrip())
                 self.coordinator.keep_record(record, content)
                 self.coordinator.tell(RecordArrived(record))
-            case ReportChannel(snapshot, sender, first, last):
-                self.trace.append(f"reports   {sender} -> {process.name} {first}..{last}")
-                self.coordinator.keep_part(snapshot, Channel(sender, process.name), content)
-                self.coordinator.tell(ChannelArrived(snapshot, Channel(sender, process.name), first, last))
             case AnnounceSnapshot(snapshot, floor):
                 self.coordinator.tell(SnapshotAnnounced(snapshot, floor))
             case ReportEnd(record, unfinished):
@@ -148,9 +148,6 @@ class Table:
 
     def begin(self, coordinator, process, snapshot, floor):
         self.begins.append((process, Begun(snapshot, floor)))
-
-    def close(self, coordinator, process, closed):
-        self.closes.append((process, closed))
 
     def plan(self, process, cause):
         return []

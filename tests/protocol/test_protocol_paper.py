@@ -72,7 +72,7 @@ def test_the_token_is_conserved_when_it_waits_in_the_outbox_behind_its_own_marke
     assert [message.amount for message in stored.messages[C]] == [1]
     assert tokens(stored) == 1
     (cut,) = stored.cut.channels
-    assert (cut.sent, cut.transported, cut.received) == (1, 0, 0)
+    assert (cut.sent, cut.arrived, cut.received) == (1, 0, 0)
 
 
 def test_the_recorded_state_need_not_have_occurred_but_could_have():
@@ -140,7 +140,7 @@ def test_a_snapshot_ends_when_its_news_has_reached_every_process():
     table.deliver_all()
     assert [stored.cut.snapshot for stored in table.stored] == [snapshot]
     assert [len(table.stored[0].messages[channel]) for channel in ring] == [1, 1, 1]
-    assert all(not process.kept for process in table.processes.values())
+    assert not any(any(process.flight.values()) for process in table.processes.values()), "nobody keeps anything"
     assert tokens(table.stored[0]) == 40
 
 

@@ -7,8 +7,6 @@ from rayshot.protocol.effects import (
     DropBatch,
     ForgetSnapshot,
     HoldBatch,
-    KeepMessages,
-    ReportChannel,
     ReportEnd,
     ReportFailure,
     ReportRecord,
@@ -20,7 +18,6 @@ from rayshot.protocol.events import (
     BatchTaken,
     Begun,
     CaptureFailed,
-    ChannelsClosed,
     DeadlinePassed,
     DriverDied,
     EndRequested,
@@ -88,17 +85,19 @@ def test_a_message_is_not_transported_before_its_receiver_said_hello(q):
     "news",
     [
         Begun(K),
-        BatchArrived("p", 1, 1, 1, (Marker(K, 0, 0),)),
+        BatchArrived("p", 1, 1, 1, (Marker(K, 0),)),
+        BatchAcknowledged("r", 1, (), (K,)),
         BatchArrived("driver:1", 1, 1, 1, tags=(K,)),
     ],
 )
 def test_a_process_learns_of_a_snapshot_by_any_way_and_once(q, news):
+    connected(q, "r", sent=1)
     assert CaptureState(K) in q.handle(news)
     assert CaptureState(K) not in q.handle(Begun(K))
 
 
 def test_the_news_comes_before_the_messages_of_its_batch(q):
-    assert arrives(q, 1, 2, markers=(Marker(K, 0, 0),)) == (CaptureState(K), DeliverBatch("p", 1, 2))
+    assert arrives(q, 1, 2, markers=(Marker(K, 0),)) == (CaptureState(K), DeliverBatch("p", 1, 2))
 
 
 def test_its_own_request_is_announced_with_a_floor_that_spares_what_is_still_open(q):
@@ -117,9 +116,9 @@ def test_a_record_counts_what_lies_in_mailbox_and_outbox_and_orders_nothing_else
     effects = captured(q, sent={"r": 7}, received={"p": 3})
     record = record_of(effects)
     assert effects == (ReportRecord(record),), "no marker travels without messages"
-    assert (record.sent, record.transported) == ({"r": 7}, {"r": 4})
+    assert (record.sent, record.transported, record.released) == ({"r": 7}, {"r": 4}, {"r": 2})
     assert (record.received, record.arrived) == ({"p": 3}, {"p": 5})
-    assert q.markers_due("r") == (Marker(K, 7, 4),)
+    assert q.markers_due("r") == (Marker(K, 7),)
 
 
 def test_a_record_names_no_mailbox_that_is_empty(q):
@@ -129,10 +128,10 @@ def test_a_record_names_no_mailbox_that_is_empty(q):
     assert record_of(captured(q, received={"p": 2})).arrived == {}
 
 
-@pytest.mark.parametrize(("transported", "arrived"), [(2, {}), (3, {"p": 3}), (4, {"p": 4}), (9, {"p": 4})])
-def test_a_record_holds_nothing_that_lies_behind_the_end_that_a_marker_names(q, transported, arrived):
+@pytest.mark.parametrize(("sent", "arrived"), [(2, {}), (3, {"p": 3}), (4, {"p": 4}), (9, {"p": 4})])
+def test_a_record_holds_nothing_that_lies_behind_the_end_that_a_marker_names(q, sent, arrived):
     arrives(q, 1, 2)
-    arrives(q, 3, 2, markers=(Marker(K, 9, transported),))
+    arrives(q, 3, 2, markers=(Marker(K, sent),))
     assert record_of(captured(q, received={"p": 2})).arrived == arrived
 
 
@@ -140,11 +139,11 @@ def test_the_next_batch_carries_the_marker_and_a_channel_that_opens_later_brings
     connected(q, "r")
     q.handle(Begun(K))
     captured(q)
-    assert q.handle(BatchTaken("r", 1)) == (SendBatch("r", 1, 1, (Marker(K, 0, 0),)),)
+    assert q.handle(BatchTaken("r", 1)) == (SendBatch("r", 1, 1, (Marker(K, 0),)),)
     q.handle(BatchAcknowledged("r", 0, (K,)))
     assert q.handle(BatchTaken("r", 1)) == (SendBatch("r", 2, 1, ()),)
     assert q.handle(ReceiverReady("s")) == ()
-    assert q.handle(BatchTaken("s", 1)) == (SendBatch("s", 1, 1, (Marker(K, 0, 0),)),)
+    assert q.handle(BatchTaken("s", 1)) == (SendBatch("s", 1, 1, (Marker(K, 0),)),)
 
 
 def test_an_acknowledgement_of_messages_is_none_of_markers(q):
@@ -153,54 +152,32 @@ def test_an_acknowledgement_of_messages_is_none_of_markers(q):
     q.handle(Begun(K))
     captured(q, sent={"r": 1})
     q.handle(BatchAcknowledged("r", 1))
-    assert q.markers_due("r") == (Marker(K, 1, 1),)
-
-
-def test_what_arrives_after_the_recording_is_kept_of_each_sender_also_of_one_unknown_till_then(q):
-    arrives(q, 1, 1)
-    q.handle(Begun(K))
-    captured(q, received={"p": 1})
-    assert arrives(q, 2, 1) == (DeliverBatch("p", 2, 2), KeepMessages(K, "p", 2, 2))
-    assert arrives(q, 1, 2, sender="s") == (DeliverBatch("s", 1, 2), KeepMessages(K, "s", 1, 2))
-
-
-def test_what_waited_behind_a_gap_is_kept_when_the_gap_is_filled(q):
-    q.handle(Begun(K))
-    captured(q)
-    assert arrives(q, 2, 1) == (HoldBatch("p", 2),)
-    kept = [effect for effect in arrives(q, 1, 1) if isinstance(effect, KeepMessages)]
-    assert kept == [KeepMessages(K, "p", 1, 1), KeepMessages(K, "p", 2, 2)]
-
-
-def test_nothing_is_kept_behind_the_end_that_a_marker_names(q):
-    q.handle(Begun(K))
-    captured(q)
-    assert arrives(q, 3, 2, markers=(Marker(K, 3, 2),)) == (HoldBatch("p", 3),)
-    assert arrives(q, 1, 2) == (DeliverBatch("p", 1, 2), KeepMessages(K, "p", 1, 2), DeliverBatch("p", 3, 4))
-    assert arrives(q, 5, 1) == (DeliverBatch("p", 5, 5),)
-
-
-def test_a_batch_that_lies_on_both_sides_of_the_end_is_kept_up_to_it(q):
-    q.handle(Begun(K))
-    captured(q)
-    arrives(q, 4, 1, markers=(Marker(K, 3, 2),))
-    assert KeepMessages(K, "p", 1, 2) in arrives(q, 1, 3)
-
-
-def test_a_message_in_flight_is_kept_for_every_open_snapshot(q):
-    q.handle(Begun(K))
-    q.handle(Begun(K2))
-    captured(q, K)
-    second = record_of(captured(q, K2))
-    assert second.overlaps == (K,)
-    kept = [effect.snapshot for effect in arrives(q, 1, 1) if isinstance(effect, KeepMessages)]
-    assert kept == [K, K2]
+    assert q.markers_due("r") == (Marker(K, 1),)
 
 
 def test_what_a_process_sent_to_itself_lies_with_its_record(q):
     q.handle(Begun(K))
     record = record_of(captured(q, sent={"q": 3}, received={"q": 1}))
-    assert (record.transported, record.arrived) == ({"q": 3}, {"q": 3})
+    assert (record.transported, record.released, record.arrived) == ({"q": 3}, {"q": 3}, {"q": 3})
+
+
+def test_of_what_a_process_sent_to_itself_and_processed_nothing_lies_with_its_record(q):
+    q.handle(Begun(K))
+    record = record_of(captured(q, sent={"q": 3}, received={"q": 3}))
+    assert (record.released, record.arrived) == ({"q": 3}, {})
+
+
+def test_what_was_sent_to_one_who_did_not_say_hello_yet_lies_with_the_record_from_the_first_message_on(q):
+    q.handle(Begun(K))
+    record = record_of(captured(q, sent={"r": 2}))
+    assert (record.transported, record.released) == ({"r": 0}, {"r": 0})
+
+
+def test_a_record_names_the_snapshots_that_were_recorded_before_it(q):
+    q.handle(Begun(K))
+    q.handle(Begun(K2))
+    captured(q, K)
+    assert record_of(captured(q, K2)).overlaps == (K,)
 
 
 def test_markers_ride_until_they_are_acknowledged_on_that_channel(q):
@@ -210,17 +187,7 @@ def test_markers_ride_until_they_are_acknowledged_on_that_channel(q):
     captured(q, sent={"r": 1, "s": 1})
     q.handle(BatchAcknowledged("r", 1, (K,)))
     assert q.markers_due("r") == ()
-    assert q.markers_due("s") == (Marker(K, 1, 1),)
-
-
-def test_markers_stay_due_though_all_own_channels_were_reported(q):
-    connected(q, "r", sent=1)
-    q.handle(Begun(K))
-    captured(q, sent={"r": 1})
-    arrives(q, 1, 1)
-    assert q.handle(ChannelsClosed(K, {"p": 1})) == (ReportChannel(K, "p", 1, 1),)
-    (batch,) = q.handle(BatchTaken("r", 1))
-    assert batch.markers == (Marker(K, 1, 1),)
+    assert q.markers_due("s") == (Marker(K, 1),)
 
 
 # Ending a snapshot ---------------------------------------------------------------------------------
@@ -229,7 +196,7 @@ def test_markers_stay_due_though_all_own_channels_were_reported(q):
 def test_a_tombstone_swallows_what_comes_late_for_an_ended_snapshot(q):
     q.handle(Begun(K))
     assert q.handle(SnapshotEnded(K)) == (ForgetSnapshot(K),)
-    assert arrives(q, 1, 1, markers=(Marker(K, 0, 0),)) == (DeliverBatch("p", 1, 1),)
+    assert arrives(q, 1, 1, markers=(Marker(K, 0),)) == (DeliverBatch("p", 1, 1),)
     assert q.handle(Begun(K)) == ()
     assert captured(q) == ()
 
@@ -254,9 +221,8 @@ def test_a_passed_deadline_frees_the_memory_but_goes_on_telling_others(q):
     q.handle(Begun(K))
     captured(q, sent={"r": 1})
     assert q.handle(DeadlinePassed(K)) == (ForgetSnapshot(K),)
-    assert not [effect for effect in arrives(q, 1, 1) if isinstance(effect, KeepMessages)]
     (batch,) = q.handle(BatchTaken("r", 1))
-    assert batch.markers == (Marker(K, 1, 1),)
+    assert batch.markers == (Marker(K, 1),)
     assert q.open_snapshots == (K,), "answers to drivers are still tagged"
     assert q.handle(SnapshotEnded(K)) == (), "it was forgotten before"
     assert q.markers_due("r") == ()
@@ -278,9 +244,9 @@ def test_a_late_marker_of_an_ended_snapshot_harms_nothing(q):
     arrives(q, 1, 5)
     q.handle(Begun(K))
     captured(q, received={"p": 5})
-    assert arrives(q, 6, 1, markers=(Marker(K, 2, 2),)) == (DeliverBatch("p", 6, 6),)
+    assert arrives(q, 6, 1, markers=(Marker(K, 2),)) == (DeliverBatch("p", 6, 6),)
     q.handle(SnapshotEnded(K))
-    arrives(q, 7, 1, markers=(Marker(K2, 2, 2),))
+    arrives(q, 7, 1, markers=(Marker(K2, 2),))
     assert record_of(captured(q, K2, received={"p": 5})).arrived == {}
 
 
@@ -330,14 +296,6 @@ def test_a_record_says_which_senders_had_ended_and_holds_all_of_theirs(q):
     assert (record.closed, record.arrived) == ({"p": 2}, {"p": 2})
 
 
-def test_a_senders_last_batch_reports_nothing_of_a_recorded_channel(q):
-    q.handle(Begun(K))
-    captured(q)
-    arrives(q, 1, 2)
-    assert arrives(q, 3, 0, closing=True) == ()
-    assert q.handle(ChannelsClosed(K, {"p": 2})) == (ReportChannel(K, "p", 1, 2),)
-
-
 def test_a_process_may_end_when_all_is_acknowledged_and_nothing_is_recorded(q):
     q.handle(ReceiverReady("r"))
     q.handle(BatchTaken("r", 2))
@@ -361,13 +319,14 @@ def test_an_end_closes_the_channels_and_tells_what_was_given_up(q):
     assert closing == SendBatch("r", 3, 0, (), closing=True)
     assert isinstance(end, ReportEnd)
     assert (end.record.sent, end.record.received, end.record.ended) == ({"r": 2}, {"p": 3}, True)
+    assert end.record.released == {"r": 2}, "all is acknowledged: nothing lies with a last record"
     assert end.unfinished == (K,)
 
 
 def test_an_ended_process_records_nothing_and_takes_nothing(q):
     q.handle(EndRequested({}, {}))
     assert q.handle(Begun(K)) == ()
-    assert arrives(q, 1, 1, markers=(Marker(K2, 0, 0),)) == (DropBatch("p", 1, "ended"),)
+    assert arrives(q, 1, 1, markers=(Marker(K2, 0),)) == (DropBatch("p", 1, "ended"),)
     assert q.open_snapshots == ()
 
 
@@ -407,12 +366,3 @@ def test_a_restored_process_knows_which_senders_had_ended(q):
     q.handle(Begun(second))
     record = record_of(captured(q, second, received={"p": 4, "s": 1}))
     assert (record.closed, record.arrived) == ({"p": 6}, {"p": 6})
-
-
-def test_a_restored_process_awaits_nothing_of_its_last_life(q):
-    q.handle(Begun(K))
-    captured(q)
-    q.handle(ChannelsClosed(K, {"p": 1}))
-    q.handle(Restored(2))
-    assert arrives(q, 1, 1, incarnation=2) == (DeliverBatch("p", 1, 1),)
-    assert q.handle(ChannelsClosed(K, {"p": 1})) == ()

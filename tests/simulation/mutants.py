@@ -1,12 +1,6 @@
-"""Wrong versions of the machines. Each breaks one rule; the oracles must see it.
+"""Mutants of all machines; those of what senders keep for their records are in a file of their own."""
 
-`changes` replace settings that a schedule drew, so that the broken rule is put to the test often.
-"""
-
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 from unittest import mock
 
 from rayshot.protocol import assembly
@@ -14,35 +8,14 @@ from rayshot.protocol import collector as collector_module
 from rayshot.protocol.collector import Collector, ProcessJoined
 from rayshot.protocol.cut import ChannelCut
 from rayshot.protocol.driver import Driver, RolledBack
-from rayshot.protocol.effects import DeliverBatch, KeepMessages, SendBatch
+from rayshot.protocol.effects import DeliverBatch, SendBatch
 from rayshot.protocol.events import BatchArrived, DeadlinePassed, Restored, SnapshotEnded
 from rayshot.protocol.participant import Participant
-from rayshot.simulation.machines import Machines
+from rayshot.simulation.coordinator import Coordinator
 from rayshot.simulation.process import Process
+from tests.simulation.mutants_of_senders import Untagged
+from tests.simulation.mutation import mutant, patched
 
-
-@dataclass(frozen=True)
-class Mutant:
-    """`patches` are (owner, attribute, wrong value), for what is no method of a machine."""
-
-    name: str
-    machines: Machines = field(default_factory=Machines)
-    patches: tuple[tuple[Any, str, Any], ...] = ()
-    changes: Mapping[str, Any] = field(default_factory=dict)
-    not_by: str | None = None
-
-    @contextmanager
-    def at_work(self) -> Iterator[Machines]:
-        with ExitStack() as stack:
-            for owner, name, value in self.patches:
-                stack.enter_context(mock.patch.object(owner, name, value))
-            yield self.machines
-
-
-MUTANTS: list[Mutant] = []
-
-
-Patch = tuple[Any, str, Any]
 ISLANDS = {  # drivers are the only way from one process to another, and the coordinator's news is slow
     "contacts": {"p0": (), "p1": (), "p2": ()},
     "drivers": 2,
@@ -52,36 +25,7 @@ ISLANDS = {  # drivers are the only way from one process to another, and the coo
 }
 
 
-SLOW_CHANNELS = frozenset({"deliver", "take"})
-ENDINGS = {"ends_one_in": 3, "snapshots": 6, "slow": frozenset({"tell_process", "deliver"})}
-open_ends = assembly.open_ends
-
-
-def mutant(name: str, *patches: Patch, not_by: str | None = None, **changes: Any) -> Callable[[type], type]:
-    def register(machine: type) -> type:
-        machines = Machines()
-        for base in (Participant, Collector, Driver):
-            if issubclass(machine, base):
-                machines = replace(machines, **{base.__name__.lower(): machine})
-        MUTANTS.append(Mutant(name, machines, patches, changes, not_by))
-        return machine
-
-    return register
-
-
-def patched(name: str, *patches: Patch, **changes: Any) -> None:
-    MUTANTS.append(Mutant(name, Machines(), patches, changes))
-
-
 # Recording -----------------------------------------------------------------------------------------
-
-
-@mutant("a message in flight is recorded in only one of two open snapshots")
-class OnlyOne(Participant):
-    def _deliver(self, sender, first, last):
-        effects = super()._deliver(sender, first, last)
-        keeps = [effect for effect in effects if isinstance(effect, KeepMessages)]
-        return [effect for effect in effects if effect not in keeps[1:]]
 
 
 @mutant("what waits in the mailbox is not recorded")
@@ -96,16 +40,37 @@ class MailboxBeyondMarker(Participant):
         return {sender: n for sender, n in self._arrived.items() if n > received.get(sender, 0)}
 
 
-@mutant("the outbox is said to be transported, and lost")
+@mutant("a record does not count what a process sent to itself")
+class NoSelf(Participant):
+    def _mailbox_ends(self, received, recorder):
+        ends = super()._mailbox_ends(received, recorder)
+        return {sender: n for sender, n in ends.items() if sender != self.name}
+
+
+@mutant("a record says that all is released that is transported")
+class TransportedReleased(Participant):
+    def _make_record(self, captured, recorder):
+        record = super()._make_record(captured, recorder)
+        return replace(record, released=record.transported)
+
+
+@mutant("a record says that all is released that is sent, and the outbox is lost")
 class NoOutbox(Participant):
     def _make_record(self, captured, recorder):
         record = super()._make_record(captured, recorder)
-        return replace(record, transported=record.sent)
+        return replace(record, released=record.sent)
+
+
+def outbox_only(self, receiver, record):
+    return tuple(self.outbox[receiver])
+
+
+patched("with a record only transported+1 .. sent are handed in", (Process, "_unreleased", outbox_only))
 
 
 def shift_markers(by: int) -> type[Participant]:
     def wrong(markers):
-        return tuple(marker._replace(transported=max(0, marker.transported + by)) for marker in markers)
+        return tuple(marker._replace(sent=max(0, marker.sent + by)) for marker in markers)
 
     class Shifted(Participant):
         def markers_due(self, receiver):
@@ -120,15 +85,8 @@ def shift_markers(by: int) -> type[Participant]:
     return Shifted
 
 
-mutant("the marker's `transported` is one too low")(shift_markers(-1))
-mutant("the marker's `transported` is one too high")(shift_markers(1))
-
-
-@mutant("a recorder keeps messages only of the senders that it knew when it recorded")
-class KnownSendersOnly(Participant):
-    def _deliver(self, sender, first, last):
-        effects = super()._deliver(sender, first, last)
-        return [e for e in effects if not isinstance(e, KeepMessages) or sender in self._recorders[e.snapshot].reported]
+mutant("the marker's `sent` is one too low")(shift_markers(-1))
+mutant("the marker's `sent` is one too high")(shift_markers(1))
 
 
 capture = Process.capture
@@ -179,91 +137,13 @@ def in_mailbox_reversed(self, sender, first, last):
 patched("a channel is recorded in reverse", (Process, "_in_mailbox", in_mailbox_reversed))
 
 
-# Closing -------------------------------------------------------------------------------------------
-
-
-@mutant("a receiver ignores that a channel was closed")
-class NeverReports(Participant):
-    def _channels_closed(self, snapshot, ends):
-        return ()
-
-
-@mutant("a receiver reports a closed channel from what it had processed, not from what its record held")
-class ReportsWhatTheRecordHeld(Participant):
-    def _state_captured(self, captured):
-        effects = super()._state_captured(captured)
-        if recorder := self._recorders.get(captured.snapshot):
-            recorder.reported = dict(captured.received)
-        return effects
-
-
-@mutant("a receiver reports a closed channel before the last message arrived")
-class ReportsTooEarly(Participant):
-    def _report_channel(self, snapshot, recorder, sender):
-        end, arrived = recorder.ends[sender], self._arrived.get(sender, 0)
-        if arrived < end and arrived > recorder.reported.get(sender, 0):
-            recorder.ends[sender] = arrived
-        return super()._report_channel(snapshot, recorder, sender)
-
-
-@mutant("a receiver that was told twice of a closed channel reports it twice", duplicated_one_in=3)
-class ReportsTwice(Participant):
-    def _report_channel(self, snapshot, recorder, sender):
-        before = recorder.reported.get(sender, 0)
-        effects = super()._report_channel(snapshot, recorder, sender)
-        recorder.reported[sender] = before
-        return effects
-
-
-@mutant("a recorder that was given up still reports closed channels", deadlines=5, snapshots=4, slow=SLOW_CHANNELS)
-class AbandonedReports(Participant):
-    def _abandon(self, snapshot):
-        awaited = set(self.open_channels(snapshot))
-        effects = super()._abandon(snapshot)
-        if recorder := self._recorders.get(snapshot):
-            recorder.awaited |= awaited
-        return effects
-
-
-@mutant("the collector closes no channel")
-class NeverCloses(Collector):
-    def _close_channels(self, snapshot, collection, ends):
-        return ()
-
-
-@mutant("the collector closes one channel of each receiver only")
-class ClosesOne(Collector):
-    def _close_channels(self, snapshot, collection, ends):
-        effects = super()._close_channels(snapshot, collection, ends)
-        return tuple(replace(effect, ends=dict(list(effect.ends.items())[:1])) for effect in effects)
-
-
-def ends_at_sent(cuts, records, parts):
-    ends = open_ends(cuts, records, {})
-    sent = {cut.channel: cut.sent for cut in cuts}
-    return {channel: sent[channel] for channel in ends if channel not in parts}
-
-
-def no_ends_of_the_ended(cuts, records, parts):
-    ends = open_ends(cuts, records, parts)
-    return {
-        channel: n for channel, n in ends.items() if channel.sender in records and not records[channel.sender].ended
-    }
-
-
-patched("the collector closes channels at what was sent", (collector_module, "open_ends", ends_at_sent))
-patched(
-    "the collector closes no channels of the ended", (collector_module, "open_ends", no_ends_of_the_ended), **ENDINGS
-)
-
-
 # Tags and markers ----------------------------------------------------------------------------------
 
 
 @mutant("an acknowledgement of what was sent before the recording ends the markers")
 class MarkersAcknowledgedByMessages(Participant):
-    def _batch_acknowledged(self, receiver, last, snapshots):
-        return super()._batch_acknowledged(receiver, last, self.open_snapshots)
+    def _batch_acknowledged(self, answer):
+        return super()._batch_acknowledged(replace(answer, markers=self.open_snapshots))
 
 
 @mutant("a marker is sent once only", lost_one_in=4)
@@ -330,7 +210,7 @@ class DuplicateApplied(Participant):
 @mutant("a batch that is early is delivered at once")
 class EarlyDelivered(Participant):
     def _accept(self, batch, arrived):
-        return self._deliver(batch.sender, batch.first, batch.first + batch.count - 1) if batch.count else []
+        return [self._deliver(batch.sender, batch.first, batch.first + batch.count - 1)] if batch.count else []
 
 
 @mutant("a batch of an old incarnation is accepted", crashes=2, snapshots=4)
@@ -386,10 +266,44 @@ class NoEquation(Collector):
     pass
 
 
-patched(
-    "a snapshot is stored before all parts of channels are there",
-    (collector_module, "open_ends", lambda cuts, records, parts: {}),
+cut_one = assembly._cut
+
+
+def cut_without_a_gap(channel, sent, released, receiver):
+    return cut_one(channel, sent, 0, receiver)
+
+
+@mutant(
+    "the collector does not see that messages lie with neither end",
+    (assembly, "_cut", cut_without_a_gap),
+    not_by="inconsistent",
 )
+class UntaggedAndNoGapCheck(Untagged):
+    """While all keep the rules there is no gap to see: so here acknowledgements are not tagged."""
+
+
+assemble = Coordinator._assemble
+
+
+def assemble_both_ends(self, cut):
+    stored = assemble(self, cut)
+    messages = dict(stored.messages)
+    for channel_cut in cut.channels:
+        channel = channel_cut.channel
+        waiting = channel_cut.arrived - channel_cut.received
+        mailbox = self.mailboxes[cut.snapshot].get(channel, ())[:waiting]
+        messages[channel] = (*mailbox, *self.outboxes[cut.snapshot].get(channel, ()))
+    return replace(stored, messages=messages)
+
+
+def assemble_outboxes_only(self, cut):
+    stored = assemble(self, cut)
+    messages = {channel: self.outboxes[cut.snapshot].get(channel, ()) for channel in stored.messages}
+    return replace(stored, messages=messages)
+
+
+patched("what both ends hand in is stored twice", (Coordinator, "_assemble", assemble_both_ends))
+patched("only what senders hand in is stored", (Coordinator, "_assemble", assemble_outboxes_only))
 
 
 def members_with_records(members, records, ended):

@@ -47,7 +47,7 @@ def storage(tmp_path: Path) -> Path:
 
 
 FLOWS = {
-    ("alice", "bob"): Flow(sent=5, transported=4, received=2),
+    ("alice", "bob"): Flow(sent=5, arrived=4, received=2),
     ("bob", "carol"): Flow(sent=1),
     ("driver:main", "alice"): Flow(sent=3, received=3),
 }

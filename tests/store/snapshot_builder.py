@@ -27,7 +27,7 @@ class Flow:
     """The cut of a channel and the arguments of its messages, received+1 .. sent."""
 
     sent: int = 0
-    transported: int | None = None
+    arrived: int | None = None
     received: int = 0
     method: str = "deposit"
 
@@ -42,7 +42,7 @@ class Flow:
 
 
 USUAL_FLOWS = {
-    ("alice", "bob"): Flow(sent=5, transported=4, received=2),
+    ("alice", "bob"): Flow(sent=5, arrived=4, received=2),
     ("driver:main", "alice"): Flow(sent=3, received=3),
 }
 
@@ -132,7 +132,7 @@ def forge_commit(store: Store, record: CommitRecord, system: str = "bank") -> No
 
 
 def _counters(flow: Flow) -> tuple[int, int, int]:
-    return flow.sent, flow.sent if flow.transported is None else flow.transported, flow.received
+    return flow.sent, flow.sent if flow.arrived is None else flow.arrived, flow.received
 
 
 def _add_state(writer: ChunkWriter, state: Any) -> tuple[int, list[int]]:
@@ -143,10 +143,10 @@ def _add_state(writer: ChunkWriter, state: Any) -> tuple[int, list[int]]:
 
 
 def _add_parts(writer: ChunkWriter, flow: Flow) -> tuple[int | None, int | None]:
-    sent, transported, received = _counters(flow)
+    sent, arrived, received = _counters(flow)
     return (
-        writer.add(flow.part(received + 1, transported)) if transported > received else None,
-        writer.add(flow.part(transported + 1, sent)) if sent > transported else None,
+        writer.add(flow.part(received + 1, arrived)) if arrived > received else None,
+        writer.add(flow.part(arrived + 1, sent)) if sent > arrived else None,
     )
 
 

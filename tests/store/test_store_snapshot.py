@@ -53,7 +53,7 @@ def test_a_channel_shows_its_counters_and_the_messages_in_flight() -> None:
     snapshot = made()
     channel = snapshot.channel("alice", "bob")
     assert snapshot.channels["alice", "bob"] == channel
-    assert (channel.sent, channel.transported, channel.received, channel.count) == (5, 4, 2, 3)
+    assert (channel.sent, channel.arrived, channel.received, channel.count) == (5, 4, 2, 3)
     assert [(m.number, m.kind, m.method, m.args) for m in channel.messages] == [
         (3, "tell", "deposit", (30,)),
         (4, "tell", "deposit", (40,)),
