@@ -13,11 +13,13 @@ import decimal
 import fractions
 import pathlib
 import re
+import struct
 import sys
 import uuid
 from collections.abc import Callable
 from typing import Any, Final
 
+from rayshot.errors import BadState
 from rayshot.format import inert_numpy
 from rayshot.format.inert_record import HandleRecord, Inert
 from rayshot.format.reading_limits import ReadingLimits
@@ -333,6 +335,18 @@ def _build_uuid(record: Inert, state: Any, _: ReadingLimits) -> uuid.UUID:
     raise _refused()
 
 
+def _make_referenced(arguments: _Arguments, limits: ReadingLimits) -> Any:
+    """The value of a reference."""
+    match arguments:
+        case (bytes() | memoryview() as pickled,) if limits.read_inner is not None:
+            limits.charge_copy(len(pickled))
+            try:
+                return limits.read_inner(bytes(pickled))
+            except (BadState, LookupError, struct.error) as error:
+                raise _refused() from error
+    raise _refused()
+
+
 _MAKERS: dict[str, _Maker] = {
     "_codecs.encode": _make_encoded,
     "array._array_reconstructor": _make_array,
@@ -362,6 +376,7 @@ _MAKERS: dict[str, _Maker] = {
     "datetime.timezone": _make_timezone,
     "decimal.Decimal": _make_decimal,
     "fractions.Fraction": _make_fraction,
+    "rayshot.format.pickling.put_again": _make_referenced,
     "rayshot.model.handle._rebind": _make_handle,
     **{
         f"{module}.{name}": _path_maker(kind)

@@ -37,13 +37,17 @@ _OLD_NAMES = {"builtins.xrange": "builtins.range", "builtins.unicode": "builtins
 
 
 class PickleMachine:
-    """One reading of one stream; `buffers` are what the pickle left out of band, in order."""
+    """One reading of one stream; `buffers` are what the pickle left out of band, in order.
 
-    def __init__(self, stream: bytes, buffers: Sequence[bytes | memoryview]) -> None:
+    An `inner` stream is the value of a reference in another one; a further one inside of it stays a record.
+    """
+
+    def __init__(self, stream: bytes, buffers: Sequence[bytes | memoryview], *, inner: bool = False) -> None:
         self._data = stream
         self._view = memoryview(stream)
         self._at = 0
-        self._limits = ReadingLimits(len(stream) + sum(memoryview(buffer).nbytes for buffer in buffers))
+        size = len(stream) + sum(memoryview(buffer).nbytes for buffer in buffers)
+        self._limits = ReadingLimits(size, None if inner else _read_inner)
         self._buffers = iter(buffers)
         self._stack: list[Any] = []
         self._marked: list[list[Any]] = []
@@ -392,6 +396,10 @@ def _integer(line: bytes) -> int:
     if len(line) > _DIGITS_MAX:
         raise BadState(f"a pickle holds an integer of {len(line)} decimal digits")
     return int(line)
+
+
+def _read_inner(stream: bytes) -> Any:
+    return PickleMachine(stream, (), inner=True).run()
 
 
 _OPERATION_BY_CODE = [PickleMachine.operations.get(bytes([code]), PickleMachine.refuse) for code in range(256)]

@@ -2,11 +2,16 @@
 
 Whoever calls `load_state` or `load_message` runs code that the bytes choose. At restore the bytes' signature was
 checked before; between the processes of one Ray cluster they are trusted as Ray trusts its own.
+
+References to objects that live elsewhere (Ray's ObjectRefs) mean nothing after a restore, so their values are stored:
+a state's pickle holds `put_again(buffer)` in the place of each, and whoever stores the state fills the buffer with
+`dump_object` of the value. What a reference is, how to get its value and how to put a value again, the runtime says
+with `provide_references`.
 """
 
 import io
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import cloudpickle
@@ -17,15 +22,44 @@ from rayshot.format.entries import StateCodec
 PICKLE: StateCodec = "pickle"
 CLOUDPICKLE: StateCodec = "cloudpickle"
 _PATH_DEPTH_MAX = 20
+_PATH_PARTS_MAX = 100_000
 _REFUSALS = (TypeError, ValueError, AttributeError, RecursionError, pickle.PicklingError, NotImplementedError)
 
 
+class Referenced(NamedTuple):
+    """A reference in a state: its value belongs into the buffer number `position`; `path` leads to it."""
+
+    position: int
+    path: str
+    reference: Any
+
+
 class PickledState(NamedTuple):
-    """A captured state: `stream` is a pickle (protocol 5), `buffers` what it keeps out of band, in order."""
+    """A captured state: `stream` is a pickle (protocol 5), `buffers` what it keeps out of band, in order.
+
+    The buffers of `references` are empty places.
+    """
 
     codec: StateCodec
     stream: bytes
     buffers: tuple[memoryview, ...]
+    references: tuple[Referenced, ...] = ()
+
+
+class _References:
+    """What the runtime provided; without it nothing is a reference."""
+
+    kind: type | None = None
+    get: Callable[[Any], Any]
+    put: Callable[[Any], Any]
+
+
+_references = _References()
+
+
+def provide_references(kind: type, get: Callable[[Any], Any], put: Callable[[Any], Any]) -> None:
+    """Say what a reference is; `get(reference)` waits for its value, `put(value)` makes a new one."""
+    _references.kind, _references.get, _references.put = kind, get, put
 
 
 def dump_state(state: object, name: str) -> PickledState:
@@ -34,21 +68,23 @@ def dump_state(state: object, name: str) -> PickledState:
     Raises StateNotSerializable with the path to what cannot be pickled, `name` at its head.
     """
     buffers: list[pickle.PickleBuffer] = []
+    references: tuple[Referenced, ...] = ()
     try:
         stream = _by_reference(state, buffers)
         codec = PICKLE
         if stream is None:
-            buffers.clear()
-            stream = cloudpickle.dumps(state, protocol=5, buffer_callback=buffers.append)
-            codec = CLOUDPICKLE
-        _refuse_references(state, stream)
+            pickler = _StatePickler(_references.kind)
+            stream, buffers, codec = pickler.pickle(state), pickler.buffers, CLOUDPICKLE
+            references = tuple(
+                Referenced(position, find_path(state, name, found), found) for position, found in pickler.references
+            )
     except _REFUSALS as error:
         path = find_culprit(state, name)
         raise StateNotSerializable(
             f"{path} cannot be captured: {error}. Leave it out in __getstate__ and make it again in __setstate__",
             path=path,
         ) from error
-    return PickledState(codec, stream, tuple(buffer.raw() for buffer in buffers))
+    return PickledState(codec, stream, tuple(buffer.raw() for buffer in buffers), references)
 
 
 def load_state(stream: bytes | memoryview, buffers: Sequence[bytes | bytearray | memoryview] = ()) -> Any:
@@ -56,15 +92,30 @@ def load_state(stream: bytes | memoryview, buffers: Sequence[bytes | bytearray |
     return pickle.loads(stream, buffers=buffers)
 
 
+def dump_object(value: object, get: Callable[[Any], Any]) -> bytes:
+    """Pickle the value of a reference, and in it the values that `get` gives for further references."""
+    stream = _by_reference(value, None)
+    return _ObjectPickler(_references.kind, get).pickle(value) if stream is None else stream
+
+
+def put_again(pickled: bytes | memoryview) -> Any:
+    """Make a new reference to a value that `dump_object` pickled. Snapshots hold this function by name: keep it."""
+    return _references.put(pickle.loads(pickled))
+
+
 def dump_message(method: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[str, bytes]:
-    """Pickle a call's arguments; returns (codec, payload). Raises MessageNotSerializable with a path."""
+    """Pickle a call's arguments; returns (codec, payload). Raises MessageNotSerializable with a path.
+
+    An argument that is a reference itself is waited for and its value sent, as Ray gives methods the value. One inside
+    of another value is refused: Ray would pass it on, but a snapshot could not store the message without its value.
+    """
+    args, kwargs = tuple(map(_value_of, args)), {key: _value_of(value) for key, value in kwargs.items()}
     call = (method, args, kwargs)
     try:
         payload = _by_reference(call, None)
         codec = PICKLE
         if payload is None:
-            payload, codec = cloudpickle.dumps(call, protocol=5), CLOUDPICKLE
-        _refuse_references(call, payload)
+            payload, codec = _ReferenceRefuser(_references.kind).pickle(call), CLOUDPICKLE
     except _REFUSALS as error:
         path = find_culprit({"args": args, "kwargs": kwargs}, f".{method}")
         raise MessageNotSerializable(
@@ -97,28 +148,89 @@ def load_class(payload: bytes) -> type:
 def _by_reference(value: object, buffers: list[pickle.PickleBuffer] | None) -> bytes | None:
     """A plain pickle, or None where only cloudpickle serves.
 
-    A class of `__main__` pickles here by its name, but means another module in the process that reads it.
+    A class of `__main__` pickles here by its name, but means another module in the process that reads it. A reference
+    cannot be pickled plainly; a look at the pickle tells whether to search for one at all.
     """
     try:
         stream = pickle.dumps(value, protocol=5, buffer_callback=None if buffers is None else buffers.append)
     except _REFUSALS:
         return None
-    return None if b"__main__" in stream else stream
+    kind = _references.kind
+    return None if b"__main__" in stream or (kind is not None and kind.__name__.encode() in stream) else stream
 
 
-class _ReferenceRefuser(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
-    """A pickler that stops at an ObjectRef: its pickle would be an id that means nothing after a restore."""
+def _value_of(argument: Any) -> Any:
+    kind = _references.kind
+    return _references.get(argument) if kind is not None and isinstance(argument, kind) else argument
+
+
+class _ReferencePickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
+    """Pickles into memory; what becomes of a reference is its subclasses' business."""
+
+    def __init__(self, kind: type | None, buffer_callback: Callable[[pickle.PickleBuffer], None] | None = None) -> None:
+        self._file = io.BytesIO()
+        self._kind = kind
+        super().__init__(self._file, protocol=5, buffer_callback=buffer_callback)
+
+    def pickle(self, value: object) -> bytes:
+        self.dump(value)
+        return self._file.getvalue()
 
     def reducer_override(self, obj: Any) -> Any:
-        if (type(obj).__module__, type(obj).__qualname__) == ("ray", "ObjectRef"):
-            raise pickle.PicklingError("an ObjectRef is only the name of a value: keep or send the value itself")
+        if self._kind is not None and isinstance(obj, self._kind):
+            return self.reduce_reference(obj)
         return super().reducer_override(obj)
 
+    def reduce_reference(self, reference: Any) -> Any:
+        raise NotImplementedError
 
-def _refuse_references(value: object, stream: bytes) -> None:
-    """Raise PicklingError if `value` holds an ObjectRef. A look at its pickle tells whether to search at all."""
-    if b"ObjectRef" in stream:
-        _ReferenceRefuser(io.BytesIO(), protocol=5).dump(value)
+
+class _ReferenceRefuser(_ReferencePickler):
+    """Stops at a reference: its pickle would be an id that means nothing after a restore."""
+
+    def reduce_reference(self, reference: Any) -> Any:
+        name = type(reference).__name__
+        raise pickle.PicklingError(
+            f"an {name} inside of another value: give it as an argument of its own, or its value"
+        )
+
+
+class _StatePickler(_ReferencePickler):
+    """Leaves an empty place among the buffers for the value of each reference."""
+
+    def __init__(self, kind: type | None) -> None:
+        self.buffers: list[pickle.PickleBuffer] = []
+        self.references: list[tuple[int, Any]] = []
+        super().__init__(kind, self.buffers.append)
+
+    def reduce_reference(self, reference: Any) -> Any:
+        self.references.append((len(self.buffers), reference))  # the pickler takes the place right after this
+        return put_again, (pickle.PickleBuffer(b"\0"),)
+
+
+class _ObjectPickler(_ReferencePickler):
+    """Replaces each reference by its value."""
+
+    def __init__(self, kind: type | None, get: Callable[[Any], Any]) -> None:
+        super().__init__(kind)
+        self._get = get
+
+    def reduce_reference(self, reference: Any) -> Any:
+        return put_again, (dump_object(self._get(reference), self._get),)
+
+
+def find_path(value: object, path: str, wanted: object) -> str:
+    """Path to `wanted` inside of `value`; `path` itself where it is not found among the plain parts."""
+    waiting: list[tuple[str, object]] = [(path, value)]
+    seen: set[int] = set()
+    while waiting and len(seen) < _PATH_PARTS_MAX:
+        at, part = waiting.pop()
+        if part is wanted:
+            return at
+        if id(part) not in seen:
+            seen.add(id(part))
+            waiting += [(at + step, inner) for step, inner in _parts(part)]
+    return path
 
 
 def find_culprit(value: object, path: str) -> str:
@@ -145,7 +257,7 @@ def _parts(value: object) -> list[tuple[str, object]]:
 
 def _can_pickle(value: object) -> bool:
     try:
-        _ReferenceRefuser(io.BytesIO(), protocol=5).dump(value)
+        _ReferenceRefuser(_references.kind).pickle(value)
     except _REFUSALS:
         return False
     return True

@@ -99,8 +99,8 @@ class SnapshotStored:
 class AbortWanted:
     """The snapshot must end without a commit, for this reason.
 
-    While it is being stored only the verdicts of the one who stores it count (STORE_UNAVAILABLE, FENCED, DEFECT): it
-    may be durable already.
+    While it is being stored only the verdicts of the one who stores it count (STORE_UNAVAILABLE, CAPTURE_FAILED,
+    FENCED, DEFECT): it may be durable already.
     """
 
     snapshot: SnapshotId
@@ -159,7 +159,12 @@ class AnnounceEnd:
 CollectorEffect = SendBegin | StoreSnapshot | AnnounceEnd
 
 
-_STORE_VERDICTS = (AbortReason.STORE_UNAVAILABLE, AbortReason.FENCED, AbortReason.DEFECT)
+_STORE_VERDICTS = (
+    AbortReason.STORE_UNAVAILABLE,
+    AbortReason.CAPTURE_FAILED,
+    AbortReason.FENCED,
+    AbortReason.DEFECT,
+)
 
 
 @dataclass(slots=True)

@@ -20,7 +20,7 @@ import msgpack
 
 from rayshot.errors import RayshotError, StateNotSerializable
 from rayshot.format.entries import StateCodec
-from rayshot.format.pickling import dump_state
+from rayshot.format.pickling import Referenced, dump_state
 
 FORK_BYTES_MIN = 1 << 20
 """Above this a capture by fork holds the actor for less time than pickling does."""
@@ -33,12 +33,14 @@ class Captured:
     """A pickled state: its codec, the stream and its out-of-band buffers.
 
     In memory as `parts` (the stream first), or in the file `spool` one after the other, `sizes` bytes each.
+    `references` are the ObjectRefs in it, whose buffers are still empty; they keep their objects alive.
     """
 
     codec: StateCodec
     sizes: tuple[int, ...]
     parts: tuple[bytes, ...] = ()
     spool: str | None = None
+    references: tuple[Referenced, ...] = ()
 
     @property
     def size(self) -> int:
@@ -72,9 +74,9 @@ class CaptureChild:
         match msgpack.unpackb(answer):
             case [True, "pickle" | "cloudpickle" as codec, list(sizes)]:
                 return Captured(codec, tuple(sizes), spool=str(self._spool))
-            case [False, str(message), str(path)]:
+            case [False, str(message), str(path), bool(inline)]:
                 self._spool.unlink(missing_ok=True)
-                raise StateNotSerializable(message, path=path)
+                raise StateNotSerializable(message, path=path, inline=inline)
         raise AssertionError(answer)
 
     def _read(self, deadline: float) -> bytes:
@@ -98,18 +100,26 @@ class Capturer:
         self._spool_folder = spool_folder
         self._last_size: int | None = None
         self._count = 0
-        self.inline_next = False
+        self._inline_next = False
+        self._holds_references = False
 
     def capture(self, state: Any) -> Captured | CaptureChild:
         """Fix the state as it is now; call between two handlers. Raises StateNotSerializable."""
-        inline, self.inline_next = self.inline_next or not self._by_fork(), False
+        inline, self._inline_next = self._inline_next or not self._by_fork(), False
         return self._inline(state) if inline else self._fork(state)
 
     def learn(self, captured: Captured) -> None:
         """Remember how large the state was."""
         self._last_size = captured.size
 
+    def child_failed(self, error: Exception) -> None:
+        """Capture inline the next time, and as long as the state holds ObjectRefs, which a child cannot keep alive."""
+        self._inline_next = True
+        self._holds_references = isinstance(error, StateNotSerializable) and bool(error.evidence.get("inline"))
+
     def _by_fork(self) -> bool:
+        if self._holds_references:
+            return False
         if self.method != "auto":
             return self.method == "fork"
         if self._last_size is None:
@@ -119,7 +129,8 @@ class Capturer:
     def _inline(self, state: Any) -> Captured:
         pickled = dump_state(state, self._name)
         parts = (pickled.stream, *(bytes(buffer) for buffer in pickled.buffers))
-        captured = Captured(pickled.codec, tuple(map(len, parts)), parts)
+        captured = Captured(pickled.codec, tuple(map(len, parts)), parts, references=pickled.references)
+        self._holds_references = bool(pickled.references)
         self.learn(captured)
         return captured
 
@@ -162,13 +173,19 @@ def _pickle_in_child(state: Any, name: str, spool: Path, pipe: int) -> None:
         os.closerange(pipe + 1, min(1 << 20, os.sysconf("SC_OPEN_MAX")))
         try:
             pickled = dump_state(state, name)
+            if pickled.references:
+                path = pickled.references[0].path
+                raise StateNotSerializable(
+                    f"{path} is an ObjectRef: captured inline from now on", path=path, inline=True
+                )
             sizes = [len(pickled.stream), *(buffer.nbytes for buffer in pickled.buffers)]
             _write_spool(spool, [memoryview(pickled.stream), *pickled.buffers])
             answer: list[Any] = [True, pickled.codec, sizes]
         except RayshotError as error:
-            answer = [False, error.message, str(error.evidence.get("path", name))]
+            evidence = error.evidence
+            answer = [False, error.message, str(evidence.get("path", name)), bool(evidence.get("inline"))]
         except OSError as error:
-            answer = [False, f"{name}: the state cannot be spooled: {error}", name]
+            answer = [False, f"{name}: the state cannot be spooled: {error}", name, False]
         os.write(pipe, msgpack.packb(answer))
         status = 0
     finally:

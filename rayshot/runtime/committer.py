@@ -9,7 +9,15 @@ from typing import Any
 import ray
 
 import rayshot
-from rayshot.errors import ConfigError, Damaged, Fenced, StoreError, StoreUnavailable
+from rayshot.errors import (
+    ConfigError,
+    Damaged,
+    Fenced,
+    RayshotError,
+    StateNotSerializable,
+    StoreError,
+    StoreUnavailable,
+)
 from rayshot.format.manifest import ActorEntry, ChannelEntry, Chunk, Manifest
 from rayshot.format.signing_key import SigningKey
 from rayshot.protocol.cut import Cut
@@ -21,6 +29,8 @@ from rayshot.store.records import CommitRecord
 from rayshot.store.repository import Repository
 
 log = logging.getLogger("rayshot")
+ANSWER_S = 5.0
+"""A vault that gives up at the deadline has so long to say why."""
 
 
 class Committer:
@@ -43,7 +53,7 @@ class Committer:
         stats: Mapping[str, int | float],
         timeout_s: float,
     ) -> CommitRecord:
-        """Write and commit one snapshot. Raises StoreError; nothing of it is visible then."""
+        """Write and commit one snapshot. Raises StoreError, StateNotSerializable; nothing of it is visible then."""
         snapshot = cut.snapshot
         started = time.perf_counter()
         retained = {record.snapshot for record in self._repository.retained()}
@@ -51,12 +61,13 @@ class Committer:
         intent = self._repository.intend(snapshot, base)
         try:
             reuse = dict(self._reuse) if base is not None else {}
-            written = self._gather([vault.store.remote(cut, intent, reuse) for vault in vaults], timeout_s)
+            refs = [vault.store.remote(cut, intent, reuse, timeout_s) for vault in vaults]
+            written = self._gather(refs, timeout_s + ANSWER_S)
             manifest = self._manifest(cut, written, intent, mode, label, taken_at, stats, started)
             failpoint("before_commit")
             record = self._repository.commit(manifest, self._key)
             failpoint("after_commit")
-        except StoreError:
+        except RayshotError:
             self._abandon(snapshot)
             raise
         self._base, self._reuse = snapshot, {chunk.digest: chunk for chunk in manifest.chunks}
@@ -107,7 +118,7 @@ class Committer:
         try:
             return list(ray.get(refs, timeout=timeout_s))
         except ray.exceptions.RayTaskError as error:
-            if isinstance(error.cause, StoreError):
+            if isinstance(error.cause, StoreError | StateNotSerializable):
                 raise error.cause from error
             raise StoreUnavailable(f"a vault could not write: {error.cause!r}") from error
         except (ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError) as error:

@@ -15,7 +15,7 @@ from typing import Any, assert_never
 
 import ray
 
-from rayshot.errors import Fenced, RayshotError, SnapshotAborted, StoreError, SystemDown
+from rayshot.errors import Fenced, RayshotError, SnapshotAborted, StateNotSerializable, StoreError, SystemDown
 from rayshot.model.configuration import SnapshotConfig
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collector import (
@@ -321,6 +321,9 @@ class Coordinator:
             return
         except StoreError as error:
             self._abort(cut.snapshot, AbortReason.STORE_UNAVAILABLE, error.message)
+            return
+        except StateNotSerializable as error:
+            self._abort(cut.snapshot, AbortReason.CAPTURE_FAILED, error.message)
             return
         except Exception as error:
             log.exception("snapshot %s could not be written", cut.snapshot)

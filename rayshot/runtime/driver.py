@@ -19,6 +19,7 @@ from rayshot.protocol.identity import DRIVER_PREFIX, SnapshotId
 from rayshot.runtime.connector import Connector, RayPeer
 from rayshot.runtime.identity import HostIdentity
 from rayshot.runtime.outbox import InFlight, OutChannel
+from rayshot.runtime.references import know_references
 from rayshot.runtime.spawning import spawn_host
 from rayshot.runtime.wire import Answer, Status, pack_packet
 
@@ -49,6 +50,7 @@ class DriverPort:
     """One driver's view of one life of a system. Any thread of the process may send."""
 
     def __init__(self, identity: HostIdentity) -> None:
+        know_references()
         self.identity = identity
         self.system = identity.system
         self.name = f"{DRIVER_PREFIX}{uuid.uuid4().hex[:8]}"

@@ -41,6 +41,7 @@ from rayshot.runtime.identity import HostIdentity
 from rayshot.runtime.mailbox import Mailbox
 from rayshot.runtime.outbox import InFlight, OutChannel
 from rayshot.runtime.recording import Recording
+from rayshot.runtime.references import know_references
 from rayshot.runtime.spawning import spawn_host
 from rayshot.runtime.wire import Answer, Status, pack_packet
 
@@ -94,6 +95,7 @@ class ActorProcess:
     """
 
     def __init__(self, identity: HostIdentity) -> None:
+        know_references()
         self.identity = identity
         self.name = identity.name
         self.system = identity.system

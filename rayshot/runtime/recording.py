@@ -19,7 +19,7 @@ from rayshot.protocol.events import CaptureFailed, DeadlinePassed, SnapshotReque
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.capture import CaptureChild, Captured, Capturer, spool_folder
 from rayshot.runtime.failpoints import failpoint
-from rayshot.runtime.reports import RecordReport, pack_record, pack_reports, pack_run
+from rayshot.runtime.reports import RecordReport, pack_record, pack_reports, pack_run, references_of
 
 if TYPE_CHECKING:  # process.py makes the recording
     from rayshot.runtime.process import ActorProcess
@@ -142,7 +142,7 @@ class Recording:
             captured = child.wait(process.identity.recorder_timeout_s)
         except (StateNotSerializable, TimeoutError, OSError) as error:
             with process.lock:
-                self.capturer.inline_next = True
+                self.capturer.child_failed(error)
                 process.carry_out(process.participant.handle(CaptureFailed(report.record.snapshot, str(error))))
             return
         with process.lock:
@@ -157,5 +157,5 @@ class Recording:
                 reports, self._outgoing = self._outgoing, []
             if reports:
                 failpoint("before_upload")
-                self.vault.take.remote(pack_reports(reports))
+                self.vault.take.remote(pack_reports(reports), references_of(reports))
                 failpoint("after_upload_before_ack")

@@ -1,10 +1,11 @@
 """What a host hands to its vault, and the vault to the coordinator: records."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rayshot.format.codec import Frame, pack_frames
+from rayshot.format.pickling import Referenced
 from rayshot.protocol.cut import Record
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.capture import Captured
@@ -44,9 +45,14 @@ def pack_reports(reports: Sequence[RecordReport]) -> bytes:
     return pack([_fields(report) for report in reports])
 
 
-def unpack_reports(packed: bytes) -> list[RecordReport]:
-    """Decode what `pack_reports` encoded."""
-    return [_report(fields) for fields in unpack(packed)]
+def unpack_reports(packed: bytes, references: Sequence[Sequence[tuple[Any, ...]]]) -> list[RecordReport]:
+    """Decode what `pack_reports` encoded; `references` are what `references_of` gave for the same reports."""
+    return [_report(fields, found) for fields, found in zip(unpack(packed), references, strict=True)]
+
+
+def references_of(reports: Sequence[RecordReport]) -> list[list[tuple[Any, ...]]]:
+    """The ObjectRefs in the states of each report. They go beside the packed ones: Ray must see them to keep them."""
+    return [[tuple(found) for found in report.state.references] if report.state else [] for report in reports]
 
 
 def pack_record(record: Record) -> tuple[object, ...]:
@@ -83,7 +89,8 @@ def _fields(report: RecordReport) -> tuple[object, ...]:
     return (record, report.specification, captured, dict(report.outbox), dict(report.mailbox), report.hold_s)
 
 
-def _report(fields: tuple[Any, ...]) -> RecordReport:
+def _report(fields: tuple[Any, ...], references: Sequence[tuple[Any, ...]]) -> RecordReport:
     record, specification, captured, outbox, mailbox, hold_s = fields
-    state = None if captured is None else Captured(*captured)
+    found = tuple(Referenced(*reference) for reference in references)
+    state = None if captured is None else replace(Captured(*captured), references=found)
     return RecordReport(unpack_record(record), specification, state, outbox, mailbox, hold_s)

@@ -231,7 +231,12 @@ def _load_all(identity: HostIdentity, snapshot: Snapshot, specifications: Mappin
     plans = _plans(identity, snapshot.manifest, specifications)
     ray.get(identity.coordinator.expect.remote(snapshot.manifest.ended))
     hosts = {name: spawn_host(identity, specifications[name], name, loading=True) for name in plans}
-    ray.get([hosts[name].load.remote(plan) for name, plan in plans.items()])
+    try:
+        ray.get([hosts[name].load.remote(plan) for name, plan in plans.items()])
+    except BaseException:
+        for host in hosts.values():
+            ray.kill(host)  # also one that is not up yet, of which the coordinator does not know
+        raise
     ray.get(identity.coordinator.resume.remote())
 
 

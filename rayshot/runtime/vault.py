@@ -8,25 +8,30 @@ import contextlib
 import logging
 import queue
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import ray
 
+from rayshot.errors import StateNotSerializable
 from rayshot.format.codec import creation_of, cut_frame, pack_frames, read_frames
 from rayshot.format.manifest import Blob, CapturedState, Chunk
+from rayshot.format.pickling import dump_object
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.runtime.capture import read_spool
 from rayshot.runtime.failpoints import failpoint
 from rayshot.runtime.priority import go_first, go_with_others
+from rayshot.runtime.references import know_references
 from rayshot.runtime.reports import RecordReport, pack_record, unpack_reports
 from rayshot.store.chunk_writer import ChunkWriter
 from rayshot.store.locate import open_store
 
 log = logging.getLogger("rayshot")
+References = list[list[tuple[Any, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,29 +72,30 @@ class Vault:
         self._lock = threading.Lock()
         self._held: dict[SnapshotId, _Held] = {}
         self._committed: _Held | None = None
-        self._taken: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._taken: queue.SimpleQueue[tuple[bytes, References]] = queue.SimpleQueue()
         self._ended = threading.Event()
+        know_references()
         go_first()
         threading.Thread(target=self._hold_all, name="rayshot-vault", daemon=True).start()
 
     @ray.method(concurrency_group="intake")
-    def take(self, packed: bytes) -> None:
-        """Hold reports, then tell the coordinator: see `_hold_all`."""
-        self._taken.put(packed)
+    def take(self, packed: bytes, references: References) -> None:
+        """Hold reports and the objects that states refer to, then tell the coordinator: see `_hold_all`."""
+        self._taken.put((packed, references))
 
     def _hold_all(self) -> None:
         """Work off what comes in, always everything that is there: many actors record at the same moment."""
         while True:
-            packed = [self._taken.get()]
+            taken = [self._taken.get()]
             with contextlib.suppress(queue.Empty):
                 while True:
-                    packed.append(self._taken.get_nowait())
-            self._hold(packed)
+                    taken.append(self._taken.get_nowait())
+            self._hold(taken)
 
-    def _hold(self, packed: list[bytes]) -> None:
+    def _hold(self, taken: list[tuple[bytes, References]]) -> None:
         records: list[tuple[Any, float, int]] = []
-        copy = ray.put(packed)
-        for report in (report for reports in packed for report in unpack_reports(reports)):
+        copy = ray.put([packed for packed, _ in taken])
+        for report in (report for reports in taken for report in unpack_reports(*reports)):
             with self._lock:
                 held = self._held.setdefault(report.record.snapshot, _Held())
             held.objects.append(copy)
@@ -98,11 +104,17 @@ class Vault:
         self._coordinator.report.remote(records)
 
     @ray.method(concurrency_group="store")
-    def store(self, cut: Cut, intent: str, reuse: dict[str, Chunk]) -> Stored:
-        """Write what is held of a snapshot as far as its cut counts it; returns where it lies. Raises StoreError."""
+    def store(self, cut: Cut, intent: str, reuse: dict[str, Chunk], timeout_s: float) -> Stored:
+        """Write what is held of a snapshot as far as its cut counts it; returns where it lies.
+
+        Raises StoreError, and StateNotSerializable for an object that a state refers to and that is not to be had.
+        """
+        deadline = time.monotonic() + timeout_s
         go_with_others()  # what it writes may be large, and nobody's state waits for it
         with self._lock:
             held = self._held.setdefault(cut.snapshot, _Held())
+        for name in held.records.keys() & cut.records.keys():
+            _fetch_objects(*held.records[name], deadline)
         return _write(ChunkWriter(self._store, self._system, intent, reuse), held, cut)
 
     @ray.method(concurrency_group="store")
@@ -163,6 +175,23 @@ def _write(writer: ChunkWriter, held: _Held, cut: Cut) -> Stored:
         tuple(chunks),
         writer.written_bytes,
     )
+
+
+def _fetch_objects(report: RecordReport, parts: list[memoryview], deadline: float) -> None:
+    """Put the values of the state's ObjectRefs into the buffers that are kept free for them."""
+    for found in report.state.references if report.state else ():
+
+        def get(reference: Any, path: str = found.path) -> Any:
+            try:
+                return ray.get(reference, timeout=max(0.0, deadline - time.monotonic()))
+            except ray.exceptions.GetTimeoutError as error:
+                message = f"the object of {path} was not ready before the snapshot's deadline"
+                raise StateNotSerializable(message, path=path) from error
+            except ray.exceptions.RayError as error:
+                message = f"the object of {path} is not to be had: {str(error).splitlines()[0]}"
+                raise StateNotSerializable(message, path=path) from error
+
+        parts[1 + found.position] = memoryview(dump_object(get(found.reference), get))
 
 
 def _behind(frames: bytes, arrived: int) -> bytes:

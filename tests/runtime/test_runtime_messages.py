@@ -169,14 +169,6 @@ def test_an_argument_that_cannot_be_sent_is_refused_with_its_path(system):
     assert ray.get(alice.read.remote()) == 1
 
 
-def test_an_object_ref_in_a_message_is_refused_with_its_path(system):
-    alice = Account.remote(1)
-    with pytest.raises(MessageNotSerializable, match=r"\['args'\]\[0\]\['deep'\].*ObjectRef"):
-        alice.keep.tell({"deep": ray.put([1])})
-    alice.keep.tell(["ObjectRef"])
-    assert ray.get(alice.kept_value.remote()) == ["ObjectRef"]
-
-
 def test_a_name_is_taken_once(system):
     Account.options(name="alice").remote(1)
     with pytest.raises(ConfigError, match="alice"):

@@ -122,15 +122,6 @@ def test_a_state_that_cannot_be_captured_aborts_with_its_path_and_the_actor_live
     assert system.snapshot().states() == {"alice": {"balance": 1}}
 
 
-def test_an_object_ref_in_a_state_aborts_with_its_path_instead_of_being_lost(system):
-    alice = Account.options(name="alice").remote(1)
-    alice.keep_object.tell([1, 2])
-    ray.get(alice.read.remote())
-    with pytest.raises(SnapshotAborted, match=r"alice\['state'\]\['kept'\].*ObjectRef"):
-        system.snapshot()
-    assert ray.get(alice.read.remote()) == 1
-
-
 @pytest.mark.parametrize("how", ["fork", "inline", "auto"])
 def test_large_states_are_captured_exactly(system, how):
     holder = Holder.options(name="holder", capture=how).remote(5_000_000)

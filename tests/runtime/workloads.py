@@ -69,9 +69,6 @@ class Account:
     def keep(self, value):
         self.kept = value
 
-    def keep_object(self, value):
-        self.kept = ray.put(value)
-
     def kept_value(self):
         return self.kept
 

@@ -1,0 +1,112 @@
+"""References in states: an empty place in the pickle, filled with the value, and put again by whoever loads it."""
+
+import pytest
+
+from rayshot.errors import BadState, MessageNotSerializable
+from rayshot.format import inert, pickling
+from rayshot.format.pickling import dump_message, dump_object, dump_state, load_message, load_state
+
+
+class Ref:
+    """Stands for Ray's ObjectRef: the number of a value that lies elsewhere."""
+
+    def __init__(self, number):
+        self.number = number
+
+
+@pytest.fixture
+def values(monkeypatch):
+    there = []
+
+    def put(value):
+        there.append(value)
+        return Ref(len(there) - 1)
+
+    for name, given in (("kind", Ref), ("get", lambda ref: there[ref.number]), ("put", put)):
+        monkeypatch.setattr(pickling._references, name, given, raising=False)
+    return there
+
+
+def put(value):
+    return pickling._references.put(value)
+
+
+def stored(state):
+    """What a snapshot holds of a state: its stream, and its buffers with the values of references."""
+    pickled = dump_state(state, "alice")
+    buffers = list(pickled.buffers)
+    for position, _, ref in pickled.references:
+        buffers[position] = dump_object(pickling._references.get(ref), pickling._references.get)
+    return pickled, buffers
+
+
+def test_each_reference_has_a_place_and_a_path(values):
+    state = {"books": [put(1), {"deep": put(2)}], "large": bytearray(10)}
+    pickled = dump_state(state, "alice")
+    assert [found.path for found in pickled.references] == ["alice['books'][0]", "alice['books'][1]['deep']"]
+    assert [found.reference.number for found in pickled.references] == [0, 1]
+    assert len({found.position for found in pickled.references}) == 2
+
+
+def test_a_reference_comes_back_as_a_new_one_to_an_equal_value(values):
+    pickled, buffers = stored({"a": put([1, {2}]), "b": "plain"})
+    loaded = load_state(pickled.stream, buffers)
+    assert loaded["b"] == "plain"
+    assert loaded["a"].number == 1
+    assert values[1] == [1, {2}]
+
+
+def test_the_same_reference_twice_is_stored_and_put_once(values):
+    ref = put("x")
+    pickled, buffers = stored([ref, ref])
+    assert len(pickled.references) == 1
+    first, second = load_state(pickled.stream, buffers)
+    assert first is second
+    assert len(values) == 2
+
+
+def test_references_inside_of_values_are_followed(values):
+    outer = put({"inner": put("deep")})
+    pickled, buffers = stored({"outer": outer})
+    loaded = load_state(pickled.stream, buffers)
+    assert values[values[loaded["outer"].number]["inner"].number] == "deep"
+
+
+def test_out_of_band_buffers_beside_references_stay_in_their_places(values):
+    numpy = pytest.importorskip("numpy")
+    pickled, buffers = stored([numpy.arange(5), put("x"), numpy.arange(7), put("y")])
+    one, x, two, y = load_state(pickled.stream, buffers)
+    assert (one.size, two.size) == (5, 7)
+    assert (values[x.number], values[y.number]) == ("x", "y")
+
+
+def test_the_inert_reader_shows_the_value_of_a_reference(values):
+    pickled, buffers = stored({"book": put({"title": "poems"})})
+    assert inert.read(pickled.stream, buffers) == {"book": {"title": "poems"}}
+
+
+def test_the_inert_reader_follows_references_one_step_and_shows_a_record_further_on(values):
+    pickled, buffers = stored({"outer": put([put("deep")])})
+    (further,) = inert.read(pickled.stream, buffers)["outer"]
+    assert isinstance(further, inert.Inert)
+
+
+def test_bytes_that_are_no_pickle_in_the_place_of_a_value_stay_a_record(values):
+    pickled, _ = stored({"book": put(1)})
+    assert isinstance(inert.read(pickled.stream, [b"no pickle"])["book"], inert.Inert)
+    with pytest.raises(BadState):
+        inert.read(pickled.stream, [])
+
+
+def test_a_message_takes_the_value_of_an_argument_that_is_a_reference(values):
+    codec, payload = dump_message("keep", (put([1]),), {"more": put({2})})
+    assert load_message(codec, payload) == ("keep", ([1],), {"more": {2}})
+
+
+def test_a_reference_inside_of_an_argument_is_refused_with_its_path(values):
+    with pytest.raises(MessageNotSerializable, match=r"\.keep\['args'\]\[0\]\[1\].*Ref"):
+        dump_message("keep", ([0, put(1)],), {})
+
+
+def test_without_a_runtime_nothing_is_a_reference():
+    assert dump_state({"a": "Ref"}, "alice").references == ()
