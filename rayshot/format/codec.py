@@ -68,19 +68,20 @@ class Codec:
         self._name_of = name_of
         self._bind = bind
         self._handle_type = handle_type
-        self.pack: Callable[[Any], bytes] = msgpack.Packer(
-            default=self._pack_handle, strict_types=True, use_bin_type=True
-        ).pack
+        # Threads share it, so nothing may call back into Python while it packs: handles are made flat before.
+        self.pack: Callable[[Any], bytes] = msgpack.Packer(strict_types=True, use_bin_type=True).pack
 
     def tell(self, method: str, args: Sequence[Any], kwargs: Mapping[str, Any] = _NO_KWARGS) -> bytes:
         """Encode a one-way message. Raises MessageNotSerializable or MessageTooLarge; nothing is kept then."""
-        if not kwargs and self.flat.issuperset(map(type, args)):
-            try:
-                message = self.pack([method, *args])
-            except OverflowError:  # an integer wider than 64 bits
-                message = self._pickled(method, args, kwargs)
-        else:
+        if kwargs or not self.flat.issuperset(map(type, args)):
             message = self._pickled(method, args, kwargs)
+        else:
+            try:
+                if not FLAT.issuperset(map(type, args)):
+                    args = [self._flatten(value) for value in args]
+                message = self.pack([method, *args])
+            except (OverflowError, UnicodeEncodeError):  # an integer wider than 64 bits, a text that is no Unicode
+                message = self._pickled(method, args, kwargs)
         if len(message) > MESSAGE_BYTES_MAX:
             raise MessageTooLarge(
                 f"the arguments of .{method} take {len(message):,} bytes; the limit is {MESSAGE_BYTES_MAX:,}: "
@@ -126,10 +127,11 @@ class Codec:
             return payload  # over the limit already: `tell` says so
         return self.pack([PICKLED, codec, payload])
 
-    def _pack_handle(self, value: object) -> msgpack.ExtType:
-        if isinstance(value, self._handle_type):
+    def _flatten(self, value: Any) -> Any:
+        """A handle as an extension that holds its name; anything else as it is."""
+        if type(value) is self._handle_type:
             return msgpack.ExtType(HANDLE_EXTENSION, self._name_of(value).encode())
-        raise OverflowError("not flat after all")  # a wide integer reaches `default` too
+        return value
 
     def _unpack_handle(self, code: int, data: bytes) -> Any:
         if code != HANDLE_EXTENSION:

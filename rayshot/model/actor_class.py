@@ -84,7 +84,9 @@ def _decorate(decorated: Any, options: Mapping[str, Any]) -> ActorClass:
         raise ConfigError(f"@rayshot.actor decorates classes, not {decorated!r}")
     check_class(decorated)
     metaclass: type = ActorClass
-    if type(decorated) is not type:
+    if isinstance(decorated, ActorClass):
+        metaclass = type(decorated)
+    elif type(decorated) is not type:
         metaclass = type("ActorClass", (ActorClass, type(decorated)), {})
     namespace = {
         "__doc__": decorated.__doc__,

@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
-from rayshot.errors import ConfigError, UnknownMethod
+from rayshot.errors import ConfigError, StateNotSerializable, UnknownMethod
 from rayshot.model.port import Port
 from rayshot.model.reply import Continuation, OpenCall
 from rayshot.model.specification import ActorSpecification
@@ -124,8 +124,9 @@ class Cell:
 
     def _construct(self, packed: bytes, tell: bytes) -> None:
         specification = ActorSpecification.unpack(packed)
-        self._become(specification, specification.resolve())
+        user_class = specification.resolve()
         _, args, kwargs = self.port.codec.decode_tell(tell)
+        self._become(specification, user_class)
         try:
             self.instance.__init__(*args, **kwargs)
         except BaseException:
@@ -141,9 +142,11 @@ class Cell:
 
     def own_method(self, method: Callable[..., Any]) -> str:
         """The name of a bound method of this actor; raises ConfigError for anything else."""
-        if getattr(method, "__self__", None) is not self.instance:
-            raise ConfigError(f"{method!r} is not a bound method of this actor: give self.some_method")
-        return str(method.__name__)
+        if getattr(method, "__self__", None) is self.instance and self.specification is not None:
+            for name in (getattr(method, "__name__", ""), *self.specification.methods):
+                if name in self.specification.methods and getattr(self.instance, name) == method:
+                    return name
+        raise ConfigError(f"{method!r} is not a bound method of this actor: give self.some_method")
 
     def await_reply(self, continuation: Continuation) -> int:
         """Keep what waits for a reply; returns the call's id."""
@@ -173,13 +176,17 @@ class Cell:
     def state(self) -> dict[str, Any]:
         """The actor's whole state. Pickle it in one stream, so that identity between its parts survives.
 
-        `state` is what the user's class gives: `__getstate__()` where it defines one, else the `__dict__`.
+        `state` is what `__getstate__()` gives: by default the `__dict__`, for a class with slots what pickle makes of
+        them. Raises StateNotSerializable where it raises.
         """
         assert self.born, f"{self.name} has no state yet"
-        instance, now = self.instance, self._clock()
-        own_getstate = getattr(type(instance), "__getstate__", None) is not getattr(object, "__getstate__", None)
+        now = self._clock()
+        try:
+            state = self.instance.__getstate__()
+        except Exception as error:
+            raise StateNotSerializable(f"{self.name}: __getstate__ raised {error!r}", path=self.name) from error
         return {
-            "state": instance.__getstate__() if own_getstate else instance.__dict__,
+            "state": {} if state is None else state,
             "calls": {key: (c.method, c.on_error, c.context) for key, c in self._calls.items()},
             "timers": [(max(0.0, timer.due - now), timer.method, timer.args) for timer in self.timers],
             "next_call": self._next_call,
@@ -191,11 +198,20 @@ class Cell:
         if hasattr(user_class, "__setstate__"):
             self.instance.__setstate__(state["state"])
         else:
-            self.instance.__dict__.update(state["state"])
+            _set_attributes(self.instance, state["state"])
         self._calls = {key: Continuation(*fields) for key, fields in state["calls"].items()}
         now = self._clock()
         self.timers = [Timer(now + remaining, method, tuple(args)) for remaining, method, args in state["timers"]]
         self._next_call = state["next_call"]
+
+
+def _set_attributes(instance: Any, state: Any) -> None:
+    """What pickle does with the state of an object without `__setstate__`: attributes, or a pair of those and slots."""
+    attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)  # noqa: PLR2004
+    if attributes:
+        instance.__dict__.update(attributes)
+    for name, value in (slots or {}).items():
+        setattr(instance, name, value)
 
 
 def _bare(user_class: Any) -> Any:

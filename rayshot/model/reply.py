@@ -60,12 +60,10 @@ class Reply:
         call = self._call
         if call is None or call not in self._cell.open_calls:
             raise ConfigError("a reply has one continuation, named in the handler that made the call")
+        own_method = self._cell.own_method
+        continuation = Continuation(own_method(method), None if on_error is None else own_method(on_error), context)
         self._call = None
-        call.call_id = self._cell.await_reply(
-            Continuation(
-                self._cell.own_method(method), None if on_error is None else self._cell.own_method(on_error), context
-            )
-        )
+        call.call_id = self._cell.await_reply(continuation)
 
     def __reduce__(self) -> NoReturn:
         raise NotAnObjectRef(_ADVICE)

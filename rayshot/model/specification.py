@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import sys
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -37,7 +38,10 @@ _REFUSED = {
     "namespace": "actors live in their system",
     "get_if_exists": "use system.get_actor(name)",
 }
-_RESERVED_METHODS = frozenset({"name"})
+_RESERVED_METHODS = frozenset({"name", "name_in", "_name", "_system", "_methods", "_port"})
+"""What a handle has itself."""
+_CONTAINERS = (dict, list, set, frozenset, tuple, str, bytes, bytearray, int, float, deque)
+"""Types whose instances hold more than attributes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,15 +117,21 @@ class ActorSpecification:
 
 def check_class(user_class: type) -> type:
     """Return `user_class` if its methods can be handlers; raise ConfigError with the reason if not."""
+    if issubclass(user_class, _CONTAINERS):
+        raise ConfigError(
+            f"{user_class.__qualname__} is a {user_class.__mro__[-2].__name__}; an actor's state is its attributes: "
+            "keep it in one of them"
+        )
     for name in methods_of(user_class):
         method = inspect.getattr_static(user_class, name)
+        method = getattr(method, "__func__", method)  # of a static or class method
         if inspect.isgeneratorfunction(method) or inspect.isasyncgenfunction(method):
             raise ConfigError(
                 f"{user_class.__qualname__}.{name} is a generator: a handler runs to completion and returns one value"
             )
         if name in _RESERVED_METHODS:
             raise ConfigError(
-                f"{user_class.__qualname__}.{name} cannot be reached, a handle has a property of that name: rename it"
+                f"{user_class.__qualname__}.{name} cannot be reached, a handle has that name itself: rename it"
             )
     return user_class
 

@@ -12,6 +12,8 @@ class AbortReason(Enum):
     """Not complete at its deadline."""
     CAPTURE_FAILED = "capture_failed"
     """A process could not capture its state."""
+    OBJECT_MISSING = "object_missing"
+    """The value of an object that a recorded state refers to is not to be had, or not before the deadline."""
     ACTOR_DIED = "actor_died"
     """A process died before the snapshot was stored."""
     INCONSISTENT = "inconsistent"

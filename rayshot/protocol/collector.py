@@ -99,7 +99,7 @@ class SnapshotStored:
 class AbortWanted:
     """The snapshot must end without a commit, for this reason.
 
-    While it is being stored only the verdicts of the one who stores it count (STORE_UNAVAILABLE, CAPTURE_FAILED,
+    While it is being stored only the verdicts of the one who stores it count (STORE_UNAVAILABLE, OBJECT_MISSING,
     FENCED, DEFECT): it may be durable already.
     """
 
@@ -161,7 +161,7 @@ CollectorEffect = SendBegin | StoreSnapshot | AnnounceEnd
 
 _STORE_VERDICTS = (
     AbortReason.STORE_UNAVAILABLE,
-    AbortReason.CAPTURE_FAILED,
+    AbortReason.OBJECT_MISSING,
     AbortReason.FENCED,
     AbortReason.DEFECT,
 )

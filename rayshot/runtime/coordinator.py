@@ -52,6 +52,8 @@ log = logging.getLogger("rayshot")
 GROUPS = {"control": 4, "wait": 32}
 TICK_S = 0.02
 FATE_S = 30.0
+COMMITTER_S = 20.0
+"""What is being committed or deleted when a system is shut down has so long to come to its end."""
 RECORDER_TIMEOUTS = 1.5
 """An actor gives a snapshot up after this many time-outs, should its end get lost."""
 
@@ -108,7 +110,8 @@ class Coordinator:
         self._members = Members(settings.system, incarnation, settings.storage, own, self._died)
         self._open: dict[SnapshotId, _Snapshot] = {}
         self._wanted: list[_Request] = []
-        self._commits: queue.SimpleQueue[Cut] = queue.SimpleQueue()
+        self._commits: queue.SimpleQueue[Cut | None] = queue.SimpleQueue()
+        self._committing = threading.Thread(target=self._commit_all, name="rayshot-committer", daemon=True)
         self._stop: Stop | None = None
         self._loading = settings.loading and not restarted
         self._last_began = self._last_ended = time.monotonic()
@@ -116,7 +119,7 @@ class Coordinator:
         self._committed: CommitRecord | None = None
         if restarted:
             self._take_over()
-        threading.Thread(target=self._commit_all, name="rayshot-committer", daemon=True).start()
+        self._committing.start()
         threading.Thread(target=self._tick_all, name="rayshot-clock", daemon=True).start()
 
     # Members ---------------------------------------------------------------------------------------------------
@@ -292,8 +295,8 @@ class Coordinator:
     # Durable ---------------------------------------------------------------------------------------------------
 
     def _commit_all(self) -> None:
-        while True:
-            self._commit(self._commits.get())
+        while (cut := self._commits.get()) is not None:
+            self._commit(cut)
 
     def _commit(self, cut: Cut) -> None:
         with self._lock:
@@ -323,7 +326,7 @@ class Coordinator:
             self._abort(cut.snapshot, AbortReason.STORE_UNAVAILABLE, error.message)
             return
         except StateNotSerializable as error:
-            self._abort(cut.snapshot, AbortReason.CAPTURE_FAILED, error.message)
+            self._abort(cut.snapshot, AbortReason.OBJECT_MISSING, error.message)
             return
         except Exception as error:
             log.exception("snapshot %s could not be written", cut.snapshot)
@@ -397,7 +400,7 @@ class Coordinator:
 
     @ray.method(concurrency_group="wait")
     def shutdown(self, detail: str) -> None:
-        """End all actors and vaults of the system, dead or alive. Only the coordinator itself is left."""
+        """End all actors and vaults of the system, dead or alive. Only the coordinator is left; it writes no more."""
         with self._lock:
             stop = self._stop or Stop(self._settings.system, self._settings.storage, None, detail)
             self._stop = stop
@@ -405,6 +408,8 @@ class Coordinator:
                 self._carry_out(self._collector.handle(AbortWanted(snapshot, AbortReason.REQUESTED, detail)))
             self._refuse_waiting(stop.error())
             self._members.kill_all()
+            self._commits.put(None)
+        self._committing.join(COMMITTER_S)
 
     @ray.method(concurrency_group="wait")
     def status(self) -> dict[str, Any]:

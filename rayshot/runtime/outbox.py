@@ -260,8 +260,19 @@ class OutChannel:
         """The messages `first` .. `sent`, be they under way or waiting. Call under the lock, between two handlers."""
         under_way = (batch for _, batch in sorted({**self.kept, **self.in_flight}.items()))
         frames = [cut_frame(Frame(batch.first, batch.count, batch.body), first, self.sent) for batch in under_way]
-        waiting = b"".join(self.pending)  # type: ignore[arg-type]
-        return [*frames, Frame(self.transported + 1, len(self.pending), waiting)]
+        return [*frames, *self._waiting()]
+
+    def _waiting(self) -> list[Frame]:
+        """The outbox, in runs of a bounded size: a single frame of a large outbox would be over what readers take."""
+        frames: list[Frame] = []
+        while (start := sum(frame.count for frame in frames)) < len(self.pending):
+            end, size = start, 0
+            while end < len(self.pending) and (size == 0 or size < BATCH_BYTES_MAX):
+                size += len(self.pending[end])  # type: ignore[arg-type]
+                end += 1
+            body = b"".join(self.pending[start:end])  # type: ignore[arg-type]
+            frames.append(Frame(self.transported + 1 + start, end - start, body))
+        return frames
 
     def release(self, last: int) -> None:
         """No record needs the messages up to `last` any more. Call under the lock."""

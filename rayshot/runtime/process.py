@@ -13,7 +13,7 @@ from typing import Any, assert_never
 
 import ray
 
-from rayshot.errors import ActorEnded, MessageNotSerializable, SystemDown
+from rayshot.errors import ActorEnded, MessageNotSerializable, RayshotError, SystemDown
 from rayshot.format.codec import FLAT, Codec, Frame, cut_frame
 from rayshot.model.cell import Cell
 from rayshot.model.handle import ActorHandle
@@ -189,8 +189,8 @@ class ActorProcess:
     def _encode_reply(self, call_id: int, value: object, *, ok: bool) -> bytes:
         try:
             return self.codec.reply(call_id, value, ok=ok)
-        except MessageNotSerializable as error:
-            return self.codec.reply(call_id, error, ok=False)
+        except Exception as error:  # noqa: BLE001 - encoding runs code of the value's class; its error is the answer
+            return self.codec.reply(call_id, _sendable(error), ok=False)
 
     def _copy(self, value: Any, *, ok: bool) -> tuple[Any, bool]:
         """Copy a result on the handler's own thread: the next handler may change what it was made of."""
@@ -198,8 +198,8 @@ class ActorProcess:
             return value, ok
         try:
             _, (copied,), _ = self.codec.decode_tell(self.codec.tell("", (value,)))
-        except MessageNotSerializable as error:
-            return error, False
+        except Exception as error:  # noqa: BLE001 - encoding runs code of the value's class; its error is the answer
+            return _sendable(error), False
         return copied, True
 
     # Sender: what the outbox asks ------------------------------------------------------------------------------
@@ -348,3 +348,10 @@ class ActorProcess:
         else:
             self.mailbox.release(sender, first, last)
         self.wake.notify()
+
+
+def _sendable(error: Exception) -> RayshotError:
+    """An error of ours that any process can unpickle."""
+    if isinstance(error, RayshotError):
+        return error
+    return MessageNotSerializable(f"the result of the call cannot be sent: {error!r}")

@@ -32,6 +32,8 @@ from rayshot.store.locate import open_store
 
 log = logging.getLogger("rayshot")
 References = list[list[tuple[Any, ...]]]
+OVER_MAX = 1000
+"""Of so many snapshots that ended the vault knows it, so that it does not hold what comes late for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,7 @@ class Vault:
         self._coordinator = coordinator
         self._lock = threading.Lock()
         self._held: dict[SnapshotId, _Held] = {}
+        self._over: dict[SnapshotId, None] = {}
         self._committed: _Held | None = None
         self._taken: queue.SimpleQueue[tuple[bytes, References]] = queue.SimpleQueue()
         self._ended = threading.Event()
@@ -94,13 +97,22 @@ class Vault:
 
     def _hold(self, taken: list[tuple[bytes, References]]) -> None:
         records: list[tuple[Any, float, int]] = []
-        copy = ray.put([packed for packed, _ in taken])
+        copies = _copy([packed for packed, _ in taken])
         for report in (report for reports in taken for report in unpack_reports(*reports)):
+            snapshot, process = report.record.snapshot, report.record.process
             with self._lock:
-                held = self._held.setdefault(report.record.snapshot, _Held())
-            held.objects.append(copy)
-            held.records[report.record.process] = (report, _parts_of(report, held))
-            records.append((pack_record(report.record), report.hold_s, report.state.size if report.state else 0))
+                held = None if snapshot in self._over else self._held.setdefault(snapshot, _Held())
+            try:
+                parts = _parts_of(report)
+            except OSError as error:
+                self._coordinator.refuse.remote(snapshot, process, f"its captured state cannot be read: {error}")
+                continue
+            if held is not None:
+                held.objects += copies
+                if report.state and report.state.spool:
+                    held.objects += [copy for part in parts for copy in _copy(_as_bytes(part))]
+                held.records[process] = (report, parts)
+                records.append((pack_record(report.record), report.hold_s, report.state.size if report.state else 0))
         self._coordinator.report.remote(records)
 
     @ray.method(concurrency_group="store")
@@ -121,6 +133,9 @@ class Vault:
     def forget(self, snapshot: SnapshotId, *, committed: bool) -> None:
         """The snapshot ended: release it; of the last committed one the copies in the object store stay."""
         with self._lock:
+            self._over[snapshot] = None
+            while len(self._over) > OVER_MAX:
+                del self._over[next(iter(self._over))]
             held = self._held.pop(snapshot, None)
             if held is not None and committed:
                 held.records.clear()
@@ -202,15 +217,22 @@ def _behind(frames: bytes, arrived: int) -> bytes:
     return pack_frames(part for frame in parts if (part := cut_frame(frame, arrived + 1, frame.last)).count)
 
 
-def _parts_of(report: RecordReport, held: _Held) -> list[memoryview]:
-    """The parts of a state; a spooled one gets copies in the object store of its own."""
+def _parts_of(report: RecordReport) -> list[memoryview]:
+    """The parts of a state; those of a spooled one are its last trace: the file goes. Raises OSError."""
     if report.state is None:
         return []
-    if report.state.spool is None:
-        return [memoryview(part) for part in report.state.parts]
-    parts = read_spool(report.state)
-    held.objects.extend(ray.put(_as_bytes(part)) for part in parts)
-    return parts
+    if report.state.spool is not None:
+        return read_spool(report.state)
+    return [memoryview(part) for part in report.state.parts]
+
+
+def _copy(value: Any) -> list[Any]:
+    """A copy in the object store; none where that is full, as the storage gets the snapshot anyway."""
+    try:
+        return [ray.put(value)]
+    except ray.exceptions.ObjectStoreFullError as error:
+        log.warning("the object store holds no copy of what was recorded: %s", error)
+        return []
 
 
 def _as_bytes(part: memoryview) -> Any:

@@ -39,8 +39,12 @@ class Worker:
 
     def _run(self) -> None:
         enter(self._process.cell)
-        while (delivery := self._next()) is not None:
-            self._handle_all(delivery)
+        try:
+            while (delivery := self._next()) is not None:
+                self._handle_all(delivery)
+        except Exception as error:
+            log.exception("%s: the worker failed, a defect of rayshot", self._process.name)
+            self._process.fail(f"its worker failed: {error!r}")
 
     def _next(self) -> Delivery | None:
         """Wait for messages; None when the process is down. What must happen between handlers happens first."""

@@ -8,6 +8,8 @@ import rayshot
 from rayshot.errors import MessageNotSerializable, SnapshotAborted
 from tests.runtime.librarian import ForkingLibrarian, Librarian, write
 
+pytestmark = pytest.mark.ray
+
 
 def restore(new_system, system):
     system.shutdown()
@@ -55,7 +57,7 @@ def test_an_object_that_is_not_ready_at_the_deadline_aborts_with_its_path(new_sy
     ray.get(librarian.read.remote("songs"))
     with pytest.raises(SnapshotAborted, match=r"librarian\['state'\]\['books'\]\['novel'\]") as caught:
         system.snapshot()
-    assert caught.value.evidence["reason"] == "capture_failed"
+    assert caught.value.evidence["reason"] == "object_missing"
     librarian.drop.tell("novel")
     ray.get(librarian.read.remote("songs"))
     assert system.snapshot().states()["librarian"]["books"] == {"songs": 1}

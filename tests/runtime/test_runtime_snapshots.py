@@ -3,7 +3,6 @@
 import os
 import signal
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -204,25 +203,3 @@ def test_actors_born_during_snapshots_are_whole_or_not_there(system):
             assert actor.status in ("born", "unborn"), name
             if actor.status == "unborn":
                 assert snapshot.channel("alice", name).messages[0].kind == "create"
-
-
-def test_a_new_coordinator_takes_over_from_one_that_was_killed(system):
-    alice = Account.options(name="alice").remote(1)
-    first = system.snapshot()
-    actor = ray.get_actor(f"rayshot/{system.name}", namespace="rayshot")
-    pid = ray.get(actor.__ray_call__.remote(lambda self: os.getpid()))
-    os.kill(pid, signal.SIGKILL)
-    time.sleep(0.1)
-    alice.deposit.tell(1)
-    second = eventually(lambda: _snapshot_after_take_over(system), 30)
-    assert [snapshot.id for snapshot in system.snapshots()] == [first.id, second.id]
-    assert second.id.counter > first.id.counter
-    assert second.states() == {"alice": {"balance": 2}}
-    assert system.status().state == "running"
-
-
-def _snapshot_after_take_over(system):
-    try:
-        return system.snapshot()
-    except (SnapshotAborted, rayshot.errors.SystemStopped):
-        return None

@@ -1,0 +1,235 @@
+"""`@rayshot.actor`: what it accepts, what it refuses and what the decorated class still is."""
+
+import inspect
+
+import pytest
+
+import rayshot
+from rayshot.errors import ConfigError, SystemStopped
+from rayshot.model.actor_class import ActorClass
+from rayshot.model.specification import ActorSpecification, check_options, find_class
+from rayshot.protocol.identity import NAME_LENGTH_MAX
+from tests.model.workloads import Account, Configured, Registered, Registry
+
+REFUSED = [
+    ({"max_concurrency": 2}, "one at a time"),
+    ({"concurrency_groups": {"io": 2}}, "one at a time"),
+    ({"max_restarts": 1}, "restores"),
+    ({"max_restarts": -1}, "restores"),
+    ({"max_task_retries": 3}, "retried"),
+    ({"lifetime": "detached"}, "as long as their system"),
+    ({"namespace": "mine"}, "live in their system"),
+    ({"get_if_exists": True}, "get_actor"),
+    ({"num_cpu": 1}, r"no option 'num_cpu'; .*num_cpus"),
+    ({"capture": "copy"}, "'auto', 'fork', 'inline'"),
+    ({"capture": None}, "'auto', 'fork', 'inline'"),
+    ({"on_error": "restart"}, "'continue', 'stop'"),
+    ({"scheduling_strategy": object()}, "plain numbers and texts"),
+    ({"resources": {"a": (1, 2)}}, "plain numbers and texts"),
+]
+HARMLESS = [
+    {"max_concurrency": 1},
+    {"max_restarts": 0},
+    {"max_task_retries": 0},
+    {"lifetime": None},
+    {"get_if_exists": False},
+    {"num_cpus": None},
+]
+
+
+def plain_class():
+    class Plain:
+        def read(self):
+            return 1
+
+    return Plain
+
+
+def test_a_plain_instance_works_without_a_system():
+    account = Account(5)
+    assert account.deposit(2) == 7
+    with pytest.raises(ValueError, match="not enough"):
+        account.withdraw(100)
+    assert isinstance(account, Account)
+
+
+def test_a_decorated_class_is_a_subclass_of_the_users_own():
+    plain = plain_class()
+    made = rayshot.actor(plain)
+    assert issubclass(made, plain)
+    assert type(made) is ActorClass
+    assert (made.__name__, made.__qualname__, made.__module__) == (plain.__name__, plain.__qualname__, __name__)
+    assert made.__doc__ is plain.__doc__
+    assert not hasattr(plain, "remote")
+
+
+def test_a_decorator_with_options_decorates_as_well():
+    plain = plain_class()
+    assert issubclass(rayshot.actor()(plain), plain)
+    assert issubclass(rayshot.actor(num_cpus=1, on_error="stop")(plain), plain)
+    assert Configured().read() == 1
+    assert inspect.getdoc(Configured) == "A class with options."
+
+
+@pytest.mark.parametrize(("options", "reason"), REFUSED, ids=[repr(list(o)) for o, _ in REFUSED])
+def test_an_option_that_cannot_work_is_refused_at_decoration_and_later(options, reason):
+    with pytest.raises(ConfigError, match=reason):
+        rayshot.actor(**options)
+    with pytest.raises(ConfigError, match=reason):
+        Account.options(**options)
+    with pytest.raises(ConfigError, match=reason):
+        Account.options(num_cpus=1).options(**options)
+
+
+@pytest.mark.parametrize("options", HARMLESS, ids=repr)
+def test_an_option_that_says_what_is_so_anyway_is_accepted_and_not_kept(options):
+    assert check_options(options) == {}
+    rayshot.actor(**options)(plain_class())
+
+
+def test_options_are_not_changed_and_keep_their_values():
+    given = {"num_cpus": 0.5, "resources": {"disk": 1}, "capture": "fork", "max_restarts": 0}
+    checked = check_options(given)
+    assert checked == {"num_cpus": 0.5, "resources": {"disk": 1}, "capture": "fork"}
+    assert "max_restarts" in given
+
+
+def test_options_of_the_decorator_and_of_one_actor_join(world):
+    Configured.remote()
+    Configured.options(name="other", num_cpus=3).options(on_error="stop").remote()
+    (first, first_name, _, _), (second, second_name, _, _) = world.spawned
+    assert (first_name, second_name) == (None, "other")
+    assert (first.capture, first.on_error, first.ray_options) == ("inline", "continue", {"num_cpus": 2})
+    assert (second.capture, second.on_error, second.ray_options) == ("inline", "stop", {"num_cpus": 3})
+
+
+def test_remote_spawns_the_users_own_class_with_the_constructors_arguments(world):
+    handle = Account.options(name="alice").remote(3, kind="a")
+    ((specification, name, args, kwargs),) = world.spawned
+    assert (handle.name, name, args, kwargs) == ("alice", "alice", (3,), {"kind": "a"})
+    assert (specification.class_name, specification.class_pickle) == ("Account", None)
+    assert specification.resolve() is Account.__rayshot_user_class__
+    assert "deposit" in specification.methods
+    assert not any(method.startswith("__") for method in specification.methods)
+
+
+def test_making_an_actor_without_a_system_says_what_to_do():
+    with pytest.raises(SystemStopped, match=r"rayshot\.init"):
+        Account.remote()
+
+
+@pytest.mark.parametrize("name", ["a", "A-1_b.c", "0", "x" * NAME_LENGTH_MAX])
+def test_a_name_of_letters_digits_and_dashes_is_accepted(world, name):
+    assert Account.options(name=name).remote().name == name
+
+
+@pytest.mark.parametrize("name", ["", " ", "-a", ".a", "_a", "a/b", "a b", "ü", "a\n", "x" * (NAME_LENGTH_MAX + 1), 7])
+def test_a_name_that_cannot_be_one_is_refused_before_anything_is_made(world, name):
+    with pytest.raises(ConfigError, match="cannot name an actor"):
+        Account.options(name=name)
+    assert world.spawned == []
+
+
+class Generating:
+    def rows(self):
+        yield 1
+
+
+class GeneratingAsynchronously:
+    async def rows(self):
+        yield 1
+
+
+class GeneratingByInheritance(Generating):
+    def read(self):
+        return 1
+
+
+@pytest.mark.parametrize("user_class", [Generating, GeneratingAsynchronously, GeneratingByInheritance])
+def test_a_generator_as_handler_is_refused_at_decoration(user_class):
+    with pytest.raises(ConfigError, match=rf"{user_class.__name__}\.rows is a generator"):
+        rayshot.actor(user_class)
+    with pytest.raises(ConfigError, match="generator"):
+        ActorSpecification.of(rayshot.actor(user_class), {})
+
+
+@pytest.mark.parametrize("kind", [staticmethod, classmethod])
+def test_a_generator_as_static_or_class_method_is_refused_at_decoration(kind):
+    generating = type("Generating", (), {"rows": kind(lambda *_: (yield 1))})
+    with pytest.raises(ConfigError, match=r"Generating\.rows is a generator"):
+        rayshot.actor(generating)
+
+
+def test_a_coroutine_and_an_iterator_that_a_handler_returns_are_no_generators():
+    class Fine:
+        async def read(self):
+            return 1
+
+        def __iter__(self):
+            yield 1
+
+    assert issubclass(rayshot.actor(Fine), Fine)
+
+
+def test_a_method_that_a_handle_hides_is_refused_at_decoration():
+    class Named:
+        def name(self):
+            return "me"
+
+    with pytest.raises(ConfigError, match=r"Named\.name cannot be reached.*rename"):
+        rayshot.actor(Named)
+
+
+@pytest.mark.parametrize("name", ["name_in", "_name", "_system", "_methods", "_port"])
+def test_every_name_that_a_handle_needs_for_itself_is_refused_at_decoration(name):
+    with pytest.raises(ConfigError, match="cannot be reached"):
+        rayshot.actor(type("Hidden", (), {name: lambda self: 1}))
+
+
+@pytest.mark.parametrize("value", [7, "Account", lambda: 1, plain_class, Account(1)], ids=lambda v: type(v).__name__)
+def test_what_is_no_class_is_refused(value):
+    with pytest.raises(ConfigError, match="decorates classes"):
+        rayshot.actor(value)
+
+
+def test_a_subclass_of_a_decorated_class_is_no_actor_by_itself():
+    class Savings(Account):
+        pass
+
+    assert Savings(3).deposit(1) == 4
+    for asked in ("remote", "options"):
+        with pytest.raises(AttributeError, match=r"Savings is not decorated"):
+            getattr(Savings, asked)
+    assert not hasattr(Savings, "remote")
+
+
+def test_a_decorated_subclass_of_a_decorated_class_is_an_actor_of_its_own(world):
+    class Savings(Account):
+        def rate(self):
+            return 0.01
+
+    decorated = rayshot.actor(num_cpus=2)(Savings)
+    decorated.remote(1)
+    ((specification, _, _, _),) = world.spawned
+    assert {"rate", "deposit"} <= set(specification.methods)
+    assert specification.ray_options == {"num_cpus": 2}
+    assert specification.resolve() is Savings
+
+
+def test_a_metaclass_of_the_users_own_is_kept(world):
+    assert isinstance(Registered, Registry)
+    assert isinstance(Registered, ActorClass)
+    assert Registered.shout == "REGISTERED"
+    assert "Registered" in Registry.made
+    assert Registered(3).read() == 3
+    Registered.remote(4)
+    world.construct(world.spawned[0][0].resolve(), 4)
+    assert world.cell.instance.read() == 4
+
+
+def test_a_class_is_found_again_by_its_name_without_the_decoration():
+    assert find_class("tests.model.workloads", "Account") is Account.__rayshot_user_class__
+    assert find_class("tests.model.workloads", "Registry") is Registry
+    assert find_class("tests.model.workloads", "nobody") is None
+    assert find_class("tests.model.nothing", "Account") is None
+    assert find_class("tests.model.test_model_actor_class", "plain_class") is None

@@ -1,0 +1,134 @@
+"""Handles: names that send, wherever they are pickled, copied or compared."""
+
+import copy
+import pickle
+
+import pytest
+
+from rayshot.errors import ForeignHandle, SystemStopped, UnknownMethod
+from rayshot.model.handle import ActorHandle
+from rayshot.model.port import provide_port
+from tests.model.world import World
+
+
+def test_a_handle_sends_tells_in_order(world):
+    bob = world.handle("bob", ["deposit"])
+    bob.deposit.tell(1)
+    bob.deposit.tell(2, note="late")
+    assert bob.name == "bob"
+    assert world.messages("bob") == [("deposit", (1,)), ("deposit", (2,))]
+    assert world.codec.decode_tell(world.sent["bob"][1])[2] == {"note": "late"}
+
+
+def test_tells_and_calls_of_one_handle_share_a_channel(world):
+    bob = world.handle("bob")
+    bob.deposit.tell(1)
+    bob.read.remote()
+    bob.deposit.tell(2)
+    assert [method for method, _ in world.messages("bob")] == ["deposit", "read", "deposit"]
+
+
+def test_an_unknown_method_is_refused_at_the_call_with_those_there_are(world):
+    bob = world.handle("bob", ["deposit", "read"])
+    with pytest.raises(UnknownMethod, match="'bob' has no method 'withdraw'; it has deposit, read") as raised:
+        bob.withdraw.tell(1)
+    assert raised.value.evidence == {"actor": "bob", "method": "withdraw"}
+    assert not hasattr(bob, "withdraw")
+    assert hasattr(bob, "deposit")
+    assert world.sent.get("bob", []) == []
+
+
+def test_a_handle_that_does_not_know_the_methods_leaves_the_check_to_the_receiver(world):
+    world.handle("bob").withdraw.tell(1)
+    assert world.messages("bob") == [("withdraw", (1,))]
+
+
+def test_a_method_is_not_called_directly(world):
+    with pytest.raises(TypeError, match=r"use \.deposit\.tell\(\.\.\.\) or \.deposit\.remote\(\.\.\.\)"):
+        world.handle("bob").deposit(1)
+    assert world.sent.get("bob", []) == []
+
+
+@pytest.mark.parametrize("name", ["__len__", "__array__", "__await__", "__deepcopy__"])
+def test_a_dunder_name_is_no_method_of_an_actor(world, name):
+    for handle in (world.handle("bob"), world.handle("bob", [name])):
+        with pytest.raises(AttributeError, match=name):
+            getattr(handle, name)
+
+
+def test_a_handle_of_another_system_sends_nothing(world):
+    alien = ActorHandle("shop", "bob", None, world)
+    with pytest.raises(ForeignHandle, match=r"shop/bob.*'bank'"):
+        alien.deposit.tell(1)
+    with pytest.raises(ForeignHandle, match=r"shop/bob"):
+        world.handle("carol").meet.tell(alien)
+    with pytest.raises(ForeignHandle, match=r"shop/bob"):
+        alien.name_in("bank")
+    assert alien.name_in("shop") == "bob"
+    assert not any(world.sent.values())
+
+
+def test_handles_are_equal_by_system_and_name(world):
+    bob, again = world.handle("bob", ["read"]), ActorHandle("bank", "bob", None, None)
+    assert bob == again
+    assert hash(bob) == hash(again)
+    assert bob != world.handle("carol")
+    assert bob != ActorHandle("shop", "bob", None, world)
+    assert bob != "bob"
+    assert {bob: 1}[again] == 1
+    bob.read.tell()
+    assert bob == again
+
+
+def test_a_handle_shows_its_system_and_name(world):
+    assert repr(world.handle("bob")) == "ActorHandle(bank/bob)"
+
+
+def test_a_handle_is_bound_again_by_its_name_to_the_process_that_unpickles_it(world):
+    bob = world.handle("bob", ["deposit"])
+    bob.deposit.tell(1)
+    other = World("carol")
+    provide_port(lambda: other)
+    pickled = pickle.dumps(bob)
+    again = pickle.loads(pickled)
+    again.deposit.tell(2)
+    assert again == bob
+    assert other.messages("bob") == [("deposit", (2,))]
+    assert world.messages("bob") == [("deposit", (1,))]
+    with pytest.raises(UnknownMethod):
+        _ = again.withdraw
+
+
+def test_a_handle_that_was_used_pickles_to_the_same_bytes(world):
+    bob = world.handle("bob", ["read", "deposit", "withdraw"])
+    before = pickle.dumps(bob)
+    bob.deposit.tell(1)
+    bob.read.remote()
+    assert pickle.dumps(bob) == before
+    assert copy.deepcopy(bob) == copy.copy(bob) == bob
+
+
+def test_a_handle_in_a_flat_message_travels_as_its_name(world):
+    world.handle("carol").meet.tell(world.handle("bob"), 1)
+    (message,) = world.sent["carol"]
+    assert b"ActorHandle" not in message
+    _, (bob, one), _ = world.codec.decode_tell(message)
+    assert (bob, one) == (world.handle("bob"), 1)
+    bob.deposit.tell(5)
+    assert world.messages("bob") == [("deposit", (5,))]
+
+
+def test_handles_deep_inside_a_message_are_bound_and_shared(world):
+    bob = world.handle("bob")
+    world.handle("carol").meet.tell({"friends": [bob, bob]})
+    _, (kept,), _ = world.codec.decode_tell(world.sent["carol"][0])
+    assert kept == {"friends": [bob, bob]}
+    assert kept["friends"][0] is kept["friends"][1]
+
+
+def test_a_handle_that_was_read_outside_of_a_system_says_so_when_it_is_used():
+    provide_port(lambda: None)
+    bob = pickle.loads(pickle.dumps(ActorHandle("bank", "bob", frozenset({"deposit"}), None)))
+    assert bob.name == "bob"
+    with pytest.raises(SystemStopped, match=r"rayshot\.init"):
+        bob.deposit.tell(1)

@@ -1,0 +1,112 @@
+"""Replies: asked for with `then`, once, in the handler that made the call - and never waited for."""
+
+import asyncio
+import copy
+import pickle
+
+import pytest
+
+from rayshot.errors import ConfigError, MessageNotSerializable, NotAnObjectRef
+from rayshot.model.reply import Reply
+from tests.model.workloads import Account, Asker
+
+
+@pytest.fixture
+def asker(world):
+    return world.construct(Asker)
+
+
+def ask(world):
+    return world.handle("bob").read.remote()
+
+
+def test_a_reply_that_nobody_asks_for_is_a_plain_tell(world, asker):
+    ask(world)
+    (call,) = world.sent["bob"]
+    assert call.call_id is None
+    assert world.cell.state()["calls"] == {}
+
+
+def test_then_gives_the_call_an_id_and_keeps_what_comes_next(world, asker):
+    ask(world).then(asker.on_result, 1, "two", on_error=asker.on_refusal)
+    ask(world).then(asker.on_result)
+    assert [call.call_id for call in world.sent["bob"]] == [1, 2]
+    assert world.cell.state()["calls"] == {
+        1: ("on_result", "on_refusal", (1, "two")),
+        2: ("on_result", None, ()),
+    }
+
+
+def test_then_is_said_once(world, asker):
+    reply = ask(world)
+    reply.then(asker.on_result)
+    with pytest.raises(ConfigError, match="one continuation"):
+        reply.then(asker.on_result)
+    assert len(world.cell.state()["calls"]) == 1
+
+
+def test_then_is_said_in_the_handler_that_made_the_call(world, asker):
+    reply = ask(world)
+    world.cell.open_calls.clear()  # as when the handler ends
+    with pytest.raises(ConfigError, match="in the handler that made the call"):
+        reply.then(asker.on_result)
+    assert world.cell.state()["calls"] == {}
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [Account(1).deposit, Asker().on_result, Asker.on_result, print, lambda value: value, [].append],
+    ids=["another class", "another instance", "unbound", "builtin", "lambda", "method of a list"],
+)
+def test_a_continuation_that_is_no_bound_method_of_this_actor_is_refused(world, asker, foreign):
+    with pytest.raises(ConfigError, match=r"give self\.some_method"):
+        ask(world).then(foreign)
+    with pytest.raises(ConfigError, match=r"give self\.some_method"):
+        ask(world).then(asker.on_result, on_error=foreign)
+    assert world.cell.state()["calls"] == {}
+    assert all(call.call_id is None for call in world.sent["bob"])
+
+
+def test_a_refused_continuation_leaves_the_reply_as_it_was(world, asker):
+    reply = ask(world)
+    with pytest.raises(ConfigError, match=r"give self\.some_method"):
+        reply.then(print)
+    reply.then(asker.on_result)
+    assert world.cell.state()["calls"] == {1: ("on_result", None, ())}
+
+
+def test_a_reply_that_is_pickled_or_copied_names_then(world, asker):
+    reply = ask(world)
+    for pickling in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(NotAnObjectRef, match=r"reply\.then\(self\.on_result\)"):
+            pickling(reply)
+
+
+def test_a_reply_in_a_message_is_refused_and_nothing_is_enqueued(world, asker):
+    reply = ask(world)
+    for value in (reply, [reply]):
+        with pytest.raises((NotAnObjectRef, MessageNotSerializable), match=r"\.then"):
+            world.handle("carol").keep.tell(value)
+    assert world.sent.get("carol", []) == []
+
+
+def test_a_reply_that_is_awaited_names_then(world, asker):
+    async def wait():
+        return await ask(world)
+
+    with pytest.raises(NotAnObjectRef, match=r"\.then"):
+        asyncio.run(wait())
+
+
+def test_a_reply_that_ray_looks_at_names_then(world, asker):
+    surroundings = {"__name__": "ray._private.worker", "reply": ask(world)}
+    with pytest.raises(NotAnObjectRef, match=r"\.then"):
+        eval("isinstance(reply, int)", surroundings)
+
+
+def test_a_reply_is_a_reply_to_everybody_else(world, asker):
+    reply = ask(world)
+    assert isinstance(reply, Reply)
+    assert not isinstance(reply, int)
+    assert reply.__class__ is Reply
+    assert "Reply" in repr(reply)

@@ -1,0 +1,96 @@
+"""A world in memory for tests of the model: what is sent lies in lists, and the clock stands until it is set."""
+
+import pytest
+
+from rayshot.format.codec import Codec
+from rayshot.format.pickling import dump_state, load_state
+from rayshot.model.cell import Cell
+from rayshot.model.handle import ActorHandle
+from rayshot.model.port import provide_port
+from rayshot.model.reply import OpenCall, Reply
+from rayshot.model.specification import ActorSpecification
+
+
+class World:
+    """A port of the process `name` in the system `bank`; `cell` is the actor that lives there."""
+
+    def __init__(self, name="alice"):
+        self.system = "bank"
+        self.codec = Codec(ActorHandle, lambda handle: handle.name_in(self.system), self.handle)
+        self.now = 0.0
+        self.cell = Cell(name, self, lambda: self.now)
+        self.sent = {}
+        self.answers = []
+        self.spawned = []
+        self.requests = []
+
+    def handle(self, name, methods=None):
+        return ActorHandle(self.system, name, None if methods is None else frozenset(methods), self)
+
+    # What a model asks of its world ----------------------------------------------------------------------------
+
+    def channel(self, receiver):
+        return self.sent.setdefault(receiver, [])
+
+    def call(self, receiver, tell):
+        call = OpenCall(tell)
+        self.channel(receiver).append(call)
+        self.cell.open_calls.append(call)
+        return Reply(self.cell, call)
+
+    def spawn(self, specification, name, args, kwargs):
+        self.spawned.append((specification, name, args, kwargs))
+        return self.handle(name or "unnamed", specification.methods)
+
+    def answer(self, sender, call_id, value, *, ok):
+        self.answers.append((sender, call_id, value, ok))
+
+    def request_snapshot(self):
+        self.requests.append("snapshot")
+
+    def request_end(self):
+        self.requests.append("end")
+
+    # What tests do ---------------------------------------------------------------------------------------------
+
+    def construct(self, user_class, *args, options=None, **kwargs):
+        """Let the cell process the message that makes it an actor of `user_class`; returns the instance."""
+        specification = ActorSpecification.of(user_class, options or {})
+        self.receive(self.codec.create(specification.pack(), self.codec.tell("__init__", args, kwargs)))
+        return self.cell.instance
+
+    def receive(self, *messages):
+        """Let the cell process encoded messages, each as a handler of its own."""
+        for message in messages:
+            (fields,) = self.codec.unpacker(message)
+            try:
+                self.cell.handle(fields)
+            finally:
+                self.cell.open_calls.clear()
+
+    def tell(self, method, *args, **kwargs):
+        """Let the cell process a tell."""
+        self.receive(self.codec.tell(method, args, kwargs))
+
+    def messages(self, receiver):
+        """(method, args) of what was sent to `receiver`."""
+        tells = (message.tell if isinstance(message, OpenCall) else message for message in self.sent.get(receiver, ()))
+        return [(method, tuple(args)) for method, args, _ in map(self.codec.decode_tell, tells)]
+
+    def moved(self):
+        """Another world, whose cell was loaded from a pickle of this cell's state."""
+        other = World(self.cell.name)
+        pickled = dump_state(self.cell.state(), self.cell.name)
+        specification = ActorSpecification.unpack(self.cell.specification.pack())
+        provide_port(lambda: other)
+        other.cell.load(specification, specification.resolve(), load_state(pickled.stream, pickled.buffers))
+        return other
+
+
+@pytest.fixture
+def world():
+    """A world that this process belongs to while the test runs."""
+    made = World()
+    provide_port(lambda: made)
+    yield made
+    provide_port(lambda: None)

@@ -1,0 +1,100 @@
+"""Coordinators that die, and coordinators that are no longer wanted."""
+
+import os
+import signal
+import time
+
+import pytest
+import ray
+
+import rayshot
+from rayshot.errors import SnapshotAborted, SystemStopped
+from rayshot.store.locate import open_store
+from rayshot.store.repository import Repository
+from tests.runtime.test_runtime_messages import eventually
+from tests.runtime.workloads import Account
+
+pytestmark = pytest.mark.ray
+
+
+def kill_coordinator(system):
+    actor = ray.get_actor(f"rayshot/{system.name}", namespace="rayshot")
+    os.kill(ray.get(actor.__ray_call__.remote(lambda self: os.getpid())), signal.SIGKILL)
+    time.sleep(0.1)
+
+
+def snapshot_after_take_over(system):
+    def try_now():
+        try:
+            return system.snapshot()
+        except (SnapshotAborted, SystemStopped):
+            return None
+
+    return eventually(try_now, 30)
+
+
+def test_a_new_coordinator_takes_over_from_one_that_was_killed(system):
+    alice = Account.options(name="alice").remote(1)
+    first = system.snapshot()
+    kill_coordinator(system)
+    alice.deposit.tell(1)
+    ray.get(alice.read.remote())
+    second = snapshot_after_take_over(system)
+    assert [snapshot.id for snapshot in system.snapshots()] == [first.id, second.id]
+    assert second.id.counter > first.id.counter
+    assert second.states() == {"alice": {"balance": 2}}
+    assert system.status().state == "running"
+
+
+def test_a_snapshot_that_was_under_way_is_lost_with_its_coordinator_and_the_next_one_commits(system):
+    alice, bob = Account.options(name="alice").remote(1), Account.options(name="bob").remote(1)
+    ray.get([alice.read.remote(), bob.read.remote()])
+    bob.photograph.tell()  # alice's handler keeps it open
+    alice.pause.tell(2.0)
+    kill_coordinator(system)
+    alice.transfer.tell(bob, 1)
+    eventually(lambda: ray.get(bob.read.remote()) == 2 or None, 10)
+    snapshot = snapshot_after_take_over(system)
+    assert snapshot.states() == {"alice": {"balance": 0}, "bob": {"balance": 2}}
+    snapshot.verify()
+
+
+def test_a_new_coordinator_knows_who_had_ended(system):
+    alice, gone = Account.options(name="alice").remote(5), Account.options(name="gone").remote(5)
+    ray.get([alice.read.remote(), gone.read.remote()])
+    gone.transfer.tell(alice, 2)
+    gone.leave.tell()
+    eventually(lambda: list(system.actors()) == ["alice"] or None, 10)
+    kill_coordinator(system)
+    snapshot = snapshot_after_take_over(system)
+    assert snapshot.states() == {"alice": {"balance": 7}}
+    assert snapshot.manifest.ended == ("gone",)
+    assert system.status().state == "running"
+
+
+def test_who_ended_is_known_after_a_restore(system, new_system):
+    alice, gone = Account.options(name="alice").remote(5), Account.options(name="gone").remote(5)
+    ray.get([alice.read.remote(), gone.read.remote()])
+    gone.transfer.tell(alice, 2)
+    gone.leave.tell()
+    eventually(lambda: list(system.actors()) == ["alice"] or None, 10)
+    system.snapshot()
+    system.shutdown()
+    restored = rayshot.restore(system.storage, system=system.name)
+    new_system.made.append(restored)
+    assert restored.snapshot().manifest.ended == ("gone",)
+    assert ray.get(restored.get_actor("alice").read.remote()) == 7
+
+
+def test_a_system_whose_storage_another_life_took_over_commits_nothing_and_stops(system):
+    alice = Account.options(name="alice").remote(1)
+    first = system.snapshot()
+    rival = Repository(open_store(system.storage), system.name, create=False)
+    rival.log.begin_epoch(rival.next_incarnation(), "rival")
+    with pytest.raises(SnapshotAborted) as caught:
+        system.snapshot()
+    assert caught.value.evidence["reason"] == "fenced"
+    with pytest.raises(SystemStopped, match="took over"):
+        eventually(lambda: alice.deposit.tell(1), 10)
+    assert system.status().state == "stopped"
+    assert [snapshot.id for snapshot in rayshot.open(system.storage).systems[system.name].snapshots()] == [first.id]

@@ -1,0 +1,113 @@
+"""The decorator on real Ray: under and over `@ray.remote`, with Ray's options; old handles; refused messages."""
+
+import time
+
+import pytest
+import ray
+
+import rayshot
+from rayshot.errors import ConfigError, MessageTooLarge, NotAnObjectRef, SystemStopped
+from tests.model.workloads_over_ray import Alone, Light, Outsider, Plain, RayOver, RayUnder
+from tests.runtime.test_runtime_messages import eventually
+
+pytestmark = pytest.mark.ray
+PATIENCE_S = 5.0
+
+
+def cpus(handle):
+    return ray.get(handle.resources.remote()).get("CPU", 0)
+
+
+def test_decorators_in_either_order_make_actors_that_are_in_a_snapshot(system):
+    classes = {"over": RayOver, "under": RayUnder, "alone": Alone}
+    named = {name: made.options(name=name).remote(7) for name, made in classes.items()}
+    nameless = [made.remote(8) for made in classes.values()]
+    handles = [*named.values(), *nameless]
+    assert all(isinstance(handle, rayshot.ActorHandle) for handle in handles)
+    assert ray.get([handle.read.remote() for handle in handles]) == [7, 7, 7, 8, 8, 8]
+    assert [cpus(handle) for handle in handles] == [2, 0, 3, 2, 0, 3]
+    snapshot = system.snapshot()
+    assert sorted(snapshot.actors) == sorted(handle.name for handle in handles)
+    kept = [snapshot.recorded(handle.name).state["number"] for handle in handles]
+    assert kept == [7, 7, 7, 8, 8, 8]
+
+
+def test_options_of_one_actor_reach_ray_or_are_refused_by_it(system):
+    over = RayOver.options(name="over", num_cpus=1).remote(7)
+    under = RayUnder.options(name="under", num_cpus=4).remote(8)
+    assert [cpus(over), cpus(under)] == [1, 4]
+    for user_class in (RayOver, RayUnder, Alone):
+        with pytest.raises(ConfigError, match="Ray refuses the options of actor 'alice'"):
+            user_class.options(name="alice", num_cpus=-1).remote(7)
+        with pytest.raises(ConfigError, match="max_restarts"):
+            user_class.options(max_restarts=1)
+    assert sorted(system.actors()) == ["over", "under"]
+
+
+@pytest.mark.parametrize("options", [{"max_restarts": 3}, {"lifetime": "detached"}, {"max_concurrency": 4}], ids=repr)
+def test_options_given_to_ray_that_do_not_go_with_rayshot_are_refused(options):
+    with pytest.raises(ConfigError, match=next(iter(options))):
+        rayshot.actor(ray.remote(**options)(Plain))
+    over = ray.remote(**options)(rayshot.actor(Plain))
+    with pytest.raises(ConfigError, match=next(iter(options))):
+        over.remote(1)
+
+
+def test_a_handle_of_an_earlier_life_is_refused_at_once(new_system):
+    system = new_system()
+    used, unused = Light.options(name="alice").remote(5), Light.options(name="bob").remote(6)
+    outsiders = {"tell": Outsider.remote(), "remote": Outsider.remote()}
+    refs = [outsider.attach.remote(system.name, system.storage) for outsider in outsiders.values()]
+    assert ray.get([used.read.remote(), *refs]) == [5, 5, 5]
+    system.snapshot()
+    restored = restored_after_shutdown(new_system.made, system)
+    began = time.monotonic()
+    for handle in (used, unused):
+        for send in (handle.add.tell, handle.add.remote):
+            with pytest.raises(SystemStopped, match="shut down"):
+                send(1)
+    refused = {kind: outsider.send_until_refused.remote(kind, PATIENCE_S) for kind, outsider in outsiders.items()}
+    assert ray.get(refused["tell"]) == ("SystemStopped", 0)
+    kind, died = ray.get(refused["remote"])
+    assert kind == "SystemStopped"
+    assert died <= 1  # what was called before this driver knew is Ray's to answer
+    assert time.monotonic() - began < 2 * PATIENCE_S
+    assert ray.get([restored.get_actor(name).read.remote() for name in ("alice", "bob")]) == [5, 6]
+
+
+def restored_after_shutdown(made, system):
+    system.shutdown()
+    made.append(rayshot.restore(system.storage, system=system.name))
+    return made[-1]
+
+
+def test_a_message_over_the_limit_is_its_handlers_error_and_the_actor_lives(system):
+    alice, bob = Light.options(name="alice").remote(0), Light.options(name="bob").remote(0)
+    ray.get(alice.limit_messages.remote(1000))
+    with pytest.raises(MessageTooLarge, match=r"\.add take .* the limit is 1,000"):
+        ray.get(alice.send.remote(bob, 2000))
+    alice.send.tell(bob, 2000)
+    assert ray.get(alice.read.remote()) == 2
+    (letter,) = eventually(system.dead_letters)
+    assert letter.receiver == "alice"
+    assert "MessageTooLarge" in letter.error
+    assert ("alice", "bob") not in system.snapshot().channels
+    assert ray.get(bob.read.remote()) == 0
+
+
+def test_a_result_that_cannot_be_sent_is_its_drivers_error(system):
+    alice, bob = Light.options(name="alice").remote(0), Light.options(name="bob").remote(0)
+    ray.get(alice.limit_messages.remote(1000))
+    unsent = {alice.give.remote(2000): MessageTooLarge, alice.ask_and_give.remote(bob): NotAnObjectRef}
+    ready, _ = ray.wait(list(unsent), num_returns=2, timeout=2)
+    assert len(ready) == 2
+    for ref, kind in unsent.items():
+        with pytest.raises(kind):
+            ray.get(ref)
+
+
+def test_a_result_that_cannot_be_sent_is_its_callers_error(system):
+    alice, bob = Light.options(name="alice").remote(0), Light.options(name="bob").remote(0)
+    ray.get(bob.limit_messages.remote(1000))
+    alice.ask.tell(bob, 2000)
+    assert eventually(lambda: ray.get(alice.read.remote()), 2) == "MessageTooLarge"
