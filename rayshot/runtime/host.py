@@ -28,8 +28,6 @@ from rayshot.runtime.worker import Worker
 
 log = logging.getLogger("rayshot")
 CREDIT_WAIT_S = 1.0
-LET_WORK_S = 0.001
-"""Where the worker was idle the answer waits for the handlers for so long: both want the interpreter, they first."""
 
 
 class Host:
@@ -99,8 +97,6 @@ class Host:
             process.arrived(batch, body)
             recorded = process.participant.recorded_snapshots
             ended = self._ended_tags(batch.tags) if batch.tags else ()
-            if process.waiting:
-                process.rested.wait(LET_WORK_S)
         return Answer(Status.TAKEN, process.mailbox.processed.get(batch.sender, 0), recorded, ended)
 
     def _ended_tags(self, tags: tuple[SnapshotId, ...]) -> tuple[SnapshotId, ...]:

@@ -1,12 +1,10 @@
 """The sending half of the transport: outboxes, batches in flight, acknowledgements, credit.
 
-A message goes out at once while fewer than WINDOW calls to its receiver are under way, else it waits in the outbox and
-leaves with all that gathered there. A receiver that had not processed the batches before, when the last one came, gains
-nothing from having the next one soon: to such a one a second call at a time goes only with much in it. So nothing waits
+A message goes out at once while no call to its receiver is under way, else it waits in the outbox and leaves with all
+that gathered there when the call is answered; before that only if it is much, WINDOW calls at a time. So nothing waits
 on an idle channel, and batches grow with the load, as a call costs about the same whatever it holds.
 
-A receiver that falls far behind uses up the channel's credit; then a call that answers when it caught up is left with
-it.
+A receiver that falls behind uses up the channel's credit; then a call that answers when it caught up is left with it.
 
 One lock covers everything here and the protocol's machine: the host's or driver's own.
 """
@@ -25,7 +23,7 @@ from rayshot.runtime.wire import Answer, Status, unpack_answer
 WINDOW = 2
 BATCH_MESSAGES_MIN = 512
 BATCH_BYTES_MIN = 128 << 10
-"""To a receiver that lags a second call leaves only with so much."""
+"""While a call is under way a second one leaves only with so much."""
 BATCH_MESSAGES_MAX = 4096
 BATCH_BYTES_MAX = 1 << 20
 CREDIT_MESSAGES = 65_536
@@ -110,8 +108,7 @@ class OutChannel:
     """The sending end of one channel.
 
     `pending` are the messages numbered transported+1 .. sent, each encoded, or an OpenCall. `in_flight` are the batches
-    that were not answered, by first number, `kept` those that were and that a record may still need. `lags`: when the
-    last answered batch came, not all before it was processed.
+    that were not answered, by first number, `kept` those that were and that a record may still need.
     """
 
     def __init__(self, sender: Sender, receiver: str, lock: threading.Lock) -> None:
@@ -120,7 +117,6 @@ class OutChannel:
         self.pending_bytes = 0
         self.transported = 0
         self.processed = 0
-        self.lags = False
         self.open_at: int | None = None
         self.in_flight: dict[int, InFlight] = {}
         self.kept: dict[int, InFlight] = {}
@@ -149,7 +145,7 @@ class OutChannel:
         under_way = len(self.in_flight)
         if under_way == 0 or under_way >= WINDOW:
             return under_way == 0
-        return not self.lags or len(self.pending) >= BATCH_MESSAGES_MIN or self.pending_bytes >= BATCH_BYTES_MIN
+        return len(self.pending) >= BATCH_MESSAGES_MIN or self.pending_bytes >= BATCH_BYTES_MIN
 
     def append(self, message: bytes) -> None:
         """Send an encoded message: it gets the channel's next number."""
@@ -321,7 +317,6 @@ class OutChannel:
                 self._sender.refused(self.receiver, answer)
                 return
             self.processed = max(self.processed, answer.processed)
-            self.lags = answer.processed < batch.first - 1
             last = min(self.in_flight, default=self.transported + 1) - 1
             released = self._sender.acknowledged(self.receiver, last, batch, answer)
             if batch.last > released:

@@ -91,7 +91,6 @@ class ActorProcess:
 
     `lock` covers the machine, the mailbox, the outbox and what is kept for snapshots. `interrupted` tells the
     worker that there is something to do between two handlers: `captures`, open calls, a full outbox, the end, a stop.
-    `waiting`: the worker has nothing to do; `rested` is notified when it becomes so.
     """
 
     def __init__(self, identity: HostIdentity) -> None:
@@ -101,7 +100,6 @@ class ActorProcess:
         self.system = identity.system
         self.lock = threading.Lock()
         self.wake = threading.Condition(self.lock)
-        self.rested = threading.Condition(self.lock)
         self.participant = Participant(identity.name, identity.incarnation)
         self.mailbox = Mailbox()
         self.codec = Codec(ActorHandle, lambda handle: handle.name_in(identity.system), self.handle_of)
@@ -114,7 +112,6 @@ class ActorProcess:
         self.congestion: set[OutChannel] = set()
         self.waiters: dict[tuple[str, int], Waiter] = {}
         self.interrupted = False
-        self.waiting = False
         self.ending = False
         self.loading = identity.loading
         self.down: SystemDown | ActorEnded | None = None

@@ -63,10 +63,7 @@ class Worker:
                     if delivery is not None:
                         return delivery
                 process.recording.forget_overdue()
-                process.waiting = True
-                process.rested.notify()
                 process.wake.wait(self._patience())
-                process.waiting = False
 
     def _patience(self) -> float | None:
         """Seconds until a timer or a recorder's deadline is due; None where none is set."""
