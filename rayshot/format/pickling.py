@@ -73,11 +73,9 @@ def dump_state(state: object, name: str) -> PickledState:
         stream = _by_reference(state, buffers)
         codec = PICKLE
         if stream is None:
-            pickler = _StatePickler(_references.kind)
-            stream, buffers, codec = pickler.pickle(state), pickler.buffers, CLOUDPICKLE
-            references = tuple(
-                Referenced(position, find_path(state, name, found), found) for position, found in pickler.references
-            )
+            codec = CLOUDPICKLE
+            stream, buffers, places = _with_places(state)
+            references = tuple(Referenced(place, find_path(state, name, found), found) for place, found in places)
     except _REFUSALS as error:
         path = find_culprit(state, name)
         raise StateNotSerializable(
@@ -95,7 +93,9 @@ def load_state(stream: bytes | memoryview, buffers: Sequence[bytes | bytearray |
 def dump_object(value: object, get: Callable[[Any], Any]) -> bytes:
     """Pickle the value of a reference, and in it the values that `get` gives for further references."""
     stream = _by_reference(value, None)
-    return _ObjectPickler(_references.kind, get).pickle(value) if stream is None else stream
+    if stream is None:
+        stream = _Pickler(lambda reference: (put_again, (dump_object(get(reference), get),))).pickle(value)
+    return stream
 
 
 def put_again(pickled: bytes | memoryview) -> Any:
@@ -115,7 +115,7 @@ def dump_message(method: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
         payload = _by_reference(call, None)
         codec = PICKLE
         if payload is None:
-            payload, codec = _ReferenceRefuser(_references.kind).pickle(call), CLOUDPICKLE
+            payload, codec = _Pickler(_refuse).pickle(call), CLOUDPICKLE
     except _REFUSALS as error:
         path = find_culprit({"args": args, "kwargs": kwargs}, f".{method}")
         raise MessageNotSerializable(
@@ -164,12 +164,16 @@ def _value_of(argument: Any) -> Any:
     return _references.get(argument) if kind is not None and isinstance(argument, kind) else argument
 
 
-class _ReferencePickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
-    """Pickles into memory; what becomes of a reference is its subclasses' business."""
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
+    """Pickles into memory; `reduce_reference` says what stands for a reference, as `__reduce__` would."""
 
-    def __init__(self, kind: type | None, buffer_callback: Callable[[pickle.PickleBuffer], None] | None = None) -> None:
+    def __init__(
+        self,
+        reduce_reference: Callable[[Any], Any],
+        buffer_callback: Callable[[pickle.PickleBuffer], None] | None = None,
+    ) -> None:
         self._file = io.BytesIO()
-        self._kind = kind
+        self._reduce_reference = reduce_reference
         super().__init__(self._file, protocol=5, buffer_callback=buffer_callback)
 
     def pickle(self, value: object) -> bytes:
@@ -177,46 +181,27 @@ class _ReferencePickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpick
         return self._file.getvalue()
 
     def reducer_override(self, obj: Any) -> Any:
-        if self._kind is not None and isinstance(obj, self._kind):
-            return self.reduce_reference(obj)
+        if _references.kind is not None and isinstance(obj, _references.kind):
+            return self._reduce_reference(obj)
         return super().reducer_override(obj)
 
-    def reduce_reference(self, reference: Any) -> Any:
-        raise NotImplementedError
+
+def _refuse(reference: Any) -> Any:
+    """Its pickle would be an id that means nothing after a restore."""
+    name = type(reference).__name__
+    raise pickle.PicklingError(f"an {name} inside of another value: give it as an argument of its own, or its value")
 
 
-class _ReferenceRefuser(_ReferencePickler):
-    """Stops at a reference: its pickle would be an id that means nothing after a restore."""
+def _with_places(state: object) -> tuple[bytes, list[pickle.PickleBuffer], list[tuple[int, Any]]]:
+    """Pickle a state with an empty place among the buffers for the value of each reference: (place, reference)."""
+    buffers: list[pickle.PickleBuffer] = []
+    references: list[tuple[int, Any]] = []
 
-    def reduce_reference(self, reference: Any) -> Any:
-        name = type(reference).__name__
-        raise pickle.PicklingError(
-            f"an {name} inside of another value: give it as an argument of its own, or its value"
-        )
-
-
-class _StatePickler(_ReferencePickler):
-    """Leaves an empty place among the buffers for the value of each reference."""
-
-    def __init__(self, kind: type | None) -> None:
-        self.buffers: list[pickle.PickleBuffer] = []
-        self.references: list[tuple[int, Any]] = []
-        super().__init__(kind, self.buffers.append)
-
-    def reduce_reference(self, reference: Any) -> Any:
-        self.references.append((len(self.buffers), reference))  # the pickler takes the place right after this
+    def leave_place(reference: Any) -> Any:
+        references.append((len(buffers), reference))  # the pickler takes the place right after this
         return put_again, (pickle.PickleBuffer(b"\0"),)
 
-
-class _ObjectPickler(_ReferencePickler):
-    """Replaces each reference by its value."""
-
-    def __init__(self, kind: type | None, get: Callable[[Any], Any]) -> None:
-        super().__init__(kind)
-        self._get = get
-
-    def reduce_reference(self, reference: Any) -> Any:
-        return put_again, (dump_object(self._get(reference), self._get),)
+    return _Pickler(leave_place, buffers.append).pickle(state), buffers, references
 
 
 def find_path(value: object, path: str, wanted: object) -> str:
@@ -257,7 +242,7 @@ def _parts(value: object) -> list[tuple[str, object]]:
 
 def _can_pickle(value: object) -> bool:
     try:
-        _ReferenceRefuser(_references.kind).pickle(value)
+        _Pickler(_refuse).pickle(value)
     except _REFUSALS:
         return False
     return True
