@@ -23,7 +23,8 @@ PICKLE: StateCodec = "pickle"
 CLOUDPICKLE: StateCodec = "cloudpickle"
 _PATH_DEPTH_MAX = 20
 _PATH_PARTS_MAX = 100_000
-_REFUSALS = (TypeError, ValueError, AttributeError, RecursionError, pickle.PicklingError, NotImplementedError)
+_REFUSALS = (Exception,)
+"""Pickling runs code of any class: whatever it raises means that the value cannot be pickled."""
 
 
 class Referenced(NamedTuple):

@@ -5,13 +5,23 @@ What lies here is the actor's state; what travels is its port's business.
 
 import asyncio
 import inspect
+import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
-from rayshot.errors import ConfigError, StateNotSerializable, UnknownMethod
+from rayshot.errors import (
+    ConfigError,
+    MessageNotSerializable,
+    MessageTooLarge,
+    StateNotSerializable,
+    UnknownMethod,
+)
 from rayshot.model.port import Port
 from rayshot.model.reply import Continuation, OpenCall
 from rayshot.model.specification import ActorSpecification
+
+log = logging.getLogger("rayshot")
+AFTER_S_MAX = 10 * 365.25 * 86400.0
 
 
 class CellPort(Port, Protocol):
@@ -107,7 +117,9 @@ class Cell:
         try:
             method, args, kwargs = self.port.codec.decode_tell(tell)
             result = self.handlers[method](*args, **kwargs)
-        except Exception as error:  # noqa: BLE001 - whatever a handler raises is its caller's, as with Ray
+        except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its caller's, as with Ray
+            if not isinstance(error, Exception):  # it must end neither this thread nor the caller
+                error = RuntimeError(f"the handler raised {error!r}")
             self.port.answer(sender, call_id, error, ok=False)
         else:
             self.port.answer(sender, call_id, result, ok=True)
@@ -156,8 +168,12 @@ class Cell:
         return call_id
 
     def after(self, seconds: float, method: Callable[..., Any], args: tuple[Any, ...]) -> None:
-        """Set a timer."""
-        self.timers.append(Timer(self._clock() + seconds, self.own_method(method), args))
+        """Set a timer. Raises ConfigError for no time, MessageNotSerializable for arguments that cannot be sent."""
+        if not 0 <= seconds <= AFTER_S_MAX:  # NaN is not either
+            raise ConfigError(f"a timer takes 0 to {AFTER_S_MAX:g} seconds, not {seconds!r}")
+        name = self.own_method(method)
+        self.port.codec.tell(name, args)
+        self.timers.append(Timer(self._clock() + seconds, name, args))
 
     def next_due(self) -> float | None:
         """When the next timer is due; None where none is set."""
@@ -169,7 +185,13 @@ class Cell:
         due = sorted((timer for timer in self.timers if timer.due <= now), key=lambda timer: timer.due)
         if due:
             self.timers = [timer for timer in self.timers if timer.due > now]
-        return [self.port.codec.tell(timer.method, timer.args) for timer in due]
+        messages = []
+        for timer in due:
+            try:
+                messages.append(self.port.codec.tell(timer.method, timer.args))
+            except (MessageNotSerializable, MessageTooLarge):
+                log.exception("%s: a timer is lost, its arguments changed since it was set", self.name)
+        return messages
 
     # State -----------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from typing import Literal
 from rayshot.errors import ConfigError
 
 MODES = ("chandy-lamport",)
+SECONDS_MAX = 366 * 86400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,12 +30,11 @@ class SnapshotConfig:
     mode: str = "chandy-lamport"
 
     def __post_init__(self) -> None:
-        _positive("interval_s", self.interval_s)
-        _positive("timeout_s", self.timeout_s)
-        _positive("max_concurrent", self.max_concurrent)
-        _positive("num_to_keep", self.num_to_keep)
-        if self.min_pause_s < 0:
-            raise ConfigError(f"min_pause_s is {self.min_pause_s}; give 0 or more seconds")
+        _seconds("interval_s", self.interval_s, optional=True)
+        _seconds("timeout_s", self.timeout_s)
+        _seconds("min_pause_s", self.min_pause_s, zero=True)
+        _count("max_concurrent", self.max_concurrent)
+        _count("num_to_keep", self.num_to_keep, optional=True)
         if self.mode not in MODES:
             raise ConfigError(f"there is no snapshot mode {self.mode!r}; there is {', '.join(MODES)}")
 
@@ -54,6 +54,22 @@ class FailureConfig:
             raise ConfigError(f"there is no failure scope {self.scope!r}; there is 'system'")
 
 
-def _positive(name: str, value: float | None) -> None:
-    if value is not None and not value > 0:
-        raise ConfigError(f"{name} is {value}; give a number above 0, or leave it out")
+def _seconds(name: str, value: object, *, optional: bool = False, zero: bool = False) -> None:
+    if optional and value is None:
+        return
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not (0 if zero else 1e-9) <= value <= SECONDS_MAX:  # type: ignore[operator]
+        raise ConfigError(f"{name} is {value!r}; give seconds, {'0 or more' if zero else 'above 0'}, at most a year")
+
+
+def _count(name: str, value: object, *, optional: bool = False) -> None:
+    if optional and value is None:
+        return
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ConfigError(f"{name} is {value!r}; give a whole number, at least 1{', or leave it out' * optional}")
+
+
+def check_config(config: object, kind: type) -> None:
+    """Raise ConfigError unless `config` is of that kind."""
+    if not isinstance(config, kind):
+        raise ConfigError(f"{config!r} is no {kind.__name__}: write rayshot.{kind.__name__}(...)")

@@ -1,6 +1,6 @@
 """Look-ups that may block, off the threads that must not: finding receivers, asking what became of one."""
 
-import queue
+import contextlib
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -20,21 +20,16 @@ class RayPeer:
 
 
 class Connector:
-    """One daemon thread, started when it is first needed, that works off what it is given, in order."""
+    """Runs each task on a daemon thread of its own: a receiver that never comes up must hold no other one."""
 
     def __init__(self, system: str, incarnation: int) -> None:
         self._system = system
         self._incarnation = incarnation
         self._known: dict[str, Any] = {}
-        self._tasks: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
 
     def submit(self, task: Callable[[], None]) -> None:
-        """Run `task` soon. It handles its own errors."""
-        self._tasks.put(task)
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="rayshot-connector", daemon=True)
-            self._thread.start()
+        """Run `task` now, in the background. It handles its own errors."""
+        threading.Thread(target=_run, args=(task,), name="rayshot-connector", daemon=True).start()
 
     def know(self, name: str, handle: Any) -> None:
         """Remember a Ray handle, so that it need not be looked up."""
@@ -50,9 +45,7 @@ class Connector:
                 return None
         return self._known[name]
 
-    def _run(self) -> None:
-        try:
-            while True:
-                self._tasks.get()()
-        except SystemExit:
-            return  # what Ray raises in a thread that waits while Ray is shut down
+
+def _run(task: Callable[[], None]) -> None:
+    with contextlib.suppress(SystemExit):  # what Ray raises in a thread that waits while Ray is shut down
+        task()

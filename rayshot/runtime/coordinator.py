@@ -49,7 +49,7 @@ from rayshot.store.records import CommitRecord
 from rayshot.store.repository import Repository
 
 log = logging.getLogger("rayshot")
-GROUPS = {"control": 4, "wait": 32}
+GROUPS = {"control": 4, "ask": 4, "wait": 32}
 TICK_S = 0.02
 FATE_S = 30.0
 COMMITTER_S = 20.0
@@ -107,7 +107,7 @@ class Coordinator:
         self._lock = threading.RLock()
         own = ray.get_actor(coordinator_name(settings.system), namespace=NAMESPACE)
         self._own = own
-        self._members = Members(settings.system, incarnation, settings.storage, own, self._died)
+        self._members = Members(settings.system, incarnation, settings.storage, own, self._died, self._vault_died)
         self._open: dict[SnapshotId, _Snapshot] = {}
         self._wanted: list[_Request] = []
         self._commits: queue.SimpleQueue[Cut | None] = queue.SimpleQueue()
@@ -184,9 +184,16 @@ class Coordinator:
             if self._stop is not None:
                 return
             log.error("actor %r of system %r died: %s", name, self._settings.system, detail)
-            self._members.lose(name)
             self._stop_all(Stop(self._settings.system, self._settings.storage, name, detail))
             self._carry_out(self._collector.handle(ProcessDied(name, detail)))
+
+    def _vault_died(self, node: str, detail: str) -> None:
+        """What a vault held is gone; Ray starts it anew, and the next snapshot has it again."""
+        with self._lock:
+            log.warning("the vault of node %s died: %s", node, detail)
+            gathering = [snapshot for snapshot, under_way in self._open.items() if under_way.recorded_s is None]
+            for snapshot in gathering:
+                self._abort(snapshot, AbortReason.STORE_UNAVAILABLE, f"the vault of node {node} died: {detail}")
 
     def _stop_all(self, stop: Stop) -> None:
         self._stop = stop
@@ -296,7 +303,11 @@ class Coordinator:
 
     def _commit_all(self) -> None:
         while (cut := self._commits.get()) is not None:
-            self._commit(cut)
+            try:
+                self._commit(cut)
+            except Exception as error:
+                log.exception("the end of snapshot %s failed, a defect of rayshot", cut.snapshot)
+                self._abort(cut.snapshot, AbortReason.DEFECT, repr(error))
 
     def _commit(self, cut: Cut) -> None:
         with self._lock:
@@ -359,7 +370,10 @@ class Coordinator:
         while True:
             time.sleep(TICK_S)
             with self._lock:
-                self._tick(time.monotonic())
+                try:
+                    self._tick(time.monotonic())
+                except Exception:
+                    log.exception("the clock of system %r failed once, a defect of rayshot", self._settings.system)
 
     def _tick(self, now: float) -> None:
         for snapshot in [k for k, under_way in self._open.items() if now >= under_way.deadline]:
@@ -398,7 +412,7 @@ class Coordinator:
             self._members.tell_all("resume")
             self._begin_wanted()
 
-    @ray.method(concurrency_group="wait")
+    @ray.method(concurrency_group="ask")
     def shutdown(self, detail: str) -> None:
         """End all actors and vaults of the system, dead or alive. Only the coordinator is left; it writes no more."""
         with self._lock:
@@ -411,7 +425,7 @@ class Coordinator:
             self._commits.put(None)
         self._committing.join(COMMITTER_S)
 
-    @ray.method(concurrency_group="wait")
+    @ray.method(concurrency_group="ask")
     def status(self) -> dict[str, Any]:
         """See `System.status`."""
         with self._lock:
@@ -456,7 +470,7 @@ class Coordinator:
                 self.ended(*answer.last_record)
         known = {receiver for answer in answers.values() for receiver in answer.receivers}
         stopped = {name for name, answer in answers.items() if not answer.alive and answer.last_record is None}
-        if dead := sorted((known | found.keys()) - answers.keys() - ended | stopped):
+        if dead := [*sorted((known | found.keys()) - answers.keys() - ended), *sorted(stopped)]:
             threading.Thread(target=self._died, args=(dead[0], "it died while the coordinator was away")).start()
 
 

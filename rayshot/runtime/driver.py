@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import threading
+import time
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,6 +25,7 @@ from rayshot.runtime.spawning import spawn_host
 from rayshot.runtime.wire import Answer, Status, pack_packet
 
 log = logging.getLogger("rayshot")
+DRAIN_S = 30.0
 ROOM_WAIT_S = 300.0
 """A driver's `tell` waits this long for a receiver that takes nothing, then says so."""
 
@@ -124,14 +126,21 @@ class DriverPort:
                 ray.get(handle.hello.remote())
 
     def drain(self) -> None:
-        """Wait until everything told so far has arrived: what a driver did before it asks for a snapshot is in it."""
-        for channel in tuple(self._channels.values()):
-            with self._lock:
-                self._heed_answers()
-                while not self._arrived(channel) and self.down is None:
-                    channel.room.wait()
-            if self.down is not None:
-                raise self.down
+        """Wait until all that was told before has arrived: what a driver did before it asks for a snapshot is in it.
+
+        Gives up after DRAIN_S on a receiver that takes nothing: what waits for it is behind the cut.
+        """
+        deadline = time.monotonic() + DRAIN_S
+        with self._lock:
+            self._heed_answers()
+            told = [(channel, channel.sent) for channel in self._channels.values()]
+            for channel, last in told:
+                channel.room.wait_for(
+                    lambda channel=channel, last=last: channel.down is not None or self._arrived(channel, last),  # type: ignore[misc]
+                    max(0.0, deadline - time.monotonic()),
+                )
+        if self.down is not None:
+            raise self.down
 
     def close(self, error: SystemDown) -> None:
         """The system is down: refuse everything from now on."""
@@ -140,10 +149,10 @@ class DriverPort:
             for channel in self._channels.values():
                 channel.shut(self.down)
 
-    def _arrived(self, channel: DriverChannel) -> bool:
-        """Whether nothing told is on its way; a call's batch is answered only when its handler ran."""
-        tells = [batch for batch in channel.in_flight.values() if batch.ref not in self._answers]
-        return not channel.pending and not tells
+    def _arrived(self, channel: DriverChannel, last: int) -> bool:
+        """Whether all up to `last` has arrived; a call's batch is answered only when its handler ran."""
+        tells = (batch for batch in channel.in_flight.values() if batch.ref not in self._answers)
+        return channel.transported >= last and all(batch.first > last for batch in tells)
 
     def _peer_now(self, channel: DriverChannel) -> RayPeer:
         """The receiver's Ray methods, connecting first if need be."""

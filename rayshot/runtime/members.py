@@ -18,6 +18,8 @@ from rayshot.runtime.watching import Watches
 log = logging.getLogger("rayshot")
 ANSWER_S = 2.0
 """How long a question to a member may take before its answer is left out."""
+TAKE_OVER_S = 30.0
+"""An actor that does not answer a new coordinator for so long counts as dead."""
 LINGER_S = 10.0
 """An actor that ended goes on saying so to late senders for this long."""
 VAULT_GROUPS = {"intake": 1, "store": 1, "watch": 1}
@@ -27,7 +29,13 @@ class Members:
     """Ray handles of one life of a system."""
 
     def __init__(
-        self, system: str, incarnation: int, storage: str, coordinator: Any, on_death: Callable[[str, str], None]
+        self,
+        system: str,
+        incarnation: int,
+        storage: str,
+        coordinator: Any,
+        on_death: Callable[[str, str], None],
+        on_vault_death: Callable[[str, str], None],
     ) -> None:
         self.hosts: dict[str, Any] = {}
         self._system = system
@@ -37,6 +45,8 @@ class Members:
         self._vaults: dict[str, Any] = {}
         self._ended: dict[str, str] = {}
         self._watches = Watches(on_death)
+        self._on_vault_death = on_vault_death
+        self._vault_watches = Watches(self._vault_died)
 
     def join(self, name: str, node: str, handle: Any) -> Any:
         """Add a host and watch it; returns the vault of its node, made if it is the first there.
@@ -56,10 +66,17 @@ class Members:
                 name=vault_name(self._system, self._incarnation, node),
                 namespace=NAMESPACE,
                 lifetime="detached",
+                max_restarts=-1,
                 get_if_exists=True,
                 scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
             ).remote(self._system, self._storage, self._coordinator)
+            self._vault_watches.add(node, self._vaults[node])
         return self._vaults[node]
+
+    def _vault_died(self, node: str, detail: str) -> None:
+        if node in self._vaults:
+            self._vault_watches.add(node, self._vaults[node])
+            self._on_vault_death(node, detail)
 
     def know_ended(self, names: Iterable[str]) -> None:
         """These actors ended before."""
@@ -79,10 +96,6 @@ class Members:
             timer = threading.Timer(LINGER_S, ray.kill, (handle,))
             timer.daemon = True
             timer.start()
-
-    def lose(self, name: str) -> None:
-        """A host died."""
-        self.hosts.pop(name, None)
 
     def fate(self, name: str) -> str:
         """What became of `name`, in words."""
@@ -112,8 +125,8 @@ class Members:
         hosts = dict(self.hosts)
         return self._ask({name: hosts[name].progress.remote(snapshot) for name in names if name in hosts})
 
-    def _ask(self, refs: dict[str, Any]) -> dict[str, Any]:
-        ready, _ = ray.wait(list(refs.values()), num_returns=len(refs), timeout=ANSWER_S) if refs else ([], [])
+    def _ask(self, refs: dict[str, Any], timeout_s: float = ANSWER_S) -> dict[str, Any]:
+        ready, _ = ray.wait(list(refs.values()), num_returns=len(refs), timeout=timeout_s) if refs else ([], [])
         answered = set(ready)
         answers = {}
         for name, ref in refs.items():
@@ -126,6 +139,7 @@ class Members:
     def kill_all(self) -> None:
         """End every process of the system but the coordinator's."""
         self._watches.drop_all()
+        self._vault_watches.drop_all()
         for handle in (*self.hosts.values(), *self._vaults.values()):
             ray.kill(handle)
         self.hosts.clear()
@@ -144,10 +158,12 @@ class Members:
                 continue
             handle = ray.get_actor(ray_name, namespace=NAMESPACE)
             if ray_name.startswith(vaults_before):
-                self._vaults[ray_name.removeprefix(vaults_before)] = handle
+                node = ray_name.removeprefix(vaults_before)
+                self._vaults[node] = handle
+                self._vault_watches.add(node, handle)
             else:
                 self.hosts[ray_name.removeprefix(hosts_before)] = handle
-        answers = self._ask({name: handle.abandon.remote() for name, handle in self.hosts.items()})
+        answers = self._ask({name: handle.abandon.remote() for name, handle in self.hosts.items()}, TAKE_OVER_S)
         for name, answer in answers.items():
             if answer is None:
                 self.hosts.pop(name)

@@ -8,6 +8,7 @@ import contextlib
 import os
 from pathlib import Path
 
+USUAL = os.getpriority(os.PRIO_PROCESS, 0)
 FIRST = -10
 """A nice value. Lowering it takes CAP_SYS_NICE, which root has outside of most containers."""
 
@@ -22,4 +23,4 @@ def go_first() -> None:
 def go_with_others() -> None:
     """Let the calling thread wait its turn again: it is going to compute for long."""
     with contextlib.suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, 0, 0)
+        os.setpriority(os.PRIO_PROCESS, 0, USUAL)

@@ -302,7 +302,7 @@ class ActorProcess:
         """This actor is a failure: the whole system stops."""
         self.identity.coordinator.failed.remote(self.name, detail)
 
-    def failed_to_start(self, error: Exception) -> None:
+    def failed_to_start(self, error: BaseException) -> None:
         """The constructor raised: the actor is no part of the system."""
         detail = f"the constructor of actor {self.name!r} raised {error!r}"
         self.identity.coordinator.failed_to_start.remote(self.name, detail)

@@ -80,8 +80,8 @@ class Recording:
             self.capturer.method = process.cell.specification.capture
         try:
             self._state = self.capturer.capture(process.cell.state()) if process.cell.born else None
-        except StateNotSerializable as error:
-            process.carry_out(process.participant.handle(CaptureFailed(snapshot, error.message)))
+        except (StateNotSerializable, OSError) as error:  # OSError: no child could be forked
+            process.carry_out(process.participant.handle(CaptureFailed(snapshot, str(error))))
             return
         sent = {receiver: channel.sent for receiver, channel in process.channels.items() if channel.sent}
         captured = StateCaptured(snapshot, process.cell.born, sent, process.mailbox.received())

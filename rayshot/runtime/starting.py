@@ -12,7 +12,7 @@ from rayshot.errors import CodeMismatch, ConfigError, RayshotError, RestoreFaile
 from rayshot.format.manifest import ActorEntry, Blob, Manifest
 from rayshot.format.signing import verify
 from rayshot.format.signing_key import SigningKey, find_key, load_key
-from rayshot.model.configuration import FailureConfig, SnapshotConfig
+from rayshot.model.configuration import FailureConfig, SnapshotConfig, check_config
 from rayshot.model.specification import ActorSpecification, find_class
 from rayshot.protocol.identity import SnapshotId, check_name
 from rayshot.runtime.coordinator import GROUPS, Coordinator
@@ -48,6 +48,8 @@ def init(
         ConfigError: a name, address or setting that cannot work, before anything is started.
     """
     check_name(name, "a system")
+    check_config(snapshot or SnapshotConfig(), SnapshotConfig)
+    check_config(failure or FailureConfig(), FailureConfig)
     location, store = _locate(storage)
     _ensure_ray()
     running = _find_coordinator(name)
@@ -88,6 +90,7 @@ def restore(
     """
     if trust not in (None, "unsigned"):
         raise ConfigError(f"trust={trust!r}: leave it out, or say 'unsigned'")
+    check_config(config or SnapshotConfig(), SnapshotConfig)
     location, _ = _locate(storage)
     view = open_storage(location).system(system)
     chosen = view.snapshot(snapshot)
@@ -108,7 +111,7 @@ def restore(
                 classes = _resolve(chosen.manifest, class_map or {}, chosen)
         _load_all(identity, chosen, classes)
     except BaseException as error:
-        take_down(identity.coordinator)
+        take_down(view.name, identity.coordinator)
         if isinstance(error, ray.exceptions.RayError):
             cause = getattr(error, "cause", None)
             raise RestoreFailed(
@@ -166,7 +169,7 @@ def _start(settings: SystemSettings) -> HostIdentity:
     try:
         identity = ray.get(coordinator.identity.remote())
     except ray.exceptions.RayError as error:
-        take_down(coordinator)
+        take_down(settings.system, coordinator)
         cause = getattr(error, "cause", None)
         if isinstance(cause, RayshotError):
             raise cause from error
@@ -189,7 +192,7 @@ def _make_room(system: str) -> None:
             f"system {system!r} is {state} in this cluster: shut it down before it is restored, with "
             f"rayshot.init({system!r}, storage=...).shutdown()"
         )
-    take_down(running)
+    take_down(system, running)
 
 
 # Restoring ------------------------------------------------------------------------------------------------------
@@ -233,11 +236,11 @@ def _load_all(identity: HostIdentity, snapshot: Snapshot, specifications: Mappin
     hosts = {name: spawn_host(identity, specifications[name], name, loading=True) for name in plans}
     try:
         ray.get([hosts[name].load.remote(plan) for name, plan in plans.items()])
+        ray.get(identity.coordinator.resume.remote())
     except BaseException:
         for host in hosts.values():
             ray.kill(host)  # also one that is not up yet, of which the coordinator does not know
         raise
-    ray.get(identity.coordinator.resume.remote())
 
 
 def _plans(

@@ -10,13 +10,14 @@ from typing import Any, Self
 import ray
 
 from rayshot.errors import ActorNotFound, RayshotError, SystemDown, SystemStopped
-from rayshot.model.configuration import SnapshotConfig
+from rayshot.model.configuration import SnapshotConfig, check_config
 from rayshot.model.handle import ActorHandle
 from rayshot.model.port import provide_port
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.dead_letters import DeadLetter
 from rayshot.runtime.driver import DriverPort
 from rayshot.runtime.identity import HostIdentity
+from rayshot.runtime.naming import NAMESPACE, prefix
 from rayshot.runtime.progress import describe, wait_with_progress
 from rayshot.store.repository import open as open_storage
 from rayshot.store.snapshot import Snapshot
@@ -165,6 +166,7 @@ class System:
 
     def configure(self, snapshot: SnapshotConfig) -> None:
         """Change when snapshots are taken, from now on."""
+        check_config(snapshot, SnapshotConfig)
         self._ask("configure", snapshot)
 
     def status(self) -> SystemStatus:
@@ -191,7 +193,7 @@ class System:
             return
         self._closed = True
         self._port.close(SystemStopped(f"system {self.name!r} was shut down", system=self.name))
-        take_down(self._coordinator)
+        take_down(self.name, self._coordinator)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -218,12 +220,16 @@ class System:
             ) from error
 
 
-def take_down(coordinator: Any) -> None:
-    """End a system, whatever of it is left."""
+def take_down(system: str, coordinator: Any) -> None:
+    """End a system, whatever of it is left: also actors that its coordinator does not know, or has no time for."""
     with contextlib.suppress(ray.exceptions.RayError):
         ray.get(coordinator.shutdown.remote("it was shut down"), timeout=30)
     with contextlib.suppress(ray.exceptions.RayError, ValueError):
         ray.kill(coordinator)
+    for entry in ray.util.list_named_actors(all_namespaces=True):
+        if entry["namespace"] == NAMESPACE and entry["name"].startswith(prefix(system)):
+            with contextlib.suppress(ray.exceptions.RayError, ValueError):
+                ray.kill(ray.get_actor(entry["name"], namespace=NAMESPACE))
 
 
 def _snapshot_status(snapshot: SnapshotId, report: dict[str, Any]) -> SnapshotStatus:

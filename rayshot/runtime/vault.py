@@ -93,7 +93,10 @@ class Vault:
             with contextlib.suppress(queue.Empty):
                 while True:
                     taken.append(self._taken.get_nowait())
-            self._hold(taken)
+            try:
+                self._hold(taken)
+            except Exception:
+                log.exception("records could not be held, a defect of rayshot: their snapshots will time out")
 
     def _hold(self, taken: list[tuple[bytes, References]]) -> None:
         records: list[tuple[Any, float, int]] = []

@@ -42,7 +42,7 @@ class Worker:
         try:
             while (delivery := self._next()) is not None:
                 self._handle_all(delivery)
-        except Exception as error:
+        except BaseException as error:
             log.exception("%s: the worker failed, a defect of rayshot", self._process.name)
             self._process.fail(f"its worker failed: {error!r}")
 
@@ -90,10 +90,10 @@ class Worker:
                     cell.handlers[head](*message[1:])
                 else:
                     cell.handle(message)
-            except SystemDown:
-                mailbox.position = number
-                return  # the handler tried to send after a stop
-            except Exception as error:  # noqa: BLE001 - a handler may raise anything; the actor lives on, as with Ray
+            except BaseException as error:  # noqa: BLE001 - a handler may raise anything; the actor lives on, as with Ray
+                if process.down is not None and isinstance(error, SystemDown):
+                    mailbox.position = number
+                    return  # the handler tried to send after a stop
                 self._failed(delivery.sender, number, message, error)
             if process.interrupted:
                 mailbox.position = number
@@ -141,7 +141,7 @@ class Worker:
             process.carry_out(process.participant.handle(EndRequested(sent, process.mailbox.received())))
             process.shut(ActorEnded(f"actor {process.name!r} ended", actor=process.name))
 
-    def _failed(self, sender: str, number: int, message: list[Any], error: Exception) -> None:
+    def _failed(self, sender: str, number: int, message: list[Any], error: BaseException) -> None:
         process = self._process
         report = "".join(traceback.format_exception(error))
         if not process.cell.born:

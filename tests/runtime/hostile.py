@@ -1,0 +1,54 @@
+"""Actors that do what they should not, in a module that Ray's workers can import."""
+
+import asyncio
+import multiprocessing
+import sys
+import threading
+
+import rayshot
+from rayshot.errors import SystemStopped
+
+
+@rayshot.actor
+class Rogue:
+    def __init__(self):
+        self.count = 0
+
+    def read(self):
+        return self.count
+
+    def take(self, number, stop_at=0):
+        self.count += 1
+        if number == stop_at:
+            raise SystemStopped("another system is down")
+
+    def hold_process_lock(self):
+        self.lock = multiprocessing.Lock()
+
+    def hold_reply(self, peer):
+        self.reply = peer.read.remote()
+
+    def let_go(self):
+        vars(self).pop("lock", None)
+        vars(self).pop("reply", None)
+
+    def leave_python(self):
+        sys.exit(3)
+
+    def cancel(self):
+        raise asyncio.CancelledError
+
+    def remind_of_a_lock(self):
+        rayshot.current().after(0.01, self.take, threading.Lock())
+
+    def remind_in(self, seconds):
+        rayshot.current().after(seconds, self.take, 1)
+
+
+@rayshot.actor(on_error="stop")
+class Strict:
+    def read(self):
+        return 1
+
+    def fail(self):
+        raise ValueError("never again")

@@ -1,0 +1,132 @@
+"""What users and machines do wrong stops nothing that need not stop, hangs nobody, and leaves nothing behind."""
+
+import math
+import os
+import signal
+
+import pytest
+import ray
+
+import rayshot
+from rayshot.errors import ConfigError, SnapshotAborted, SystemDown
+from tests.runtime.hostile import Rogue, Strict
+from tests.runtime.test_runtime_coordinator import kill_coordinator
+from tests.runtime.test_runtime_messages import eventually
+
+pytestmark = pytest.mark.ray
+
+
+def left_of(system):
+    """Ray names of what is left of a system."""
+    actors = ray.util.list_named_actors(all_namespaces=True)
+    return [actor["name"] for actor in actors if actor["name"].startswith(f"rayshot/{system.name}/")]
+
+
+@pytest.fixture
+def rogue(system):
+    rogue = Rogue.options(name="rogue").remote()
+    assert ray.get(rogue.read.remote()) == 0
+    return rogue
+
+
+def test_whatever_pickling_raises_aborts_the_snapshot_and_nothing_else(system, rogue):
+    for spoil in (rogue.hold_process_lock.tell, lambda: rogue.hold_reply.tell(rogue)):
+        spoil()
+        ray.get(rogue.read.remote())
+        with pytest.raises(SnapshotAborted, match=r"rogue\['state'\]") as caught:
+            system.snapshot()
+        assert caught.value.evidence["reason"] == "capture_failed"
+        rogue.let_go.tell()
+        assert ray.get(rogue.read.remote()) == 0
+    assert system.snapshot().states() == {"rogue": {"count": 0}}
+
+
+@pytest.mark.parametrize("handler", ["leave_python", "cancel"])
+def test_a_handler_that_raises_no_exception_but_worse_is_an_error_of_its_caller(system, rogue, handler):
+    with pytest.raises(RuntimeError, match=r"SystemExit|CancelledError"):
+        ray.get(getattr(rogue, handler).remote(), timeout=20)
+    getattr(rogue, handler).tell()
+    assert ray.get(rogue.read.remote(), timeout=20) == 0
+    assert len(system.dead_letters()) == 1
+
+
+def test_an_error_of_another_system_in_a_handler_loses_no_message(system, rogue):
+    for number in range(1000):
+        rogue.take.tell(number, stop_at=10)
+    assert ray.get(rogue.read.remote(), timeout=20) == 1000
+    assert len(system.dead_letters()) == 1
+
+
+def test_a_timer_that_cannot_be_set_is_the_handlers_error(system, rogue):
+    rogue.remind_of_a_lock.tell()
+    for seconds in (-1.0, math.inf, math.nan, 1e11):
+        rogue.remind_in.tell(seconds)
+    assert ray.get(rogue.read.remote(), timeout=20) == 0
+    errors = [letter.error.splitlines()[-1] for letter in system.dead_letters()]
+    assert len(errors) == 5
+    assert "MessageNotSerializable" in errors[0]
+    assert all("ConfigError" in error for error in errors[1:])
+
+
+def test_an_actor_that_fails_by_itself_stops_with_its_system_and_is_gone_after_the_shutdown(new_system):
+    system = new_system()
+    strict = Strict.options(name="strict").remote()
+    assert ray.get(strict.read.remote()) == 1
+    strict.fail.tell()
+    eventually(lambda: system.status().state == "stopped" or None, 20)
+    with pytest.raises((SystemDown, ray.exceptions.RayError)):
+        ray.get(strict.read.remote(), timeout=20)
+    system.shutdown()
+    eventually(lambda: left_of(system) == [] or None, 20)
+
+
+def test_a_shutdown_ends_everything_though_the_coordinator_was_just_killed(new_system):
+    system = new_system()
+    ray.get(Rogue.options(name="rogue").remote().read.remote())
+    kill_coordinator(system)
+    system.shutdown()
+    eventually(lambda: left_of(system) == [] or None, 20)
+
+
+def test_an_actor_that_never_starts_holds_neither_the_others_nor_the_shutdown(new_system):
+    system = new_system()
+    never = Rogue.options(name="never", num_cpus=500).remote()
+    never.take.tell(1)
+    rogue = Rogue.options(name="rogue").remote()
+    assert ray.get(rogue.read.remote(), timeout=20) == 0
+    system.shutdown()
+    eventually(lambda: left_of(system) == [] or None, 20)
+
+
+def test_the_next_snapshot_commits_after_the_vault_was_killed(system, rogue):
+    system.snapshot()
+    (name,) = [name for name in left_of(system) if "/vault/" in name]
+    vault = ray.get_actor(name, namespace="rayshot")
+    os.kill(ray.get(vault.__ray_call__.remote(lambda self: os.getpid())), signal.SIGKILL)
+
+    def snapshot():
+        try:
+            return system.snapshot()
+        except SnapshotAborted:
+            return None
+
+    assert eventually(snapshot, 60).states() == {"rogue": {"count": 0}}
+    assert system.status().state == "running"
+
+
+def test_settings_that_cannot_work_are_refused_before_anything_happens(system, tmp_path):
+    for bad in (
+        {"timeout_s": math.inf},
+        {"interval_s": math.nan},
+        {"interval_s": True},
+        {"num_to_keep": 1.5},
+        {"max_concurrent": 0},
+        {"min_pause_s": -1},
+    ):
+        with pytest.raises(ConfigError, match=next(iter(bad))):
+            rayshot.SnapshotConfig(**bad)
+    with pytest.raises(ConfigError, match="SnapshotConfig"):
+        system.configure({"interval_s": 1})
+    with pytest.raises(ConfigError, match="SnapshotConfig"):
+        rayshot.init("other", storage=tmp_path, snapshot={"interval_s": 1})
+    assert system.status().state == "running"
