@@ -172,6 +172,7 @@ class DriverPort:
         with self._lock:
             self._heed(batch.ref, value)
             channel.in_flight.pop(batch.first, None)
+            channel.note_processed(batch.last)  # the call's message is the last, and messages are processed in order
             channel.room.notify_all()
             channel.flush()
         if isinstance(value, ray.exceptions.RayActorError):

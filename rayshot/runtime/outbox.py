@@ -10,6 +10,7 @@ One lock covers everything here and the protocol's machine: the host's or driver
 """
 
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -27,7 +28,8 @@ BATCH_BYTES_MIN = 128 << 10
 BATCH_MESSAGES_MAX = 4096
 BATCH_BYTES_MAX = 1 << 20
 CREDIT_MESSAGES = 65_536
-"""A receiver may have this many unprocessed messages of one sender; markers need no credit."""
+CREDIT_BYTES = 64 << 20
+"""A receiver may have so many unprocessed messages of one sender, and messages of so many bytes and one batch more."""
 OUTBOX_MESSAGES_MAX = 65_536
 OUTBOX_BYTES_MAX = 128 << 20
 """Above these the sender is asked to wait."""
@@ -129,6 +131,8 @@ class OutChannel:
         self._connecting = False
         self._awaiting_credit: Any = None
         self._closing: InFlight | None = None
+        self._unprocessed: deque[tuple[int, int]] = deque()
+        self._unprocessed_bytes = 0
 
     @property
     def sent(self) -> int:
@@ -210,7 +214,7 @@ class OutChannel:
                 self._sender.connect(self)
             return
         while self.pending and self._may_leave and self.open_at != 0:
-            if self.transported - self.processed >= CREDIT_MESSAGES:
+            if self.transported - self.processed >= CREDIT_MESSAGES or self._unprocessed_bytes >= CREDIT_BYTES:
                 self._ask_for_credit()
                 return
             self.transmit(self._take(self._batch_size()))
@@ -242,6 +246,8 @@ class OutChannel:
         self.pending_bytes -= len(batch.body)
         self.transported += count
         self.in_flight[batch.first] = batch
+        self._unprocessed.append((batch.last, len(batch.body)))
+        self._unprocessed_bytes += len(batch.body)
         if not self.full:
             self.room.notify_all()
         return batch
@@ -316,7 +322,7 @@ class OutChannel:
             if answer.status is not Status.TAKEN:
                 self._sender.refused(self.receiver, answer)
                 return
-            self.processed = max(self.processed, answer.processed)
+            self.note_processed(answer.processed)
             last = min(self.in_flight, default=self.transported + 1) - 1
             released = self._sender.acknowledged(self.receiver, last, batch, answer)
             if batch.last > released:
@@ -336,10 +342,18 @@ class OutChannel:
                 self._sender.renewed(self.receiver, batch)
                 self.transmit(batch)
 
+    def note_processed(self, number: int) -> None:
+        """The receiver has processed the messages up to `number`. Call under the lock."""
+        if number > self.processed:
+            self.processed = number
+            while self._unprocessed and self._unprocessed[0][0] <= number:
+                self._unprocessed_bytes -= self._unprocessed.popleft()[1]
+
     def _ask_for_credit(self) -> None:
         if self._awaiting_credit is None:
             assert self.peer is not None
-            self._awaiting_credit = self.peer.await_credit(self._sender.name, self.processed + CREDIT_MESSAGES // 2)
+            middle, _ = self._unprocessed[len(self._unprocessed) // 2]
+            self._awaiting_credit = self.peer.await_credit(self._sender.name, middle)
             self._awaiting_credit._on_completed(self._credited)  # noqa: SLF001
 
     def _credited(self, result: Any) -> None:
@@ -351,5 +365,5 @@ class OutChannel:
             return
         with self._lock:
             self._awaiting_credit = None
-            self.processed = max(self.processed, result)
+            self.note_processed(result)
             self.flush()

@@ -9,9 +9,11 @@ import ray
 
 import rayshot
 from rayshot.errors import ConfigError, SnapshotAborted, SystemDown
+from rayshot.runtime.outbox import BATCH_BYTES_MAX, CREDIT_BYTES
 from tests.runtime.hostile import Rogue, Strict
 from tests.runtime.test_runtime_coordinator import kill_coordinator
 from tests.runtime.test_runtime_messages import eventually
+from tests.runtime.workloads import Account
 
 pytestmark = pytest.mark.ray
 
@@ -130,3 +132,14 @@ def test_settings_that_cannot_work_are_refused_before_anything_happens(system, t
     with pytest.raises(ConfigError, match="SnapshotConfig"):
         rayshot.init("other", storage=tmp_path, snapshot={"interval_s": 1})
     assert system.status().state == "running"
+
+
+def test_a_receiver_that_sleeps_is_sent_a_bounded_number_of_bytes(system):
+    alice = Account.options(name="alice").remote(1)
+    assert ray.get(alice.read.remote()) == 1
+    alice.pause.tell(3.0)
+    for number in range(150):
+        alice.keep.tell(bytes([number]) * (1 << 20))
+    status = system.status().actors["alice"]
+    assert status.mailbox <= (CREDIT_BYTES + 2 * BATCH_BYTES_MAX) >> 20
+    assert ray.get(alice.kept_value.remote(), timeout=60)[0] == 149
