@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import cloudpickle
 
-from rayshot.errors import MessageNotSerializable, StateNotSerializable
+from rayshot.errors import MessageNotSerializable, RayshotError, StateNotSerializable
 from rayshot.format.entries import StateCodec
 
 PICKLE: StateCodec = "pickle"
@@ -117,6 +117,8 @@ def dump_message(method: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
         codec = PICKLE
         if payload is None:
             payload, codec = _Pickler(_refuse).pickle(call), CLOUDPICKLE
+    except RayshotError:
+        raise  # a value of ours says by itself why it cannot be sent
     except _REFUSALS as error:
         path = find_culprit({"args": args, "kwargs": kwargs}, f".{method}")
         raise MessageNotSerializable(
