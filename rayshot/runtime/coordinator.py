@@ -305,8 +305,15 @@ class Coordinator:
         while (cut := self._commits.get()) is not None:
             try:
                 self._commit(cut)
+            except Fenced as error:
+                self._abort(cut.snapshot, AbortReason.FENCED, error.message)
+                self._yield(error)
+            except StoreError as error:
+                self._abort(cut.snapshot, AbortReason.STORE_UNAVAILABLE, error.message)
+            except StateNotSerializable as error:
+                self._abort(cut.snapshot, AbortReason.OBJECT_MISSING, error.message)
             except Exception as error:
-                log.exception("the end of snapshot %s failed, a defect of rayshot", cut.snapshot)
+                log.exception("snapshot %s could not be written", cut.snapshot)
                 self._abort(cut.snapshot, AbortReason.DEFECT, repr(error))
 
     def _commit(self, cut: Cut) -> None:
@@ -319,39 +326,21 @@ class Coordinator:
             "hold_mean_s": sum(holds) / len(holds),
             "state_bytes": under_way.state_bytes,
         }
-        try:
-            record = self._committer.store(
-                cut,
-                self._members.vaults(),
-                mode=self._config.mode,
-                label=under_way.request.label,
-                taken_at=under_way.taken_at,
-                stats=stats,
-                timeout_s=max(1.0, under_way.deadline - time.monotonic()),
-            )
-        except Fenced as error:
-            self._abort(cut.snapshot, AbortReason.FENCED, error.message)
-            self._yield(error)
-            return
-        except StoreError as error:
-            self._abort(cut.snapshot, AbortReason.STORE_UNAVAILABLE, error.message)
-            return
-        except StateNotSerializable as error:
-            self._abort(cut.snapshot, AbortReason.OBJECT_MISSING, error.message)
-            return
-        except Exception as error:
-            log.exception("snapshot %s could not be written", cut.snapshot)
-            self._abort(cut.snapshot, AbortReason.DEFECT, repr(error))
-            return
+        record = self._committer.store(
+            cut,
+            self._members.vaults(),
+            mode=self._config.mode,
+            label=under_way.request.label,
+            taken_at=under_way.taken_at,
+            stats=stats,
+            timeout_s=max(1.0, under_way.deadline - time.monotonic()),
+        )
         with self._lock:
             self._committed = record
             self._carry_out(self._collector.handle(SnapshotStored(cut.snapshot)))
         under_way.request.settle(record)
         if self._config.num_to_keep is not None:
-            try:
-                self._committer.retain(self._config.num_to_keep)
-            except Fenced as error:
-                self._yield(error)
+            self._committer.retain(self._config.num_to_keep)
 
     def _yield(self, error: Fenced) -> None:
         """The storage belongs to another life of this system: this one can never commit again, and stops."""

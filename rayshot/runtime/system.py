@@ -29,7 +29,7 @@ NAMES_SHOWN_MAX = 20
 class SnapshotStatus:
     """A snapshot under way. `recorded`: all records are held, only the writing is left.
 
-    `missing` are actors that have not recorded, `open_channels` channels whose messages are still awaited, `handlers`
+    `missing` are actors that have not recorded, `open_channels` channels of which one end has, `handlers`
     the handlers that keep an actor from recording: (method, for at least how many seconds).
     """
 
