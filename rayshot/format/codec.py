@@ -122,7 +122,7 @@ class Codec:
         return method, args, kwargs
 
     def _pickled(self, method: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bytes:
-        codec, payload = dump_message(method, tuple(args), dict(kwargs))
+        codec, payload = dump_message(method, tuple(args), dict(kwargs), (self._handle_type, self._name_of))
         if len(payload) > MESSAGE_BYTES_MAX:
             return payload  # over the limit already: `tell` says so
         return self.pack([PICKLED, codec, payload])

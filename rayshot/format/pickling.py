@@ -104,8 +104,16 @@ def put_again(pickled: bytes | memoryview) -> Any:
     return _references.put(pickle.loads(pickled))
 
 
-def dump_message(method: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[str, bytes]:
+def dump_message(
+    method: str,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    heed: tuple[type, Callable[[Any], object]] | None = None,
+) -> tuple[str, bytes]:
     """Pickle a call's arguments; returns (codec, payload). Raises MessageNotSerializable with a path.
+
+    `heed` is (type, function): the function is called with each instance of the type among the arguments and inside of
+    them, and may refuse it with an error of ours.
 
     An argument that is a reference itself is waited for and its value sent, as Ray gives methods the value. One inside
     of another value is refused: Ray would pass it on, but a snapshot could not store the message without its value.
@@ -115,8 +123,8 @@ def dump_message(method: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
     try:
         payload = _by_reference(call, None)
         codec = PICKLE
-        if payload is None:
-            payload, codec = _Pickler(_refuse).pickle(call), CLOUDPICKLE
+        if payload is None or (heed is not None and heed[0].__module__.encode() in payload):
+            payload, codec = _Pickler(_refuse, heed=heed).pickle(call), CLOUDPICKLE
     except RayshotError:
         raise  # a value of ours says by itself why it cannot be sent
     except _REFUSALS as error:
@@ -174,9 +182,11 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no
         self,
         reduce_reference: Callable[[Any], Any],
         buffer_callback: Callable[[pickle.PickleBuffer], None] | None = None,
+        heed: tuple[type, Callable[[Any], object]] | None = None,
     ) -> None:
         self._file = io.BytesIO()
         self._reduce_reference = reduce_reference
+        self._heed = heed
         super().__init__(self._file, protocol=5, buffer_callback=buffer_callback)
 
     def pickle(self, value: object) -> bytes:
@@ -186,6 +196,8 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no
     def reducer_override(self, obj: Any) -> Any:
         if _references.kind is not None and isinstance(obj, _references.kind):
             return self._reduce_reference(obj)
+        if self._heed is not None and isinstance(obj, self._heed[0]):
+            self._heed[1](obj)
         return super().reducer_override(obj)
 
 

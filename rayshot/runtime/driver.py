@@ -5,6 +5,7 @@ import logging
 import threading
 import time
 import uuid
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,15 +27,26 @@ from rayshot.runtime.wire import Answer, Status, pack_packet
 
 log = logging.getLogger("rayshot")
 DRAIN_S = 30.0
+BIRTH_POLL_S = 0.02
 ROOM_WAIT_S = 300.0
 """A driver's `tell` waits this long for a receiver that takes nothing, then says so."""
 
 
 class DriverChannel(OutChannel):
-    """A channel from a driver: `append` waits while the outbox is above its limit."""
+    """A channel from a driver: `append` waits while the outbox is above its limit.
+
+    A message that mentions an actor is held until that one's creation has arrived: else its receiver could tell such an
+    actor something, and a cut hold that without the actor. `awaited` has (number, actors) of these messages, in order.
+    """
+
+    def __init__(self, port: "DriverPort", receiver: str, lock: threading.Lock) -> None:
+        super().__init__(port, receiver, lock)
+        self.awaited: deque[tuple[int, set[str]]] = deque()
+        self._port = port
 
     def append(self, message: bytes) -> None:
         """Send an encoded message. Raises SystemDown after ROOM_WAIT_S without room."""
+        self._port.await_mentioned(self)
         super().append(message)
         if self.full:
             with self._lock:
@@ -47,6 +59,12 @@ class DriverChannel(OutChannel):
                 if self.down is not None:
                     raise self.down
 
+    def hold(self) -> None:
+        """Hold what must wait, and all behind it. Call under the lock."""
+        while self.awaited and not self.awaited[0][1]:
+            self.awaited.popleft()
+        self.held_at = self.awaited[0][0] - self.transported - 1 if self.awaited else None
+
 
 class DriverPort:
     """One driver's view of one life of a system. Any thread of the process may send."""
@@ -56,7 +74,7 @@ class DriverPort:
         self.identity = identity
         self.system = identity.system
         self.name = f"{DRIVER_PREFIX}{uuid.uuid4().hex[:8]}"
-        self.codec = Codec(ActorHandle, lambda handle: handle.name_in(identity.system), self.handle_of)
+        self.codec = Codec(ActorHandle, self._mention, self.handle_of)
         self.down: SystemDown | None = None
         self._machine = Driver(self.name, identity.incarnation)
         self._lock = threading.Lock()
@@ -66,6 +84,9 @@ class DriverPort:
         self._connector = Connector(identity.system, identity.incarnation)
         self._next_call = 1
         self._answers: list[Any] = []
+        self._starting: set[str] = set()
+        self._unborn: set[str] = set()
+        self._encoding = threading.local()
 
     # Port ------------------------------------------------------------------------------------------------------
 
@@ -90,6 +111,7 @@ class DriverPort:
     def call(self, receiver: str, tell: bytes) -> Any:
         """Send a call; returns an ObjectRef of its result. Everything told before goes with it."""
         channel = self.channel(receiver)
+        self.await_mentioned(channel)
         peer = self._peer_now(channel)
         with self._lock:
             if channel.down is not None:
@@ -115,6 +137,9 @@ class DriverPort:
         name = name or f"{specification.class_name.lower().replace('.', '-')}-{uuid.uuid4().hex[:8]}"
         message = self.codec.create(specification.pack(), self.codec.tell("__init__", args, kwargs))
         self._connector.know(name, spawn_host(self.identity, specification, name))
+        with self._lock:
+            self._starting.add(name)
+            self._unborn.add(name)
         self.channel(name).append(message)
         return self.handle_of(name, frozenset(specification.methods))
 
@@ -125,10 +150,37 @@ class DriverPort:
             with contextlib.suppress(ray.exceptions.RayError):
                 ray.get(handle.hello.remote())
 
-    def drain(self) -> None:
-        """Wait until all that was told before has arrived: what a driver did before it asks for a snapshot is in it.
+    def await_mentioned(self, channel: DriverChannel) -> None:
+        """Let the next message of `channel` wait for the actors in what this thread has just encoded."""
+        mentioned = self._encoding.__dict__.pop("mentioned", None)
+        if mentioned:
+            with self._lock:
+                channel.awaited.append((channel.sent + 1, mentioned & self._starting))
+                channel.hold()
 
-        Gives up after DRAIN_S on a receiver that takes nothing: what waits for it is behind the cut.
+    def _mention(self, handle: ActorHandle) -> str:
+        name = handle.name_in(self.system)
+        if name in self._starting:
+            self._encoding.__dict__.setdefault("mentioned", set()).add(name)
+        return name
+
+    def _started(self, name: str) -> None:
+        """What mentions `name` may leave. Call under the lock."""
+        if name in self._starting:
+            self._starting.remove(name)
+            for channel in self._channels.values():
+                if channel.awaited:
+                    for _, names in channel.awaited:
+                        names.discard(name)
+                    channel.hold()
+                    channel.flush()
+                    channel.room.notify_all()
+
+    def drain(self) -> None:
+        """Wait until all that was told before has arrived, and the actors made before are constructed.
+
+        So what a driver did before it asks for a snapshot is in it. Gives up after DRAIN_S on a receiver that takes
+        nothing: what waits for it is behind the cut.
         """
         deadline = time.monotonic() + DRAIN_S
         with self._lock:
@@ -139,8 +191,23 @@ class DriverPort:
                     lambda channel=channel, last=last: channel.down is not None or self._arrived(channel, last),  # type: ignore[misc]
                     max(0.0, deadline - time.monotonic()),
                 )
+        self._await_births(deadline)
         if self.down is not None:
             raise self.down
+
+    def _await_births(self, deadline: float) -> None:
+        """Wait until what this driver made is constructed, or can never be."""
+        for name in sorted(self._unborn - self._starting):
+            handle = self._connector.find(name)
+            while handle is not None and time.monotonic() < deadline and self.down is None:
+                try:
+                    status = ray.get(handle.status.remote())
+                except ray.exceptions.RayError:
+                    break  # it died: the system stops
+                if status["born"] or status["down"]:
+                    self._unborn.discard(name)
+                    break
+                time.sleep(BIRTH_POLL_S)
 
     def close(self, error: SystemDown) -> None:
         """The system is down: refuse everything from now on."""
@@ -158,7 +225,9 @@ class DriverPort:
         """The receiver's Ray methods, connecting first if need be."""
         with self._lock:
             channel.flush()
-            channel.room.wait_for(lambda: channel.peer is not None or channel.down is not None)
+            channel.room.wait_for(
+                lambda: (channel.peer is not None and channel.held_at is None) or channel.down is not None
+            )
             if channel.receiver in self._ended:
                 raise self._ended[channel.receiver]
             if channel.down is not None:
@@ -218,6 +287,9 @@ class DriverPort:
     def acknowledged(self, receiver: str, last: int, _batch: InFlight, answer: Answer) -> int:
         """The receiver has a batch."""
         self._machine.handle(BatchAcknowledged(receiver, last))
+        if receiver in self._starting and last > 0:  # what leaves because of it is as an answer to it
+            self._machine.handle(AnswerArrived(answer.recorded))
+            self._started(receiver)
         for snapshot in answer.ended:
             self._machine.handle(SnapshotEnded(snapshot))
         self._channels[receiver].room.notify_all()
@@ -281,6 +353,7 @@ class DriverPort:
 
     def _end(self, receiver: str, detail: str) -> None:
         error = self._ended[receiver] = ActorEnded(detail, actor=receiver)
+        self._started(receiver)
         channel = self._channels.pop(receiver, None)
         if channel is not None:
             channel.shut(error)

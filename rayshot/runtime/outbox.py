@@ -109,8 +109,9 @@ class Sender(Protocol):
 class OutChannel:
     """The sending end of one channel.
 
-    `pending` are the messages numbered transported+1 .. sent, each encoded, or an OpenCall. `in_flight` are the batches
-    that were not answered, by first number, `kept` those that were and that a record may still need.
+    `pending` are the messages numbered transported+1 .. sent, each encoded, or an OpenCall; from the index `held_at` on
+    they may not leave yet. `in_flight` are the batches that were not answered, by first number, `kept` those that were
+    and that a record may still need.
     """
 
     def __init__(self, sender: Sender, receiver: str, lock: threading.Lock) -> None:
@@ -119,7 +120,7 @@ class OutChannel:
         self.pending_bytes = 0
         self.transported = 0
         self.processed = 0
-        self.open_at: int | None = None
+        self.held_at: int | None = None
         self.in_flight: dict[int, InFlight] = {}
         self.kept: dict[int, InFlight] = {}
         self.room = threading.Condition(lock)
@@ -171,21 +172,21 @@ class OutChannel:
         with self._lock:
             if self.down is not None:
                 raise self.down
-            if self.open_at is None:
-                self.open_at = len(self.pending)
+            if self.held_at is None:
+                self.held_at = len(self.pending)
             self.pending.append(call)
             self.pending_bytes += len(call.tell)
 
     def settle(self, codec: Codec) -> None:
         """The handler ended: each open call becomes a call, or a tell where nobody wants the reply."""
         with self._lock:
-            if self.open_at is None:
+            if self.held_at is None:
                 return
-            for index in range(self.open_at, len(self.pending)):
+            for index in range(self.held_at, len(self.pending)):
                 call = self.pending[index]
                 if isinstance(call, OpenCall):
                     self.pending[index] = call.tell if call.call_id is None else codec.call(call.call_id, call.tell)
-            self.open_at = None
+            self.held_at = None
             self.flush()
 
     def connected(self, peer: Peer) -> None:
@@ -213,7 +214,7 @@ class OutChannel:
                 self._connecting = True
                 self._sender.connect(self)
             return
-        while self.pending and self._may_leave and self.open_at != 0:
+        while self.pending and self._may_leave and self.held_at != 0:
             if self.transported - self.processed >= CREDIT_MESSAGES or self._unprocessed_bytes >= CREDIT_BYTES:
                 self._ask_for_credit()
                 return
@@ -221,13 +222,13 @@ class OutChannel:
 
     def take_all(self) -> InFlight:
         """Take everything in the outbox as one batch, in spite of window and credit. Call under the lock."""
-        assert self.open_at is None
+        assert self.held_at is None
         return self._take(len(self.pending))
 
     def _batch_size(self) -> int:
         limit = min(len(self.pending), BATCH_MESSAGES_MAX)
-        if self.open_at is not None:
-            limit = min(limit, self.open_at)
+        if self.held_at is not None:
+            limit = min(limit, self.held_at)
         if self.pending_bytes <= BATCH_BYTES_MAX:
             return limit
         size = 0
@@ -241,8 +242,8 @@ class OutChannel:
         batch = self._sender.taken(self.receiver, count)
         batch.body = b"".join(self.pending[:count])  # type: ignore[arg-type]
         del self.pending[:count]
-        if self.open_at is not None:
-            self.open_at -= count
+        if self.held_at is not None:
+            self.held_at -= count
         self.pending_bytes -= len(batch.body)
         self.transported += count
         self.in_flight[batch.first] = batch
@@ -296,10 +297,10 @@ class OutChannel:
         self._bury(detail)
 
     def _bury(self, detail: str) -> None:
-        count = len(self.pending) if self.open_at is None else self.open_at
+        count = len(self.pending) if self.held_at is None else self.held_at
         del self.pending[:count]
-        if self.open_at is not None:
-            self.open_at = 0
+        if self.held_at is not None:
+            self.held_at = 0
         self.pending_bytes = 0
         self.transported += count
         self._sender.undeliverable(self, count, detail)

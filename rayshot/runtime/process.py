@@ -57,15 +57,15 @@ class SelfChannel(OutChannel):
 
     def flush(self) -> None:
         """Deliver all but what stands behind an open call."""
-        count = len(self.pending) if self.open_at is None else self.open_at
+        count = len(self.pending) if self.held_at is None else self.held_at
         if count:
             body = b"".join(self.pending[:count])  # type: ignore[arg-type]
             del self.pending[:count]
             self.pending_bytes -= len(body)
             self._process.mailbox.put(self.receiver, Frame(self.transported + 1, count, body))
             self.transported += count
-            if self.open_at is not None:
-                self.open_at = 0
+            if self.held_at is not None:
+                self.held_at = 0
             self._process.wake.notify()
 
 

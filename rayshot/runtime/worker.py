@@ -110,7 +110,7 @@ class Worker:
         if process.cell.open_calls:
             process.cell.open_calls.clear()
             for channel in tuple(process.channels.values()):
-                if channel.open_at is not None:
+                if channel.held_at is not None:
                     channel.settle(process.codec)
         if process.captures or process.recording.requested:
             process.recording.record_all()

@@ -219,6 +219,8 @@ def test_a_handle_of_another_system_is_refused(new_system):
     bob = Account.options(name="bob").remote(1)
     with pytest.raises(ForeignHandle, match="first"):
         bob.transfer.tell(alice, 1)
+    with pytest.raises(ForeignHandle, match="first"):
+        bob.keep.tell({"friends": [alice]})
     assert ray.get(bob.read.remote()) == 1
 
 

@@ -11,8 +11,9 @@ import ray
 import rayshot
 import rayshot.errors
 from rayshot.errors import SnapshotAborted
+from rayshot.runtime import driver
 from tests.runtime.test_runtime_messages import eventually
-from tests.runtime.workloads import Account, Holder, Sink, Source
+from tests.runtime.workloads import Account, Holder, Sink, Sluggish, Source
 
 pytestmark = pytest.mark.ray
 
@@ -51,6 +52,27 @@ def test_what_a_driver_sent_before_is_inside_the_cut(system):
         alice.deposit.tell(1)
     held, moving = money(system.snapshot())
     assert held + moving == 1000
+
+
+def test_an_actor_that_a_driver_made_before_is_in_the_cut_with_its_state(system):
+    Account.options(name="alice").remote(100)
+    Sluggish.options(name="bob").remote(1.5)
+    assert system.snapshot().states() == {"alice": {"balance": 100}, "bob": {"slept": 1.5}}
+
+
+def test_nobody_hears_of_an_actor_whose_creation_could_be_outside_of_the_cut(system, monkeypatch):
+    monkeypatch.setattr(driver, "DRAIN_S", 0.5)
+    alice = Account.options(name="alice").remote(100)
+    assert ray.get(alice.read.remote()) == 100
+    waiting = Account.options(name="waiting", resources={"moon": 1}).remote(0)  # Ray has no place for it
+    alice.deposit.tell(1)
+    alice.transfer.tell(waiting, 10)
+    alice.keep.tell({"friend": [waiting]})
+    snapshot = system.snapshot()
+    assert snapshot.states() == {"alice": {"balance": 101}}
+    assert list(snapshot.actors) == ["alice"]
+    snapshot.verify()
+    assert system.status().aborted == 0
 
 
 def test_money_is_conserved_in_every_snapshot_of_a_busy_bank(system):

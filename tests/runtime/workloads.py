@@ -10,6 +10,13 @@ import rayshot
 
 
 @rayshot.actor
+class Sluggish:
+    def __init__(self, seconds):
+        time.sleep(seconds)
+        self.slept = seconds
+
+
+@rayshot.actor
 class Account:
     def __init__(self, balance):
         self.balance = balance
