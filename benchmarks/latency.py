@@ -16,6 +16,10 @@ PAUSE_S = 0.005
 """Between two rallies of the quiet sort: everything that a rally left to do is done by then."""
 
 
+BALL = (1, 2)
+"""What a message carries. Messages without arguments are measured too: Ray has a shorter way for calls without any."""
+
+
 class Player:
     """Plays one ball to and fro with a peer. `way` is how it sends: by "tell" or by "remote"."""
 
@@ -24,18 +28,19 @@ class Player:
         self.peer = peer
         self.way = way
 
-    def rally(self, count: int, pause_s: float) -> None:
+    def rally(self, count: int, pause_s: float, ball: tuple[int, ...]) -> None:
         """Serve: `count` round trips, with a pause before each."""
         self.left = count
         self.pause_s = pause_s
+        self.ball = ball
         self.one_way_s: list[float] = []
         self._strike()
 
-    def strike_back(self) -> None:
+    def strike_back(self, *ball: int) -> None:
         """The ball came: return it."""
-        getattr(self.peer.come_back, self.way)()
+        getattr(self.peer.come_back, self.way)(*ball)
 
-    def come_back(self) -> None:
+    def come_back(self, *_ball: int) -> None:
         """The ball came back: half of the time is one way."""
         self.one_way_s.append((time.perf_counter() - self.struck_at) / 2)
         self.left -= 1
@@ -50,12 +55,18 @@ class Player:
         if self.pause_s:
             time.sleep(self.pause_s)
         self.struck_at = time.perf_counter()
-        getattr(self.peer.strike_back, self.way)()
+        getattr(self.peer.strike_back, self.way)(*self.ball)
 
 
 def run(*, short: bool) -> Report:
-    """Measure in turn, first ball on ball, then with pauses."""
+    """Measure in turn: ball on ball and with pauses, with arguments and without."""
     rounds, count, quiet_count = (2, 20, 5) if short else (10, 1_000, 200)
+    sorts = {
+        "": (count, 0.0, BALL),
+        ", quiet": (quiet_count, PAUSE_S, BALL),
+        ", no arguments": (count, 0.0, ()),
+        ", quiet, no arguments": (quiet_count, PAUSE_S, ()),
+    }
     series: dict[str, list[list[float]]] = {}
     with fresh_cluster() as folder, rayshot.init("latency", storage=folder):
         decorated, remote = rayshot.actor(Player), ray.remote(Player)
@@ -64,12 +75,11 @@ def run(*, short: bool) -> Report:
             "ray": _pair(remote.remote(), remote.remote(), "remote"),
         }
         for player in ways.values():  # once to warm up
-            _one_way_s(player, count // 4, 0.0)
+            _one_way_s(player, count // 4, 0.0, BALL)
         for _ in range(rounds):
-            for name, player in ways.items():
-                series.setdefault(name, []).append(_one_way_s(player, count, 0.0))
-            for name, player in ways.items():
-                series.setdefault(f"{name}, quiet", []).append(_one_way_s(player, quiet_count, PAUSE_S))
+            for sort, how in sorts.items():
+                for name, player in ways.items():
+                    series.setdefault(f"{name}{sort}", []).append(_one_way_s(player, *how))
     return Report(
         "latency",
         "How long does a one-way message take to arrive at an idle actor?",
@@ -84,8 +94,7 @@ def run(*, short: bool) -> Report:
                 Figure(f"{name} p99", quantile([t * 1e6 for times in parts for t in times], 0.99), "us")
                 for name, parts in series.items()
             ),
-            _ratio("rayshot / ray", series["rayshot"], series["ray"]),
-            _ratio("rayshot / ray, quiet", series["rayshot, quiet"], series["ray, quiet"]),
+            *(_ratio(f"rayshot / ray{sort}", series[f"rayshot{sort}"], series[f"ray{sort}"]) for sort in sorts),
         ),
     )
 
@@ -95,8 +104,8 @@ def _pair(first: Any, second: Any, way: str) -> Any:
     return first
 
 
-def _one_way_s(player: Any, count: int, pause_s: float) -> list[float]:
-    ray.get(player.rally.remote(count, pause_s))
+def _one_way_s(player: Any, count: int, pause_s: float, ball: tuple[int, ...]) -> list[float]:
+    ray.get(player.rally.remote(count, pause_s, ball))
     return wait_for(lambda: ray.get(player.times.remote()), "the last ball")
 
 
