@@ -126,7 +126,10 @@ class Cell:
 
     def _handle_reply(self, call_id: int, ok: bool, tell: bytes) -> None:  # noqa: FBT001 - as it is on the wire
         continuation = self._calls.pop(call_id)
-        _, (value,), _ = self.port.codec.decode_tell(tell)
+        try:
+            _, (value,), _ = self.port.codec.decode_tell(tell)
+        except Exception as error:  # noqa: BLE001 - unpickling runs code of the value's class; its error is the outcome
+            value, ok = MessageNotSerializable(f"the reply cannot be read here: {error!r}"), False
         if ok:
             self.handlers[continuation.method](value, *continuation.context)
         elif continuation.on_error is not None:

@@ -163,12 +163,20 @@ def methods_of(user_class: type) -> tuple[str, ...]:
 
 
 def find_class(module: str, name: str) -> type | None:
-    """The user's class of that module and qualified name, imported if need be; None where there is none."""
+    """The user's class of that module and qualified name, imported if need be; None where there is none.
+
+    Raises CodeMismatch where the module is there and fails while it is imported.
+    """
     try:
         found: Any = sys.modules.get(module) or importlib.import_module(module)
+    except ImportError:
+        return None
+    except Exception as error:
+        raise CodeMismatch(f"module {module} cannot be imported: {error!r}", class_name=f"{module}.{name}") from error
+    try:
         for part in name.split("."):
             found = getattr(found, part)
-    except (ImportError, AttributeError):
+    except AttributeError:
         return None
     found = getattr(found, "__rayshot_user_class__", found)
     return found if isinstance(found, type) else None

@@ -10,6 +10,7 @@ import os
 import select
 import signal
 import tempfile
+import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ FORK_BYTES_MIN = 1 << 20
 """Above this a capture by fork holds the actor for less time than pickling does."""
 _FORK_RESIDENT_BYTES_MIN = 300 << 20
 _COPY_BYTES = 8 << 20
+_SPOOL_PREFIX, _SPOOL_SUFFIX = "rayshot-", ".spool"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,19 @@ class CaptureChild:
         self._pid = pid
         self._pipe = pipe
         self._spool = spool
+        self._lock = threading.Lock()
+        self._reaped = False
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        """Kill the child: nobody waits for the state any more. `wait` raises then."""
+        self.cancelled = True
+        self._kill()
+
+    def _kill(self) -> None:
+        with self._lock:
+            if not self._reaped:
+                os.kill(self._pid, signal.SIGKILL)
 
     def wait(self, timeout_s: float) -> Captured:
         """Wait for the child. Raises StateNotSerializable, or TimeoutError after killing it."""
@@ -65,9 +80,10 @@ class CaptureChild:
             raise
         finally:
             os.close(self._pipe)
-            with suppress(ProcessLookupError):
-                os.kill(self._pid, signal.SIGKILL)
-            os.waitpid(self._pid, 0)
+            self._kill()
+            with self._lock:
+                os.waitpid(self._pid, 0)
+                self._reaped = True
         if not answer:
             self._spool.unlink(missing_ok=True)
             raise StateNotSerializable(f"the child that pickles the state (pid {self._pid}) died", pid=self._pid)
@@ -136,7 +152,7 @@ class Capturer:
 
     def _fork(self, state: Any) -> CaptureChild:
         self._count += 1
-        spool = Path(self._spool_folder) / f"rayshot-{os.getpid()}-{self._count}.spool"
+        spool = Path(self._spool_folder) / f"{_SPOOL_PREFIX}{os.getpid()}-{self._count}{_SPOOL_SUFFIX}"
         read_end, write_end = os.pipe()
         pid = os.fork()
         if pid == 0:
@@ -165,6 +181,15 @@ def read_spool(captured: Captured) -> list[memoryview]:
     return parts
 
 
+def sweep_spools(folder: str) -> None:
+    """Remove the spools of actors that died before their vault had read them."""
+    for path in Path(folder).glob(f"{_SPOOL_PREFIX}*{_SPOOL_SUFFIX}"):
+        pid = path.name.removeprefix(_SPOOL_PREFIX).partition("-")[0]
+        if pid.isdecimal() and not Path("/proc", pid).exists():
+            with suppress(OSError):  # of another user, or another vault was faster
+                path.unlink()
+
+
 def _pickle_in_child(state: Any, name: str, spool: Path, pipe: int) -> None:
     """Never returns."""
     status = 1
@@ -186,7 +211,10 @@ def _pickle_in_child(state: Any, name: str, spool: Path, pipe: int) -> None:
             answer = [False, error.message, str(evidence.get("path", name)), bool(evidence.get("inline"))]
         except OSError as error:
             answer = [False, f"{name}: the state cannot be spooled: {error}", name, False]
-        os.write(pipe, msgpack.packb(answer))
+        try:
+            os.write(pipe, msgpack.packb(answer))
+        except BrokenPipeError:  # the actor died in the meantime
+            spool.unlink(missing_ok=True)
         status = 0
     finally:
         os._exit(status)

@@ -394,8 +394,10 @@ class Coordinator:
 
     @ray.method(concurrency_group="control")
     def resume(self) -> None:
-        """All actors are loaded: the system lives."""
+        """All actors are loaded: the system lives. Raises SystemDown where it was stopped in the meantime."""
         with self._lock:
+            if self._stop is not None:
+                raise self._stop.error()
             self._loading = False
             self._last_began = self._last_ended = time.monotonic()
             self._members.tell_all("resume")
@@ -459,7 +461,10 @@ class Coordinator:
                 self.ended(*answer.last_record)
         known = {receiver for answer in answers.values() for receiver in answer.receivers}
         stopped = {name for name, answer in answers.items() if not answer.alive and answer.last_record is None}
-        if dead := [*sorted((known | found.keys()) - answers.keys() - ended), *sorted(stopped)]:
+        if self._settings.loading and (not answers or any(answer.loading for answer in answers.values())):
+            detail = "its coordinator died while it was being restored"
+            self._stop_all(Stop(self._settings.system, self._settings.storage, None, detail))
+        elif dead := [*sorted((known | found.keys()) - answers.keys() - ended), *sorted(stopped)]:
             threading.Thread(target=self._died, args=(dead[0], "it died while the coordinator was away")).start()
 
 

@@ -7,6 +7,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import ray
@@ -22,7 +23,7 @@ from rayshot.runtime.connector import Connector, RayPeer
 from rayshot.runtime.identity import HostIdentity
 from rayshot.runtime.outbox import InFlight, OutChannel
 from rayshot.runtime.references import know_references
-from rayshot.runtime.spawning import spawn_host
+from rayshot.runtime.spawning import CALLS_AT_ONCE, spawn_host
 from rayshot.runtime.wire import Answer, Status, pack_packet
 
 log = logging.getLogger("rayshot")
@@ -47,17 +48,16 @@ class DriverChannel(OutChannel):
     def append(self, message: bytes) -> None:
         """Send an encoded message. Raises SystemDown after ROOM_WAIT_S without room."""
         self._port.await_mentioned(self)
-        super().append(message)
         if self.full:
             with self._lock:
                 if not self.room.wait_for(lambda: not self.full or self.down is not None, ROOM_WAIT_S):
                     raise SystemStopped(
                         f"actor {self.receiver!r} has taken none of {len(self.pending):,} waiting messages "
-                        f"for {ROOM_WAIT_S:g} s: does a handler of it hang? See system.status()",
+                        f"for {ROOM_WAIT_S:g} s: does a handler of it hang? See system.status(). "
+                        "This message was not sent",
                         actor=self.receiver,
                     )
-                if self.down is not None:
-                    raise self.down
+        super().append(message)
 
     def hold(self) -> None:
         """Hold what must wait, and all behind it. Call under the lock."""
@@ -83,7 +83,7 @@ class DriverPort:
         self._ended: dict[str, ActorEnded] = {}
         self._connector = Connector(identity.system, identity.incarnation)
         self._next_call = 1
-        self._answers: list[Any] = []
+        self._answers: dict[str, dict[Any, None]] = {}
         self._starting: set[str] = set()
         self._unborn: set[str] = set()
         self._encoding = threading.local()
@@ -101,7 +101,7 @@ class DriverPort:
         """The channel to `receiver`. Raises ActorEnded where it is known to have ended."""
         with self._lock:
             if receiver in self._ended:
-                raise self._ended[receiver]
+                raise self._ended[receiver].with_traceback(None)
             channel = self._channels.get(receiver)
             if channel is None:
                 channel = self._channels[receiver] = DriverChannel(self, receiver, self._lock)
@@ -115,7 +115,7 @@ class DriverPort:
         peer = self._peer_now(channel)
         with self._lock:
             if channel.down is not None:
-                raise channel.down
+                raise channel.down.with_traceback(None)
             call_id = self._next_call
             self._next_call += 1
             self._heed_answers()
@@ -124,7 +124,7 @@ class DriverPort:
             batch = channel.take_all()
             result, tags = peer.handle.call.remote(self.packed(batch), call_id)
             batch.ref = tags
-            self._answers.append(tags)
+            self._answers.setdefault(receiver, {})[tags] = None
         tags._on_completed(lambda value: self._call_answered(channel, batch, value))  # noqa: SLF001
         return result
 
@@ -133,7 +133,7 @@ class DriverPort:
     ) -> ActorHandle:
         """Make an actor and send it its constructor's call."""
         if self.down is not None:
-            raise self.down
+            raise self.down.with_traceback(None)
         name = name or f"{specification.class_name.lower().replace('.', '-')}-{uuid.uuid4().hex[:8]}"
         message = self.codec.create(specification.pack(), self.codec.tell("__init__", args, kwargs))
         self._connector.know(name, spawn_host(self.identity, specification, name))
@@ -193,7 +193,7 @@ class DriverPort:
                 )
         self._await_births(deadline)
         if self.down is not None:
-            raise self.down
+            raise self.down.with_traceback(None)
 
     def _await_births(self, deadline: float) -> None:
         """Wait until what this driver made is constructed, or can never be."""
@@ -218,7 +218,8 @@ class DriverPort:
 
     def _arrived(self, channel: DriverChannel, last: int) -> bool:
         """Whether all up to `last` has arrived; a call's batch is answered only when its handler ran."""
-        tells = (batch for batch in channel.in_flight.values() if batch.ref not in self._answers)
+        calls = self._answers.get(channel.receiver, {})
+        tells = (batch for batch in channel.in_flight.values() if batch.ref not in calls)
         return channel.transported >= last and all(batch.first > last for batch in tells)
 
     def _peer_now(self, channel: DriverChannel) -> RayPeer:
@@ -229,9 +230,9 @@ class DriverPort:
                 lambda: (channel.peer is not None and channel.held_at is None) or channel.down is not None
             )
             if channel.receiver in self._ended:
-                raise self._ended[channel.receiver]
+                raise self._ended[channel.receiver].with_traceback(None)
             if channel.down is not None:
-                raise channel.down
+                raise channel.down.with_traceback(None)
             assert isinstance(channel.peer, RayPeer)
             return channel.peer
 
@@ -239,7 +240,7 @@ class DriverPort:
 
     def _call_answered(self, channel: DriverChannel, batch: InFlight, value: Any) -> None:
         with self._lock:
-            self._heed(batch.ref, value)
+            self._heed(channel.receiver, batch.ref, value)
             channel.in_flight.pop(batch.first, None)
             channel.note_processed(batch.last)  # the call's message is the last, and messages are processed in order
             channel.room.notify_all()
@@ -249,19 +250,23 @@ class DriverPort:
 
     def _heed_answers(self) -> None:
         """Take in the tags of answers that the user's code may have seen already. Call under the lock."""
-        if self._answers:
-            ready, _ = ray.wait(self._answers, num_returns=len(self._answers), timeout=0)
-            for ref in ready:
-                try:
-                    value = ray.get(ref)
-                except Exception as error:  # noqa: BLE001 - a call's own error, which its caller gets
-                    value = error
-                self._heed(ref, value)
+        for receiver, refs in self._answers.items():
+            if refs:
+                # Calls begin in the order in which they were made: behind the first so many none can be answered.
+                begun = list(islice(refs, CALLS_AT_ONCE))
+                ready, _ = ray.wait(begun, num_returns=len(begun), timeout=0)
+                for ref in ready:
+                    try:
+                        value = ray.get(ref)
+                    except Exception as error:  # noqa: BLE001 - a call's own error, which its caller gets
+                        value = error
+                    self._heed(receiver, ref, value)
 
-    def _heed(self, ref: Any, value: Any) -> None:
-        if ref not in self._answers:
+    def _heed(self, receiver: str, ref: Any, value: Any) -> None:
+        refs = self._answers.get(receiver, {})
+        if ref not in refs:
             return
-        self._answers.remove(ref)
+        del refs[ref]
         if isinstance(value, Exception):
             value = getattr(getattr(value, "cause", None), "rayshot_tags", ())
         if value:

@@ -211,6 +211,7 @@ class Host:
             last = process.recording.last_record
             return Abandoned(
                 process.down is None,
+                process.loading,
                 tuple(process.channels),
                 process.participant.ended_peers,
                 self._highest_counter,

@@ -24,12 +24,14 @@ class HostIdentity:
 class Abandoned:
     """What a host tells a coordinator that took over.
 
-    `alive`: it takes messages. `receivers` are all whom it ever sent to, `ended` those whom it knows to have ended,
-    `highest` is the highest counter of a coordinator's snapshot that it heard of, `lost` are the snapshots that it gave
-    up. `last_record` and the snapshots unfinished then are those of an actor that ended itself.
+    `alive`: it takes messages. `loading`: its system is being restored. `receivers` are all whom it ever sent to,
+    `ended` those whom it knows to have ended, `highest` is the highest counter of a coordinator's snapshot that it
+    heard of, `lost` are the snapshots that it gave up. `last_record` and the snapshots unfinished then are those of an
+    actor that ended itself.
     """
 
     alive: bool
+    loading: bool
     receivers: tuple[str, ...]
     ended: frozenset[str]
     highest: int

@@ -9,18 +9,20 @@ A receiver that falls behind uses up the channel's credit; then a call that answ
 One lock covers everything here and the protocol's machine: the host's or driver's own.
 """
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from rayshot.errors import ActorEnded, MessageTooLarge, SystemDown
-from rayshot.format.codec import MESSAGE_BYTES_MAX, Codec, Frame, cut_frame
+from rayshot.errors import ActorEnded, SystemDown
+from rayshot.format.codec import Codec, Frame, cut_frame
 from rayshot.model.reply import OpenCall
 from rayshot.protocol.events import Marker
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.wire import Answer, Status, unpack_answer
 
+log = logging.getLogger("rayshot")
 WINDOW = 2
 BATCH_MESSAGES_MIN = 512
 BATCH_BYTES_MIN = 128 << 10
@@ -34,6 +36,8 @@ OUTBOX_MESSAGES_MAX = 65_536
 OUTBOX_BYTES_MAX = 128 << 20
 """Above these the sender is asked to wait."""
 RESEND_PAUSE_S = 0.2
+RESENDS_UNSAID = 50
+"""After so many attempts in vain the log says so, and again after as many more."""
 
 
 class Peer(Protocol):
@@ -46,7 +50,7 @@ class Peer(Protocol):
 class InFlight:
     """A batch that was transported and is not yet acknowledged. Count 0: the `closing` one."""
 
-    __slots__ = ("body", "closing", "count", "first", "markers", "ref", "tags")
+    __slots__ = ("body", "closing", "count", "first", "losses", "markers", "ref", "tags")
 
     def __init__(
         self,
@@ -64,6 +68,7 @@ class InFlight:
         self.markers = markers
         self.tags = tags
         self.closing = closing
+        self.losses = 0
         self.ref: Any = None
 
     @property
@@ -154,14 +159,11 @@ class OutChannel:
 
     def append(self, message: bytes) -> None:
         """Send an encoded message: it gets the channel's next number."""
-        size = len(message)
-        if size > MESSAGE_BYTES_MAX:
-            raise MessageTooLarge(f"a message of {size:,} bytes is over the limit of {MESSAGE_BYTES_MAX:,}")
         with self._lock:
             if self.down is not None:
-                raise self.down
+                raise self.down.with_traceback(None)
             self.pending.append(message)
-            self.pending_bytes += size
+            self.pending_bytes += len(message)
             if self._may_leave:
                 self.flush()
             if len(self.pending) > OUTBOX_MESSAGES_MAX or self.pending_bytes > OUTBOX_BYTES_MAX:
@@ -171,7 +173,7 @@ class OutChannel:
         """Send a call of which it will be known at the handler's end whether a reply is wanted."""
         with self._lock:
             if self.down is not None:
-                raise self.down
+                raise self.down.with_traceback(None)
             if self.held_at is None:
                 self.held_at = len(self.pending)
             self.pending.append(call)
@@ -311,6 +313,12 @@ class OutChannel:
     def _answered(self, batch: InFlight, result: Any) -> None:
         if isinstance(result, Exception):
             if self._sender.lost(self.receiver, result):
+                batch.losses += 1
+                if batch.losses % RESENDS_UNSAID == 0:
+                    log.warning(
+                        "%s: messages %d to %d still do not reach %s after %d attempts, which go on: %s",
+                        *(self._sender.name, batch.first, batch.last, self.receiver, batch.losses, result),
+                    )
                 self._send_again_later(batch)
             return
         self.settle_batch(batch, unpack_answer(result))

@@ -26,6 +26,8 @@ if TYPE_CHECKING:  # process.py makes the recording
 
 log = logging.getLogger("rayshot")
 RecordingEffect = ReportRecord | ReportFailure | ReportEnd | AnnounceSnapshot | ForgetSnapshot
+HUNG_SHARE = 0.6
+"""A child that was cancelled after this share of its time had hung: its snapshot's time was up."""
 
 
 class Recording:
@@ -40,6 +42,7 @@ class Recording:
         self._deadlines: dict[SnapshotId, float] = {}
         self._outgoing: list[RecordReport] = []
         self._state: Captured | CaptureChild | None = None
+        self._children: dict[SnapshotId, CaptureChild] = {}
         self._captured_at = 0.0
 
     def learned(self, snapshot: SnapshotId) -> None:
@@ -104,6 +107,8 @@ class Recording:
                 process.identity.coordinator.announce.remote(snapshot, floor)
             case ForgetSnapshot(snapshot):
                 self._deadlines.pop(snapshot, None)
+                if child := self._children.get(snapshot):
+                    child.cancel()  # it was aborted: there is nobody for whom to go on
                 self._release()
             case ReportEnd(record, unfinished):
                 self.last_record = effect
@@ -132,20 +137,25 @@ class Recording:
         state = self._state
         if isinstance(state, CaptureChild):
             report = RecordReport(record, packed, None, outbox, mailbox, hold_s)
+            self._children[record.snapshot] = state
             threading.Thread(target=self._report_from_child, args=(state, report), daemon=True).start()
         else:
             self._outgoing.append(RecordReport(record, packed, state, outbox, mailbox, hold_s))
 
     def _report_from_child(self, child: CaptureChild, report: RecordReport) -> None:
         process = self._process
+        timeout_s = process.identity.recorder_timeout_s
         try:
-            captured = child.wait(process.identity.recorder_timeout_s)
+            captured = child.wait(timeout_s)
         except (StateNotSerializable, TimeoutError, OSError) as error:
             with process.lock:
-                self.capturer.child_failed(error)
+                del self._children[report.record.snapshot]
+                if not child.cancelled or time.perf_counter() - self._captured_at > HUNG_SHARE * timeout_s:
+                    self.capturer.child_failed(error)
                 process.carry_out(process.participant.handle(CaptureFailed(report.record.snapshot, str(error))))
             return
         with process.lock:
+            del self._children[report.record.snapshot]
             self.capturer.learn(captured)
             self._outgoing.append(replace(report, state=captured))
         self.flush()

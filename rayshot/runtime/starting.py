@@ -185,7 +185,7 @@ def _make_room(system: str) -> None:
         return
     try:
         state = ray.get(running.status.remote())["state"]
-    except ray.exceptions.RayError:
+    except ray.exceptions.RayActorError:  # its process is gone, and Ray does not start it anew
         state = "stopped"
     if state != "stopped":
         raise ConfigError(

@@ -122,17 +122,14 @@ class System:
 
     def actors(self) -> dict[str, ActorHandle]:
         """Handles of all living actors by name."""
-        hosts = self._ask("actors")
-        methods = ray.get([handle.hello.remote() for handle in hosts.values()])
         return {
             name: self._port.handle_of(name, None if offered is None else frozenset(offered))
-            for name, offered in zip(hosts, methods, strict=True)
+            for name, offered in self._ask_actors("hello").items()
         }
 
     def dead_letters(self) -> list[DeadLetter]:
         """Messages that could not be processed: a handler raised, or the receiver had ended."""
-        refs = [handle.dead_letters.remote() for handle in self._ask("actors").values()]
-        return [letter for letters in ray.get(refs) for letter in letters]
+        return [letter for letters in self._ask_actors("dead_letters").values() for letter in letters]
 
     # Snapshots -------------------------------------------------------------------------------------------------
 
@@ -202,6 +199,14 @@ class System:
     def _ask(self, method: str, *args: Any) -> Any:
         self._check_open()
         return self._get(getattr(self._coordinator, method).remote(*args))
+
+    def _ask_actors(self, method: str) -> dict[str, Any]:
+        """The answers of those that live, by name."""
+        answers = {}
+        for name, ref in {name: getattr(host, method).remote() for name, host in self._ask("actors").items()}.items():
+            with contextlib.suppress(ray.exceptions.RayActorError):
+                answers[name] = ray.get(ref)
+        return answers
 
     def _get(self, ref: Any) -> Any:
         """The result of a control call, errors as rayshot's own."""

@@ -22,7 +22,7 @@ from rayshot.format.pickling import dump_object
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import Channel, SnapshotId
-from rayshot.runtime.capture import read_spool
+from rayshot.runtime.capture import read_spool, spool_folder, sweep_spools
 from rayshot.runtime.failpoints import failpoint
 from rayshot.runtime.priority import go_first, go_with_others
 from rayshot.runtime.references import know_references
@@ -78,6 +78,7 @@ class Vault:
         self._taken: queue.SimpleQueue[tuple[bytes, References]] = queue.SimpleQueue()
         self._ended = threading.Event()
         know_references()
+        sweep_spools(spool_folder())
         go_first()
         threading.Thread(target=self._hold_all, name="rayshot-vault", daemon=True).start()
 
@@ -143,6 +144,8 @@ class Vault:
             if held is not None and committed:
                 held.records.clear()
                 self._committed = held
+        if not committed:  # maybe because an actor died
+            sweep_spools(spool_folder())
 
     @ray.method(concurrency_group="watch")
     def watch(self) -> None:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from rayshot.errors import BadManifest, ConfigError, FormatTooNew, KeyNotFound, SnapshotNotFound, SystemNotFound
 from rayshot.protocol.identity import NAME_LENGTH_MAX, SnapshotId, check_name
 from rayshot.store.history import History
-from rayshot.store.layout import format_key
+from rayshot.store.layout import format_key, log_folder
 from rayshot.store.log import CommitLog
 from rayshot.store.records import CommitRecord
 from rayshot.store.snapshot import Snapshot
@@ -115,11 +115,27 @@ def open_system(store: Store, name: str) -> None:
     check_name(name, "a system")
     data = _read_format(store, name)
     if data is None:
+        _refuse_commits(store, name)
         names = system_names(store)
         raise SystemNotFound(
             f"{store.url} holds no system {name!r}; there is {', '.join(names) or 'none'}", system=name, exists=names
         )
     _check_format(data, name)
+
+
+def check_format_is_there(store: Store, name: str) -> None:
+    """Raise BadManifest where commits lie in the folder and FORMAT, which is written first, does not."""
+    if _read_format(store, name) is None:
+        _refuse_commits(store, name)
+
+
+def _refuse_commits(store: Store, name: str) -> None:
+    if next(iter(store.list(log_folder(name))), None) is not None:
+        raise BadManifest(
+            f"{format_key(name)} is missing, but {log_folder(name)} holds commits: put it back with the content "
+            f"{format_document().decode().strip()} if nothing else was removed",
+            system=name,
+        )
 
 
 def format_document() -> bytes:

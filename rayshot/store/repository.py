@@ -12,7 +12,7 @@ from rayshot.format.chunks import digest
 from rayshot.format.manifest import Manifest, encode
 from rayshot.format.signing import SigningKey, seal
 from rayshot.protocol.identity import SnapshotId, check_name
-from rayshot.store.catalog import Storage, format_document, open_system
+from rayshot.store.catalog import Storage, check_format_is_there, format_document, open_system
 from rayshot.store.intents import write_intent
 from rayshot.store.layout import format_key, manifest_key, manifest_name
 from rayshot.store.local import LocalStore
@@ -201,6 +201,7 @@ class Repository:
 
 def _create_format(store: Store, system: str) -> None:
     """Write FORMAT; one that is there is left for `open_system` to judge."""
+    check_format_is_there(store, system)
     try:
         create_once(store, format_key(system), format_document())
     except AlreadyExists:

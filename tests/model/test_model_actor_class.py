@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 import rayshot
-from rayshot.errors import ConfigError, SystemStopped
+from rayshot.errors import CodeMismatch, ConfigError, SystemStopped
 from rayshot.model.actor_class import ActorClass
 from rayshot.model.specification import ActorSpecification, check_options, find_class
 from rayshot.protocol.identity import NAME_LENGTH_MAX
@@ -227,9 +227,13 @@ def test_a_metaclass_of_the_users_own_is_kept(world):
     assert world.cell.instance.read() == 4
 
 
-def test_a_class_is_found_again_by_its_name_without_the_decoration():
+def test_a_class_is_found_again_by_its_name_without_the_decoration(tmp_path, monkeypatch):
     assert find_class("tests.model.workloads", "Account") is Account.__rayshot_user_class__
     assert find_class("tests.model.workloads", "Registry") is Registry
     assert find_class("tests.model.workloads", "nobody") is None
     assert find_class("tests.model.nothing", "Account") is None
+    (tmp_path / "broken_module.py").write_text("this is no Python")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(CodeMismatch, match="broken_module cannot be imported: SyntaxError"):
+        find_class("broken_module", "Account")
     assert find_class("tests.model.test_model_actor_class", "plain_class") is None

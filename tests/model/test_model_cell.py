@@ -1,12 +1,14 @@
 """A cell: one actor's instance, pending calls and timers, in a world in memory."""
 
+from unittest.mock import ANY
+
 import pytest
 
 import rayshot
-from rayshot.errors import CodeMismatch, ConfigError, OutsideHandler, UnknownMethod
+from rayshot.errors import CodeMismatch, ConfigError, MessageNotSerializable, OutsideHandler, UnknownMethod
 from rayshot.model.current import current, enter
 from rayshot.model.specification import ActorSpecification
-from tests.model.workloads import Account, Asker, Connected, Counted, Fragile, Registered
+from tests.model.workloads import Account, Asker, Connected, Counted, Fragile, Registered, Unreadable
 
 
 class Fuse:
@@ -143,6 +145,16 @@ def test_an_exception_continues_with_on_error(world):
     world.tell("ask_carefully", world.handle("bob"), "a")
     world.receive(world.codec.reply(1, ValueError("no"), ok=False))
     assert asker.heard == [(ValueError, "no", "a")]
+
+
+def test_an_exception_that_cannot_be_read_here_continues_with_on_error_too(world):
+    asker = world.construct(Asker)
+    world.tell("ask_carefully", world.handle("bob"), "a")
+    world.receive(world.codec.reply(1, Unreadable("a", "b"), ok=False))
+    world.tell("ask_carefully", world.handle("bob"), "c")
+    world.receive(world.codec.reply(2, Unreadable("a", "b"), ok=True))
+    assert asker.heard == [(MessageNotSerializable, ANY, "a"), (MessageNotSerializable, ANY, "c")]
+    assert world.cell.state()["calls"] == {}
 
 
 def test_an_exception_that_nobody_waits_for_is_raised_once(world):

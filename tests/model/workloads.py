@@ -60,6 +60,13 @@ class Asker:
 
 
 @rayshot.actor
+class Unreadable(Exception):
+    """Pickles, and cannot be unpickled: its `__init__` wants more than `args` holds."""
+
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(first + second)
+
+
 class Connected:
     """Leaves out of its state what cannot be stored, and makes it again."""
 

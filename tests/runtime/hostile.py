@@ -2,10 +2,16 @@
 
 import asyncio
 import multiprocessing
+import os
 import sys
 import threading
+import time
+from pathlib import Path
+
+import ray
 
 import rayshot
+import rayshot.model.port
 from rayshot.errors import SystemStopped
 
 
@@ -52,3 +58,43 @@ class Strict:
 
     def fail(self):
         raise ValueError("never again")
+
+
+class Stuck:
+    """Hangs while it is pickled in a forked child, as what waits for a lock that another thread had held."""
+
+    def __init__(self):
+        self.home = os.getpid()
+
+    def __reduce__(self):
+        if os.getpid() != self.home:
+            time.sleep(600)
+        return Stuck, ()
+
+
+@rayshot.actor(capture="fork")
+class Sticky:
+    def __init__(self):
+        self.part = Stuck()
+
+    def read(self):
+        return 1
+
+
+@rayshot.actor
+class Saboteur:
+    """Kills the coordinator while it is restored, where the file `fuse` is there."""
+
+    def __init__(self, fuse):
+        self.fuse = fuse
+
+    def read(self):
+        return 1
+
+    def __setstate__(self, state):
+        vars(self).update(state)
+        if self.fuse and Path(self.fuse).exists():
+            Path(self.fuse).unlink()
+            system = rayshot.model.port.process_port().system
+            ray.kill(ray.get_actor(f"rayshot/{system}", namespace="rayshot"), no_restart=False)
+            time.sleep(1.0)

@@ -8,9 +8,11 @@ import pytest
 import ray
 
 import rayshot
-from rayshot.errors import SnapshotAborted, SystemStopped
+from rayshot import SnapshotConfig
+from rayshot.errors import RestoreFailed, SnapshotAborted, SystemStopped
 from rayshot.store.locate import open_store
 from rayshot.store.repository import Repository
+from tests.runtime.hostile import Saboteur
 from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account
 
@@ -98,3 +100,22 @@ def test_a_system_whose_storage_another_life_took_over_commits_nothing_and_stops
         eventually(lambda: alice.deposit.tell(1), 10)
     assert system.status().state == "stopped"
     assert [snapshot.id for snapshot in rayshot.open(system.storage).systems[system.name].snapshots()] == [first.id]
+
+
+def test_a_restore_whose_coordinator_dies_fails_and_leaves_nothing_and_the_next_one_works(new_system, tmp_path):
+    system = new_system()
+    fuse = tmp_path / "fuse"
+    for name, path in (("alice", ""), ("bob", str(fuse))):
+        assert ray.get(Saboteur.options(name=name).remote(path).read.remote()) == 1
+    taken = system.snapshot()
+    system.shutdown()
+    fuse.touch()
+    with pytest.raises(RestoreFailed):
+        rayshot.restore(system.storage, system=system.name, config=SnapshotConfig(interval_s=0.05))
+    assert not fuse.exists()
+    left = [entry["name"] for entry in ray.util.list_named_actors(all_namespaces=True)]
+    assert not [name for name in left if name.startswith(f"rayshot/{system.name}")]
+    assert [snapshot.id for snapshot in rayshot.open(system.storage).systems[system.name].snapshots()] == [taken.id]
+    restored = rayshot.restore(system.storage, system=system.name)
+    new_system.made.append(restored)
+    assert ray.get(restored.get_actor("bob").read.remote()) == 1

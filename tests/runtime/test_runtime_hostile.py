@@ -3,14 +3,19 @@
 import math
 import os
 import signal
+import subprocess
+import sys
+import time
 
 import pytest
 import ray
 
 import rayshot
+from rayshot import SnapshotConfig
 from rayshot.errors import ConfigError, SnapshotAborted, SystemDown
+from rayshot.runtime.capture import sweep_spools
 from rayshot.runtime.outbox import BATCH_BYTES_MAX, CREDIT_BYTES
-from tests.runtime.hostile import Rogue, Strict
+from tests.runtime.hostile import Rogue, Sticky, Strict
 from tests.runtime.test_runtime_coordinator import kill_coordinator
 from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account
@@ -143,3 +148,25 @@ def test_a_receiver_that_sleeps_is_sent_a_bounded_number_of_bytes(system):
     status = system.status().actors["alice"]
     assert status.mailbox <= (CREDIT_BYTES + 2 * BATCH_BYTES_MAX) >> 20
     assert ray.get(alice.kept_value.remote(), timeout=60)[0] == 149
+
+
+def test_a_capture_that_hangs_in_its_child_costs_one_snapshot(new_system):
+    system = new_system(snapshot=SnapshotConfig(timeout_s=2.0))
+    sticky = Sticky.options(name="sticky").remote()
+    assert ray.get(sticky.read.remote()) == 1
+    began = time.monotonic()
+    with pytest.raises(SnapshotAborted, match="timeout"):
+        system.snapshot()
+    assert time.monotonic() - began < 10
+    system.configure(SnapshotConfig(timeout_s=60.0))
+    assert list(system.snapshot().states()) == ["sticky"]
+
+
+def test_spools_of_dead_actors_are_swept_and_those_of_living_ones_stay(tmp_path):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    names = [f"rayshot-{ended.pid}-1.spool", f"rayshot-{os.getpid()}-1.spool", "rayshot-x-1.spool", "other"]
+    for name in names:
+        (tmp_path / name).touch()
+    sweep_spools(str(tmp_path))
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names[1:])

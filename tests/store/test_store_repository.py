@@ -118,11 +118,21 @@ def test_a_format_that_is_damaged_is_refused(content: bytes) -> None:
         Storage(store).system().latest()
 
 
+def test_a_system_whose_format_was_removed_is_damaged_and_not_empty() -> None:
+    store = MemoryStore()
+    make_snapshot(open_bank(store))
+    store.delete(format_key("bank"))
+    with pytest.raises(BadManifest, match="bank/FORMAT is missing"):
+        Storage(store).system("bank")
+    with pytest.raises(BadManifest, match="bank/FORMAT is missing"):
+        Repository(store, "bank", create=True)
+
+
 def test_a_repository_that_must_not_be_made_has_to_exist() -> None:
     store = MemoryStore()
     with pytest.raises(SystemNotFound):
         Repository(store, "bank", create=False)
-    assert store.calls == len(["FORMAT", "systems"])
+    assert store.calls == len(["FORMAT", "log", "systems"])
     Repository(store, "bank", create=True)
     Repository(store, "bank", create=False)
     with pytest.raises(ConfigError):
