@@ -8,8 +8,9 @@ Whoever drives a `Participant` has these duties (the runtime does it on Ray, the
 2. On `CaptureState`, capture the state at the next moment between two handlers and say `StateCaptured` under the same
    lock: no message is processed between the effect's arrival at the worker and the capture, and none is sent, delivered
    or fired during it. `sent` and `received` count every channel that ever carried a message, the one to oneself too.
-3. Send a batch again, with the markers that are then due, while it is lost and not acknowledged. A closing batch is
-   sent again too, after the process has ended, and may be the first one to its receiver since `Restored`.
+3. Send a batch again, with the markers that are then due, while it is lost and not acknowledged; one without messages
+   as long as markers are due. A closing batch is sent again too, after the process has ended, and may be the first one
+   to its receiver since `Restored`.
 4. Acknowledge what has arrived without a gap, the snapshots whose markers came with it, and `recorded_snapshots`. The
    number and these snapshots are of one moment, read under the lock: a number that is newer than the snapshots loses
    messages. Drop acknowledgements of another incarnation; tell all others with all that they say.

@@ -38,10 +38,15 @@ class SnapshotWanted:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotAnnounced:
-    """A process began a snapshot by itself, and has given up those it began with counters below `floor`."""
+    """A process began a snapshot by itself, and has given up those it began with counters below `floor`.
+
+    `helpers` are who begin it too when told to, None for everybody. With few of them it spreads by its markers alone,
+    and ends by AbortWanted where these do not reach all.
+    """
 
     snapshot: SnapshotId
     floor: int = 0
+    helpers: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,8 +244,8 @@ class Collector:
             case SnapshotWanted():
                 self._counter += 1
                 return self._begin(SnapshotId(self.incarnation, COORDINATOR, self._counter))
-            case SnapshotAnnounced(snapshot, floor):
-                return (*self._give_up(snapshot, floor), *self._begin(snapshot))
+            case SnapshotAnnounced(snapshot, floor, helpers):
+                return (*self._give_up(snapshot, floor), *self._begin(snapshot, helpers))
             case RecordArrived(record):
                 return self._record_arrived(record)
             case ProcessJoined(process, open_snapshots):
@@ -264,14 +269,15 @@ class Collector:
     def _floor(self, snapshot: SnapshotId) -> int:
         return self._tombstones.floor(snapshot.initiator)
 
-    def _begin(self, snapshot: SnapshotId) -> tuple[CollectorEffect, ...]:
+    def _begin(self, snapshot: SnapshotId, helpers: frozenset[str] | None = None) -> tuple[CollectorEffect, ...]:
         if snapshot in self._open or self._is_over(snapshot):
             return ()
         collection = self._open[snapshot] = self._unannounced.pop(snapshot, _Collection())
         collection.members |= self._processes
         if snapshot.initiator != COORDINATOR and snapshot.initiator not in self._ended:
             collection.members.add(snapshot.initiator)
-        begins = tuple(SendBegin(process, snapshot, self._floor(snapshot)) for process in sorted(self._processes))
+        told = sorted(self._processes if helpers is None else self._processes & helpers)
+        begins = tuple(SendBegin(process, snapshot, self._floor(snapshot)) for process in told)
         return (*begins, *self._try_complete(snapshot))
 
     def _is_over(self, snapshot: SnapshotId) -> bool:

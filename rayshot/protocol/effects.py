@@ -16,7 +16,10 @@ class CaptureState:
 
 @dataclass(frozen=True, slots=True)
 class SendBatch:
-    """Transport `count` messages from number `first` on with these markers. Count 0: the last batch, `closing`."""
+    """Transport `count` messages from number `first` on with these markers.
+
+    Count 0: a batch without messages, for its markers, or the last one, `closing`.
+    """
 
     receiver: str
     first: int

@@ -67,8 +67,8 @@ class DeadlinePassed:
 class BatchArrived:
     """Messages `first` .. `first + count - 1` came from `sender`, with the markers due on that channel.
 
-    A batch without messages is `closing`: the sender ends and this is its last one. `tags` come from drivers: snapshots
-    whose effects the driver saw before it sent this.
+    A batch without messages brings markers, or is `closing`: the sender ends and this is its last one. `tags` come from
+    drivers: snapshots whose effects the driver saw before it sent this.
     """
 
     sender: str
@@ -103,7 +103,7 @@ class BatchAcknowledged:
 
 @dataclass(frozen=True, slots=True)
 class ReceiverReady:
-    """The receiver said hello: what waits for it may be transported."""
+    """The receiver said hello: what waits for it may be transported. Opens the channel where nothing was sent yet."""
 
     receiver: str
 

@@ -21,6 +21,10 @@ sender: an acknowledgement says which snapshots the receiver had recorded when i
 nothing that was acknowledged so until it has recorded these snapshots too. So each message that is in flight across
 the cut lies with one of the two records, or with both (`released < arrived`); then the receiver's counts.
 
+The coordinator tells everybody of its own snapshots, so their markers have time and ride on batches. A snapshot that a
+process began may have to find its way alone: for it each process, when it records, also sends its markers by
+themselves on every channel to a receiver that said hello, and on a channel whose receiver does so later.
+
 A participant never declares itself complete: it cannot know of a channel whose first batch is still under way. The
 collector knows, from all the records together.
 
@@ -64,7 +68,7 @@ from rayshot.protocol.events import (
     SnapshotRequested,
     StateCaptured,
 )
-from rayshot.protocol.identity import SnapshotId, is_driver
+from rayshot.protocol.identity import COORDINATOR, SnapshotId, is_driver
 from rayshot.protocol.tombstones import Tombstones
 
 
@@ -189,8 +193,7 @@ class Participant:
             case DeadlinePassed(snapshot):
                 return self._abandon(snapshot)
             case ReceiverReady(receiver):
-                self._channel_to(receiver).ready = True
-                return ()
+                return self._receiver_ready(receiver)
             case ReceiverEnded(receiver):
                 self._out.pop(receiver, None)
                 self._gone.add(receiver)
@@ -213,6 +216,16 @@ class Participant:
             recorded = (k for k, recorder in self._recorders.items() if recorder.recorded)
             channel = self._out[receiver] = _OutChannel(due={k: Marker(k, 0) for k in recorded})
         return channel
+
+    def _receiver_ready(self, receiver: str) -> tuple[Effect, ...]:
+        channel = self._channel_to(receiver)
+        if channel.ready:
+            return ()
+        channel.ready = True
+        return self._send_markers(receiver, channel) if any(map(_spreads, channel.due)) else ()
+
+    def _send_markers(self, receiver: str, channel: _OutChannel) -> tuple[Effect, ...]:
+        return (SendBatch(receiver, channel.transported + 1, 0, tuple(channel.due.values())),)
 
     def _batch_taken(self, receiver: str, count: int) -> tuple[Effect, ...]:
         channel = self._channel_to(receiver)
@@ -332,10 +345,13 @@ class Participant:
         if own:
             self._arrived[self.name] = own  # what a process sends itself never leaves it
         record = self._make_record(captured, recorder)
+        effects: list[Effect] = [ReportRecord(record)]
         for receiver, channel in self._out.items():
             channel.kept_from.pop(captured.snapshot, None)
             channel.due[captured.snapshot] = Marker(captured.snapshot, record.sent.get(receiver, 0))
-        return (ReportRecord(record),)
+            if channel.ready and _spreads(captured.snapshot):
+                effects += self._send_markers(receiver, channel)
+        return tuple(effects)
 
     def _make_record(self, captured: StateCaptured, recorder: _Recorder) -> Record:
         sent = {receiver: n for receiver, n in captured.sent.items() if receiver not in self._gone}
@@ -447,3 +463,8 @@ class Participant:
         self._requested = 0
         self._ended = False
         return forgotten
+
+
+def _spreads(snapshot: SnapshotId) -> bool:
+    """Whether nobody but its markers may bring the news of a snapshot."""
+    return snapshot.initiator != COORDINATOR

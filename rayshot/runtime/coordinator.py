@@ -10,12 +10,12 @@ import threading
 import time
 import uuid
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, assert_never
 
 import ray
 
-from rayshot.errors import Fenced, RayshotError, SnapshotAborted, StateNotSerializable, StoreError, SystemDown
+from rayshot.errors import Fenced, StateNotSerializable, StoreError, SystemDown
 from rayshot.model.configuration import SnapshotConfig
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collector import (
@@ -43,6 +43,7 @@ from rayshot.runtime.members import Members
 from rayshot.runtime.naming import NAMESPACE, coordinator_name
 from rayshot.runtime.priority import go_first
 from rayshot.runtime.reports import unpack_record
+from rayshot.runtime.requests import Request, UnderWay, abort_error, never_begun
 from rayshot.runtime.settings import SystemSettings
 from rayshot.store.locate import open_store
 from rayshot.store.records import CommitRecord
@@ -56,36 +57,6 @@ COMMITTER_S = 20.0
 """What is being committed or deleted when a system is shut down has so long to come to its end."""
 RECORDER_TIMEOUTS = 1.5
 """An actor gives a snapshot up after this many time-outs, should its end get lost."""
-
-
-@dataclass(slots=True)
-class _Request:
-    """Somebody waits for a snapshot. `record` or `error` is there when `done` is set."""
-
-    label: str | None = None
-    done: threading.Event = field(default_factory=threading.Event)
-    record: CommitRecord | None = None
-    error: RayshotError | None = None
-
-    def settle(self, outcome: CommitRecord | RayshotError) -> None:
-        if isinstance(outcome, RayshotError):
-            self.error = outcome
-        else:
-            self.record = outcome
-        self.done.set()
-
-
-@dataclass(slots=True)
-class _Snapshot:
-    """One snapshot under way. Times by time.monotonic but `taken_at`, which is seconds since 1970."""
-
-    began: float
-    taken_at: float
-    deadline: float
-    request: _Request
-    hold_s: list[float] = field(default_factory=list)
-    state_bytes: int = 0
-    recorded_s: float | None = None
 
 
 class Coordinator:
@@ -108,8 +79,9 @@ class Coordinator:
         own = ray.get_actor(coordinator_name(settings.system), namespace=NAMESPACE)
         self._own = own
         self._members = Members(settings.system, incarnation, settings.storage, own, self._died, self._vault_died)
-        self._open: dict[SnapshotId, _Snapshot] = {}
-        self._wanted: list[_Request] = []
+        self._open: dict[SnapshotId, UnderWay] = {}
+        self._wanted: list[Request] = []
+        self._asked: dict[str, tuple[Request, float]] = {}
         self._commits: queue.SimpleQueue[Cut | None] = queue.SimpleQueue()
         self._committing = threading.Thread(target=self._commit_all, name="rayshot-committer", daemon=True)
         self._stop: Stop | None = None
@@ -201,19 +173,23 @@ class Coordinator:
         self._refuse_waiting(stop.error())
 
     def _refuse_waiting(self, error: SystemDown) -> None:
-        for request in self._wanted:
+        for request in (*self._wanted, *(request for request, _ in self._asked.values())):
             request.settle(error)
         self._wanted.clear()
+        self._asked.clear()
 
     # Snapshots -------------------------------------------------------------------------------------------------
 
     @ray.method(concurrency_group="wait")
-    def snapshot(self, label: str | None = None) -> CommitRecord:
+    def snapshot(
+        self, label: str | None = None, initiators: tuple[str, ...] = (), helpers: frozenset[str] | None = None
+    ) -> CommitRecord:
         """Take a snapshot; returns its commit record when it is durable.
 
+        With `initiators` the first of them begins it as its own; the others, and `helpers` (None: everybody), are told.
         Raises SnapshotAborted, or SystemDown where the system takes no messages any more.
         """
-        request = _Request(label)
+        request = Request(label, initiators, None if helpers is None else helpers | set(initiators))
         with self._lock:
             if self._stop is not None:
                 raise self._stop.error()
@@ -226,12 +202,16 @@ class Coordinator:
         return request.record
 
     @ray.method(concurrency_group="control")
-    def announce(self, snapshot: SnapshotId, floor: int) -> None:
-        """An actor began a snapshot by itself; those it began with counters below `floor` are over for it."""
+    def announce(self, snapshot: SnapshotId, floor: int, token: str = "") -> None:
+        """An actor began a snapshot by itself; those it began with counters below `floor` are over for it.
+
+        `token` is that of the request for which it did so.
+        """
         with self._lock:
             if self._stop is None:
-                self._note(snapshot, _Request())
-                self._carry_out(self._collector.handle(SnapshotAnnounced(snapshot, floor)))
+                request, _ = self._asked.pop(token, (Request(), 0.0))
+                self._note(snapshot, request)
+                self._carry_out(self._collector.handle(SnapshotAnnounced(snapshot, floor, request.helpers)))
 
     @ray.method(concurrency_group="control")
     def refuse(self, snapshot: SnapshotId, name: str, detail: str) -> None:
@@ -261,18 +241,23 @@ class Coordinator:
         while self._wanted and not self._loading and len(self._open) < self._config.max_concurrent:
             request = self._wanted.pop(0)
             failpoint("before_begin")
-            self._carry_out(self._collector.handle(SnapshotWanted()), request)
+            if request.initiators:
+                token = uuid.uuid4().hex
+                self._asked[token] = (request, time.monotonic() + self._config.timeout_s)
+                self._members.tell(request.initiators[0], "initiate", token)
+            else:
+                self._carry_out(self._collector.handle(SnapshotWanted()), request)
 
-    def _note(self, snapshot: SnapshotId, request: _Request) -> None:
+    def _note(self, snapshot: SnapshotId, request: Request) -> None:
         if snapshot not in self._open:
             now = self._last_began = time.monotonic()
-            self._open[snapshot] = _Snapshot(now, time.time(), now + self._config.timeout_s, request)
+            self._open[snapshot] = UnderWay(now, time.time(), now + self._config.timeout_s, request)
 
-    def _carry_out(self, effects: tuple[CollectorEffect, ...], request: _Request | None = None) -> None:
+    def _carry_out(self, effects: tuple[CollectorEffect, ...], request: Request | None = None) -> None:
         for effect in effects:
             match effect:
                 case SendBegin(process, snapshot, floor):
-                    self._note(snapshot, request or _Request())
+                    self._note(snapshot, request or Request())
                     self._members.tell(process, "begin", snapshot, floor)
                     failpoint("begin")
                 case StoreSnapshot(cut):
@@ -294,7 +279,7 @@ class Coordinator:
         self._last_ended = time.monotonic()
         if end.reason is not None:
             self._aborted += 1
-            error = _abort_error(end)
+            error = abort_error(end)
             log.warning("%s", error)
             under_way.request.settle(error)
         self._begin_wanted()
@@ -368,12 +353,15 @@ class Coordinator:
         for snapshot in [k for k, under_way in self._open.items() if now >= under_way.deadline]:
             detail = f"not durable after {self._config.timeout_s:g} s"
             self._carry_out(self._collector.handle(AbortWanted(snapshot, AbortReason.TIMEOUT, detail)))
+        for token in [token for token, (_, deadline) in self._asked.items() if now >= deadline]:
+            request, _ = self._asked.pop(token)
+            request.settle(never_begun(request))
         interval = self._config.interval_s
         if interval is None or self._stop is not None or self._loading or self._wanted or not self._members.hosts:
             return
         due = max(self._last_began + interval, self._last_ended + self._config.min_pause_s)
         if now >= due and len(self._open) < self._config.max_concurrent:
-            self._wanted.append(_Request())
+            self._wanted.append(Request())
             self._begin_wanted()
 
     # Restoring, taking over, ending ----------------------------------------------------------------------------
@@ -476,17 +464,3 @@ def _was_restarted() -> bool:
     with warnings.catch_warnings():  # Ray's own property uses what Ray deprecates
         warnings.simplefilter("ignore")
         return bool(ray.get_runtime_context().was_current_actor_reconstructed)
-
-
-def _abort_error(end: AnnounceEnd) -> SnapshotAborted:
-    assert end.reason is not None
-    waiting = f"; not recorded: {', '.join(end.missing)}" if end.missing else ""
-    channels = f"; open channels: {', '.join(map(str, end.open_channels))}" if end.open_channels else ""
-    return SnapshotAborted(
-        f"snapshot {end.snapshot} was aborted ({end.reason.value}): {end.detail}{waiting}{channels}",
-        snapshot=str(end.snapshot),
-        reason=end.reason.value,
-        detail=end.detail,
-        missing=end.missing,
-        open_channels=tuple(map(tuple, end.open_channels)),
-    )

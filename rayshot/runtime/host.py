@@ -138,6 +138,26 @@ class Host:
                 self._highest_counter = max(self._highest_counter, snapshot.counter)
 
     @ray.method(concurrency_group="control")
+    def initiate(self, token: str) -> None:
+        """Begin a snapshot as this actor's own."""
+        with self._process.lock:
+            self._process.request_snapshot(token)
+            self._process.wake.notify()
+
+    @ray.method(concurrency_group="control")
+    def open_channel(self, receiver: str) -> None:
+        """Open the channel to `receiver`, so that markers go over it before any message does."""
+        process = self._process
+        with process.lock:
+            process.channel_locked(receiver).flush()
+
+    @ray.method(concurrency_group="control")
+    def receivers(self) -> tuple[str, ...]:
+        """To whom channels lead from here, sorted."""
+        with self._process.lock:
+            return tuple(sorted(self._process.channels))
+
+    @ray.method(concurrency_group="control")
     def ended(self, snapshot: SnapshotId, floor: int) -> None:
         """A snapshot was committed or aborted."""
         process = self._process

@@ -48,7 +48,7 @@ class Peer(Protocol):
 
 
 class InFlight:
-    """A batch that was transported and is not yet acknowledged. Count 0: the `closing` one."""
+    """A batch that was transported and is not yet acknowledged. Count 0: it brings markers, or is the `closing` one."""
 
     __slots__ = ("body", "closing", "count", "first", "losses", "markers", "ref", "tags")
 
@@ -201,6 +201,11 @@ class OutChannel:
         self._closing = batch
         self.flush()
 
+    def send_markers(self, batch: InFlight) -> None:
+        """Send a batch without messages at once: markers need neither credit nor room. Call under the lock."""
+        if self.down is None and self.ended is None and self.peer is not None:
+            self.transmit(batch)
+
     def flush(self) -> None:
         """Transport what may be transported. Call under the lock."""
         if self._closing is not None and self.peer is not None:
@@ -334,7 +339,7 @@ class OutChannel:
             self.note_processed(answer.processed)
             last = min(self.in_flight, default=self.transported + 1) - 1
             released = self._sender.acknowledged(self.receiver, last, batch, answer)
-            if batch.last > released:
+            if batch.count and batch.last > released:
                 self.kept[batch.first] = batch
             if self.kept:
                 self.release(released)
@@ -349,7 +354,8 @@ class OutChannel:
         with self._lock:
             if self.down is None or batch.closing:
                 self._sender.renewed(self.receiver, batch)
-                self.transmit(batch)
+                if batch.count or batch.closing or batch.markers:
+                    self.transmit(batch)
 
     def note_processed(self, number: int) -> None:
         """The receiver has processed the messages up to `number`. Call under the lock."""

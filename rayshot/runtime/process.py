@@ -173,9 +173,9 @@ class ActorProcess:
             copied, ok = self._copy(value, ok=ok)
             waiter.settle(copied, tags, ok=ok)
 
-    def request_snapshot(self) -> None:
-        """Begin a snapshot when the running handler has ended."""
-        self.recording.requested += 1
+    def request_snapshot(self, token: str = "") -> None:
+        """Begin a snapshot when the running handler has ended; with the `token` of whoever asked the coordinator."""
+        self.recording.requested.append(token)
         self.interrupted = True
 
     def request_end(self) -> None:
@@ -328,7 +328,9 @@ class ActorProcess:
                     log.debug("%s dropped a %s batch of %s from %d on", self.name, why, of, first)
                 case SendBatch(receiver, first, count, markers, closing):
                     assert count == 0
-                    self.channels[receiver].close(InFlight(first, 0, b"", markers, (), closing=closing))
+                    batch = InFlight(first, 0, b"", markers, (), closing=closing)
+                    channel = self.channels[receiver]
+                    channel.close(batch) if closing else channel.send_markers(batch)
                 case CaptureState(snapshot):
                     self.captures.append(snapshot)
                     self.interrupted = True

@@ -3,6 +3,7 @@
 import logging
 import threading
 import time
+from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from rayshot.protocol.effects import (
     ReportRecord,
 )
 from rayshot.protocol.events import CaptureFailed, DeadlinePassed, SnapshotRequested, StateCaptured
-from rayshot.protocol.identity import SnapshotId
+from rayshot.protocol.identity import COORDINATOR, SnapshotId
 from rayshot.runtime.capture import CaptureChild, Captured, Capturer, spool_folder
 from rayshot.runtime.failpoints import failpoint
 from rayshot.runtime.reports import RecordReport, pack_record, pack_reports, pack_run, references_of
@@ -34,7 +35,7 @@ class Recording:
     """Everything here is called under the process's lock but `record` and `flush`, which take it."""
 
     def __init__(self, process: "ActorProcess") -> None:
-        self.requested = 0
+        self.requested: deque[str] = deque()
         self.vault: Any = None
         self.last_record: ReportEnd | None = None
         self.capturer = Capturer(process.name, spool_folder())
@@ -44,6 +45,7 @@ class Recording:
         self._state: Captured | CaptureChild | None = None
         self._children: dict[SnapshotId, CaptureChild] = {}
         self._captured_at = 0.0
+        self._token = ""
 
     def learned(self, snapshot: SnapshotId) -> None:
         """A snapshot is open here from now on, until its deadline at the latest: an abort may get lost."""
@@ -66,9 +68,9 @@ class Recording:
         """Record every snapshot that waits for it. Call between two handlers, without the lock."""
         process = self._process
         with process.lock:
-            for _ in range(self.requested):
+            while self.requested:
+                self._token = self.requested.popleft()
                 process.carry_out(process.participant.handle(SnapshotRequested()))
-            self.requested = 0
             while process.captures:
                 self._record(process.captures.popleft())
         self.flush()
@@ -90,6 +92,9 @@ class Recording:
         captured = StateCaptured(snapshot, process.cell.born, sent, process.mailbox.received())
         process.carry_out(process.participant.handle(captured))
         self._state = None
+        if snapshot.initiator != COORDINATOR:
+            for channel in process.channels.values():
+                channel.flush()  # finds a receiver that is not connected, for the markers
         failpoint("after_record")
 
     # Effects ---------------------------------------------------------------------------------------------------
@@ -104,7 +109,7 @@ class Recording:
             case ReportFailure(snapshot, detail):
                 process.identity.coordinator.refuse.remote(snapshot, process.name, detail)
             case AnnounceSnapshot(snapshot, floor):
-                process.identity.coordinator.announce.remote(snapshot, floor)
+                process.identity.coordinator.announce.remote(snapshot, floor, self._token)
             case ForgetSnapshot(snapshot):
                 self._deadlines.pop(snapshot, None)
                 if child := self._children.get(snapshot):

@@ -1,7 +1,7 @@
 """`System`: what a driver holds of a running system."""
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
@@ -17,12 +17,11 @@ from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.dead_letters import DeadLetter
 from rayshot.runtime.driver import DriverPort
 from rayshot.runtime.identity import HostIdentity
+from rayshot.runtime.initiation import check_spread, some_names
 from rayshot.runtime.naming import NAMESPACE, prefix
 from rayshot.runtime.progress import describe, wait_with_progress
 from rayshot.store.repository import open as open_storage
 from rayshot.store.snapshot import Snapshot
-
-NAMES_SHOWN_MAX = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +114,7 @@ class System:
         self._port.meet(name)
         actors = self.actors()
         if name not in actors:
-            raise ActorNotFound(
-                f"system {self.name!r} has no actor {name!r}; it has {_some(sorted(actors))}", actor=name
-            )
+            raise self._no_actor(name, actors)
         return actors[name]
 
     def actors(self) -> dict[str, ActorHandle]:
@@ -131,23 +128,53 @@ class System:
         """Messages that could not be processed: a handler raised, or the receiver had ended."""
         return [letter for letters in self._ask_actors("dead_letters").values() for letter in letters]
 
+    # Channels --------------------------------------------------------------------------------------------------
+
+    def topology(self) -> dict[str, tuple[str, ...]]:
+        """For each living actor to whom its channels lead: those that it ever used, and those of `connect`."""
+        return {name: tuple(receivers) for name, receivers in self._ask_actors("receivers").items()}
+
+    def connect(self, sender: str | ActorHandle, receiver: str | ActorHandle) -> None:
+        """Open the channel between two actors, so that markers go over it before any message does.
+
+        Raises ActorNotFound.
+        """
+        names = [end.name_in(self.name) if isinstance(end, ActorHandle) else end for end in (sender, receiver)]
+        for name in names:
+            self._port.meet(name)
+        hosts = self._ask("actors")
+        for name in names:
+            if name not in hosts:
+                raise self._no_actor(name, hosts)
+        self._get(hosts[names[0]].open_channel.remote(names[1]))
+
     # Snapshots -------------------------------------------------------------------------------------------------
 
-    def snapshot(self, *, label: str | None = None) -> Snapshot:
+    def snapshot(
+        self, *, label: str | None = None, initiator: str | Sequence[str] | None = None, helped: bool = True
+    ) -> Snapshot:
         """Take a snapshot of the whole system while it runs; returns when it is durable.
 
         What this driver sent before is inside the cut. On a terminal a line shows who has not answered yet.
 
         Args:
             label: makes it a savepoint, which is never deleted by itself.
+            initiator: the actor that begins it, or several that do so at once; by default the coordinator.
+            helped: whether the coordinator tells all others too. Without it, only markers do, over the channels of
+                `topology()`.
 
         Raises:
+            ActorNotFound: no such initiator.
+            ConfigError: there is no way for markers from the initiators to some actors, which are named.
             SnapshotAborted: nothing was committed, the application is unharmed.
             SystemDown: the system takes no messages any more.
         """
         self._check_open()
         self._port.drain()
-        ref = self._coordinator.snapshot.remote(label)
+        initiators = (initiator,) if isinstance(initiator, str) else tuple(initiator or ())
+        if initiators or not helped:
+            check_spread(self.topology(), initiators, helped=helped)
+        ref = self._coordinator.snapshot.remote(label, initiators, None if helped else frozenset())
 
         def is_there(timeout_s: float) -> bool:
             ready, _ = ray.wait([ref], timeout=timeout_s)
@@ -191,6 +218,9 @@ class System:
         self._closed = True
         self._port.close(SystemStopped(f"system {self.name!r} was shut down", system=self.name))
         take_down(self.name, self._coordinator)
+
+    def _no_actor(self, name: str, actors: Iterable[str]) -> ActorNotFound:
+        return ActorNotFound(f"system {self.name!r} has no actor {name!r}; it has {some_names(actors)}", actor=name)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -257,8 +287,3 @@ def _actor_status(report: dict[str, Any] | None) -> ActorStatus:
     if report is None:
         return ActorStatus(None, None, None, None)
     return ActorStatus(report["pid"], report["mailbox"], report["outbox"], report["dead_letters"])
-
-
-def _some(names: list[str]) -> str:
-    more = len(names) - NAMES_SHOWN_MAX
-    return ", ".join(names[:NAMES_SHOWN_MAX]) + (f" and {more} more" if more > 0 else "") or "none"

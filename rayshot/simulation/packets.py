@@ -9,7 +9,7 @@ from rayshot.simulation.application import Account, Message
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """A batch on its way. Without messages it says that its sender ends."""
+    """A batch on its way. Without messages it brings markers, or says that its sender ends."""
 
     sender: str
     receiver: str

@@ -200,7 +200,7 @@ class Process:
             messages = ()
         markers = self.machine.markers_due(receiver)
         closing = receiver in self.closings
-        if messages or closing:
+        if messages or closing or markers:
             first = first if messages else self.machine.transported(receiver) + 1
             packet = Packet(self.name, receiver, self.incarnation, first, messages, markers, closing=closing)
             self.world.transmit(packet)

@@ -3,7 +3,8 @@
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collector import AbortWanted, ProcessDied, ProcessEnded, ProcessJoined, SnapshotWanted
 from rayshot.protocol.driver import RolledBack
-from rayshot.protocol.events import DeadlinePassed
+from rayshot.protocol.events import DeadlinePassed, SnapshotRequested
+from rayshot.protocol.topology import reached_from
 from rayshot.simulation.coordinator import Coordinator
 from rayshot.simulation.driver import SimulatedDriver
 from rayshot.simulation.packets import Load
@@ -29,6 +30,17 @@ class RecoveringWorld(World):
         old = [c for c in self.coordinators.values() if c.alive and c is not self.coordinator]
         zombie = old and self.choose(3) == 0
         (old[0] if zombie else self.coordinator).tell(SnapshotWanted())
+
+    def fault_lone_snapshot(self) -> None:
+        """A process from which markers reach everybody begins a snapshot, and nobody helps it."""
+        contacts = self.settings.contacts
+        initiators = [name for name in sorted(contacts) if reached_from((name,), contacts) == contacts.keys()]
+        if initiators and self.incarnation == 1:  # in later lives nobody has opened the idle channels
+            self.counts["snapshots by markers alone"] += 1
+            initiator = self.processes[initiators[self.choose(len(initiators))]]
+            self.helpers = frozenset()
+            initiator.tell(SnapshotRequested())
+            self.helpers = None
 
     def on_want(self) -> None:
         """A snapshot was asked for while the system was not whole."""

@@ -91,6 +91,7 @@ def _run_with_faults(world: RecoveringWorld) -> None:
     settings = world.settings
     kinds = {
         "snapshot": settings.snapshots,
+        "lone_snapshot": settings.alone,
         "crash": settings.crashes,
         "coordinator": settings.coordinator_crashes,
         "driver": settings.driver_deaths,

@@ -1,6 +1,6 @@
 """What a schedule is made of: drawn anew for each one, so that faults meet each other in all combinations."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rayshot.simulation.choices import Choices
 from rayshot.simulation.topologies import TOPOLOGIES, Contacts, random_graph
@@ -13,7 +13,8 @@ class Settings:
     """One schedule. Numbers of faults count events; `one_in` odds are 0 for never.
 
     `length` counts the events before the faults stop; `activity` the messages that handlers may start in all.
-    `slow` are the kinds of events that are put off again and again.
+    `slow` are the kinds of events that are put off again and again. `alone` counts snapshots that one process begins
+    and nobody but their markers spreads.
     """
 
     topology: str
@@ -26,6 +27,7 @@ class Settings:
     duplicated_one_in: int = 0
     slow: frozenset[str] = frozenset()
     snapshots: int = 2
+    alone: int = 0
     own_snapshots_one_in: int = 0
     creations_one_in: int = 0
     ends_one_in: int = 0
@@ -53,7 +55,7 @@ def draw_settings(choices: Choices) -> Settings:
     topology = kinds[choices.choose(len(kinds))]
     contacts = random_graph(names, choices) if topology == "random" else TOPOLOGIES[topology](names)
     calm = choices.choose(3) == 0
-    return Settings(
+    settings = Settings(
         topology=topology,
         contacts=contacts,
         drivers=pick(0, 1, 1, 2),
@@ -75,4 +77,11 @@ def draw_settings(choices: Choices) -> Settings:
         capture_failures_one_in=0 if calm else pick(0, 0, 0, 20),
         store_failures_one_in=0 if calm else pick(0, 0, 4),
         lost_ends_one_in=0 if calm else pick(0, 0, 0, 5),
+        alone=pick(0, 0, 1, 2),
     )
+    return _with_fixed_membership(settings) if settings.alone else settings
+
+
+def _with_fixed_membership(settings: Settings) -> Settings:
+    """Nobody comes, goes or forgets: whom markers can reach at the start they do reach."""
+    return replace(settings, creations_one_in=0, ends_one_in=0, crashes=0, coordinator_crashes=0, aborts=0, deadlines=0)

@@ -53,6 +53,7 @@ class World(DrivenWorld):
         self.loading: set[str] = set()
         self.commits: list[Commit] = []
         self.joins: list[Begun] | None = None
+        self.helpers: frozenset[str] | None = None
         self.coordinator = Coordinator(1, machines.collector(1), self)
         self.coordinators = {1: self.coordinator}
         for name, account in self.truth.initial.items():
@@ -61,6 +62,9 @@ class World(DrivenWorld):
         self.add_drivers()
         for process in self.processes.values():
             self.wake(process)
+            for contact in settings.contacts[process.name] if settings.alone else ():
+                if contact != process.name:
+                    self.push_once("connect", process, contact)
 
     # Processes at work -----------------------------------------------------------------------------
 
@@ -191,7 +195,7 @@ class World(DrivenWorld):
                 event = ProcessEnded(record, unfinished)
             case AnnounceSnapshot(snapshot, floor):
                 self.counts["snapshots of processes"] += 1
-                event = SnapshotAnnounced(snapshot, floor)
+                event = SnapshotAnnounced(snapshot, floor, self.helpers)
             case _:
                 raise AssertionError(effect)
         self.push("tell_coordinator", process.generation, event, content)

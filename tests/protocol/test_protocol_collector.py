@@ -64,6 +64,12 @@ def test_a_later_snapshot_of_a_process_does_not_end_one_whose_announcement_is_la
     assert bench.tell(SnapshotAnnounced(OWN, 1)) == (SendBegin("p", OWN, 1), SendBegin("q", OWN, 1))
 
 
+def test_only_helpers_are_told_of_a_snapshot_that_spreads_by_its_markers():
+    bench = Bench("p", "q", "r")
+    assert bench.tell(SnapshotAnnounced(OWN, 1, frozenset({"q"}))) == (SendBegin("q", OWN, 1),)
+    assert bench.collector.missing(OWN) == ("p", "q", "r")
+
+
 def test_a_record_before_the_announcement_of_its_snapshot_waits_for_it():
     bench = Bench("p", "q")
     bench.record("q", {"p": 2}, snapshot=OWN)

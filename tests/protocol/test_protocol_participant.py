@@ -366,3 +366,40 @@ def test_a_restored_process_knows_which_senders_had_ended(q):
     q.handle(Begun(second))
     record = record_of(captured(q, second, received={"p": 4, "s": 1}))
     assert (record.closed, record.arrived) == ({"p": 6}, {"p": 6})
+
+
+# Snapshots that spread by their markers alone -------------------------------------------------------
+
+
+def test_who_records_a_snapshot_of_a_process_sends_its_markers_by_themselves(q):
+    connected(q, "r", sent=3)
+    connected(q, "s")
+    announce, _ = q.handle(SnapshotRequested())
+    own = announce.snapshot
+    _, *markers = captured(q, own, sent={"r": 3})
+    assert markers == [SendBatch("r", 4, 0, (Marker(own, 3),)), SendBatch("s", 1, 0, (Marker(own, 0),))]
+
+
+def test_markers_of_the_coordinators_snapshot_ride_on_batches_only(q):
+    connected(q, "r", sent=3)
+    q.handle(Begun(K))
+    assert [type(effect) for effect in captured(q, K, sent={"r": 3})] == [ReportRecord]
+
+
+def test_a_receiver_that_says_hello_later_gets_the_markers_then_and_once(q):
+    own = SnapshotId(1, "p", 1)
+    arrives(q, 1, 0, markers=(Marker(own, 0),))
+    captured(q, own)
+    assert q.handle(ReceiverReady("r")) == (SendBatch("r", 1, 0, (Marker(own, 0),)),)
+    assert q.handle(ReceiverReady("r")) == ()
+    q.handle(BatchAcknowledged("r", 0, (own,), (own,)))
+    q.handle(SnapshotEnded(own))
+    assert q.handle(ReceiverReady("s")) == ()
+
+
+def test_a_batch_without_messages_brings_the_news_and_delivers_nothing(q):
+    own = SnapshotId(1, "p", 1)
+    assert arrives(q, 3, 0, markers=(Marker(own, 2),)) == (CaptureState(own),)
+    assert arrives(q, 3, 0, markers=(Marker(own, 2),)) == ()
+    assert arrives(q, 1, 2) == (DeliverBatch("p", 1, 2),)
+    assert arrives(q, 3, 1) == (DeliverBatch("p", 3, 3),)

@@ -3,11 +3,16 @@
 from dataclasses import replace
 from unittest import mock
 
+from rayshot.protocol import participant
 from rayshot.protocol.participant import Participant
 from rayshot.simulation.network import Network
 from rayshot.simulation.process import Process
 from tests.simulation.mutation import mutant, patched
 
+ALONE = {
+    "alone": 4,
+    **dict.fromkeys(("creations_one_in", "ends_one_in", "crashes", "coordinator_crashes", "aborts", "deadlines"), 0),
+}
 SLOW_NEWS = frozenset({"tell_process", "work"})  # processes record late: it is acknowledgements that tell them
 
 
@@ -106,4 +111,18 @@ patched(
     (Network, "on_acknowledge", on_acknowledge_of_two_moments),
     snapshots=6,
     slow=frozenset({"acknowledge", "tell_process"}),
+)
+
+
+@mutant("a receiver that says hello late gets no marker by itself", activity=0, slow=frozenset({"connect"}), **ALONE)
+class NoMarkerAtHello(Participant):
+    def _receiver_ready(self, receiver):
+        self._channel_to(receiver).ready = True
+        return ()
+
+
+patched(
+    "no marker goes by itself",
+    (participant, "_spreads", lambda _: False),
+    **ALONE,
 )

@@ -1,0 +1,109 @@
+"""Who begins a snapshot, and how the others hear of it."""
+
+import threading
+
+import pytest
+import ray
+
+from rayshot import SnapshotConfig
+from rayshot.errors import ActorNotFound, ConfigError, SnapshotAborted
+from tests.runtime.test_runtime_messages import eventually
+from tests.runtime.workloads import Account
+
+pytestmark = pytest.mark.ray
+NAMES = ("a", "b", "c", "d")
+
+
+@pytest.fixture
+def accounts():
+    made = {name: Account.options(name=name).remote(100) for name in NAMES}
+    ray.get([account.read.remote() for account in made.values()])
+    return made
+
+
+def pay_around(accounts, pairs):
+    """One message over each channel, and all of them processed."""
+    for sender, receiver in pairs:
+        accounts[sender].transfer.tell(accounts[receiver], 1)
+    senders = {sender for sender, _ in pairs}
+    ray.get([accounts[sender].read.remote() for sender in senders])
+    expected = {name: 100 + sum(r == name for _, r in pairs) - sum(s == name for s, _ in pairs) for name in NAMES}
+    eventually(lambda: {name: ray.get(account.read.remote()) for name, account in accounts.items()} == expected)
+
+
+def test_a_snapshot_that_one_actor_begins_spreads_over_idle_channels_by_its_markers(system, accounts):
+    pay_around(accounts, [("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")])
+    assert system.topology() == {"a": ("b",), "b": ("c",), "c": ("d",), "d": ("a",)}
+    snapshots = [system.snapshot(initiator=name, helped=False) for name in NAMES]
+    assert [snapshot.id.initiator for snapshot in snapshots] == list(NAMES)
+    for snapshot in snapshots:
+        snapshot.verify()
+        assert snapshot.states() == {name: {"balance": 100} for name in NAMES}
+
+
+def test_it_is_consistent_while_messages_are_on_their_way(system, accounts):
+    pay_around(accounts, [("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")])
+    for _ in range(10):
+        for sender, receiver in [("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")] * 50:
+            accounts[sender].transfer.tell(accounts[receiver], 1)
+        snapshot = system.snapshot(initiator="c", helped=False)
+        snapshot.verify()
+        held = sum(state["balance"] for state in snapshot.states().values())
+        channels = snapshot.channels.values()
+        moving = sum(m.args[0] for channel in channels for m in channel.messages if m.method == "deposit")
+        assert held + moving == 400
+
+
+def test_actors_that_markers_cannot_reach_are_named_before_anything_begins(system, accounts):
+    pay_around(accounts, [("a", "b"), ("b", "a"), ("c", "d")])
+    with pytest.raises(ConfigError, match="from a to c, d, so markers alone cannot"):
+        system.snapshot(initiator="a", helped=False)
+    with pytest.raises(ConfigError, match="needs an initiator"):
+        system.snapshot(helped=False)
+    with pytest.raises(ActorNotFound, match=r"'nobody'.*there is a, b, c, d"):
+        system.snapshot(initiator="nobody")
+    assert system.snapshots() == []
+    assert system.snapshot(initiator="a").id.initiator == "a"  # the coordinator helps
+    both = system.snapshot(initiator=["a", "c"], helped=False)
+    assert both.states().keys() == set(NAMES)
+
+
+def test_a_channel_that_was_opened_carries_markers_before_it_carries_messages(system, accounts):
+    for sender, receiver in [("a", "b"), ("a", accounts["c"]), ("c", "d")]:
+        system.connect(sender, receiver)
+    assert system.topology() == {"a": ("b", "c"), "b": (), "c": ("d",), "d": ()}
+    assert system.snapshot(initiator="a", helped=False).states().keys() == set(NAMES)
+    with pytest.raises(ActorNotFound, match="'nobody'"):
+        system.connect("a", "nobody")
+
+
+def test_snapshots_of_several_initiators_at_once_are_each_consistent(new_system):
+    system = new_system(snapshot=SnapshotConfig(max_concurrent=3))
+    accounts = {name: Account.options(name=name).remote(100) for name in NAMES}
+    ring = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")]
+    pay_around(accounts, ring)
+    for sender, receiver in ring * 500:
+        accounts[sender].transfer.tell(accounts[receiver], 1)
+    taken = []
+
+    def take(name):
+        taken.append(system.snapshot(initiator=name, helped=False))
+
+    threads = [threading.Thread(target=take, args=(name,)) for name in NAMES]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(snapshot.id.initiator for snapshot in taken) == list(NAMES)
+    for snapshot in taken:
+        snapshot.verify()
+
+
+def test_an_initiator_that_does_not_come_to_it_is_named(new_system):
+    system = new_system(snapshot=SnapshotConfig(timeout_s=1.0))
+    alice = Account.options(name="alice").remote(1)
+    ray.get(alice.read.remote())
+    alice.pause.tell(3.0)
+    with pytest.raises(SnapshotAborted, match="'alice' was asked to begin"):
+        system.snapshot(initiator="alice")
+    assert ray.get(alice.read.remote()) == 1
