@@ -60,6 +60,12 @@ class CaptureChild:
         self._lock = threading.Lock()
         self._reaped = False
         self.cancelled = False
+        self._forked_at = time.monotonic()
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since the fork."""
+        return time.monotonic() - self._forked_at
 
     def cancel(self) -> None:
         """Kill the child: nobody waits for the state any more. `wait` raises then."""

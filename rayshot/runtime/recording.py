@@ -112,8 +112,10 @@ class Recording:
                 process.identity.coordinator.announce.remote(snapshot, floor, self._token)
             case ForgetSnapshot(snapshot):
                 self._deadlines.pop(snapshot, None)
-                if child := self._children.get(snapshot):
-                    child.cancel()  # it was aborted: there is nobody for whom to go on
+                if child := self._children.get(snapshot):  # it was aborted: there is nobody for whom to go on
+                    if child.age_s > HUNG_SHARE * process.identity.recorder_timeout_s:
+                        self.capturer.child_failed(TimeoutError())
+                    child.cancel()
                 self._release()
             case ReportEnd(record, unfinished):
                 self.last_record = effect
@@ -149,13 +151,12 @@ class Recording:
 
     def _report_from_child(self, child: CaptureChild, report: RecordReport) -> None:
         process = self._process
-        timeout_s = process.identity.recorder_timeout_s
         try:
-            captured = child.wait(timeout_s)
+            captured = child.wait(process.identity.recorder_timeout_s)
         except (StateNotSerializable, TimeoutError, OSError) as error:
             with process.lock:
                 del self._children[report.record.snapshot]
-                if not child.cancelled or time.perf_counter() - self._captured_at > HUNG_SHARE * timeout_s:
+                if not child.cancelled:
                     self.capturer.child_failed(error)
                 process.carry_out(process.participant.handle(CaptureFailed(report.record.snapshot, str(error))))
             return
