@@ -5,7 +5,8 @@ from typing import Literal
 
 from rayshot.errors import ConfigError
 
-MODES = ("chandy-lamport",)
+CHANDY_LAMPORT = "chandy-lamport"
+MODES = (CHANDY_LAMPORT, "aligned")
 SECONDS_MAX = 366 * 86400.0
 
 
@@ -19,7 +20,10 @@ class SnapshotConfig:
         timeout_s: a snapshot that is not durable by then is aborted.
         max_concurrent: how many snapshots may be under way at once, at least 1; a further one waits.
         num_to_keep: periodic and requested snapshots kept, at least 1, the oldest deleted first; None: all.
-        mode: the algorithm: "chandy-lamport".
+        mode: the algorithm of snapshots that the coordinator begins: "chandy-lamport", or "aligned" (asynchronous
+            barrier snapshots): an actor records when all of its inputs have brought their markers, and nothing is in
+            flight on these; only channels that lead back, and drivers', are recorded.
+        alignment_timeout_s: an aligned snapshot that waited for so long becomes a Chandy-Lamport one; None: never.
     """
 
     interval_s: float | None = None
@@ -27,16 +31,17 @@ class SnapshotConfig:
     timeout_s: float = 600.0
     max_concurrent: int = 1
     num_to_keep: int | None = None
-    mode: str = "chandy-lamport"
+    mode: str = CHANDY_LAMPORT
+    alignment_timeout_s: float | None = None
 
     def __post_init__(self) -> None:
         _seconds("interval_s", self.interval_s, optional=True)
         _seconds("timeout_s", self.timeout_s)
+        _seconds("alignment_timeout_s", self.alignment_timeout_s, optional=True)
         _seconds("min_pause_s", self.min_pause_s, zero=True)
         _count("max_concurrent", self.max_concurrent)
         _count("num_to_keep", self.num_to_keep, optional=True)
-        if self.mode not in MODES:
-            raise ConfigError(f"there is no snapshot mode {self.mode!r}; there is {', '.join(MODES)}")
+        check_mode(self.mode)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +57,12 @@ class FailureConfig:
     def __post_init__(self) -> None:
         if self.scope != "system":
             raise ConfigError(f"there is no failure scope {self.scope!r}; there is 'system'")
+
+
+def check_mode(mode: str) -> None:
+    """Raise ConfigError unless there is such a mode."""
+    if mode not in MODES:
+        raise ConfigError(f"there is no snapshot mode {mode!r}; there is {', '.join(MODES)}")
 
 
 def _seconds(name: str, value: object, *, optional: bool = False, zero: bool = False) -> None:

@@ -116,3 +116,14 @@ def check_ends(records: Mapping[str, Record]) -> None:
         for sender, m in record.received.items() if record.ended else ():
             n = records[sender].sent.get(receiver, m) if sender in records else m
             ChannelCut(Channel(sender, receiver), n, n, m).check()
+
+
+def check_alignment(cuts: Iterable[ChannelCut], records: Mapping[str, Record]) -> None:
+    """Raise InconsistentCut if a message is in flight on a channel that its receiver says was aligned."""
+    for cut in cuts:
+        sender, receiver = cut.channel
+        if receiver in records and sender in records[receiver].aligned and cut.received != cut.sent:
+            raise InconsistentCut(
+                f"channel {cut.channel} was aligned, but {cut.received} of {cut.sent} messages were received",
+                channel=tuple(cut.channel),
+            )

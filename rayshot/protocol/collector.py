@@ -25,15 +25,21 @@ from typing import assert_never
 
 from rayshot.errors import InconsistentCut
 from rayshot.protocol.abort import AbortReason
-from rayshot.protocol.assembly import check_ends, close_membership, cut_channels
+from rayshot.protocol.assembly import check_alignment, check_ends, close_membership, cut_channels
 from rayshot.protocol.cut import ChannelCut, Cut, Record
-from rayshot.protocol.identity import COORDINATOR, Channel, SnapshotId
+from rayshot.protocol.identity import ALIGNED, COORDINATOR, Channel, SnapshotId
 from rayshot.protocol.tombstones import Tombstones
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotWanted:
-    """Somebody outside the system, or its rhythm, asked for a snapshot."""
+    """Somebody outside the system, or its rhythm, asked for a snapshot.
+
+    With `inputs`, by process, it is an aligned one; these channels must have no cycle: see `forward_inputs`. One at a
+    time: while the collector `is_aligning`, each of two could hold back what the other one waits for.
+    """
+
+    inputs: Mapping[str, frozenset[str]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +139,7 @@ class SendBegin:
     process: str
     snapshot: SnapshotId
     floor: int
+    inputs: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +211,8 @@ class Collector:
         self._open: dict[SnapshotId, _Collection] = {}
         self._unannounced: dict[SnapshotId, _Collection] = {}
         self._tombstones = Tombstones()
-        self._tombstones.raise_floor(COORDINATOR, floor + 1)
+        for initiator in (COORDINATOR, ALIGNED):
+            self._tombstones.raise_floor(initiator, floor + 1)
         self._lost: set[SnapshotId] = set()
         self._stored_before = frozenset(stored)
         for snapshot in self._stored_before:
@@ -219,6 +227,11 @@ class Collector:
     def open_snapshots(self) -> tuple[SnapshotId, ...]:
         """Snapshots under way, the oldest first."""
         return tuple(self._open)
+
+    @property
+    def is_aligning(self) -> bool:
+        """Whether an aligned snapshot is under way."""
+        return any(snapshot.initiator == ALIGNED for snapshot in self._open)
 
     def missing(self, snapshot: SnapshotId) -> tuple[str, ...]:
         """Processes whose record an open snapshot still waits for."""
@@ -241,9 +254,11 @@ class Collector:
     def handle(self, event: CollectorEvent) -> tuple[CollectorEffect, ...]:
         """Take one fact; return the orders that follow from it, in order."""
         match event:
-            case SnapshotWanted():
+            case SnapshotWanted(inputs):
+                assert inputs is None or not self.is_aligning
                 self._counter += 1
-                return self._begin(SnapshotId(self.incarnation, COORDINATOR, self._counter))
+                initiator = COORDINATOR if inputs is None else ALIGNED
+                return self._begin(SnapshotId(self.incarnation, initiator, self._counter), inputs=inputs)
             case SnapshotAnnounced(snapshot, floor, helpers):
                 return (*self._give_up(snapshot, floor), *self._begin(snapshot, helpers))
             case RecordArrived(record):
@@ -269,15 +284,23 @@ class Collector:
     def _floor(self, snapshot: SnapshotId) -> int:
         return self._tombstones.floor(snapshot.initiator)
 
-    def _begin(self, snapshot: SnapshotId, helpers: frozenset[str] | None = None) -> tuple[CollectorEffect, ...]:
+    def _begin(
+        self,
+        snapshot: SnapshotId,
+        helpers: frozenset[str] | None = None,
+        inputs: Mapping[str, frozenset[str]] | None = None,
+    ) -> tuple[CollectorEffect, ...]:
         if snapshot in self._open or self._is_over(snapshot):
             return ()
         collection = self._open[snapshot] = self._unannounced.pop(snapshot, _Collection())
         collection.members |= self._processes
-        if snapshot.initiator != COORDINATOR and snapshot.initiator not in self._ended:
+        if not snapshot.by_coordinator and snapshot.initiator not in self._ended:
             collection.members.add(snapshot.initiator)
         told = sorted(self._processes if helpers is None else self._processes & helpers)
-        begins = tuple(SendBegin(process, snapshot, self._floor(snapshot)) for process in told)
+        begins = tuple(
+            SendBegin(process, snapshot, self._floor(snapshot), (inputs or {}).get(process, frozenset()))
+            for process in told
+        )
         return (*begins, *self._try_complete(snapshot))
 
     def _is_over(self, snapshot: SnapshotId) -> bool:
@@ -298,14 +321,14 @@ class Collector:
     def _end(self, snapshot: SnapshotId) -> None:
         del self._open[snapshot]
         self._tombstones.add(snapshot)
-        if snapshot.initiator == COORDINATOR:
-            still_open = (k.counter for k in self._open if k.initiator == COORDINATOR)
-            self._tombstones.raise_floor(COORDINATOR, min(still_open, default=self._counter + 1))
+        if snapshot.by_coordinator:
+            still_open = (k.counter for k in self._open if k.initiator == snapshot.initiator)
+            self._tombstones.raise_floor(snapshot.initiator, min(still_open, default=self._counter + 1))
         self._forget_unannounced()
 
     def _bury(self, snapshot: SnapshotId) -> None:
         """Remember the end of a snapshot that is not open here; its counter, if it is a coordinator's, is used up."""
-        if snapshot.initiator == COORDINATOR:
+        if snapshot.by_coordinator:
             self._counter = max(self._counter, snapshot.counter)
         self._tombstones.add(snapshot)
         self._forget_unannounced()
@@ -352,7 +375,7 @@ class Collector:
         """Where to put what arrived for a snapshot; None if it is over."""
         if snapshot in self._open:
             return self._open[snapshot]
-        if not self._is_over(snapshot) and snapshot.initiator == COORDINATOR:
+        if not self._is_over(snapshot) and snapshot.by_coordinator:
             self._bury(snapshot)  # of a coordinator that was thought to be dead
         return None if self._is_over(snapshot) else self._unannounced.setdefault(snapshot, _Collection())
 
@@ -425,6 +448,7 @@ class Collector:
         try:
             channels = cut_channels(records, self._ended)
             check_ends(records)
+            check_alignment(channels, records)
         except InconsistentCut as error:
             return self._abort(snapshot, AbortReason.INCONSISTENT, error.message)
         collection.storing = self._make_cut(snapshot, records, channels)

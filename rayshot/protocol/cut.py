@@ -24,6 +24,7 @@ class Record:
     `closed[p]` of a channel whose sender p has ended or, being a driver, has died: nothing will follow on it.
     `born` is false while the constructor's message is not processed: such a process has no state.
     `ended` marks the last record of a process that ended by its own wish.
+    `aligned` are the inputs of an aligned snapshot of which all was processed that was sent before their markers.
     `overlaps` are the snapshots that this process had recorded before and whose end it did not know.
     """
 
@@ -38,6 +39,7 @@ class Record:
     ended: bool = False
     closed: Mapping[str, int] = field(default_factory=dict)
     overlaps: tuple[SnapshotId, ...] = ()
+    aligned: tuple[str, ...] = ()
     arrived: Mapping[str, int] = field(default_factory=dict)
 
 

@@ -1,6 +1,7 @@
 """Orders that a participant gives to whoever drives it, in the imperative."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from rayshot.protocol.cut import Record
 from rayshot.protocol.events import Marker
@@ -9,9 +10,14 @@ from rayshot.protocol.identity import SnapshotId
 
 @dataclass(frozen=True, slots=True)
 class CaptureState:
-    """Capture the state at the next moment between two handlers, then say StateCaptured or CaptureFailed."""
+    """Capture the state at the next moment between two handlers, then say StateCaptured or CaptureFailed.
+
+    Of each sender in `behind` the messages up to that number are to be processed before; a process that ends, and
+    will process none any more, captures at once. A later order for the same snapshot takes the place of this one.
+    """
 
     snapshot: SnapshotId
+    behind: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

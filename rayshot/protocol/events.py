@@ -16,10 +16,14 @@ class Marker(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """The coordinator began a snapshot. All by that initiator with a counter below `floor` have ended."""
+    """The coordinator began a snapshot. All by that initiator with a counter below `floor` have ended.
+
+    `inputs` are the senders with whose markers an aligned snapshot is aligned here.
+    """
 
     snapshot: SnapshotId
     floor: int = 0
+    inputs: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,13 @@ class CaptureFailed:
 
     snapshot: SnapshotId
     detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class AlignmentTimedOut:
+    """An aligned snapshot waited here for as long as it may: from now on it is a Chandy-Lamport one."""
+
+    snapshot: SnapshotId
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +160,7 @@ Event = (
     | SnapshotRequested
     | StateCaptured
     | CaptureFailed
+    | AlignmentTimedOut
     | SnapshotEnded
     | DeadlinePassed
     | BatchArrived

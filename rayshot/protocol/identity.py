@@ -1,12 +1,16 @@
 """Names of processes, channels and snapshots: the words that every room shares."""
 
 import re
+from collections.abc import Collection
 from typing import NamedTuple
 
 from rayshot.errors import ConfigError
 
 COORDINATOR = "coordinator"
 """The initiator of the snapshots that nobody inside the system asked for."""
+
+ALIGNED = "aligned"
+"""The initiator of the coordinator's aligned snapshots: whoever hears of one knows by its id what to do."""
 
 DRIVER_PREFIX = "driver:"
 """Senders outside the system (the environment of the 1985 paper) carry names that start so."""
@@ -40,6 +44,11 @@ class SnapshotId(NamedTuple):
     def __str__(self) -> str:
         return f"{self.incarnation}-{self.initiator}-{self.counter}"
 
+    @property
+    def by_coordinator(self) -> bool:
+        """Whether a coordinator began it."""
+        return self.initiator in (COORDINATOR, ALIGNED)
+
     @classmethod
     def parse(cls, text: str) -> "SnapshotId":
         """Read what `str` wrote; raises ConfigError on anything else."""
@@ -54,15 +63,17 @@ def is_driver(process: str) -> bool:
     return process.startswith(DRIVER_PREFIX)
 
 
-def check_name(name: str, what: str) -> str:
+def check_name(name: str, what: str, reserved: Collection[str] = ()) -> str:
     """Return `name` if it can serve as the name of a system or an actor, else raise ConfigError.
 
     Names become parts of object keys and of Ray's actor names: letters, digits, `_`, `.`, `-`, at most
-    NAME_LENGTH_MAX characters, the first a letter or digit.
+    NAME_LENGTH_MAX characters, the first a letter or digit. `reserved` names have a meaning of their own.
     """
     if not isinstance(name, str) or len(name) > NAME_LENGTH_MAX or not _NAME.fullmatch(name):
         raise ConfigError(
             f"{name!r} cannot name {what}: use letters, digits, '_', '.', '-', the first a letter or digit, "
             f"at most {NAME_LENGTH_MAX} characters"
         )
+    if name in reserved:
+        raise ConfigError(f"{name!r} cannot name {what}: snapshots of the system itself have that initiator")
     return name

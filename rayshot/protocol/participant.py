@@ -25,6 +25,11 @@ The coordinator tells everybody of its own snapshots, so their markers have time
 process began may have to find its way alone: for it each process, when it records, also sends its markers by
 themselves on every channel to a receiver that said hello, and on a channel whose receiver does so later.
 
+An aligned snapshot (ABS, section 4.2 of Carbone et al. 2015) differs in one thing: a process that learned of it orders
+CaptureState only when each of its inputs has brought a marker or is closed, and only behind all messages sent before
+these; `limits` keeps what lies behind a marker from being processed until then. So nothing is in flight on its inputs.
+All else is as above, so that it becomes a Chandy-Lamport snapshot wherever alignment ends early.
+
 A participant never declares itself complete: it cannot know of a channel whose first batch is still under way. The
 collector knows, from all the records together.
 
@@ -51,6 +56,7 @@ from rayshot.protocol.effects import (
     SendBatch,
 )
 from rayshot.protocol.events import (
+    AlignmentTimedOut,
     BatchAcknowledged,
     BatchArrived,
     BatchTaken,
@@ -68,7 +74,8 @@ from rayshot.protocol.events import (
     SnapshotRequested,
     StateCaptured,
 )
-from rayshot.protocol.identity import COORDINATOR, SnapshotId, is_driver
+from rayshot.protocol.identity import ALIGNED, COORDINATOR, SnapshotId, is_driver
+from rayshot.protocol.recorder import Recorder
 from rayshot.protocol.tombstones import Tombstones
 
 
@@ -91,20 +98,6 @@ class _OutChannel:
         return min(self.acknowledged, *self.kept_from.values()) if self.kept_from else self.acknowledged
 
 
-@dataclass(slots=True)
-class _Recorder:
-    """What a process knows of one open snapshot.
-
-    Until it has recorded, `ends` are, per sender, where its markers cut the channels, and `driver_limits` the last
-    numbers that drivers sent before they knew of the snapshot, as far as that was after this process knew of it.
-    """
-
-    recorded: bool = False
-    abandoned: bool = False
-    ends: dict[str, int] = field(default_factory=dict)
-    driver_limits: dict[str, int] = field(default_factory=dict)
-
-
 class Participant:
     """The machine of one process. `handle` is its only mutator; see the package for its driver's duties."""
 
@@ -116,7 +109,7 @@ class Participant:
         self._arrived: dict[str, int] = {}
         self._held: dict[str, dict[int, int]] = {}
         self._closed_at: dict[str, int] = {}
-        self._recorders: dict[SnapshotId, _Recorder] = {}
+        self._recorders: dict[SnapshotId, Recorder] = {}
         self._tombstones = Tombstones()
         self._requested = 0
         self._ended = False
@@ -156,6 +149,15 @@ class Participant:
         return tuple(self._recorders)
 
     @property
+    def limits(self) -> dict[str, int]:
+        """The last numbers per sender that may be processed now: what lies behind waits until this process recorded."""
+        limits: dict[str, int] = {}
+        for recorder in self._recorders.values():
+            if recorder.waits:
+                recorder.lower(limits)
+        return limits
+
+    @property
     def ended_peers(self) -> frozenset[str]:
         """The processes that this one knows to have ended."""
         return frozenset(self._gone) | {sender for sender in self._closed_at if not is_driver(sender)}
@@ -179,8 +181,11 @@ class Participant:
                 return self._batch_taken(receiver, count)
             case BatchAcknowledged():
                 return self._batch_acknowledged(event)
-            case Begun(snapshot, floor):
-                return (*self._raise_floor(snapshot, floor), *self._learn(snapshot))
+            case Begun(snapshot, floor, inputs):
+                return (*self._raise_floor(snapshot, floor), *self._learn(snapshot), *self._align(snapshot, inputs))
+            case AlignmentTimedOut(snapshot):
+                recorder = self._recorders.get(snapshot)
+                return (CaptureState(snapshot),) if recorder is not None and recorder.waits else ()
             case SnapshotRequested():
                 return self._snapshot_requested()
             case StateCaptured():
@@ -197,7 +202,7 @@ class Participant:
             case ReceiverEnded(receiver):
                 self._out.pop(receiver, None)
                 self._gone.add(receiver)
-                return ()
+                return self._try_to_align(receiver)
             case DriverDied(driver):
                 return self._driver_died(driver)
             case Restored():
@@ -243,7 +248,7 @@ class Participant:
         for snapshot in answer.recorded:
             effects += self._learn(snapshot)
             recorder = self._recorders.get(snapshot)
-            if recorder is not None and not (recorder.recorded or recorder.abandoned):
+            if recorder is not None and recorder.waits:
                 channel.kept_from.setdefault(snapshot, channel.acknowledged)
         channel.acknowledged = max(channel.acknowledged, answer.last)
         for snapshot in answer.markers:
@@ -272,6 +277,7 @@ class Participant:
             effects += self._learn(marker.snapshot)
             if recorder := self._recorders.get(marker.snapshot):
                 recorder.ends.setdefault(sender, marker.sent)
+                effects += self._try_to_align(sender)
         for tag in batch.tags:
             effects += self._learn(tag)
             if recorder := self._recorders.get(tag):
@@ -280,6 +286,7 @@ class Participant:
                 recorder.driver_limits[sender] = min(recorder.driver_limits.get(sender, limit), limit)
         if batch.closing:
             self._closed_at[sender] = batch.first + batch.count - 1
+            effects += self._try_to_align(sender)
         return effects
 
     def _accept(self, batch: BatchArrived, arrived: int) -> list[Effect]:
@@ -332,8 +339,25 @@ class Participant:
     def _learn(self, snapshot: SnapshotId) -> tuple[Effect, ...]:
         if snapshot.incarnation != self.incarnation or snapshot in self._tombstones or snapshot in self._recorders:
             return ()
-        self._recorders[snapshot] = _Recorder()
-        return (CaptureState(snapshot),)
+        self._recorders[snapshot] = Recorder()
+        return () if snapshot.initiator == ALIGNED else (CaptureState(snapshot),)
+
+    def _align(self, snapshot: SnapshotId, inputs: frozenset[str]) -> tuple[Effect, ...]:
+        """Take in with whose markers an aligned snapshot is aligned; a source has none and records at once."""
+        recorder = self._recorders.get(snapshot)
+        if recorder is None or snapshot.initiator != ALIGNED or recorder.inputs is not None:
+            return ()
+        recorder.inputs = inputs
+        return self._capture_aligned(snapshot, recorder)
+
+    def _try_to_align(self, sender: str) -> tuple[Effect, ...]:
+        """Something was heard of `sender` that may be the last that aligned snapshots waited for."""
+        waiting = [(k, r) for k, r in self._recorders.items() if r.inputs and sender in r.inputs]
+        return tuple(effect for k, recorder in waiting for effect in self._capture_aligned(k, recorder))
+
+    def _capture_aligned(self, snapshot: SnapshotId, recorder: Recorder) -> tuple[Effect, ...]:
+        behind = recorder.aligned_behind(self._closed_at, self._gone)
+        return () if behind is None else (CaptureState(snapshot, behind),)
 
     def _state_captured(self, captured: StateCaptured) -> tuple[Effect, ...]:
         recorder = self._recorders.get(captured.snapshot)
@@ -353,7 +377,7 @@ class Participant:
                 effects += self._send_markers(receiver, channel)
         return tuple(effects)
 
-    def _make_record(self, captured: StateCaptured, recorder: _Recorder) -> Record:
+    def _make_record(self, captured: StateCaptured, recorder: Recorder) -> Record:
         sent = {receiver: n for receiver, n in captured.sent.items() if receiver not in self._gone}
         transported = {self.name: sent[self.name]} if self.name in sent else {}
         released = dict(transported)
@@ -373,11 +397,12 @@ class Participant:
             dict(captured.received),
             environment,
             closed=closed,
+            aligned=recorder.aligned(captured.received, self._closed_at),
             overlaps=tuple(k for k, other in self._recorders.items() if other.recorded and other is not recorder),
             arrived=self._mailbox_ends(captured.received, recorder),
         )
 
-    def _fix_channels(self, recorder: _Recorder) -> tuple[dict[str, int], dict[str, int]]:
+    def _fix_channels(self, recorder: Recorder) -> tuple[dict[str, int], dict[str, int]]:
         """The n of the channels that will bring no marker: those of living drivers, and of senders that are gone."""
         environment: dict[str, int] = {}
         closed: dict[str, int] = {}
@@ -388,7 +413,7 @@ class Participant:
                 (closed if gone else environment)[sender] = n
         return environment, closed
 
-    def _mailbox_ends(self, received: Mapping[str, int], recorder: _Recorder) -> dict[str, int]:
+    def _mailbox_ends(self, received: Mapping[str, int], recorder: Recorder) -> dict[str, int]:
         """Up to where the mailbox holds messages that belong to the snapshot, for senders with any."""
         ends = {sender: min(arrived, recorder.ends.get(sender, arrived)) for sender, arrived in self._arrived.items()}
         return {sender: end for sender, end in ends.items() if end > received.get(sender, 0)}

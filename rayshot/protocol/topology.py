@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
+from rayshot.protocol.identity import Channel
+
 
 def reached_from(starts: Iterable[str], channels: Mapping[str, Iterable[str]]) -> set[str]:
     """All processes that markers from `starts` come to, over any number of channels, the starts included."""
@@ -12,3 +14,43 @@ def reached_from(starts: Iterable[str], channels: Mapping[str, Iterable[str]]) -
         reached.add(name)
         waiting |= set(channels.get(name, ())) - reached
     return reached
+
+
+def back_edges(channels: Mapping[str, Iterable[str]]) -> set[Channel]:
+    """The channels that lead back, found by depth-first search in the order of the names; without them is no cycle.
+
+    A channel leads back if its receiver is still being visited when the search comes over it, as in section 4.3 of
+    Carbone et al., "Lightweight Asynchronous Snapshots for Distributed Dataflows" (2015). One to oneself always does.
+    The search starts where no channel leads to, so that of a dataflow with sources the feedback is what leads back.
+    """
+    graph = {name: sorted(receivers) for name, receivers in sorted(channels.items())}
+    reached = {receiver for receivers in graph.values() for receiver in receivers}
+    found: set[Channel] = set()
+    visited: set[str] = set()
+    for start in sorted(graph, key=lambda name: (name in reached, name)):
+        if start in visited:
+            continue
+        visited.add(start)
+        path = {start: iter(graph[start])}
+        while path:
+            name = next(reversed(path))
+            receiver = next(path[name], None)
+            if receiver is None:
+                del path[name]
+            elif receiver in path:
+                found.add(Channel(name, receiver))
+            elif receiver not in visited:
+                visited.add(receiver)
+                path[receiver] = iter(graph.get(receiver, ()))
+    return found
+
+
+def forward_inputs(channels: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
+    """For each process the senders of the channels to it that do not lead back."""
+    back = back_edges(channels)
+    inputs: dict[str, set[str]] = {name: set() for name in channels}
+    for sender, receivers in channels.items():
+        for receiver in receivers:
+            if Channel(sender, receiver) not in back and receiver in inputs:
+                inputs[receiver].add(sender)
+    return {name: frozenset(senders) for name, senders in inputs.items()}

@@ -21,7 +21,7 @@ from rayshot.errors import (
 from rayshot.format.manifest import ActorEntry, ChannelEntry, Chunk, Manifest
 from rayshot.format.signing_key import SigningKey
 from rayshot.protocol.cut import Cut
-from rayshot.protocol.identity import COORDINATOR, SnapshotId
+from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.failpoints import failpoint
 from rayshot.runtime.vault import Stored, StoredActor
 from rayshot.store.layout import intent_folder
@@ -86,7 +86,7 @@ class Committer:
                 snapshot = SnapshotId.parse(entry.key.rpartition("/")[2])
             except ConfigError:
                 continue  # an object that is no intent
-            if (snapshot.incarnation, snapshot.initiator) == (incarnation, COORDINATOR):
+            if snapshot.incarnation == incarnation and snapshot.by_coordinator:
                 highest = max(highest, snapshot.counter)
         return highest
 

@@ -16,7 +16,7 @@ from typing import Any, assert_never
 import ray
 
 from rayshot.errors import Fenced, StateNotSerializable, StoreError, SystemDown
-from rayshot.model.configuration import SnapshotConfig
+from rayshot.model.configuration import CHANDY_LAMPORT, SnapshotConfig
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collector import (
     AbortWanted,
@@ -35,7 +35,8 @@ from rayshot.protocol.collector import (
     StoreSnapshot,
 )
 from rayshot.protocol.cut import Cut, Record
-from rayshot.protocol.identity import COORDINATOR, SnapshotId
+from rayshot.protocol.identity import ALIGNED, COORDINATOR, SnapshotId
+from rayshot.protocol.topology import forward_inputs
 from rayshot.runtime.committer import Committer
 from rayshot.runtime.failpoints import failpoint
 from rayshot.runtime.identity import HostIdentity, Stop
@@ -81,6 +82,7 @@ class Coordinator:
         self._members = Members(settings.system, incarnation, settings.storage, own, self._died, self._vault_died)
         self._open: dict[SnapshotId, UnderWay] = {}
         self._wanted: list[Request] = []
+        self._exploring = False
         self._asked: dict[str, tuple[Request, float]] = {}
         self._commits: queue.SimpleQueue[Cut | None] = queue.SimpleQueue()
         self._committing = threading.Thread(target=self._commit_all, name="rayshot-committer", daemon=True)
@@ -97,17 +99,19 @@ class Coordinator:
     # Members ---------------------------------------------------------------------------------------------------
 
     @ray.method(concurrency_group="control")
-    def join(self, name: str, node: str, handle: Any) -> tuple[Any, list[tuple[SnapshotId, int]]]:
+    def join(self, name: str, node: str, handle: Any) -> tuple[Any, list[tuple[SnapshotId, int, frozenset[str]]]]:
         """An actor's process is up: it is a member from now on.
 
-        Returns the vault of its node, and with its floor each snapshot under way. Raises ActorEnded for a used name.
+        Returns the vault of its node, and for each snapshot under way what `Host.begin` wants.
+        Raises ActorEnded for a used name.
         """
         with self._lock:
             if self._stop is not None:
                 handle.stop.remote(self._stop)
             vault = self._members.join(name, node, handle)
             effects = self._collector.handle(ProcessJoined(name))
-        return vault, [(effect.snapshot, effect.floor) for effect in effects if isinstance(effect, SendBegin)]
+        begun = [effect for effect in effects if isinstance(effect, SendBegin)]
+        return vault, [(begin.snapshot, begin.floor, begin.inputs) for begin in begun]
 
     @ray.method(concurrency_group="control")
     def ended(self, packed_record: tuple[object, ...], unfinished: tuple[SnapshotId, ...]) -> None:
@@ -182,14 +186,19 @@ class Coordinator:
 
     @ray.method(concurrency_group="wait")
     def snapshot(
-        self, label: str | None = None, initiators: tuple[str, ...] = (), helpers: frozenset[str] | None = None
+        self,
+        label: str | None = None,
+        mode: str | None = None,
+        initiators: tuple[str, ...] = (),
+        helpers: frozenset[str] | None = None,
     ) -> CommitRecord:
         """Take a snapshot; returns its commit record when it is durable.
 
         With `initiators` the first of them begins it as its own; the others, and `helpers` (None: everybody), are told.
         Raises SnapshotAborted, or SystemDown where the system takes no messages any more.
         """
-        request = Request(label, initiators, None if helpers is None else helpers | set(initiators))
+        told = None if helpers is None else helpers | set(initiators)
+        request = Request(mode or self._config.mode, label, initiators, told)
         with self._lock:
             if self._stop is not None:
                 raise self._stop.error()
@@ -209,7 +218,7 @@ class Coordinator:
         """
         with self._lock:
             if self._stop is None:
-                request, _ = self._asked.pop(token, (Request(), 0.0))
+                request, _ = self._asked.pop(token, (Request(CHANDY_LAMPORT), 0.0))
                 self._note(snapshot, request)
                 self._carry_out(self._collector.handle(SnapshotAnnounced(snapshot, floor, request.helpers)))
 
@@ -239,14 +248,29 @@ class Coordinator:
 
     def _begin_wanted(self) -> None:
         while self._wanted and not self._loading and len(self._open) < self._config.max_concurrent:
+            if self._wanted[0].mode == ALIGNED and (self._exploring or self._collector.is_aligning):
+                return  # one at a time: the next one begins when this one has ended
             request = self._wanted.pop(0)
             failpoint("before_begin")
             if request.initiators:
                 token = uuid.uuid4().hex
                 self._asked[token] = (request, time.monotonic() + self._config.timeout_s)
                 self._members.tell(request.initiators[0], "initiate", token)
+            elif request.mode == ALIGNED:
+                self._exploring = True
+                threading.Thread(target=self._begin_aligned, args=(request,), daemon=True).start()
             else:
                 self._carry_out(self._collector.handle(SnapshotWanted()), request)
+
+    def _begin_aligned(self, request: Request) -> None:
+        """Begin an aligned snapshot on the channels there are; asking for these takes a moment, so no lock is held."""
+        inputs = forward_inputs(self._members.topology())
+        with self._lock:
+            self._exploring = False
+            if self._stop is not None:
+                request.settle(self._stop.error())
+                return
+            self._carry_out(self._collector.handle(SnapshotWanted(inputs)), request)
 
     def _note(self, snapshot: SnapshotId, request: Request) -> None:
         if snapshot not in self._open:
@@ -256,9 +280,9 @@ class Coordinator:
     def _carry_out(self, effects: tuple[CollectorEffect, ...], request: Request | None = None) -> None:
         for effect in effects:
             match effect:
-                case SendBegin(process, snapshot, floor):
-                    self._note(snapshot, request or Request())
-                    self._members.tell(process, "begin", snapshot, floor)
+                case SendBegin(process, snapshot, floor, inputs):
+                    self._note(snapshot, request or Request(CHANDY_LAMPORT))
+                    self._members.tell(process, "begin", snapshot, floor, inputs)
                     failpoint("begin")
                 case StoreSnapshot(cut):
                     under_way = self._open[cut.snapshot]
@@ -314,7 +338,7 @@ class Coordinator:
         record = self._committer.store(
             cut,
             self._members.vaults(),
-            mode=self._config.mode,
+            mode=under_way.request.mode,
             label=under_way.request.label,
             taken_at=under_way.taken_at,
             stats=stats,
@@ -353,6 +377,12 @@ class Coordinator:
         for snapshot in [k for k, under_way in self._open.items() if now >= under_way.deadline]:
             detail = f"not durable after {self._config.timeout_s:g} s"
             self._carry_out(self._collector.handle(AbortWanted(snapshot, AbortReason.TIMEOUT, detail)))
+        patience_s = self._config.alignment_timeout_s
+        for snapshot, under_way in self._open.items():
+            overdue = patience_s is not None and now >= under_way.began + patience_s
+            if overdue and under_way.aligning and snapshot.initiator == ALIGNED:
+                under_way.aligning = False
+                self._members.tell_all("stop_aligning", snapshot)
         for token in [token for token, (_, deadline) in self._asked.items() if now >= deadline]:
             request, _ = self._asked.pop(token)
             request.settle(never_begun(request))
@@ -361,7 +391,7 @@ class Coordinator:
             return
         due = max(self._last_began + interval, self._last_ended + self._config.min_pause_s)
         if now >= due and len(self._open) < self._config.max_concurrent:
-            self._wanted.append(Request())
+            self._wanted.append(Request(self._config.mode))
             self._begin_wanted()
 
     # Restoring, taking over, ending ----------------------------------------------------------------------------

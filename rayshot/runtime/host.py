@@ -15,8 +15,8 @@ import ray
 
 from rayshot.errors import ActorEnded, ForeignHandle, RayshotError
 from rayshot.model.port import provide_port
-from rayshot.protocol.events import Begun, DeadlinePassed, SnapshotEnded
-from rayshot.protocol.identity import COORDINATOR, SnapshotId
+from rayshot.protocol.events import AlignmentTimedOut, Begun, DeadlinePassed, SnapshotEnded
+from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.dead_letters import DeadLetter
 from rayshot.runtime.identity import Abandoned, HostIdentity, Stop
 from rayshot.runtime.loading import LoadPlan, load_process
@@ -45,8 +45,8 @@ class Host:
         own = ray.get_actor(own_name, namespace=NAMESPACE)
         vault, begun = ray.get(identity.coordinator.join.remote(identity.name, node, own))
         self._process.recording.vault = vault
-        for snapshot, floor in begun:  # before the first message: else what a driver did through this actor could lie
-            self._begin(snapshot, floor)  # in a cut that the actor is not part of
+        for begin in begun:  # before the first message: else what a driver did through this actor could lie in a cut
+            self._begin(*begin)  # that the actor is not part of
         self._worker.start()
 
     # Transport -------------------------------------------------------------------------------------------------
@@ -125,16 +125,22 @@ class Host:
         return None if specification is None else specification.methods
 
     @ray.method(concurrency_group="control")
-    def begin(self, snapshot: SnapshotId, floor: int) -> None:
+    def begin(self, snapshot: SnapshotId, floor: int, inputs: frozenset[str]) -> None:
         """The coordinator began a snapshot."""
-        self._begin(snapshot, floor)
+        self._begin(snapshot, floor, inputs)
 
-    def _begin(self, snapshot: SnapshotId, floor: int) -> None:
+    @ray.method(concurrency_group="control")
+    def stop_aligning(self, snapshot: SnapshotId) -> None:
+        """An aligned snapshot has waited for as long as it may."""
+        with self._process.lock:
+            self._process.carry_out(self._process.participant.handle(AlignmentTimedOut(snapshot)))
+
+    def _begin(self, snapshot: SnapshotId, floor: int, inputs: frozenset[str]) -> None:
         process = self._process
         with process.lock:
-            process.carry_out(process.participant.handle(Begun(snapshot, floor)))
+            process.carry_out(process.participant.handle(Begun(snapshot, floor, inputs)))
             self._asked_at[snapshot] = (time.monotonic(), self._worker.handling)
-            if snapshot.initiator == COORDINATOR:
+            if snapshot.by_coordinator:
                 self._highest_counter = max(self._highest_counter, snapshot.counter)
 
     @ray.method(concurrency_group="control")

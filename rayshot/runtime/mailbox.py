@@ -53,20 +53,34 @@ class Mailbox:
             if frame.last <= last:
                 del self._held[key]
 
-    def take(self) -> Delivery:
-        """Begin with the next delivery."""
-        delivery = self.current = self._waiting.popleft()
-        self.position = delivery.frame.first - 1
-        return delivery
+    def take(self, limits: Mapping[str, int]) -> Delivery | None:
+        """Begin with the next delivery up to the `limits` per sender; None where all that is here lies behind them."""
+        if not limits:
+            return self._begin(self._waiting.popleft())
+        for index, delivery in enumerate(self._waiting):
+            frame = delivery.frame
+            limit = limits.get(delivery.sender, frame.last)
+            if frame.last <= limit:
+                del self._waiting[index]
+                return self._begin(delivery)
+            if frame.first <= limit:
+                self._waiting[index] = Delivery(delivery.sender, cut_frame(frame, limit + 1, frame.last))
+                return self._begin(Delivery(delivery.sender, cut_frame(frame, frame.first, limit)))
+        return None
 
-    def take_creation(self) -> Delivery | None:
-        """Begin with the delivery that creates the actor; None while it is not here."""
+    def take_creation(self, limits: Mapping[str, int]) -> Delivery | None:
+        """Begin with the delivery that creates the actor; None while it is not here, or behind the limits."""
         for delivery in self._waiting:
             if creation_of(delivery.frame) is not None:
                 self._waiting.remove(delivery)
                 self._waiting.appendleft(delivery)
-                return self.take()
+                return self.take(limits) if limits.get(delivery.sender, 1) > 0 else None
         return None
+
+    def _begin(self, delivery: Delivery) -> Delivery:
+        self.current = delivery
+        self.position = delivery.frame.first - 1
+        return delivery
 
     def finish(self) -> None:
         """The current delivery was processed up to `position`."""

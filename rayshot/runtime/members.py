@@ -120,6 +120,11 @@ class Members:
         """The status of each host by name; None for one that does not answer."""
         return self._ask({name: handle.status.remote() for name, handle in tuple(self.hosts.items())})
 
+    def topology(self) -> dict[str, tuple[str, ...]]:
+        """For each host to whom its channels lead; none for one that does not answer."""
+        answers = self._ask({name: handle.receivers.remote() for name, handle in tuple(self.hosts.items())})
+        return {name: answer or () for name, answer in answers.items()}
+
     def why_missing(self, snapshot: SnapshotId, names: Iterable[str]) -> dict[str, tuple[Any, ...] | None]:
         """For each of these hosts what `Host.progress` says; None for one that does not answer."""
         hosts = dict(self.hosts)

@@ -7,7 +7,6 @@ import logging
 import threading
 import time
 import uuid
-from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
@@ -108,7 +107,7 @@ class ActorProcess:
         self.dead_letters = DeadLetters()
         self.recording = Recording(self)
         self.channels: dict[str, OutChannel] = {}
-        self.captures: deque[SnapshotId] = deque()
+        self.captures: dict[SnapshotId, Mapping[str, int]] = {}
         self.congestion: set[OutChannel] = set()
         self.waiters: dict[tuple[str, int], Waiter] = {}
         self.interrupted = False
@@ -331,8 +330,8 @@ class ActorProcess:
                     batch = InFlight(first, 0, b"", markers, (), closing=closing)
                     channel = self.channels[receiver]
                     channel.close(batch) if closing else channel.send_markers(batch)
-                case CaptureState(snapshot):
-                    self.captures.append(snapshot)
+                case CaptureState(snapshot, behind):
+                    self.captures[snapshot] = behind
                     self.interrupted = True
                     self.recording.learned(snapshot)
                     self.wake.notify()

@@ -71,9 +71,21 @@ class Recording:
             while self.requested:
                 self._token = self.requested.popleft()
                 process.carry_out(process.participant.handle(SnapshotRequested()))
-            while process.captures:
-                self._record(process.captures.popleft())
+            while (snapshot := self._next_capture()) is not None:
+                del process.captures[snapshot]
+                self._record(snapshot)
         self.flush()
+
+    def _next_capture(self) -> SnapshotId | None:
+        """The oldest snapshot that may be recorded now; who ends processes nothing more, and waits for nothing."""
+        process = self._process
+        if not process.captures:
+            return None
+        received = process.mailbox.received()
+        for snapshot, behind in process.captures.items():
+            if process.ending or all(received.get(sender, 0) >= end for sender, end in behind.items()):
+                return snapshot
+        return None
 
     def _record(self, snapshot: SnapshotId) -> None:
         process = self._process
@@ -112,6 +124,8 @@ class Recording:
                 process.identity.coordinator.announce.remote(snapshot, floor, self._token)
             case ForgetSnapshot(snapshot):
                 self._deadlines.pop(snapshot, None)
+                process.captures.pop(snapshot, None)
+                process.wake.notify()  # of messages that an aligned snapshot held back
                 if child := self._children.get(snapshot):  # it was aborted: there is nobody for whom to go on
                     if child.age_s > HUNG_SHARE * process.identity.recorder_timeout_s:
                         self.capturer.child_failed(TimeoutError())

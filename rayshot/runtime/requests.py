@@ -16,6 +16,7 @@ class Request:
     `initiators` are the actors that were asked to begin it, `helpers` those whom the coordinator tells (None: all).
     """
 
+    mode: str
     label: str | None = None
     initiators: tuple[str, ...] = ()
     helpers: frozenset[str] | None = None
@@ -34,7 +35,10 @@ class Request:
 
 @dataclass(slots=True)
 class UnderWay:
-    """One snapshot under way. Times by time.monotonic but `taken_at`, which is seconds since 1970."""
+    """One snapshot under way. Times by time.monotonic but `taken_at`, which is seconds since 1970.
+
+    `aligning`: if it is an aligned one, nobody was told yet to stop waiting.
+    """
 
     began: float
     taken_at: float
@@ -42,6 +46,7 @@ class UnderWay:
     request: Request
     hold_s: list[float] = field(default_factory=list)
     state_bytes: int = 0
+    aligning: bool = True
     recorded_s: float | None = None
 
 

@@ -9,8 +9,8 @@ from typing import Any, Self
 
 import ray
 
-from rayshot.errors import ActorNotFound, RayshotError, SystemDown, SystemStopped
-from rayshot.model.configuration import SnapshotConfig, check_config
+from rayshot.errors import ActorNotFound, ConfigError, RayshotError, SystemDown, SystemStopped
+from rayshot.model.configuration import CHANDY_LAMPORT, SnapshotConfig, check_config, check_mode
 from rayshot.model.handle import ActorHandle
 from rayshot.model.port import provide_port
 from rayshot.protocol.identity import SnapshotId
@@ -151,7 +151,12 @@ class System:
     # Snapshots -------------------------------------------------------------------------------------------------
 
     def snapshot(
-        self, *, label: str | None = None, initiator: str | Sequence[str] | None = None, helped: bool = True
+        self,
+        *,
+        label: str | None = None,
+        mode: str | None = None,
+        initiator: str | Sequence[str] | None = None,
+        helped: bool = True,
     ) -> Snapshot:
         """Take a snapshot of the whole system while it runs; returns when it is durable.
 
@@ -159,6 +164,7 @@ class System:
 
         Args:
             label: makes it a savepoint, which is never deleted by itself.
+            mode: as in SnapshotConfig, which says the default.
             initiator: the actor that begins it, or several that do so at once; by default the coordinator.
             helped: whether the coordinator tells all others too. Without it, only markers do, over the channels of
                 `topology()`.
@@ -170,11 +176,15 @@ class System:
             SystemDown: the system takes no messages any more.
         """
         self._check_open()
+        check_mode(mode or CHANDY_LAMPORT)
         self._port.drain()
         initiators = (initiator,) if isinstance(initiator, str) else tuple(initiator or ())
         if initiators or not helped:
+            if mode not in (None, CHANDY_LAMPORT):
+                raise ConfigError(f"mode {mode!r} is the coordinator's: leave `initiator` and `helped` out")
+            mode = CHANDY_LAMPORT
             check_spread(self.topology(), initiators, helped=helped)
-        ref = self._coordinator.snapshot.remote(label, initiators, None if helped else frozenset())
+        ref = self._coordinator.snapshot.remote(label, mode, initiators, None if helped else frozenset())
 
         def is_there(timeout_s: float) -> bool:
             ready, _ = ray.wait([ref], timeout=timeout_s)

@@ -52,6 +52,8 @@ class Worker:
         while True:
             if process.interrupted:
                 self._between_handlers()
+            elif process.captures:  # of an aligned snapshot, which may be aligned by now
+                process.recording.record_all()
             self._fire_timers()
             with process.lock:
                 if process.down is not None:
@@ -59,7 +61,9 @@ class Worker:
                 if process.interrupted:
                     continue
                 if process.mailbox and not process.loading:
-                    delivery = process.mailbox.take() if process.cell.born else process.mailbox.take_creation()
+                    limits = process.participant.limits
+                    take = process.mailbox.take if process.cell.born else process.mailbox.take_creation
+                    delivery = take(limits)
                     if delivery is not None:
                         return delivery
                 process.recording.forget_overdue()

@@ -14,6 +14,7 @@ from rayshot.protocol.collector import (
     StoreSnapshot,
 )
 from rayshot.protocol.cut import Cut, Record
+from rayshot.protocol.events import Begun
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.simulation.application import Account, Message
 from rayshot.simulation.failure import OracleFailure
@@ -24,7 +25,7 @@ from rayshot.simulation.packets import Recorded
 class Surroundings(Protocol):
     """What a coordinator asks of its world."""
 
-    def begin(self, coordinator: "Coordinator", process: str, snapshot: SnapshotId, floor: int) -> None:
+    def begin(self, coordinator: "Coordinator", process: str, begun: Begun) -> None:
         """Tell a process to record."""
 
     def store(self, coordinator: "Coordinator", stored: Stored) -> None:
@@ -89,8 +90,8 @@ class Coordinator:
 
     def _carry_out(self, effect: CollectorEffect) -> None:
         match effect:
-            case SendBegin(process, snapshot, floor):
-                self.world.begin(self, process, snapshot, floor)
+            case SendBegin(process, snapshot, floor, inputs):
+                self.world.begin(self, process, Begun(snapshot, floor, inputs))
             case StoreSnapshot(cut):
                 stored = self._assemble(cut)
                 self.storing[cut.snapshot] = stored

@@ -1,7 +1,8 @@
 """One simulated process: drives a Participant and keeps the duties that `rayshot.protocol` lists."""
 
+import math
 from collections import defaultdict
-from typing import Any, Protocol, assert_never
+from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
 from rayshot.protocol.cut import Record
 from rayshot.protocol.effects import (
@@ -36,6 +37,9 @@ from rayshot.simulation.application import Account, Ended, Message, Received, St
 from rayshot.simulation.failure import OracleFailure
 from rayshot.simulation.packets import Acknowledgement, Load, Packet, Recorded
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 SNAPSHOT = "snapshot"
 
 
@@ -56,6 +60,9 @@ class Surroundings(Protocol):
 
     def wake(self, process: "Process") -> None:
         """There is work between two handlers, or something to transport, for which the receiver is to be found."""
+
+    def find(self, process: "Process", receiver: str) -> None:
+        """Look the receiver up, and say whether it is there or has ended."""
 
     def plan(self, process: "Process", cause: Received) -> list[Step | str]:
         """Decide what a handler does: steps, SNAPSHOT to ask for one, or the name of a driver to answer."""
@@ -102,7 +109,7 @@ class Process:
         self.received: dict[str, int] = {}
         self.mailbox: dict[str, list[Message]] = defaultdict(list)
         self.early: dict[str, dict[int, Message]] = defaultdict(dict)
-        self.captures: list[SnapshotId] = []
+        self.captures: dict[SnapshotId, Mapping[str, int]] = {}
         self.todo: list[Step | str] = []
 
     @property
@@ -121,7 +128,12 @@ class Process:
         """Senders whose next message may be processed now; before birth only the constructor's."""
         if self.account is not None and self.account.ending:
             return []
-        waiting = [sender for sender, messages in self.mailbox.items() if messages]
+        limits = self.machine.limits
+        waiting = [
+            sender
+            for sender, messages in self.mailbox.items()
+            if messages and self.received.get(sender, 0) < limits.get(sender, math.inf)
+        ]
         if self.account is None:
             return [sender for sender in waiting if self.mailbox[sender][0].kind == "construct"]
         return waiting
@@ -165,9 +177,17 @@ class Process:
         if self.account is not None and self.account.timers and not self.account.ending:
             self.step(TimerFired())
 
-    def capture(self) -> None:
-        """Record the oldest snapshot that waits for it; call between two handlers."""
-        snapshot = self.captures.pop(0)
+    def next_capture(self) -> SnapshotId | None:
+        """The oldest snapshot that may be recorded at the next moment between two handlers."""
+        ending = self.account is not None and self.account.ending
+        for snapshot, behind in self.captures.items():
+            if ending or all(self.received.get(sender, 0) >= end for sender, end in behind.items()):
+                return snapshot
+        return None
+
+    def capture(self, snapshot: SnapshotId) -> None:
+        """Record a snapshot; call between two handlers."""
+        del self.captures[snapshot]
         if self.world.capture_fails():
             self.tell(CaptureFailed(snapshot, "simulated"))
             return
@@ -277,14 +297,16 @@ class Process:
                     self._let_go(sender, everything=why == "dead letter")
                 case SendBatch(receiver, first, count, markers, closing):
                     self._send(receiver, first, count, markers, closing=closing)
-                case CaptureState(snapshot):
-                    self.captures.append(snapshot)
+                case CaptureState(snapshot, behind):
+                    self.captures[snapshot] = behind
                 case ForgetSnapshot(snapshot):
-                    self.captures = [k for k in self.captures if k != snapshot]
+                    self.captures.pop(snapshot, None)
                     for receiver in tuple(self.flight):
                         self._release(receiver)
                 case ReportRecord(record):
                     self.world.report(self, effect, self._content(record))
+                    for receiver in sorted(self.sent.keys() - self.ready - {self.name}):
+                        self.world.find(self, receiver)  # the markers go to it too
                     for receiver in tuple(self.flight):
                         self._release(receiver)
                 case ReportEnd():

@@ -3,8 +3,9 @@
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collector import AbortWanted, ProcessDied, ProcessEnded, ProcessJoined, SnapshotWanted
 from rayshot.protocol.driver import RolledBack
-from rayshot.protocol.events import DeadlinePassed, SnapshotRequested
-from rayshot.protocol.topology import reached_from
+from rayshot.protocol.events import AlignmentTimedOut, DeadlinePassed, SnapshotRequested
+from rayshot.protocol.identity import ALIGNED
+from rayshot.protocol.topology import forward_inputs, reached_from
 from rayshot.simulation.coordinator import Coordinator
 from rayshot.simulation.driver import SimulatedDriver
 from rayshot.simulation.packets import Load
@@ -41,6 +42,30 @@ class RecoveringWorld(World):
             self.helpers = frozenset()
             initiator.tell(SnapshotRequested())
             self.helpers = None
+
+    def fault_aligned_snapshot(self) -> None:
+        """Somebody wants an aligned snapshot; the topology is what the traffic until now shows."""
+        if self.loading or self.coordinator.finding or self.coordinator.collector.is_aligning:
+            return
+        living = {p.name: p for p in self.processes.values() if self.is_current(p) and not p.ended}
+        channels = {name: sorted(p.sent.keys() & living.keys()) for name, p in living.items()}
+        self.counts["aligned snapshots"] += 1
+        self.coordinator.tell(SnapshotWanted(forward_inputs(channels)))
+
+    def fault_alignment(self) -> None:
+        """A process has waited long enough for markers of an aligned snapshot."""
+        waiting = [
+            (p, k)
+            for p in self.processes.values()
+            if self.is_current(p)
+            for k in p.machine.open_snapshots
+            if k.initiator == ALIGNED and k not in p.machine.recorded_snapshots
+        ]
+        if waiting:
+            process, snapshot = waiting[self.choose(len(waiting))]
+            self.counts["alignments timed out"] += 1
+            self.unaligned.add((snapshot, process.name))
+            process.tell(AlignmentTimedOut(snapshot))
 
     def on_want(self) -> None:
         """A snapshot was asked for while the system was not whole."""

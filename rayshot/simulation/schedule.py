@@ -92,6 +92,8 @@ def _run_with_faults(world: RecoveringWorld) -> None:
     kinds = {
         "snapshot": settings.snapshots,
         "lone_snapshot": settings.alone,
+        "aligned_snapshot": settings.aligned,
+        "alignment": settings.alignment_timeouts,
         "crash": settings.crashes,
         "coordinator": settings.coordinator_crashes,
         "driver": settings.driver_deaths,

@@ -18,7 +18,7 @@ from rayshot.protocol.collector import (
 from rayshot.protocol.driver import CutCommitted
 from rayshot.protocol.effects import AnnounceSnapshot, Effect, ReportEnd, ReportFailure, ReportRecord
 from rayshot.protocol.events import Begun, SnapshotEnded
-from rayshot.protocol.identity import COORDINATOR, SnapshotId
+from rayshot.protocol.identity import SnapshotId
 from rayshot.simulation.application import Created, Ended, Message, Received, Sent, Step, TimerSet
 from rayshot.simulation.choices import Choices
 from rayshot.simulation.coordinator import Coordinator
@@ -54,6 +54,8 @@ class World(DrivenWorld):
         self.commits: list[Commit] = []
         self.joins: list[Begun] | None = None
         self.helpers: frozenset[str] | None = None
+        self.inputs: dict[tuple[SnapshotId, str], frozenset[str]] = {}
+        self.unaligned: set[tuple[SnapshotId, str]] = set()
         self.coordinator = Coordinator(1, machines.collector(1), self)
         self.coordinators = {1: self.coordinator}
         for name, account in self.truth.initial.items():
@@ -72,7 +74,7 @@ class World(DrivenWorld):
         """See Surroundings."""
         if process.is_quiet:
             return
-        if process.captures or process.todo or process.next_senders():
+        if process.next_capture() or process.todo or process.next_senders():
             self.push_once("work", process)
         if process.account is not None:
             if process.account.ending:
@@ -87,11 +89,11 @@ class World(DrivenWorld):
         """A process does the next thing: a part of its handler, a capture, or the next message."""
         if process.is_quiet:
             return
-        senders = process.next_senders()
+        senders, capture = process.next_senders(), process.next_capture()
         if process.todo:
             process.go_on()
-        elif process.captures:
-            process.capture()
+        elif capture is not None:
+            process.capture(capture)
         elif senders:
             process.begin_handler(senders[self.choose(len(senders))])
         self.wake(process)
@@ -146,6 +148,10 @@ class World(DrivenWorld):
         if isinstance(step, Created):
             self.push("spawn", step.name, process.incarnation)
 
+    def find(self, process: Process, receiver: str) -> None:
+        """See Surroundings."""
+        self.push_once("connect", process, receiver)
+
     def capture_fails(self) -> bool:
         """See Surroundings."""
         return self.odds(self.settings.capture_failures_one_in)
@@ -154,6 +160,8 @@ class World(DrivenWorld):
         """See Surroundings."""
         self.note(f"{process.name} records {snapshot} at step {self.truth.position(process.name)}")
         self.counts["records"] += 1
+        if process.account is not None and process.account.ending:
+            self.unaligned.add((snapshot, process.name))  # it processes nothing more
         self.counts["records with mailbox"] += any(process.mailbox.values())
         self.counts["records with outbox"] += any(process.outbox.values())
         self.truth.captured(process.name, snapshot)
@@ -235,12 +243,13 @@ class World(DrivenWorld):
         self.counts["snapshots overlapping"] += len(coordinator.collector.open_snapshots) > 1
         self.truth.begun_with.setdefault(snapshot, coordinator.collector.processes)
 
-    def begin(self, coordinator: Coordinator, process: str, snapshot: SnapshotId, floor: int) -> None:
+    def begin(self, coordinator: Coordinator, process: str, begun: Begun) -> None:
         """See Surroundings."""
+        self.inputs.setdefault((begun.snapshot, process), begun.inputs)
         if self.joins is not None:
-            self.joins.append(Begun(snapshot, floor))
+            self.joins.append(begun)
         else:
-            self.tell_process(process, coordinator.generation, Begun(snapshot, floor))
+            self.tell_process(process, coordinator.generation, begun)
 
     def tell_process(self, name: str, generation: int, event: Begun) -> None:
         """A coordinator's order is on its way, now and then twice."""
@@ -255,7 +264,7 @@ class World(DrivenWorld):
         replaced = process is not None and generation < process.generation
         if process is None or not process.alive or (replaced and event.snapshot.incarnation == process.incarnation):
             return  # news of an older life reach the machine, which must know them for what they are
-        if event.snapshot.initiator == COORDINATOR and event.snapshot.incarnation == process.incarnation:
+        if event.snapshot.by_coordinator and event.snapshot.incarnation == process.incarnation:
             process.highest_heard = max(process.highest_heard, event.snapshot.counter)
         process.tell(event)
 
@@ -266,10 +275,15 @@ class World(DrivenWorld):
             return  # of a dead life: its coordinator is fenced
         live = {p.name: p.account for p in self.processes.values() if self.is_current(p) and p.account is not None}
         positions = judge_cut(stored, self.truth, live)
+        for name, record in stored.cut.records.items():
+            missing = self.inputs.get((snapshot, name), frozenset()) - {*record.aligned, *stored.cut.ended}
+            if missing and (snapshot, name) not in self.unaligned:
+                raise OracleFailure("alignment", f"{name} was not aligned with {sorted(missing)} in {snapshot}")
         self.note(f"{snapshot} is complete at {positions}")
         in_flight = sum(len(messages) for messages in stored.messages.values())
         self.counts["cuts checked"] += 1
         self.counts["messages recorded"] += in_flight
+        self.counts["channels aligned"] += sum(len(record.aligned) for record in stored.cut.records.values())
         self.counts["cuts with messages in flight"] += in_flight > 0
         self.counts["cuts that do not advance"] += not stored.cut.advances
         self.counts["cuts with unborn"] += bool(stored.cut.unborn) or not all(

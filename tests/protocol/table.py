@@ -102,9 +102,9 @@ class Table:
 
     def record(self, name):
         """`name` is between two handlers and records what waits for it."""
-        while self[name].captures:
-            self.trace.append(f"records   {name} {self[name].captures[0]}")
-            self[name].capture()
+        while (snapshot := self[name].next_capture()) is not None:
+            self.trace.append(f"records   {name} {snapshot}")
+            self[name].capture(snapshot)
 
     # What processes and the coordinator ask for ------------------------------------------------------
 
@@ -146,8 +146,8 @@ class Table:
         for process in self.processes.values():
             process.tell(SnapshotEnded(end.snapshot, end.floor))
 
-    def begin(self, coordinator, process, snapshot, floor):
-        self.begins.append((process, Begun(snapshot, floor)))
+    def begin(self, coordinator, process, begun):
+        self.begins.append((process, begun))
 
     def plan(self, process, cause):
         return []

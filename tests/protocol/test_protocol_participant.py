@@ -13,6 +13,7 @@ from rayshot.protocol.effects import (
     SendBatch,
 )
 from rayshot.protocol.events import (
+    AlignmentTimedOut,
     BatchAcknowledged,
     BatchArrived,
     BatchTaken,
@@ -403,3 +404,62 @@ def test_a_batch_without_messages_brings_the_news_and_delivers_nothing(q):
     assert arrives(q, 3, 0, markers=(Marker(own, 2),)) == ()
     assert arrives(q, 1, 2) == (DeliverBatch("p", 1, 2),)
     assert arrives(q, 3, 1) == (DeliverBatch("p", 3, 3),)
+
+
+# Aligned snapshots ----------------------------------------------------------------------------------
+
+ALIGNED_K = SnapshotId(1, "aligned", 1)
+
+
+def begun_aligned(machine, *inputs):
+    return machine.handle(Begun(ALIGNED_K, 1, frozenset(inputs)))
+
+
+def test_a_source_records_an_aligned_snapshot_at_once_and_sends_its_markers(q):
+    connected(q, "r", sent=2)
+    assert begun_aligned(q) == (CaptureState(ALIGNED_K),)
+    _, marker = captured(q, ALIGNED_K, sent={"r": 2})
+    assert marker == SendBatch("r", 3, 0, (Marker(ALIGNED_K, 2),))
+
+
+def test_a_process_records_when_all_inputs_have_brought_markers_and_behind_what_was_sent_before(q):
+    arrives(q, 1, 3, sender="p")
+    assert begun_aligned(q, "p", "o") == ()
+    assert arrives(q, 4, 0, sender="p", markers=(Marker(ALIGNED_K, 3),)) == ()
+    assert q.limits == {"p": 3}
+    assert arrives(q, 4, 2, sender="p") == (DeliverBatch("p", 4, 5),)
+    assert arrives(q, 1, 0, sender="o", markers=(Marker(ALIGNED_K, 0),)) == (CaptureState(ALIGNED_K, {"o": 0, "p": 3}),)
+    record = record_of(captured(q, ALIGNED_K, received={"p": 3}))
+    assert record.aligned == ("o", "p")
+    assert record.arrived == {}
+    assert q.limits == {}
+
+
+def test_a_marker_may_come_before_the_coordinators_news(q):
+    assert arrives(q, 1, 0, markers=(Marker(ALIGNED_K, 0),)) == ()
+    assert q.limits == {"p": 0}
+    assert begun_aligned(q, "p") == (CaptureState(ALIGNED_K, {"p": 0}),)
+
+
+def test_an_input_that_ended_is_aligned_where_it_ended(q):
+    arrives(q, 1, 2)
+    begun_aligned(q, "p", "o")
+    assert arrives(q, 3, 0, closing=True) == ()
+    assert q.handle(ReceiverEnded("o")) == (CaptureState(ALIGNED_K, {"p": 2}),)
+    assert record_of(captured(q, ALIGNED_K, received={"p": 2})).aligned == ("p",)
+
+
+def test_alignment_that_is_given_up_records_what_is_in_flight(q):
+    arrives(q, 1, 3)
+    begun_aligned(q, "p", "o")
+    arrives(q, 4, 0, markers=(Marker(ALIGNED_K, 3),))
+    assert q.handle(AlignmentTimedOut(ALIGNED_K)) == (CaptureState(ALIGNED_K),)
+    record = record_of(captured(q, ALIGNED_K, received={"p": 1}))
+    assert (record.aligned, record.arrived) == ((), {"p": 3})
+    assert q.handle(AlignmentTimedOut(ALIGNED_K)) == ()
+
+
+def test_an_aligned_snapshot_that_ends_holds_nothing_back_any_more(q):
+    arrives(q, 1, 0, markers=(Marker(ALIGNED_K, 0),))
+    q.handle(SnapshotEnded(ALIGNED_K))
+    assert q.limits == {}

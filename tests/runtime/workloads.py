@@ -34,6 +34,9 @@ class Account:
     def pause(self, seconds):
         time.sleep(seconds)
 
+    def pause_at(self, other, seconds):
+        other.pause.tell(seconds)
+
     def ask(self, other):
         other.read.remote().then(self.on_balance, other.name)
 

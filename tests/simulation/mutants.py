@@ -92,16 +92,16 @@ mutant("the marker's `sent` is one too high")(shift_markers(1))
 capture = Process.capture
 
 
-def capture_one_message_late(self):
-    senders = self.next_senders()
+def capture_one_message_late(self, snapshot):
+    senders = [sender for sender, messages in self.mailbox.items() if messages and self.account is not None]
     if senders:
         self.begin_handler(senders[0])
         while self.todo:
             self.go_on()
-    capture(self)
+    capture(self, snapshot)
 
 
-def capture_state_of_another_moment(self):
+def capture_state_of_another_moment(self, snapshot):
     content = self._content
 
     def later(record):
@@ -117,7 +117,7 @@ def capture_state_of_another_moment(self):
         return replace(recorded, state=state)
 
     with mock.patch.object(self, "_content", later):
-        capture(self)
+        capture(self, snapshot)
 
 
 patched(

@@ -1,0 +1,116 @@
+"""Aligned snapshots of running systems: nothing in flight but on channels that lead back."""
+
+import pytest
+import ray
+
+import rayshot
+from rayshot import SnapshotConfig
+from rayshot.errors import ConfigError
+from tests.runtime.test_runtime_messages import eventually
+from tests.runtime.workloads import Account, Sink, Source
+
+pytestmark = pytest.mark.ray
+
+
+def flowing(count=60_000):
+    """Two sources, each to both sinks, in full flow; and the sources' channels to themselves, which lead back."""
+    sinks = [Sink.options(name=f"sink{n}").remote() for n in range(2)]
+    sources = [Source.options(name=f"source{n}").remote(sinks, count, 100) for n in range(2)]
+    ray.get([actor.ready.remote() for actor in sources])
+    for source in sources:
+        source.go_on.tell(source)
+    return sources
+
+
+def check_aligned(snapshot):
+    """All that a source had sent is part of what the sinks counted."""
+    snapshot.verify()
+    assert snapshot.mode == "aligned"
+    states = snapshot.states()
+    for (sender, receiver), channel in snapshot.channels.items():
+        if sender.startswith("source") and receiver.startswith("sink"):
+            assert channel.messages == []
+            assert channel.sent == channel.received == states[sender]["sent"]
+            assert states[receiver]["next"][sender] == states[sender]["sent"] + 1
+
+
+def test_an_aligned_snapshot_of_a_flow_with_two_sources_holds_no_channel_state(system):
+    flowing()
+    eventually(lambda: len(system.topology().get("source1", ())) == 3 or None)
+    snapshots = [system.snapshot(mode="aligned") for _ in range(5)]
+    for snapshot in snapshots:
+        check_aligned(snapshot)
+        assert snapshot.id.initiator == "aligned"
+    sent = [snapshot.states()["source0"]["sent"] for snapshot in snapshots]
+    assert sent == sorted(sent)
+    assert 0 < sent[0] < 60_000
+
+
+def test_periodic_snapshots_are_aligned_where_the_settings_say_so(new_system):
+    system = new_system(snapshot=SnapshotConfig(mode="aligned", interval_s=0.1, num_to_keep=3))
+    sources = flowing()
+    eventually(lambda: ray.get(sources[0].progress.remote()) == 60_000 or None, 60)
+    eventually(lambda: len(system.snapshots()) >= 3 or None)
+    for snapshot in system.snapshots():
+        check_aligned(snapshot)
+    assert system.status().aborted == 0
+
+
+def test_on_a_cycle_only_the_channel_that_leads_back_holds_messages(system):
+    names = ("a", "b", "c")
+    accounts = {name: Account.options(name=name).remote(1000) for name in names}
+    ring = [("a", "b"), ("b", "c"), ("c", "a")]
+    for sender, receiver in ring:
+        system.connect(sender, receiver)
+    for _ in range(5):
+        for sender, receiver in ring * 100:
+            accounts[sender].transfer.tell(accounts[receiver], 1)
+        snapshot = system.snapshot(mode="aligned")
+        snapshot.verify()
+        held = sum(state["balance"] for state in snapshot.states().values())
+        moving = {
+            channel: len([m for m in state.messages if m.method == "deposit"])
+            for channel, state in snapshot.channels.items()
+        }
+        assert held + sum(moving.values()) == 3000
+        assert {channel for channel, count in moving.items() if count} <= {("c", "a")}
+
+
+def test_alignment_that_takes_too_long_turns_into_a_recording(new_system):
+    system = new_system(snapshot=SnapshotConfig(alignment_timeout_s=0.3))
+    source, slow, sink = (Account.options(name=name).remote(100) for name in ("source", "slow", "sink"))
+    ray.get([account.read.remote() for account in (source, slow, sink)])
+    system.connect("slow", "sink")
+    for _ in range(20):
+        source.pause_at.tell(slow, 0.2)
+    ray.get(source.read.remote())
+    snapshot = system.snapshot(mode="aligned")
+    snapshot.verify()
+    assert 10 < len(snapshot.channel("source", "slow").messages) < 20
+
+
+def test_an_aligned_snapshot_is_restored_like_any_other(new_system):
+    system = new_system()
+    flowing(20_000)
+    eventually(lambda: len(system.topology().get("source1", ())) == 3 or None)
+    snapshot = system.snapshot(mode="aligned")
+    system.shutdown()
+    restored = rayshot.restore(system.storage, system=system.name)
+    new_system.made.append(restored)
+    assert restored.snapshots()[-1].id == snapshot.id
+    whole = {"source0": 20_000, "source1": 20_000}
+    for n in range(2):
+        sink = restored.get_actor(f"sink{n}")
+        assert eventually(lambda sink=sink: ray.get(sink.report.remote()) == (whole, []), 60)
+
+
+def test_what_a_mode_cannot_do_is_refused(system):
+    alice = Account.options(name="alice").remote(1)
+    ray.get(alice.read.remote())
+    with pytest.raises(ConfigError, match="no snapshot mode 'aline'; there is chandy-lamport, aligned"):
+        system.snapshot(mode="aline")
+    with pytest.raises(ConfigError, match="leave `initiator` and `helped` out"):
+        system.snapshot(mode="aligned", initiator="alice")
+    with pytest.raises(ConfigError, match="'aligned' cannot name an actor"):
+        Account.options(name="aligned")
+    assert system.snapshots() == []
