@@ -7,7 +7,9 @@ Whoever drives a `Participant` has these duties (the runtime does it on Ray, the
    bring the news of a snapshot. What goes over the network may follow later, in any order, any number of times.
 2. On `CaptureState`, capture the state at the next moment between two handlers and say `StateCaptured` under the same
    lock: no message is processed between the effect's arrival at the worker and the capture, and none is sent, delivered
-   or fired during it. `sent` and `received` count every channel that ever carried a message, the one to oneself too.
+   or fired during it. With `behind`, wait for the first moment at which so much is processed. At no time process a
+   message above `limits`. `sent` and `received` count every channel that ever carried a message, the one to oneself
+   too. When a snapshot that an actor began, or an aligned one, is recorded, look for all receivers not yet found.
 3. Send a batch again, with the markers that are then due, while it is lost and not acknowledged; one without messages
    as long as markers are due. A closing batch is sent again too, after the process has ended, and may be the first one
    to its receiver since `Restored`.

@@ -131,7 +131,7 @@ def test_a_snapshot_ends_when_its_news_has_reached_every_process():
     for sender, receiver in ring:
         table.send(sender, receiver, 2)
         table.deliver(sender, receiver, index=-1)
-        assert table["r"].captures == ([snapshot] if receiver == "r" else [])
+        assert list(table["r"].captures) == ([snapshot] if receiver == "r" else [])
         table.record(receiver)
     table.deliver_all()
     assert table.coordinator.collector.missing(snapshot) == ("s",)
