@@ -20,6 +20,7 @@ from rayshot.simulation.exercise import (
     TakeSnapshot,
     Tick,
     Topology,
+    _Exercise,
     parse_events,
     parse_topology,
     render_snapshot,
@@ -274,6 +275,21 @@ def test_every_snapshot_is_the_textbooks_and_keeps_all_tokens(seeds, strongly):
     assert seen["channels with several messages"] > seen["snapshots"] / 10
     assert seen["overlapping snapshots"] > seen["snapshots"] / 4
     assert seen["runs with a delay too few"] > seeds / 2
+
+
+def test_when_all_has_arrived_and_all_snapshots_are_complete_nothing_is_kept():
+    for seed in range(50):
+        topology, script, book = random_exercise(seed, strongly=True)
+        run = _Exercise(topology, iter(book.drawn))
+        for event in [*script, Tick(10_000)]:
+            run.do(event)
+        assert not any(run.queues.values()), seed
+        assert not any(run.answers.values()), seed
+        assert not run.coordinator.collector.open_snapshots, seed
+        for process in run.processes.values():
+            kept = [*process.flight.values(), *process.outbox.values(), *process.mailbox.values()]
+            assert not any(kept), seed
+            assert not process.machine.open_snapshots, seed
 
 
 # As texts ---------------------------------------------------------------------------------------------------------
