@@ -13,4 +13,10 @@ failure reports its seed and its choices, and prints its story, one line per eve
     truth         what really happened, written down beside the world and judged apart from it
     oracles       the judges of cuts and of final states
     schedule      runs one or many schedules and counts
+
+Beside the seeded worlds there is a door for outside data, which leaves nothing to a seed:
+
+    exercise      runs the token-passing exercises of courses: Topology, SendTokens, TakeSnapshot, Tick, run_exercise;
+                  as texts: parse_topology, parse_events, render_snapshot
+    exercise_script, exercise_text    what they are made of, and their text form
 """
