@@ -31,7 +31,7 @@ from rayshot.protocol.collector import (
     SnapshotStored,
 )
 from rayshot.protocol.effects import AnnounceSnapshot, Effect, ReportRecord
-from rayshot.protocol.events import SnapshotEnded, SnapshotRequested
+from rayshot.protocol.events import Begun, SnapshotEnded, SnapshotRequested
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.protocol.participant import Participant
 from rayshot.simulation.application import Account, Message, Received, Sent, Step
@@ -198,8 +198,8 @@ class _Exercise:
 
     def _settle(self, process: Process) -> None:
         """Do what follows at once: record, before anything that came is processed, then process it, then report."""
-        while process.captures:
-            process.capture()
+        while (snapshot := process.next_capture()) is not None:
+            process.capture(snapshot)
         for sender in process.next_senders():
             process.begin_handler(sender)
         waiting, self.answers[process.name] = self.answers[process.name], []
@@ -260,6 +260,10 @@ class _Exercise:
         """No capture fails."""
         return False
 
+    def find(self, process: Process, receiver: str) -> None:
+        """All channels are open from the start."""
+        raise AssertionError(f"{process.name} looks for {receiver}")
+
     def wake(self, process: Process) -> None:
         """Nothing waits for a later moment: `_settle` leaves nothing."""
 
@@ -280,9 +284,9 @@ class _Exercise:
 
     # What the coordinator asks for: see its Surroundings -------------------------------------------------
 
-    def begin(self, coordinator: Coordinator, process: str, snapshot: SnapshotId, floor: int) -> None:
+    def begin(self, coordinator: Coordinator, process: str, begun: Begun) -> None:
         """No snapshot of a process has helpers: its markers bring the news."""
-        raise AssertionError(f"{coordinator} tells {process} of {snapshot}, floor {floor}")
+        raise AssertionError(f"{coordinator} tells {process} of {begun}")
 
     def opened(self, coordinator: Coordinator, snapshot: SnapshotId) -> None:
         """It has its number already."""

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from rayshot.errors import ConfigError
-from rayshot.protocol.identity import COORDINATOR, Channel, check_name
+from rayshot.protocol.identity import ALIGNED, COORDINATOR, Channel, check_name
 from rayshot.protocol.topology import reached_from
 
 NAMES_SHOWN_MAX = 20
@@ -99,8 +99,7 @@ def placed(**place: int) -> Iterator[None]:
 
 def check_process(name: str, tokens: int) -> None:
     """Raise ConfigError unless this can be a process of an exercise."""
-    if check_name(name, "a process") == COORDINATOR:
-        raise ConfigError(f"no process can be named {COORDINATOR!r}: give it another name", process=name)
+    check_name(name, "a process", reserved=(COORDINATOR, ALIGNED))
     check_count(tokens, f"{name} cannot have {tokens!r} tokens at first")
 
 

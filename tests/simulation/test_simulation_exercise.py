@@ -342,7 +342,7 @@ PAIR = "2\nA 5\nB 0\nA B"
         ("1\nA -2", 2, "'-2' is no whole number"),
         ("1\nA " + "9" * 5_000, 2, "of at most 18 digits"),
         ("1\nA/B 2", 2, "cannot name a process"),
-        ("1\ncoordinator 2", 2, "give it another name"),
+        ("1\ncoordinator 2", 2, "cannot name a process"),
         ("2\nA 1\nB 1\nA", 4, "a channel as SENDER RECEIVER"),
         ("2\nA 1\nB 1\nA C", 4, "no process 'C'; there is A, B"),
         ("2\nA 1\nB 1\nA A", 4, "a channel from A to itself"),
