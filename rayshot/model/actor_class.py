@@ -7,7 +7,7 @@ from rayshot.errors import ConfigError
 from rayshot.model.handle import ActorHandle
 from rayshot.model.port import process_port
 from rayshot.model.specification import ActorSpecification, check_class, check_options
-from rayshot.protocol.identity import ALIGNED, COORDINATOR, check_name
+from rayshot.protocol.identity import RESERVED, check_name
 
 
 class ActorClass(type):
@@ -44,7 +44,7 @@ class _Spawner:
 
     def options(self, *, name: str | None = None, **options: Any) -> "_Spawner":
         if name is not None:
-            check_name(name, "an actor", reserved=(COORDINATOR, ALIGNED))
+            check_name(name, "an actor", reserved=RESERVED)
         return _Spawner(self._class, {**self._options, **check_options(options)}, name or self._name)
 
     def remote(self, *args: Any, **kwargs: Any) -> ActorHandle:

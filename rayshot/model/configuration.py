@@ -6,7 +6,8 @@ from typing import Literal
 from rayshot.errors import ConfigError
 
 CHANDY_LAMPORT = "chandy-lamport"
-MODES = (CHANDY_LAMPORT, "aligned")
+STOP_THE_WORLD = "stop-the-world"
+MODES = (CHANDY_LAMPORT, "aligned", STOP_THE_WORLD)
 SECONDS_MAX = 366 * 86400.0
 
 
@@ -20,9 +21,10 @@ class SnapshotConfig:
         timeout_s: a snapshot that is not durable by then is aborted.
         max_concurrent: how many snapshots may be under way at once, at least 1; a further one waits.
         num_to_keep: periodic and requested snapshots kept, at least 1, the oldest deleted first; None: all.
-        mode: the algorithm of snapshots that the coordinator begins: "chandy-lamport", or "aligned" (asynchronous
+        mode: the algorithm of snapshots that the coordinator begins: "chandy-lamport"; or "aligned" (asynchronous
             barrier snapshots): an actor records when all of its inputs have brought their markers, and nothing is in
-            flight on these; only channels that lead back, and drivers', are recorded.
+            flight on these; only channels that lead back, and drivers', are recorded; or "stop-the-world": no handler
+            runs from when the last one has ended until all have recorded.
         alignment_timeout_s: an aligned snapshot that waited for so long becomes a Chandy-Lamport one; None: never.
     """
 

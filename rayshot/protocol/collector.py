@@ -27,7 +27,7 @@ from rayshot.errors import InconsistentCut
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.assembly import check_alignment, check_ends, close_membership, cut_channels
 from rayshot.protocol.cut import ChannelCut, Cut, Record
-from rayshot.protocol.identity import ALIGNED, COORDINATOR, Channel, SnapshotId
+from rayshot.protocol.identity import ALIGNED, COORDINATOR, RESERVED, STOPPED, Channel, SnapshotId
 from rayshot.protocol.tombstones import Tombstones
 
 
@@ -36,10 +36,12 @@ class SnapshotWanted:
     """Somebody outside the system, or its rhythm, asked for a snapshot.
 
     With `inputs`, by process, it is an aligned one; these channels must have no cycle: see `forward_inputs`. One at a
-    time: while the collector `is_aligning`, each of two could hold back what the other one waits for.
+    time: while the collector `is_aligning`, each of two could hold back what the other one waits for. `stopped`: a
+    stop-the-world one.
     """
 
     inputs: Mapping[str, frozenset[str]] | None = None
+    stopped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,14 @@ class RecordArrived:
     """A process's record arrived and its state is held safely."""
 
     record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessQuiet:
+    """In a process that a stop-the-world snapshot paused all that was sent has arrived."""
+
+    snapshot: SnapshotId
+    process: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +134,7 @@ CollectorEvent = (
     | SnapshotAnnounced
     | RecordArrived
     | ProcessJoined
+    | ProcessQuiet
     | ProcessEnded
     | ProcessDied
     | CaptureRefused
@@ -140,11 +151,15 @@ class SendBegin:
     snapshot: SnapshotId
     floor: int
     inputs: frozenset[str] = frozenset()
+    quiet: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class StoreSnapshot:
-    """The cut is complete and checked: write it, then say SnapshotStored or AbortWanted."""
+    """The cut is complete and checked: write it, then say SnapshotStored or AbortWanted.
+
+    Tell those whom a stop-the-world snapshot has paused at once (EverybodyRecorded).
+    """
 
     cut: Cut
 
@@ -171,21 +186,20 @@ class AnnounceEnd:
 CollectorEffect = SendBegin | StoreSnapshot | AnnounceEnd
 
 
-_STORE_VERDICTS = (
-    AbortReason.STORE_UNAVAILABLE,
-    AbortReason.OBJECT_MISSING,
-    AbortReason.FENCED,
-    AbortReason.DEFECT,
-)
+_STORE_VERDICTS = (AbortReason.STORE_UNAVAILABLE, AbortReason.OBJECT_MISSING, AbortReason.FENCED, AbortReason.DEFECT)
 
 
 @dataclass(slots=True)
 class _Collection:
-    """What one snapshot has gathered. `members` must record; others may. `storing` is the cut that is being stored."""
+    """What one snapshot has gathered. `members` must record; others may. `storing` is the cut that is being stored.
+
+    `loud` are those who must fall quiet before any is told to record a stop-the-world snapshot.
+    """
 
     members: set[str] = field(default_factory=set)
     records: dict[str, Record] = field(default_factory=dict)
     storing: Cut | None = None
+    loud: set[str] = field(default_factory=set)
 
 
 class Collector:
@@ -211,7 +225,7 @@ class Collector:
         self._open: dict[SnapshotId, _Collection] = {}
         self._unannounced: dict[SnapshotId, _Collection] = {}
         self._tombstones = Tombstones()
-        for initiator in (COORDINATOR, ALIGNED):
+        for initiator in RESERVED:
             self._tombstones.raise_floor(initiator, floor + 1)
         self._lost: set[SnapshotId] = set()
         self._stored_before = frozenset(stored)
@@ -254,15 +268,17 @@ class Collector:
     def handle(self, event: CollectorEvent) -> tuple[CollectorEffect, ...]:
         """Take one fact; return the orders that follow from it, in order."""
         match event:
-            case SnapshotWanted(inputs):
+            case SnapshotWanted(inputs, stopped):
                 assert inputs is None or not self.is_aligning
                 self._counter += 1
-                initiator = COORDINATOR if inputs is None else ALIGNED
+                initiator = STOPPED if stopped else COORDINATOR if inputs is None else ALIGNED
                 return self._begin(SnapshotId(self.incarnation, initiator, self._counter), inputs=inputs)
             case SnapshotAnnounced(snapshot, floor, helpers):
                 return (*self._give_up(snapshot, floor), *self._begin(snapshot, helpers))
             case RecordArrived(record):
                 return self._record_arrived(record)
+            case ProcessQuiet(snapshot, process):
+                return self._fall_quiet(snapshot, process) if snapshot in self._open else ()
             case ProcessJoined(process, open_snapshots):
                 return self._process_joined(process, open_snapshots)
             case ProcessEnded(record, unfinished):
@@ -296,12 +312,27 @@ class Collector:
         collection.members |= self._processes
         if not snapshot.by_coordinator and snapshot.initiator not in self._ended:
             collection.members.add(snapshot.initiator)
+        if snapshot.initiator == STOPPED:
+            collection.loud = set(self._processes)
         told = sorted(self._processes if helpers is None else self._processes & helpers)
         begins = tuple(
             SendBegin(process, snapshot, self._floor(snapshot), (inputs or {}).get(process, frozenset()))
             for process in told
         )
         return (*begins, *self._try_complete(snapshot))
+
+    def _fall_quiet(self, snapshot: SnapshotId, process: str) -> tuple[CollectorEffect, ...]:
+        """Order all to record when the last one has fallen quiet."""
+        loud = self._open[snapshot].loud
+        if process not in loud:
+            return ()
+        loud.remove(process)
+        return () if loud else tuple(self._begin_again(snapshot, name) for name in sorted(self._processes))
+
+    def _begin_again(self, snapshot: SnapshotId, process: str) -> SendBegin:
+        """What a process that joins is told of an open snapshot, and everybody when all are quiet."""
+        quiet = snapshot.initiator == STOPPED and not self._open[snapshot].loud
+        return SendBegin(process, snapshot, self._floor(snapshot), quiet=quiet)
 
     def _is_over(self, snapshot: SnapshotId) -> bool:
         return snapshot.incarnation != self.incarnation or snapshot in self._tombstones
@@ -391,7 +422,7 @@ class Collector:
         if process in self._ended:
             return lost
         self._processes.add(process)
-        return (*lost, *(SendBegin(process, snapshot, self._floor(snapshot)) for snapshot in self._open))
+        return (*lost, *(self._begin_again(snapshot, process) for snapshot in self._open))
 
     def _lose(self, snapshot: SnapshotId) -> tuple[CollectorEffect, ...]:
         """A snapshot of the lost coordinator: committed if the log has it, else it will never be."""
@@ -408,6 +439,8 @@ class Collector:
         self._ended.add(process)
         self._last_records.setdefault(process, record)
         effects: list[CollectorEffect] = []
+        for snapshot in tuple(self._open):
+            effects += self._fall_quiet(snapshot, process)
         for snapshot in unfinished:
             effects += self._refuse(snapshot, AbortReason.TIMEOUT, f"{process} gave it up and ended")
         return (*effects, *self._try_all())

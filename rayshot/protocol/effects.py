@@ -21,6 +21,23 @@ class CaptureState:
 
 
 @dataclass(frozen=True, slots=True)
+class PauseHandlers:
+    """Let the running handler end, run and fire nothing while the machine is `paused`, and say HandlersPaused.
+
+    What was sent goes on to be transported, whatever limits there are.
+    """
+
+    snapshot: SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
+class ReportQuiet:
+    """Tell the coordinator that no handler runs here, and that all that was sent has arrived."""
+
+    snapshot: SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
 class SendBatch:
     """Transport `count` messages from number `first` on with these markers.
 
@@ -112,6 +129,8 @@ class ForgetSnapshot:
 
 Effect = (
     CaptureState
+    | PauseHandlers
+    | ReportQuiet
     | SendBatch
     | DeliverBatch
     | HoldBatch

@@ -18,12 +18,14 @@ class Marker(NamedTuple):
 class Begun:
     """The coordinator began a snapshot. All by that initiator with a counter below `floor` have ended.
 
-    `inputs` are the senders with whose markers an aligned snapshot is aligned here.
+    `inputs` are the senders with whose markers an aligned snapshot is aligned here. A stop-the-world snapshot is begun
+    twice: to pause the handlers, and to record when everybody is `quiet`.
     """
 
     snapshot: SnapshotId
     floor: int = 0
     inputs: frozenset[str] = frozenset()
+    quiet: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,21 @@ class CaptureFailed:
 @dataclass(frozen=True, slots=True)
 class AlignmentTimedOut:
     """An aligned snapshot waited here for as long as it may: from now on it is a Chandy-Lamport one."""
+
+    snapshot: SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
+class HandlersPaused:
+    """No handler runs any more, and these were the last numbers sent."""
+
+    snapshot: SnapshotId
+    sent: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class EverybodyRecorded:
+    """All have recorded a stop-the-world snapshot: handlers may run again."""
 
     snapshot: SnapshotId
 
@@ -161,6 +178,8 @@ Event = (
     | StateCaptured
     | CaptureFailed
     | AlignmentTimedOut
+    | HandlersPaused
+    | EverybodyRecorded
     | SnapshotEnded
     | DeadlinePassed
     | BatchArrived

@@ -12,6 +12,12 @@ COORDINATOR = "coordinator"
 ALIGNED = "aligned"
 """The initiator of the coordinator's aligned snapshots: whoever hears of one knows by its id what to do."""
 
+STOPPED = "stopped"
+"""The initiator of the coordinator's stop-the-world snapshots."""
+
+RESERVED = (COORDINATOR, ALIGNED, STOPPED)
+"""What no process may be called."""
+
 DRIVER_PREFIX = "driver:"
 """Senders outside the system (the environment of the 1985 paper) carry names that start so."""
 
@@ -47,7 +53,7 @@ class SnapshotId(NamedTuple):
     @property
     def by_coordinator(self) -> bool:
         """Whether a coordinator began it."""
-        return self.initiator in (COORDINATOR, ALIGNED)
+        return self.initiator in RESERVED
 
     @classmethod
     def parse(cls, text: str) -> "SnapshotId":

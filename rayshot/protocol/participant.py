@@ -30,6 +30,9 @@ CaptureState only when each of its inputs has brought a marker or is closed, and
 these; `limits` keeps what lies behind a marker from being processed until then. So nothing is in flight on its inputs.
 All else is as above, so that it becomes a Chandy-Lamport snapshot wherever alignment ends early.
 
+For a stop-the-world snapshot a process pauses its handlers when it learns of it, says when all that it sent has arrived,
+records when the coordinator says that everybody is so quiet, and goes on when everybody has recorded.
+
 A participant never declares itself complete: it cannot know of a channel whose first batch is still under way. The
 collector knows, from all the records together.
 
@@ -38,7 +41,6 @@ driver, and for a sender that said with its last batch that it ends.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import assert_never
 
 from rayshot.protocol.cut import Record
@@ -50,8 +52,10 @@ from rayshot.protocol.effects import (
     Effect,
     ForgetSnapshot,
     HoldBatch,
+    PauseHandlers,
     ReportEnd,
     ReportFailure,
+    ReportQuiet,
     ReportRecord,
     SendBatch,
 )
@@ -66,6 +70,8 @@ from rayshot.protocol.events import (
     DriverDied,
     EndRequested,
     Event,
+    EverybodyRecorded,
+    HandlersPaused,
     Marker,
     ReceiverEnded,
     ReceiverReady,
@@ -74,28 +80,10 @@ from rayshot.protocol.events import (
     SnapshotRequested,
     StateCaptured,
 )
-from rayshot.protocol.identity import ALIGNED, COORDINATOR, SnapshotId, is_driver
+from rayshot.protocol.identity import ALIGNED, COORDINATOR, STOPPED, SnapshotId, is_driver
+from rayshot.protocol.out_channel import OutChannel
 from rayshot.protocol.recorder import Recorder
 from rayshot.protocol.tombstones import Tombstones
-
-
-@dataclass(slots=True)
-class _OutChannel:
-    """The sender's side. `acknowledged <= transported`; `due` are the markers that ride until acknowledged.
-
-    `kept_from`: for snapshots that the receiver had recorded and this process has not, what was acknowledged before the
-    receiver told of them. Messages above that are kept.
-    """
-
-    transported: int = 0
-    acknowledged: int = 0
-    ready: bool = False
-    due: dict[SnapshotId, Marker] = field(default_factory=dict)
-    kept_from: dict[SnapshotId, int] = field(default_factory=dict)
-
-    @property
-    def released(self) -> int:
-        return min(self.acknowledged, *self.kept_from.values()) if self.kept_from else self.acknowledged
 
 
 class Participant:
@@ -104,7 +92,7 @@ class Participant:
     def __init__(self, name: str, incarnation: int = 1) -> None:
         self.name = name
         self.incarnation = incarnation
-        self._out: dict[str, _OutChannel] = {}
+        self._out: dict[str, OutChannel] = {}
         self._gone: set[str] = set()
         self._arrived: dict[str, int] = {}
         self._held: dict[str, dict[int, int]] = {}
@@ -158,6 +146,11 @@ class Participant:
         return limits
 
     @property
+    def paused(self) -> bool:
+        """Whether no handler may run: a stop-the-world snapshot is open, and not everybody has recorded it."""
+        return any(recorder.paused for recorder in self._recorders.values()) if self._recorders else False
+
+    @property
     def ended_peers(self) -> frozenset[str]:
         """The processes that this one knows to have ended."""
         return frozenset(self._gone) | {sender for sender in self._closed_at if not is_driver(sender)}
@@ -181,11 +174,19 @@ class Participant:
                 return self._batch_taken(receiver, count)
             case BatchAcknowledged():
                 return self._batch_acknowledged(event)
-            case Begun(snapshot, floor, inputs):
-                return (*self._raise_floor(snapshot, floor), *self._learn(snapshot), *self._align(snapshot, inputs))
+            case Begun(snapshot, floor, inputs, quiet):
+                effects = (*self._raise_floor(snapshot, floor), *self._learn(snapshot))
+                return (*effects, *(self._capture_now(snapshot) if quiet else self._align(snapshot, inputs)))
             case AlignmentTimedOut(snapshot):
-                recorder = self._recorders.get(snapshot)
-                return (CaptureState(snapshot),) if recorder is not None and recorder.waits else ()
+                return self._capture_now(snapshot)
+            case HandlersPaused(snapshot, sent):
+                if (recorder := self._recorders.get(snapshot)) and recorder.paused:
+                    recorder.last_sent = sent
+                return self._report_quiet()
+            case EverybodyRecorded(snapshot):
+                if recorder := self._recorders.get(snapshot):
+                    recorder.paused = False
+                return ()
             case SnapshotRequested():
                 return self._snapshot_requested()
             case StateCaptured():
@@ -202,7 +203,7 @@ class Participant:
             case ReceiverEnded(receiver):
                 self._out.pop(receiver, None)
                 self._gone.add(receiver)
-                return self._try_to_align(receiver)
+                return (*self._try_to_align(receiver), *self._report_quiet())
             case DriverDied(driver):
                 return self._driver_died(driver)
             case Restored():
@@ -214,12 +215,12 @@ class Participant:
 
     # Sending --------------------------------------------------------------------------------------
 
-    def _channel_to(self, receiver: str) -> _OutChannel:
+    def _channel_to(self, receiver: str) -> OutChannel:
         channel = self._out.get(receiver)
         if channel is None:
             # A channel opened after this process recorded carries nothing from before the cut.
             recorded = (k for k, recorder in self._recorders.items() if recorder.recorded)
-            channel = self._out[receiver] = _OutChannel(due={k: Marker(k, 0) for k in recorded})
+            channel = self._out[receiver] = OutChannel(due={k: Marker(k, 0) for k in recorded})
         return channel
 
     def _receiver_ready(self, receiver: str) -> tuple[Effect, ...]:
@@ -229,7 +230,7 @@ class Participant:
         channel.ready = True
         return self._send_markers(receiver, channel) if any(map(_spreads, channel.due)) else ()
 
-    def _send_markers(self, receiver: str, channel: _OutChannel) -> tuple[Effect, ...]:
+    def _send_markers(self, receiver: str, channel: OutChannel) -> tuple[Effect, ...]:
         return (SendBatch(receiver, channel.transported + 1, 0, tuple(channel.due.values())),)
 
     def _batch_taken(self, receiver: str, count: int) -> tuple[Effect, ...]:
@@ -253,7 +254,7 @@ class Participant:
         channel.acknowledged = max(channel.acknowledged, answer.last)
         for snapshot in answer.markers:
             channel.due.pop(snapshot, None)
-        return tuple(effects)
+        return (*effects, *self._report_quiet()) if self._recorders else ()
 
     # Arriving -------------------------------------------------------------------------------------
 
@@ -339,8 +340,28 @@ class Participant:
     def _learn(self, snapshot: SnapshotId) -> tuple[Effect, ...]:
         if snapshot.incarnation != self.incarnation or snapshot in self._tombstones or snapshot in self._recorders:
             return ()
-        self._recorders[snapshot] = Recorder()
+        stopped = snapshot.initiator == STOPPED
+        self._recorders[snapshot] = Recorder(paused=stopped)
+        if stopped:
+            return (PauseHandlers(snapshot),)
         return () if snapshot.initiator == ALIGNED else (CaptureState(snapshot),)
+
+    def _capture_now(self, snapshot: SnapshotId) -> tuple[Effect, ...]:
+        recorder = self._recorders.get(snapshot)
+        return (CaptureState(snapshot),) if recorder is not None and recorder.waits else ()
+
+    def _report_quiet(self) -> tuple[Effect, ...]:
+        """Say of each snapshot that paused the handlers, once, that all has arrived that was sent before."""
+        quiet = [k for k, r in self._recorders.items() if r.last_sent is not None and self._has_arrived(r.last_sent)]
+        for snapshot in quiet:
+            self._recorders[snapshot].last_sent = None
+        return tuple(ReportQuiet(snapshot) for snapshot in quiet)
+
+    def _has_arrived(self, sent: Mapping[str, int]) -> bool:
+        """Whether these have arrived; what waits for a receiver that has not said hello yet goes nowhere."""
+        return all(
+            channel.acknowledged >= sent.get(receiver, 0) for receiver, channel in self._out.items() if channel.ready
+        )
 
     def _align(self, snapshot: SnapshotId, inputs: frozenset[str]) -> tuple[Effect, ...]:
         """Take in with whose markers an aligned snapshot is aligned; a source has none and records at once."""
@@ -386,7 +407,7 @@ class Participant:
                 channel = self._channel_to(receiver)
                 transported[receiver] = channel.transported
                 released[receiver] = channel.kept_from.get(captured.snapshot, channel.acknowledged)
-        environment, closed = self._fix_channels(recorder)
+        environment, closed = recorder.fix_channels(self._arrived, self._closed_at)
         return Record(
             captured.snapshot,
             self.name,
@@ -399,24 +420,8 @@ class Participant:
             closed=closed,
             aligned=recorder.aligned(captured.received, self._closed_at),
             overlaps=tuple(k for k, other in self._recorders.items() if other.recorded and other is not recorder),
-            arrived=self._mailbox_ends(captured.received, recorder),
+            arrived=recorder.mailbox_ends(self._arrived, captured.received),
         )
-
-    def _fix_channels(self, recorder: Recorder) -> tuple[dict[str, int], dict[str, int]]:
-        """The n of the channels that will bring no marker: those of living drivers, and of senders that are gone."""
-        environment: dict[str, int] = {}
-        closed: dict[str, int] = {}
-        for sender, arrived in self._arrived.items():
-            gone = sender in self._closed_at
-            if (gone or is_driver(sender)) and sender not in recorder.ends:
-                n = recorder.ends[sender] = min(arrived, recorder.driver_limits.get(sender, arrived))
-                (closed if gone else environment)[sender] = n
-        return environment, closed
-
-    def _mailbox_ends(self, received: Mapping[str, int], recorder: Recorder) -> dict[str, int]:
-        """Up to where the mailbox holds messages that belong to the snapshot, for senders with any."""
-        ends = {sender: min(arrived, recorder.ends.get(sender, arrived)) for sender, arrived in self._arrived.items()}
-        return {sender: end for sender, end in ends.items() if end > received.get(sender, 0)}
 
     # Ending ---------------------------------------------------------------------------------------
 
@@ -424,7 +429,7 @@ class Participant:
         recorder = self._recorders.get(snapshot)
         if recorder is None or recorder.abandoned:
             return ()
-        recorder.abandoned = True
+        recorder.abandoned, recorder.paused = True, False
         self._release(snapshot)
         return (ForgetSnapshot(snapshot),)
 
@@ -478,7 +483,7 @@ class Participant:
         kept = (snapshot for snapshot, recorder in self._recorders.items() if not recorder.abandoned)
         forgotten = tuple(ForgetSnapshot(snapshot) for snapshot in kept)
         self.incarnation = event.incarnation
-        self._out = {receiver: _OutChannel(n, n) for receiver, n in event.sent.items() if receiver != self.name}
+        self._out = {receiver: OutChannel(n, n) for receiver, n in event.sent.items() if receiver != self.name}
         self._arrived = dict(event.arrived)
         self._recorders.clear()
         self._held.clear()
@@ -492,4 +497,4 @@ class Participant:
 
 def _spreads(snapshot: SnapshotId) -> bool:
     """Whether nobody but its markers may bring the news of a snapshot."""
-    return snapshot.initiator != COORDINATOR
+    return snapshot.initiator not in (COORDINATOR, STOPPED)

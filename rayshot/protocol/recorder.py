@@ -4,17 +4,22 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
+from rayshot.protocol.identity import is_driver
+
 
 @dataclass(slots=True)
 class Recorder:
     """Until the process has recorded, `ends` are, per sender, where its markers cut the channels.
 
     `driver_limits` are the last numbers that drivers sent before they knew of the snapshot, as far as that was after
-    this process knew of it. `inputs` are those of an aligned snapshot, once the coordinator has told them.
+    this process knew of it. `inputs` are those of an aligned snapshot, once the coordinator has told them. `paused`: it
+    keeps handlers from running; `last_sent` are the last numbers sent before, as long as not all has arrived.
     """
 
     recorded: bool = False
     abandoned: bool = False
+    paused: bool = False
+    last_sent: Mapping[str, int] | None = None
     inputs: frozenset[str] | None = None
     ends: dict[str, int] = field(default_factory=dict)
     driver_limits: dict[str, int] = field(default_factory=dict)
@@ -44,3 +49,21 @@ class Recorder:
         """The inputs of an aligned snapshot on which nothing is in flight at this moment."""
         ends = {**closed_at, **self.ends}
         return tuple(s for s in sorted(self.inputs or ()) if s in ends and received.get(s, 0) == ends[s])
+
+    def fix_channels(
+        self, arrived: Mapping[str, int], closed_at: Mapping[str, int]
+    ) -> tuple[dict[str, int], dict[str, int]]:
+        """The n of the channels that will bring no marker: those of living drivers, and of senders that are gone."""
+        environment: dict[str, int] = {}
+        closed: dict[str, int] = {}
+        for sender, last in arrived.items():
+            gone = sender in closed_at
+            if (gone or is_driver(sender)) and sender not in self.ends:
+                n = self.ends[sender] = min(last, self.driver_limits.get(sender, last))
+                (closed if gone else environment)[sender] = n
+        return environment, closed
+
+    def mailbox_ends(self, arrived: Mapping[str, int], received: Mapping[str, int]) -> dict[str, int]:
+        """Up to where the mailbox holds messages that belong to the snapshot, for senders with any."""
+        ends = {sender: min(last, self.ends.get(sender, last)) for sender, last in arrived.items()}
+        return {sender: end for sender, end in ends.items() if end > received.get(sender, 0)}

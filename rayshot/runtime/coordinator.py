@@ -9,14 +9,13 @@ import queue
 import threading
 import time
 import uuid
-import warnings
 from dataclasses import replace
 from typing import Any, assert_never
 
 import ray
 
 from rayshot.errors import Fenced, StateNotSerializable, StoreError, SystemDown
-from rayshot.model.configuration import CHANDY_LAMPORT, SnapshotConfig
+from rayshot.model.configuration import CHANDY_LAMPORT, STOP_THE_WORLD, SnapshotConfig
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collector import (
     AbortWanted,
@@ -27,6 +26,7 @@ from rayshot.protocol.collector import (
     ProcessDied,
     ProcessEnded,
     ProcessJoined,
+    ProcessQuiet,
     RecordArrived,
     SendBegin,
     SnapshotAnnounced,
@@ -35,7 +35,7 @@ from rayshot.protocol.collector import (
     StoreSnapshot,
 )
 from rayshot.protocol.cut import Cut, Record
-from rayshot.protocol.identity import ALIGNED, COORDINATOR, SnapshotId
+from rayshot.protocol.identity import ALIGNED, COORDINATOR, STOPPED, SnapshotId
 from rayshot.protocol.topology import forward_inputs
 from rayshot.runtime.committer import Committer
 from rayshot.runtime.failpoints import failpoint
@@ -45,6 +45,7 @@ from rayshot.runtime.naming import NAMESPACE, coordinator_name
 from rayshot.runtime.priority import go_first
 from rayshot.runtime.reports import unpack_record
 from rayshot.runtime.requests import Request, UnderWay, abort_error, never_begun
+from rayshot.runtime.restarts import was_restarted
 from rayshot.runtime.settings import SystemSettings
 from rayshot.store.locate import open_store
 from rayshot.store.records import CommitRecord
@@ -68,7 +69,7 @@ class Coordinator:
         self._settings = settings
         self._config = settings.snapshot
         repository = Repository(open_store(settings.storage), settings.system, create=True)
-        restarted = _was_restarted()
+        restarted = was_restarted()
         incarnation = repository.next_incarnation() - (1 if restarted else 0)
         repository.log.begin_epoch(incarnation, f"coordinator-{uuid.uuid4().hex[:12]}")
         failpoint("epoch_written")
@@ -99,7 +100,7 @@ class Coordinator:
     # Members ---------------------------------------------------------------------------------------------------
 
     @ray.method(concurrency_group="control")
-    def join(self, name: str, node: str, handle: Any) -> tuple[Any, list[tuple[SnapshotId, int, frozenset[str]]]]:
+    def join(self, name: str, node: str, handle: Any) -> tuple[Any, list[tuple[SnapshotId, int, frozenset[str], bool]]]:
         """An actor's process is up: it is a member from now on.
 
         Returns the vault of its node, and for each snapshot under way what `Host.begin` wants.
@@ -111,7 +112,7 @@ class Coordinator:
             vault = self._members.join(name, node, handle)
             effects = self._collector.handle(ProcessJoined(name))
         begun = [effect for effect in effects if isinstance(effect, SendBegin)]
-        return vault, [(begin.snapshot, begin.floor, begin.inputs) for begin in begun]
+        return vault, [(begin.snapshot, begin.floor, begin.inputs, begin.quiet) for begin in begun]
 
     @ray.method(concurrency_group="control")
     def ended(self, packed_record: tuple[object, ...], unfinished: tuple[SnapshotId, ...]) -> None:
@@ -223,6 +224,12 @@ class Coordinator:
                 self._carry_out(self._collector.handle(SnapshotAnnounced(snapshot, floor, request.helpers)))
 
     @ray.method(concurrency_group="control")
+    def quiet(self, snapshot: SnapshotId, name: str) -> None:
+        """Where the world stops for a snapshot: all has arrived that an actor had sent before."""
+        with self._lock:
+            self._carry_out(self._collector.handle(ProcessQuiet(snapshot, name)))
+
+    @ray.method(concurrency_group="control")
     def refuse(self, snapshot: SnapshotId, name: str, detail: str) -> None:
         """An actor's state could not be captured."""
         with self._lock:
@@ -260,7 +267,8 @@ class Coordinator:
                 self._exploring = True
                 threading.Thread(target=self._begin_aligned, args=(request,), daemon=True).start()
             else:
-                self._carry_out(self._collector.handle(SnapshotWanted()), request)
+                stopped = request.mode == STOP_THE_WORLD
+                self._carry_out(self._collector.handle(SnapshotWanted(stopped=stopped)), request)
 
     def _begin_aligned(self, request: Request) -> None:
         """Begin an aligned snapshot on the channels there are; asking for these takes a moment, so no lock is held."""
@@ -280,14 +288,16 @@ class Coordinator:
     def _carry_out(self, effects: tuple[CollectorEffect, ...], request: Request | None = None) -> None:
         for effect in effects:
             match effect:
-                case SendBegin(process, snapshot, floor, inputs):
+                case SendBegin(process, snapshot, floor, inputs, quiet):
                     self._note(snapshot, request or Request(CHANDY_LAMPORT))
-                    self._members.tell(process, "begin", snapshot, floor, inputs)
+                    self._members.tell(process, "begin", snapshot, floor, inputs, quiet)
                     failpoint("begin")
                 case StoreSnapshot(cut):
                     under_way = self._open[cut.snapshot]
                     under_way.recorded_s = time.monotonic() - under_way.began
                     self._commits.put(cut)
+                    if cut.snapshot.initiator == STOPPED:
+                        self._members.tell_all("everybody_recorded", cut.snapshot)
                 case AnnounceEnd():
                     self._announce_end(effect)
                 case _:
@@ -487,10 +497,3 @@ class Coordinator:
 
 
 _EMPTY = Record(SnapshotId(0, COORDINATOR, 0), COORDINATOR, born=False, ended=True)
-
-
-def _was_restarted() -> bool:
-    """Whether Ray started this actor anew after its process died."""
-    with warnings.catch_warnings():  # Ray's own property uses what Ray deprecates
-        warnings.simplefilter("ignore")
-        return bool(ray.get_runtime_context().was_current_actor_reconstructed)

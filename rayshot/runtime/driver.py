@@ -272,6 +272,11 @@ class DriverPort:
         if value:
             self._machine.handle(AnswerArrived(tuple(SnapshotId(*tag) for tag in value)))
 
+    @property
+    def draining(self) -> bool:
+        """Never: a driver is no part of what stops."""
+        return False
+
     # Sender ----------------------------------------------------------------------------------------------------
 
     def taken(self, receiver: str, count: int) -> InFlight:

@@ -15,7 +15,7 @@ import ray
 
 from rayshot.errors import ActorEnded, ForeignHandle, RayshotError
 from rayshot.model.port import provide_port
-from rayshot.protocol.events import AlignmentTimedOut, Begun, DeadlinePassed, SnapshotEnded
+from rayshot.protocol.events import AlignmentTimedOut, Begun, DeadlinePassed, EverybodyRecorded, SnapshotEnded
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.dead_letters import DeadLetter
 from rayshot.runtime.identity import Abandoned, HostIdentity, Stop
@@ -125,9 +125,16 @@ class Host:
         return None if specification is None else specification.methods
 
     @ray.method(concurrency_group="control")
-    def begin(self, snapshot: SnapshotId, floor: int, inputs: frozenset[str]) -> None:
-        """The coordinator began a snapshot."""
-        self._begin(snapshot, floor, inputs)
+    def begin(self, snapshot: SnapshotId, floor: int, inputs: frozenset[str], quiet: bool) -> None:  # noqa: FBT001
+        """The coordinator began a snapshot, or one for which the world stopped goes on."""
+        self._begin(snapshot, floor, inputs, quiet)
+
+    @ray.method(concurrency_group="control")
+    def everybody_recorded(self, snapshot: SnapshotId) -> None:
+        """All have recorded a snapshot for which the world stopped."""
+        with self._process.lock:
+            self._process.carry_out(self._process.participant.handle(EverybodyRecorded(snapshot)))
+            self._process.wake.notify()
 
     @ray.method(concurrency_group="control")
     def stop_aligning(self, snapshot: SnapshotId) -> None:
@@ -135,10 +142,10 @@ class Host:
         with self._process.lock:
             self._process.carry_out(self._process.participant.handle(AlignmentTimedOut(snapshot)))
 
-    def _begin(self, snapshot: SnapshotId, floor: int, inputs: frozenset[str]) -> None:
+    def _begin(self, snapshot: SnapshotId, floor: int, inputs: frozenset[str], quiet: bool) -> None:  # noqa: FBT001
         process = self._process
         with process.lock:
-            process.carry_out(process.participant.handle(Begun(snapshot, floor, inputs)))
+            process.carry_out(process.participant.handle(Begun(snapshot, floor, inputs, quiet)))
             self._asked_at[snapshot] = (time.monotonic(), self._worker.handling)
             if snapshot.by_coordinator:
                 self._highest_counter = max(self._highest_counter, snapshot.counter)

@@ -83,6 +83,10 @@ class Sender(Protocol):
     name: str
     codec: Codec
 
+    @property
+    def draining(self) -> bool:
+        """Whether all that was sent leaves, as far as the receivers' credit goes and beyond."""
+
     def taken(self, receiver: str, count: int) -> InFlight:
         """Tell the machine that the next `count` messages are taken; returns the batch without its body."""
 
@@ -222,7 +226,8 @@ class OutChannel:
                 self._sender.connect(self)
             return
         while self.pending and self._may_leave and self.held_at != 0:
-            if self.transported - self.processed >= CREDIT_MESSAGES or self._unprocessed_bytes >= CREDIT_BYTES:
+            used_up = self.transported - self.processed >= CREDIT_MESSAGES or self._unprocessed_bytes >= CREDIT_BYTES
+            if used_up and not self._sender.draining:
                 self._ask_for_credit()
                 return
             self.transmit(self._take(self._batch_size()))

@@ -26,12 +26,21 @@ from rayshot.protocol.effects import (
     Effect,
     ForgetSnapshot,
     HoldBatch,
+    PauseHandlers,
     ReportEnd,
     ReportFailure,
+    ReportQuiet,
     ReportRecord,
     SendBatch,
 )
-from rayshot.protocol.events import BatchAcknowledged, BatchArrived, BatchTaken, ReceiverEnded, ReceiverReady
+from rayshot.protocol.events import (
+    BatchAcknowledged,
+    BatchArrived,
+    BatchTaken,
+    HandlersPaused,
+    ReceiverEnded,
+    ReceiverReady,
+)
 from rayshot.protocol.identity import SnapshotId, is_driver
 from rayshot.protocol.participant import Participant
 from rayshot.runtime.connector import Connector, RayPeer
@@ -88,8 +97,8 @@ class Waiter:
 class ActorProcess:
     """One actor's process.
 
-    `lock` covers the machine, the mailbox, the outbox and what is kept for snapshots. `interrupted` tells the
-    worker that there is something to do between two handlers: `captures`, open calls, a full outbox, the end, a stop.
+    `lock` covers the machine, the mailbox, the outbox and what is kept for snapshots. `interrupted` tells the worker
+    that there is something to do between two handlers: `captures`, `pauses`, open calls, a full outbox, the end.
     """
 
     def __init__(self, identity: HostIdentity) -> None:
@@ -108,6 +117,7 @@ class ActorProcess:
         self.recording = Recording(self)
         self.channels: dict[str, OutChannel] = {}
         self.captures: dict[SnapshotId, Mapping[str, int]] = {}
+        self.pauses: list[SnapshotId] = []
         self.congestion: set[OutChannel] = set()
         self.waiters: dict[tuple[str, int], Waiter] = {}
         self.interrupted = False
@@ -115,6 +125,11 @@ class ActorProcess:
         self.loading = identity.loading
         self.down: SystemDown | ActorEnded | None = None
         self._handles: dict[str, ActorHandle] = {}
+
+    @property
+    def draining(self) -> bool:
+        """Whether all that was sent leaves, as far as the receivers' credit goes and beyond."""
+        return self.participant.paused
 
     # Port: what user code reaches ------------------------------------------------------------------------------
 
@@ -282,6 +297,14 @@ class ActorProcess:
         for _ in range(count):
             self.dead_letters.add(DeadLetter(channel.receiver, self.name, 0, "", detail))
 
+    def confirm_pauses(self) -> None:
+        """No handler runs: say so of the snapshots that asked for it. Call under the lock, between two handlers."""
+        while self.pauses:
+            sent = {receiver: channel.sent for receiver, channel in self.channels.items() if channel.sent}
+            self.carry_out(self.participant.handle(HandlersPaused(self.pauses.pop(), sent)))
+            for channel in self.channels.values():
+                channel.flush()
+
     # Ending ----------------------------------------------------------------------------------------------------
 
     def shut(self, error: SystemDown | ActorEnded) -> None:
@@ -330,6 +353,12 @@ class ActorProcess:
                     batch = InFlight(first, 0, b"", markers, (), closing=closing)
                     channel = self.channels[receiver]
                     channel.close(batch) if closing else channel.send_markers(batch)
+                case PauseHandlers(snapshot):
+                    self.pauses.append(snapshot)
+                    self.interrupted = True
+                    self.wake.notify()
+                case ReportQuiet(snapshot):
+                    self.identity.coordinator.quiet.remote(snapshot, self.name)
                 case CaptureState(snapshot, behind):
                     self.captures[snapshot] = behind
                     self.interrupted = True

@@ -71,12 +71,12 @@ class Recording:
             while self.requested:
                 self._token = self.requested.popleft()
                 process.carry_out(process.participant.handle(SnapshotRequested()))
-            while (snapshot := self._next_capture()) is not None:
+            while (snapshot := self.next_capture()) is not None:
                 del process.captures[snapshot]
                 self._record(snapshot)
         self.flush()
 
-    def _next_capture(self) -> SnapshotId | None:
+    def next_capture(self) -> SnapshotId | None:
         """The oldest snapshot that may be recorded now; who ends processes nothing more, and waits for nothing."""
         process = self._process
         if not process.captures:

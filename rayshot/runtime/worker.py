@@ -118,10 +118,26 @@ class Worker:
                     channel.settle(process.codec)
         if process.captures or process.recording.requested:
             process.recording.record_all()
+        if process.participant.paused:
+            self._stand_still()
         if process.congestion:
             self._wait_for_room()
         if process.ending and process.down is None:
             self._end()
+
+    def _stand_still(self) -> None:
+        """Run and fire nothing while a snapshot stops the world, but record."""
+        process, recording = self._process, self._process.recording
+        while True:
+            recording.record_all()
+            with process.lock:
+                process.confirm_pauses()
+                recording.forget_overdue()
+                if process.down is not None or not process.participant.paused:
+                    return
+                if recording.next_capture() is None and not recording.requested:
+                    deadline = recording.next_deadline()
+                    process.wake.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
 
     def _wait_for_room(self) -> None:
         process = self._process

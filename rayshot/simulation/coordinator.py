@@ -15,7 +15,7 @@ from rayshot.protocol.collector import (
 )
 from rayshot.protocol.cut import Cut, Record
 from rayshot.protocol.events import Begun
-from rayshot.protocol.identity import Channel, SnapshotId
+from rayshot.protocol.identity import STOPPED, Channel, SnapshotId
 from rayshot.simulation.application import Account, Message
 from rayshot.simulation.failure import OracleFailure
 from rayshot.simulation.oracles import Stored
@@ -27,6 +27,9 @@ class Surroundings(Protocol):
 
     def begin(self, coordinator: "Coordinator", process: str, begun: Begun) -> None:
         """Tell a process to record."""
+
+    def everybody_recorded(self, coordinator: "Coordinator", snapshot: SnapshotId) -> None:
+        """Tell all processes so."""
 
     def store(self, coordinator: "Coordinator", stored: Stored) -> None:
         """Write the snapshot."""
@@ -90,11 +93,13 @@ class Coordinator:
 
     def _carry_out(self, effect: CollectorEffect) -> None:
         match effect:
-            case SendBegin(process, snapshot, floor, inputs):
-                self.world.begin(self, process, Begun(snapshot, floor, inputs))
+            case SendBegin(process, snapshot, floor, inputs, quiet):
+                self.world.begin(self, process, Begun(snapshot, floor, inputs, quiet))
             case StoreSnapshot(cut):
                 stored = self._assemble(cut)
                 self.storing[cut.snapshot] = stored
+                if cut.snapshot.initiator == STOPPED:
+                    self.world.everybody_recorded(self, cut.snapshot)
                 self.world.store(self, stored)
             case AnnounceEnd(snapshot, reason):
                 stored_now = self.storing.pop(snapshot, None)

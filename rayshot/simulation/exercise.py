@@ -288,6 +288,9 @@ class _Exercise:
         """No snapshot of a process has helpers: its markers bring the news."""
         raise AssertionError(f"{coordinator} tells {process} of {begun}")
 
+    def everybody_recorded(self, coordinator: Coordinator, snapshot: SnapshotId) -> None:
+        """Nobody was stopped."""
+
     def opened(self, coordinator: Coordinator, snapshot: SnapshotId) -> None:
         """It has its number already."""
 

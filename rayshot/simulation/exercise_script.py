@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from rayshot.errors import ConfigError
-from rayshot.protocol.identity import ALIGNED, COORDINATOR, Channel, check_name
+from rayshot.protocol.identity import RESERVED, Channel, check_name
 from rayshot.protocol.topology import reached_from
 
 NAMES_SHOWN_MAX = 20
@@ -99,7 +99,7 @@ def placed(**place: int) -> Iterator[None]:
 
 def check_process(name: str, tokens: int) -> None:
     """Raise ConfigError unless this can be a process of an exercise."""
-    check_name(name, "a process", reserved=(COORDINATOR, ALIGNED))
+    check_name(name, "a process", reserved=RESERVED)
     check_count(tokens, f"{name} cannot have {tokens!r} tokens at first")
 
 

@@ -13,8 +13,10 @@ from rayshot.protocol.effects import (
     Effect,
     ForgetSnapshot,
     HoldBatch,
+    PauseHandlers,
     ReportEnd,
     ReportFailure,
+    ReportQuiet,
     ReportRecord,
     SendBatch,
 )
@@ -25,6 +27,7 @@ from rayshot.protocol.events import (
     CaptureFailed,
     EndRequested,
     Event,
+    HandlersPaused,
     ReceiverEnded,
     ReceiverReady,
     Restored,
@@ -109,6 +112,8 @@ class Process:
         self.received: dict[str, int] = {}
         self.mailbox: dict[str, list[Message]] = defaultdict(list)
         self.early: dict[str, dict[int, Message]] = defaultdict(dict)
+        self.pauses: list[SnapshotId] = []
+        self.ready_at_pause: dict[SnapshotId, frozenset[str]] = {}
         self.captures: dict[SnapshotId, Mapping[str, int]] = {}
         self.todo: list[Step | str] = []
 
@@ -126,7 +131,7 @@ class Process:
 
     def next_senders(self) -> list[str]:
         """Senders whose next message may be processed now; before birth only the constructor's."""
-        if self.account is not None and self.account.ending:
+        if self.machine.paused or (self.account is not None and self.account.ending):
             return []
         limits = self.machine.limits
         waiting = [
@@ -174,7 +179,7 @@ class Process:
 
     def fire(self) -> None:
         """A timer fires: atomic with its removal from the table."""
-        if self.account is not None and self.account.timers and not self.account.ending:
+        if self.account is not None and self.account.timers and not self.account.ending and not self.machine.paused:
             self.step(TimerFired())
 
     def next_capture(self) -> SnapshotId | None:
@@ -193,6 +198,12 @@ class Process:
             return
         self.world.captured(self, snapshot)
         self.tell(StateCaptured(snapshot, self.account is not None, dict(self.sent), dict(self.received)))
+
+    def pause(self) -> None:
+        """Say that no handler runs; call between two handlers."""
+        snapshot = self.pauses.pop(0)
+        self.ready_at_pause[snapshot] = frozenset(self.ready)
+        self.tell(HandlersPaused(snapshot, dict(self.sent)))
 
     def try_to_end(self) -> None:
         """Leave, if the account wants to and the protocol allows it."""
@@ -309,10 +320,12 @@ class Process:
                         self.world.find(self, receiver)  # the markers go to it too
                     for receiver in tuple(self.flight):
                         self._release(receiver)
+                case PauseHandlers(snapshot):
+                    self.pauses.append(snapshot)
                 case ReportEnd():
                     self.last_record = effect
                     self.world.report(self, effect, None)
-                case ReportFailure() | AnnounceSnapshot():
+                case ReportFailure() | AnnounceSnapshot() | ReportQuiet():
                     self.world.report(self, effect, None)
                 case _:
                     assert_never(effect)

@@ -52,6 +52,12 @@ class RecoveringWorld(World):
         self.counts["aligned snapshots"] += 1
         self.coordinator.tell(SnapshotWanted(forward_inputs(channels)))
 
+    def fault_stop(self) -> None:
+        """Somebody wants a snapshot for which the world stops."""
+        if not (self.loading or self.coordinator.finding):
+            self.counts["stop-the-world snapshots"] += 1
+            self.coordinator.tell(SnapshotWanted(stopped=True))
+
     def fault_alignment(self) -> None:
         """A process has waited long enough for markers of an aligned snapshot."""
         waiting = [

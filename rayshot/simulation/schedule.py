@@ -93,6 +93,7 @@ def _run_with_faults(world: RecoveringWorld) -> None:
         "snapshot": settings.snapshots,
         "lone_snapshot": settings.alone,
         "aligned_snapshot": settings.aligned,
+        "stop": settings.stopped,
         "alignment": settings.alignment_timeouts,
         "crash": settings.crashes,
         "coordinator": settings.coordinator_crashes,

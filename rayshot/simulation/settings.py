@@ -14,7 +14,8 @@ class Settings:
 
     `length` counts the events before the faults stop; `activity` the messages that handlers may start in all.
     `slow` are the kinds of events that are put off again and again. `alone` counts snapshots that one process begins
-    and nobody but their markers spreads, `aligned` those that are aligned on the channels that were used until then.
+    and nobody but their markers spreads, `aligned` those that are aligned on the channels that were used until then,
+    `stopped` those for which the world stops.
     """
 
     topology: str
@@ -30,6 +31,7 @@ class Settings:
     alone: int = 0
     aligned: int = 0
     alignment_timeouts: int = 0
+    stopped: int = 0
     own_snapshots_one_in: int = 0
     creations_one_in: int = 0
     ends_one_in: int = 0
@@ -81,6 +83,7 @@ def draw_settings(choices: Choices) -> Settings:
         lost_ends_one_in=0 if calm else pick(0, 0, 0, 5),
         alone=pick(0, 0, 1, 2),
         aligned=pick(0, 1, 2),
+        stopped=pick(0, 0, 1),
         alignment_timeouts=pick(0, 0, 1, 2),
     )
     return _with_fixed_membership(settings) if settings.alone else settings

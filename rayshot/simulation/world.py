@@ -11,14 +11,16 @@ from rayshot.protocol.collector import (
     CollectorEvent,
     ProcessEnded,
     ProcessJoined,
+    ProcessQuiet,
     RecordArrived,
     SnapshotAnnounced,
     SnapshotStored,
 )
+from rayshot.protocol.cut import Cut
 from rayshot.protocol.driver import CutCommitted
-from rayshot.protocol.effects import AnnounceSnapshot, Effect, ReportEnd, ReportFailure, ReportRecord
-from rayshot.protocol.events import Begun, SnapshotEnded
-from rayshot.protocol.identity import SnapshotId
+from rayshot.protocol.effects import AnnounceSnapshot, Effect, ReportEnd, ReportFailure, ReportQuiet, ReportRecord
+from rayshot.protocol.events import Begun, EverybodyRecorded, SnapshotEnded
+from rayshot.protocol.identity import STOPPED, SnapshotId
 from rayshot.simulation.application import Created, Ended, Message, Received, Sent, Step, TimerSet
 from rayshot.simulation.choices import Choices
 from rayshot.simulation.coordinator import Coordinator
@@ -74,12 +76,12 @@ class World(DrivenWorld):
         """See Surroundings."""
         if process.is_quiet:
             return
-        if process.next_capture() or process.todo or process.next_senders():
+        if process.next_capture() or process.pauses or process.todo or process.next_senders():
             self.push_once("work", process)
         if process.account is not None:
             if process.account.ending:
                 self.push_once("end", process)
-            elif process.account.timers:
+            elif process.account.timers and not process.machine.paused:
                 self.push_once("fire", process)
         for receiver, messages in process.outbox.items():
             if messages:
@@ -92,6 +94,8 @@ class World(DrivenWorld):
         senders, capture = process.next_senders(), process.next_capture()
         if process.todo:
             process.go_on()
+        elif process.pauses:
+            process.pause()
         elif capture is not None:
             process.capture(capture)
         elif senders:
@@ -201,6 +205,8 @@ class World(DrivenWorld):
                 event = CaptureRefused(snapshot, process.name, detail)
             case ReportEnd(record, unfinished):
                 event = ProcessEnded(record, unfinished)
+            case ReportQuiet(snapshot):
+                event = ProcessQuiet(snapshot, process.name)
             case AnnounceSnapshot(snapshot, floor):
                 self.counts["snapshots of processes"] += 1
                 event = SnapshotAnnounced(snapshot, floor, self.helpers)
@@ -258,7 +264,12 @@ class World(DrivenWorld):
             self.counts["orders told twice"] += 1
             self.push("tell_process", name, generation, event)
 
-    def on_tell_process(self, name: str, generation: int, event: Begun | SnapshotEnded) -> None:
+    def everybody_recorded(self, coordinator: Coordinator, snapshot: SnapshotId) -> None:
+        """See Surroundings."""
+        for name in self.processes:
+            self.push("tell_process", name, coordinator.generation, EverybodyRecorded(snapshot))
+
+    def on_tell_process(self, name: str, generation: int, event: Begun | EverybodyRecorded | SnapshotEnded) -> None:
         """A process hears from a coordinator, unless it knows a newer one."""
         process = self.processes.get(name)
         replaced = process is not None and generation < process.generation
@@ -275,6 +286,8 @@ class World(DrivenWorld):
             return  # of a dead life: its coordinator is fenced
         live = {p.name: p.account for p in self.processes.values() if self.is_current(p) and p.account is not None}
         positions = judge_cut(stored, self.truth, live)
+        if snapshot.initiator == STOPPED:
+            self._judge_stop(stored.cut)
         for name, record in stored.cut.records.items():
             missing = self.inputs.get((snapshot, name), frozenset()) - {*record.aligned, *stored.cut.ended}
             if missing and (snapshot, name) not in self.unaligned:
@@ -293,6 +306,15 @@ class World(DrivenWorld):
             c.channel.sender in stored.cut.ended for c in stored.cut.channels
         )
         self.push("store", coordinator, Commit(stored, positions))
+
+    def _judge_stop(self, cut: Cut) -> None:
+        """A world that stood still has nothing under way between those who had found each other when it stopped."""
+        for channel_cut in cut.channels:
+            sender, receiver = channel_cut.channel
+            process = self.processes.get(sender)
+            found = process is not None and receiver in process.ready_at_pause.get(cut.snapshot, ())
+            if found and channel_cut.arrived < channel_cut.sent:
+                raise OracleFailure("stop", f"{channel_cut} in {cut.snapshot}")
 
     def on_store(self, coordinator: Coordinator, commit: Commit) -> None:
         """The log takes a snapshot, refuses a coordinator that was replaced, or cannot be reached."""

@@ -9,9 +9,11 @@ from rayshot.protocol.collector import (
     ProcessDied,
     ProcessEnded,
     ProcessJoined,
+    ProcessQuiet,
     SendBegin,
     SnapshotAnnounced,
     SnapshotStored,
+    SnapshotWanted,
 )
 from rayshot.protocol.cut import ChannelCut, Cut, Record
 from rayshot.protocol.identity import Channel, SnapshotId
@@ -453,3 +455,31 @@ def test_a_counter_that_the_lost_coordinator_used_is_not_used_again():
     assert bench.want()[0].snapshot == SnapshotId(1, "coordinator", 4)
     bench = Bench("p", stored=(SnapshotId(1, "coordinator", 3),))
     assert bench.want()[0].snapshot == SnapshotId(1, "coordinator", 4)
+
+
+STOPPED = SnapshotId(1, "stopped", 1)
+
+
+def test_a_stopped_world_records_when_the_last_one_is_quiet():
+    bench = Bench("p", "q")
+    assert bench.tell(SnapshotWanted(stopped=True)) == (SendBegin("p", STOPPED, 1), SendBegin("q", STOPPED, 1))
+    assert bench.tell(ProcessQuiet(STOPPED, "q")) == ()
+    assert bench.tell(ProcessQuiet(STOPPED, "q")) == ()
+    everybody = (SendBegin("p", STOPPED, 1, quiet=True), SendBegin("q", STOPPED, 1, quiet=True))
+    assert bench.tell(ProcessQuiet(STOPPED, "p")) == everybody
+    assert bench.tell(ProcessJoined("r")) == (SendBegin("r", STOPPED, 1, quiet=True),)
+
+
+def test_who_joins_a_world_that_is_stopping_is_stopped_and_not_waited_for():
+    bench = Bench("p")
+    bench.tell(SnapshotWanted(stopped=True))
+    assert bench.tell(ProcessJoined("q")) == (SendBegin("q", STOPPED, 1),)
+    assert len(bench.tell(ProcessQuiet(STOPPED, "p"))) == 2
+
+
+def test_who_ended_is_as_quiet_as_can_be():
+    bench = Bench("p", "q")
+    bench.tell(SnapshotWanted(stopped=True))
+    bench.tell(ProcessQuiet(STOPPED, "p"))
+    last = Record(SnapshotId(1, "q", 0), "q", ended=True)
+    assert SendBegin("p", STOPPED, 1, quiet=True) in bench.tell(ProcessEnded(last))

@@ -7,8 +7,10 @@ from rayshot.protocol.effects import (
     DropBatch,
     ForgetSnapshot,
     HoldBatch,
+    PauseHandlers,
     ReportEnd,
     ReportFailure,
+    ReportQuiet,
     ReportRecord,
     SendBatch,
 )
@@ -22,6 +24,8 @@ from rayshot.protocol.events import (
     DeadlinePassed,
     DriverDied,
     EndRequested,
+    EverybodyRecorded,
+    HandlersPaused,
     Marker,
     ReceiverEnded,
     ReceiverReady,
@@ -463,3 +467,43 @@ def test_an_aligned_snapshot_that_ends_holds_nothing_back_any_more(q):
     arrives(q, 1, 0, markers=(Marker(ALIGNED_K, 0),))
     q.handle(SnapshotEnded(ALIGNED_K))
     assert q.limits == {}
+
+
+# Snapshots for which the world stops ----------------------------------------------------------------
+
+STOPPED_K = SnapshotId(1, "stopped", 1)
+
+
+def test_a_process_is_quiet_when_no_handler_runs_and_all_that_was_sent_has_arrived(q):
+    connected(q, "r", sent=2)
+    q.handle(BatchTaken("r", 1))
+    assert q.handle(Begun(STOPPED_K, 1)) == (PauseHandlers(STOPPED_K),)
+    assert q.paused
+    assert q.handle(HandlersPaused(STOPPED_K, {"r": 4})) == ()
+    assert q.handle(BatchAcknowledged("r", 3)) == ()
+    q.handle(BatchTaken("r", 1))
+    assert q.handle(BatchAcknowledged("r", 4)) == (ReportQuiet(STOPPED_K),)
+    assert q.handle(BatchAcknowledged("r", 4)) == ()
+
+
+def test_who_has_said_no_hello_is_not_waited_for(q):
+    q.handle(Begun(STOPPED_K, 1))
+    assert q.handle(HandlersPaused(STOPPED_K, {"ghost": 4})) == (ReportQuiet(STOPPED_K),)
+
+
+def test_when_all_are_quiet_it_records_and_stands_still_until_all_have_recorded(q):
+    q.handle(Begun(STOPPED_K, 1))
+    q.handle(HandlersPaused(STOPPED_K, {}))
+    assert q.handle(Begun(STOPPED_K, 1, quiet=True)) == (CaptureState(STOPPED_K),)
+    assert [type(effect) for effect in captured(q, STOPPED_K)] == [ReportRecord]
+    assert q.paused
+    q.handle(EverybodyRecorded(STOPPED_K))
+    assert not q.paused
+
+
+@pytest.mark.parametrize("event", [SnapshotEnded(STOPPED_K), DeadlinePassed(STOPPED_K)])
+def test_a_stop_ends_with_its_snapshot_or_its_deadline(q, event):
+    q.handle(Begun(STOPPED_K, 1))
+    q.handle(event)
+    assert not q.paused
+    assert q.handle(HandlersPaused(STOPPED_K, {})) == ()

@@ -1,11 +1,13 @@
-"""Aligned snapshots of running systems: nothing in flight but on channels that lead back."""
+"""Modes other than the default: aligned snapshots, and such for which the world stops."""
+
+import threading
 
 import pytest
 import ray
 
 import rayshot
 from rayshot import SnapshotConfig
-from rayshot.errors import ConfigError
+from rayshot.errors import ConfigError, SnapshotAborted
 from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account, Sink, Source
 
@@ -89,6 +91,49 @@ def test_alignment_that_takes_too_long_turns_into_a_recording(new_system):
     assert 10 < len(snapshot.channel("source", "slow").messages) < 20
 
 
+def test_in_a_stopped_world_all_messages_lie_in_mailboxes_and_then_it_goes_on(system):
+    sources = flowing()
+    sinks = [system.get_actor(f"sink{n}") for n in range(2)]
+    for sink in sinks:
+        sink.pause.tell(0.3)
+    snapshots = [system.snapshot(mode="stop-the-world") for _ in range(4)]
+    for snapshot in snapshots:
+        snapshot.verify()
+        assert (snapshot.mode, snapshot.id.initiator) == ("stop-the-world", "stopped")
+        assert [c for c in snapshot.manifest.channels if c.arrived != c.sent] == []
+        states = snapshot.states()
+        for (sender, receiver), channel in snapshot.channels.items():
+            if sender.startswith("source") and receiver.startswith("sink"):
+                assert channel.sent == states[sender]["sent"]
+                assert channel.received == states[receiver]["next"].get(sender, 1) - 1
+    assert any(snapshot.in_flight > 3 for snapshot in snapshots)
+    assert eventually(lambda: ray.get([source.progress.remote() for source in sources]) == [60_000] * 2, 60)
+    whole = {"source0": 60_000, "source1": 60_000}
+    assert eventually(lambda: ray.get([sink.report.remote() for sink in sinks]) == [(whole, [])] * 2, 60)
+
+
+def test_no_timer_fires_and_no_message_is_handled_while_the_world_stands_still(new_system):
+    system = new_system(snapshot=SnapshotConfig(timeout_s=1.5))
+    alice, bob = (Account.options(name=name).remote(0) for name in ("alice", "bob"))
+    ray.get([alice.read.remote(), bob.read.remote()])
+    bob.pause.tell(3.0)  # as long as it runs the world waits for it
+    alice.remind.tell(0.1)
+
+    def photograph():
+        with pytest.raises(SnapshotAborted, match="timeout"):
+            system.snapshot(mode="stop-the-world")
+
+    photographer = threading.Thread(target=photograph)
+    photographer.start()
+    eventually(lambda: system.status().snapshots or None)
+    for _ in range(5):
+        alice.deposit.tell(1)
+    read = alice.read.remote()
+    assert ray.wait([read], timeout=0.5)[0] == []
+    photographer.join()
+    assert eventually(lambda: ray.get(alice.read.remote()) == 6 or None)
+
+
 def test_an_aligned_snapshot_is_restored_like_any_other(new_system):
     system = new_system()
     flowing(20_000)
@@ -107,7 +152,7 @@ def test_an_aligned_snapshot_is_restored_like_any_other(new_system):
 def test_what_a_mode_cannot_do_is_refused(system):
     alice = Account.options(name="alice").remote(1)
     ray.get(alice.read.remote())
-    with pytest.raises(ConfigError, match="no snapshot mode 'aline'; there is chandy-lamport, aligned"):
+    with pytest.raises(ConfigError, match="no snapshot mode 'aline'; there is chandy-lamport, aligned, stop"):
         system.snapshot(mode="aline")
     with pytest.raises(ConfigError, match="leave `initiator` and `helped` out"):
         system.snapshot(mode="aligned", initiator="alice")

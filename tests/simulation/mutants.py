@@ -30,21 +30,22 @@ ISLANDS = {  # drivers are the only way from one process to another, and the coo
 
 @mutant("what waits in the mailbox is not recorded")
 class NoMailbox(Participant):
-    def _mailbox_ends(self, received, recorder):
-        return {}
+    def _make_record(self, captured, recorder):
+        return replace(super()._make_record(captured, recorder), arrived={})
 
 
 @mutant("a record counts what arrived behind the end that a marker named")
 class MailboxBeyondMarker(Participant):
-    def _mailbox_ends(self, received, recorder):
-        return {sender: n for sender, n in self._arrived.items() if n > received.get(sender, 0)}
+    def _make_record(self, captured, recorder):
+        arrived = {sender: n for sender, n in self._arrived.items() if n > captured.received.get(sender, 0)}
+        return replace(super()._make_record(captured, recorder), arrived=arrived)
 
 
 @mutant("a record does not count what a process sent to itself")
 class NoSelf(Participant):
-    def _mailbox_ends(self, received, recorder):
-        ends = super()._mailbox_ends(received, recorder)
-        return {sender: n for sender, n in ends.items() if sender != self.name}
+    def _make_record(self, captured, recorder):
+        record = super()._make_record(captured, recorder)
+        return replace(record, arrived={sender: n for sender, n in record.arrived.items() if sender != self.name})
 
 
 @mutant("a record says that all is released that is transported")
@@ -181,9 +182,9 @@ class DeafDriver(Driver):
 
 @mutant("a driver's tagged batch is a part of the cut", **ISLANDS)
 class NoDriverLimits(Participant):
-    def _fix_channels(self, recorder):
+    def _make_record(self, captured, recorder):
         recorder.driver_limits.clear()
-        return super()._fix_channels(recorder)
+        return super()._make_record(captured, recorder)
 
 
 @mutant("a driver's repeated batch limits the cut below what was processed", drivers=2, lost_one_in=2, snapshots=4)

@@ -4,7 +4,7 @@ import pytest
 
 from rayshot.simulation.failure import OracleFailure
 from rayshot.simulation.schedule import run_seed
-from tests.simulation import mutants, mutants_of_alignment, mutants_of_senders
+from tests.simulation import mutants, mutants_of_alignment, mutants_of_senders, mutants_of_stops
 from tests.simulation.mutation import MUTANTS
 
 SCHEDULES_MAX = 600
@@ -12,7 +12,7 @@ SCHEDULES_MAX = 600
 
 def test_there_are_at_least_fifteen_mutants_and_each_has_a_name_of_its_own():
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 15
-    named = {mutants.NoMailbox, mutants_of_senders.Untagged, mutants_of_alignment.Unlimited}
+    named = {mutants.NoMailbox, mutants_of_senders.Untagged, mutants_of_alignment.Unlimited, mutants_of_stops.Unpaused}
     assert named <= {mutant.machines.participant for mutant in MUTANTS}
 
 

@@ -14,6 +14,7 @@ OFTEN_ENOUGH = {
     "snapshots of processes": 100,
     "snapshots by markers alone": 100,
     "aligned snapshots": 300,
+    "stop-the-world snapshots": 200,
     "channels aligned": 300,
     "alignments timed out": 50,
     "cuts that do not advance": 20,
@@ -91,4 +92,5 @@ def test_without_faults_every_snapshot_is_committed(seed):
     assert outcome.failure is None
     # The final crash aborts nothing, as it comes at rest; the two snapshots around it are counted as well.
     others = outcome.counts["snapshots by markers alone"] + outcome.counts["aligned snapshots"]
+    others += outcome.counts["stop-the-world snapshots"]
     assert outcome.counts["commits"] == outcome.settings.snapshots + others + 2

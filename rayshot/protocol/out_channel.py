@@ -1,0 +1,26 @@
+"""The sender's side of one channel, as the machine counts it."""
+
+from dataclasses import dataclass, field
+
+from rayshot.protocol.events import Marker
+from rayshot.protocol.identity import SnapshotId
+
+
+@dataclass(slots=True)
+class OutChannel:
+    """The sender's side. `acknowledged <= transported`; `due` are the markers that ride until acknowledged.
+
+    `kept_from`: for snapshots that the receiver had recorded and this process has not, what was acknowledged before the
+    receiver told of them. Messages above that are kept.
+    """
+
+    transported: int = 0
+    acknowledged: int = 0
+    ready: bool = False
+    due: dict[SnapshotId, Marker] = field(default_factory=dict)
+    kept_from: dict[SnapshotId, int] = field(default_factory=dict)
+
+    @property
+    def released(self) -> int:
+        """Up to where no message is needed any more."""
+        return min(self.acknowledged, *self.kept_from.values()) if self.kept_from else self.acknowledged

@@ -1,0 +1,33 @@
+"""Mutants that break the rules of snapshots for which the world stops."""
+
+from rayshot.protocol.collector import Collector
+from rayshot.protocol.participant import Participant
+from tests.simulation.mutation import mutant
+
+STOPPED = {"stopped": 3, "snapshots": 1, "activity": 60}
+
+
+@mutant("handlers run in a stopped world", **STOPPED)
+class Unpaused(Participant):
+    @property
+    def paused(self):
+        return False
+
+
+@mutant("a process says that it is quiet while messages are under way", **STOPPED)
+class QuietTooEarly(Participant):
+    def _has_arrived(self, sent):
+        return True
+
+
+@mutant("the first who is quiet lets all record", **STOPPED)
+class OneIsEnough(Collector):
+    def _fall_quiet(self, snapshot, process):
+        self._open[snapshot].loud &= {process}
+        return super()._fall_quiet(snapshot, process)
+
+
+@mutant("nobody is told that all are quiet", **STOPPED)
+class NeverQuiet(Collector):
+    def _fall_quiet(self, snapshot, process):
+        return ()
