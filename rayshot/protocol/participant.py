@@ -30,7 +30,7 @@ CaptureState only when each of its inputs has brought a marker or is closed, and
 these; `limits` keeps what lies behind a marker from being processed until then. So nothing is in flight on its inputs.
 All else is as above, so that it becomes a Chandy-Lamport snapshot wherever alignment ends early.
 
-For a stop-the-world snapshot a process pauses its handlers when it learns of it, says when all that it sent has arrived,
+For a stop-the-world one a process pauses its handlers when it learns of it, says when all that it sent has arrived,
 records when the coordinator says that everybody is so quiet, and goes on when everybody has recorded.
 
 A participant never declares itself complete: it cannot know of a channel whose first batch is still under way. The
