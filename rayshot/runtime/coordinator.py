@@ -397,10 +397,10 @@ class Coordinator:
             request, _ = self._asked.pop(token)
             request.settle(never_begun(request))
         interval = self._config.interval_s
-        if interval is None or self._stop is not None or self._loading or self._wanted or not self._members.hosts:
+        if interval is None or self._stop is not None or self._loading or self._wanted or self._exploring:
             return
         due = max(self._last_began + interval, self._last_ended + self._config.min_pause_s)
-        if now >= due and len(self._open) < self._config.max_concurrent:
+        if self._members.hosts and now >= due and len(self._open) < self._config.max_concurrent:
             self._wanted.append(Request(self._config.mode))
             self._begin_wanted()
 

@@ -112,10 +112,8 @@ class DriverPort:
         """Send a call; returns an ObjectRef of its result. Everything told before goes with it."""
         channel = self.channel(receiver)
         self.await_mentioned(channel)
-        peer = self._peer_now(channel)
         with self._lock:
-            if channel.down is not None:
-                raise channel.down.with_traceback(None)
+            peer = self._await_peer(channel)
             call_id = self._next_call
             self._next_call += 1
             self._heed_answers()
@@ -222,19 +220,18 @@ class DriverPort:
         tells = (batch for batch in channel.in_flight.values() if batch.ref not in calls)
         return channel.transported >= last and all(batch.first > last for batch in tells)
 
-    def _peer_now(self, channel: DriverChannel) -> RayPeer:
-        """The receiver's Ray methods, connecting first if need be."""
-        with self._lock:
-            channel.flush()
-            channel.room.wait_for(
-                lambda: (channel.peer is not None and channel.held_at is None) or channel.down is not None
-            )
-            if channel.receiver in self._ended:
-                raise self._ended[channel.receiver].with_traceback(None)
-            if channel.down is not None:
-                raise channel.down.with_traceback(None)
-            assert isinstance(channel.peer, RayPeer)
-            return channel.peer
+    def _await_peer(self, channel: DriverChannel) -> RayPeer:
+        """Wait until all in the outbox may leave; returns the receiver's Ray methods. Call under the lock."""
+        channel.flush()
+        channel.room.wait_for(
+            lambda: (channel.peer is not None and channel.held_at is None) or channel.down is not None
+        )
+        if channel.receiver in self._ended:
+            raise self._ended[channel.receiver].with_traceback(None)
+        if channel.down is not None:
+            raise channel.down.with_traceback(None)
+        assert isinstance(channel.peer, RayPeer)
+        return channel.peer
 
     # Answers of calls ------------------------------------------------------------------------------------------
 
