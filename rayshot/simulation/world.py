@@ -308,12 +308,16 @@ class World(DrivenWorld):
         self.push("store", coordinator, Commit(stored, positions))
 
     def _judge_stop(self, cut: Cut) -> None:
-        """A world that stood still has nothing under way between those who had found each other when it stopped."""
+        """A world that stood still has nothing under way between those who had found each other when it stopped.
+
+        Who joined while it came to rest was not waited for.
+        """
+        waited_for = self.truth.begun_with[cut.snapshot]
         for channel_cut in cut.channels:
             sender, receiver = channel_cut.channel
             process = self.processes.get(sender)
             found = process is not None and receiver in process.ready_at_pause.get(cut.snapshot, ())
-            if found and channel_cut.arrived < channel_cut.sent:
+            if found and sender in waited_for and channel_cut.arrived < channel_cut.sent:
                 raise OracleFailure("stop", f"{channel_cut} in {cut.snapshot}")
 
     def on_store(self, coordinator: Coordinator, commit: Commit) -> None:
