@@ -19,6 +19,9 @@
 (* acknowledgement of what has arrived by then - is put in as soon as it   *)
 (* differs: that it arrives later, or never, is a behaviour in any case.   *)
 (*                                                                         *)
+(* An aligned snapshot is recorded later: when all inputs have brought     *)
+(* their markers and what was sent before these is processed.              *)
+(*                                                                         *)
 (* Broken names the one rule that is broken; "none" is the protocol.       *)
 (***************************************************************************)
 EXTENDS Naturals, TLC
@@ -27,6 +30,8 @@ CONSTANTS
     Limit,          \* channel -> how many messages are sent on it at most
     ByCoordinator,  \* snapshots of which the coordinator tells everybody; their markers ride on batches
     ByProcess,      \* snapshots that "p" begins and nothing but markers spreads: these go by themselves too
+    Aligned,        \* those of the coordinator's that are aligned; their markers go by themselves as well
+    MayTimeOut,     \* whether alignment may end early, at any process and any time
     Broken
 
 VARIABLES
@@ -104,10 +109,10 @@ Send(c) ==
     /\ sent' = [sent EXCEPT ![c] = @ + 1]
     /\ UNCHANGED <<transported, acknowledged, arrived, received, net, acks, bookkeeping, snapshots>>
 
-\* No message is processed between the news of a snapshot and the record.
+\* No message is processed between the news of a snapshot and the record; if it is an aligned one, none behind a marker.
 Process(c) ==
     /\ received[c] < arrived[c]
-    /\ \/ \A k \in Snapshots : phase[c[2]][k] # "learned"
+    /\ \/ \A k \in Snapshots : phase[c[2]][k] = "learned" => k \in Aligned /\ received[c] < ends[c][k]
        \/ Broken = "process-before-recording"
     /\ received' = [received EXCEPT ![c] = @ + 1]
     /\ UNCHANGED <<sent, transported, acknowledged, arrived, net, acks, bookkeeping, snapshots>>
@@ -199,11 +204,15 @@ MakeRecord(p, k) ==
      out |-> [c \in Out(p) |-> {i \in 1 .. sent[c] : i > ReleasedFor(c, k) /\ i > Released(c)}],
      in |-> [c \in In(p) |-> {i \in 1 .. arrived[c] : received[c] < i /\ i <= ArrivedFor(c, k)}]]
 
+\* Each input has brought its marker, and all that was sent before it is processed.
+IsAligned(p, k) == \A c \in In(p) : ends[c][k] # None /\ received[c] = ends[c][k]
+
 Record(p, k) ==
     LET now == [phase EXCEPT ![p][k] = "recorded"]
         markers(c) == IF Broken = "no-markers" THEN {} ELSE due[c] \cup {k}
     IN
     /\ phase[p][k] = "learned"
+    /\ k \in Aligned /\ ~MayTimeOut /\ Broken # "record-before-aligned" => IsAligned(p, k)
     /\ phase' = now
     /\ record' = [record EXCEPT ![p][k] = MakeRecord(p, k)]
     /\ kept' = [c \in Channels |-> IF c \in Out(p) THEN [kept[c] EXCEPT ![k] = None] ELSE kept[c]]
@@ -212,7 +221,7 @@ Record(p, k) ==
     /\ net' = [c \in Channels |->
                   IF c \notin Out(p) THEN net[c]
                   ELSE net[c] \cup News(Again(c, markers(c), acknowledged[c]) \cup
-                                         (IF k \in ByProcess /\ Broken # "no-markers-by-themselves"
+                                         (IF k \in ByProcess \cup Aligned /\ Broken # "no-markers-by-themselves"
                                           THEN {Packet(0, markers(c))} ELSE {}),
                                          arrived[c], heard[c])]
     /\ acks' = [c \in Channels |->
@@ -288,16 +297,20 @@ SnapshotStep ==
     \/ Running /\ \/ \E p \in Processes, k \in Snapshots : Hear(p, k) \/ Record(p, k)
                   \/ \E c \in Channels : \E packet \in net[c] : packet.message = 0 /\ Arrive(c, packet)
 
+\* The steps that bring what was sent to its receiver and through its handlers: alignment waits for these too.
+MessageStep ==
+    Running /\ \E c \in Channels :
+                  \/ Transport(c) \/ Process(c)
+                  \/ \E packet \in net[c] : packet.message > 0 /\ Arrive(c, packet)
+
 OtherStep ==
-    Running /\ \/ \E c \in Channels :
-                     \/ Send(c) \/ Transport(c) \/ Process(c)
-                     \/ \E packet \in net[c] : packet.message > 0 /\ Arrive(c, packet)
-                     \/ \E ack \in acks[c] : TakeAcknowledgement(c, ack)
+    Running /\ \/ \E c \in Channels : Send(c) \/ \E ack \in acks[c] : TakeAcknowledgement(c, ack)
                \/ \E k \in Snapshots : Begin(k) \/ \E p \in Processes : Forget(p, k)
 
-Next == SnapshotStep \/ OtherStep
+Next == SnapshotStep \/ MessageStep \/ OtherStep
 
 Spec == Init /\ [][Next]_vars /\ WF_vars(SnapshotStep)
+AlignedSpec == Init /\ [][Next]_vars /\ WF_vars(SnapshotStep \/ MessageStep)
 
 -----------------------------------------------------------------------------
 (* What must hold. *)
@@ -325,6 +338,11 @@ NothingLost ==
 
 \* The cut equation, as the collector checks it.
 Consistency == \A c \in Channels, k \in Snapshots : Both(c, k) => EquationHolds(c, k)
+
+\* Who was aligned has nothing in flight to it.
+NothingInFlight ==
+    MayTimeOut \/ \A c \in Channels, k \in Aligned :
+        Both(c, k) => record[c[2]][k].received[c] = record[c[1]][k].sent[c]
 
 Termination == \A k \in Snapshots : (k \in begun) ~> (k \in complete)
 =============================================================================
