@@ -1,4 +1,7 @@
-"""The command line: `rayshot list | show | verify | diff STORAGE`. Reads only, needs no Ray, executes nothing."""
+"""The command line: `rayshot list | show | verify | diff STORAGE`, and `rayshot simulate`.
+
+The former only read, and execute nothing of what they read. None needs Ray.
+"""
 
 from rayshot.cli.commands import main
 

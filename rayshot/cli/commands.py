@@ -1,4 +1,4 @@
-"""The four commands: what is asked for is found here, rendered by `tables` or `documents`, and judged by exit codes."""
+"""What is asked for is found here, rendered by `tables` or `documents`, and judged by exit codes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,6 +13,7 @@ from rayshot.cli.exits import DIFFERENT, EPILOG, FINE, NOT_TRUSTED, UNSOUND, Gro
 from rayshot.cli.grid import ROWS_MAX, console, sections
 from rayshot.cli.listing import listing
 from rayshot.cli.proof import proof
+from rayshot.cli.simulate import simulate
 from rayshot.errors import SnapshotNotFound
 from rayshot.store.catalog import Storage, SystemView
 from rayshot.store.repository import open as open_storage
@@ -31,6 +32,9 @@ def main() -> None:
     Where --system and --snapshot are left out, the only system and its latest snapshot are meant. Nothing in
     a snapshot is ever executed by looking at it.
     """
+
+
+main.add_command(simulate)
 
 
 def _common(command: Callable[..., Any]) -> Callable[..., Any]:

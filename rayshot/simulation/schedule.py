@@ -14,7 +14,7 @@ from rayshot.simulation.failure import OracleFailure
 from rayshot.simulation.machines import Machines
 from rayshot.simulation.oracles import judge_rest
 from rayshot.simulation.recovery import RecoveringWorld
-from rayshot.simulation.settings import Settings, draw_settings
+from rayshot.simulation.settings import Settings, draw_settings, narrow
 
 REAL = Machines()
 
@@ -39,17 +39,32 @@ class Summary:
     failures: dict[int, Outcome] = field(default_factory=dict)
 
 
-def run_seed(seed: int, machines: Machines = REAL, *, tell: bool = False, **changes: Any) -> Outcome:
-    """Run the schedule of a seed; `changes` replace what it drew as its settings."""
+def run_seed(
+    seed: int,
+    machines: Machines = REAL,
+    *,
+    tell: bool = False,
+    mode: str | None = None,
+    topology: str | None = None,
+    **changes: Any,
+) -> Outcome:
+    """Run the schedule of a seed; `mode`, `topology` (see `narrow`) and `changes` replace what it drew."""
     source = SeededChoices(seed)
-    settings = replace(draw_settings(source), **changes)
+    settings = replace(narrow(draw_settings(source), mode, topology), **changes)
     return run(source, source.taken, machines, settings, tell=tell)
 
 
-def replay(choices: Sequence[int], machines: Machines = REAL, *, tell: bool = True) -> Outcome:
+def replay(
+    choices: Sequence[int],
+    machines: Machines = REAL,
+    *,
+    tell: bool = True,
+    mode: str | None = None,
+    topology: str | None = None,
+) -> Outcome:
     """Run a schedule again from the list of its choices."""
     source = RecordedChoices(choices)
-    return run(source, source.taken, machines, tell=tell)
+    return run(source, source.taken, machines, narrow(draw_settings(source), mode, topology), tell=tell)
 
 
 def run(

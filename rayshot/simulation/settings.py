@@ -1,6 +1,8 @@
 """What a schedule is made of: drawn anew for each one, so that faults meet each other in all combinations."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from rayshot.simulation.choices import Choices
 from rayshot.simulation.topologies import TOPOLOGIES, Contacts, random_graph
@@ -92,3 +94,31 @@ def draw_settings(choices: Choices) -> Settings:
 def _with_fixed_membership(settings: Settings) -> Settings:
     """Nobody comes, goes or forgets: whom markers can reach at the start they do reach."""
     return replace(settings, creations_one_in=0, ends_one_in=0, crashes=0, coordinator_crashes=0, aborts=0, deadlines=0)
+
+
+MODES: Mapping[str, Callable[[Settings], Settings]] = {
+    "chandy-lamport": lambda settings: _only(settings, snapshots=_some(settings)),
+    "markers-alone": lambda settings: _with_fixed_membership(_only(settings, alone=_some(settings))),
+    "aligned": lambda settings: _only(
+        settings, aligned=_some(settings), alignment_timeouts=settings.alignment_timeouts, own_snapshots_one_in=0
+    ),
+    "stop-the-world": lambda settings: _only(settings, stopped=_some(settings), own_snapshots_one_in=0),
+}
+"""How to make a drawn schedule one of a single mode."""
+
+
+def narrow(settings: Settings, mode: str | None = None, topology: str | None = None) -> Settings:
+    """A drawn schedule with snapshots of one mode only, and with that graph at the start."""
+    if topology is not None:
+        contacts = TOPOLOGIES[topology](tuple(settings.contacts))
+        settings = replace(settings, topology=topology, contacts=contacts)
+    return settings if mode is None else MODES[mode](settings)
+
+
+def _only(settings: Settings, **kept: int) -> Settings:
+    changes: dict[str, Any] = dict.fromkeys(("snapshots", "alone", "aligned", "alignment_timeouts", "stopped"), 0)
+    return replace(settings, **{**changes, **kept})
+
+
+def _some(settings: Settings) -> int:
+    return max(1, settings.snapshots)

@@ -62,7 +62,7 @@ OFTEN_ENOUGH_FOR_SENDERS = {
 
 def test_no_schedule_breaks_a_promise(outcomes):
     failures = {seed: outcome.failure for seed, outcome in enumerate(outcomes) if outcome.failure is not None}
-    assert not failures, "python -m rayshot.simulation --schedules 1 --seed <seed> tells the story"
+    assert not failures, "rayshot simulate --schedules 1 --seed <seed> tells the story"
 
 
 def test_everything_that_is_to_be_survived_happened_often_enough(outcomes):

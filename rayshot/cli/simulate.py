@@ -1,0 +1,114 @@
+"""`rayshot simulate`: schedules of the protocol by volume, and a failed one again."""
+
+import json
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from rayshot.cli.exits import FINE, UNSOUND
+from rayshot.errors import BadManifest
+from rayshot.simulation.schedule import Outcome, Summary, add, replay, run_seed
+from rayshot.simulation.settings import MODES
+from rayshot.simulation.topologies import TOPOLOGIES
+
+STORY_LINES = 60
+
+
+@click.command()
+@click.option("--schedules", type=click.IntRange(1), default=2000, show_default=True, help="How many.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="The seed of the first one.")
+@click.option("--mode", type=click.Choice(list(MODES)), help="Snapshots of this mode only; of all if left out.")
+@click.option("--topology", type=click.Choice(list(TOPOLOGIES)), help="This graph at the start; any if left out.")
+@click.option("--save", metavar="FILE", type=click.Path(path_type=Path), help="Write the first failed schedule here.")
+@click.option("--replay", "again", metavar="FILE", type=click.Path(path_type=Path), help="Run a saved schedule again.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document with all counts.")
+def simulate(
+    schedules: int,
+    seed: int,
+    mode: str | None,
+    topology: str | None,
+    save: Path | None,
+    again: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Run the protocol under many schedules with faults.
+
+    Each schedule is drawn from its seed and judged by oracles that know what really happened. The first one that fails
+    tells its story, one event a line.
+    """
+    if again is not None:
+        _replay(again)
+        return
+    summary, began = Summary(), time.perf_counter()
+    with _bar() as bar:
+        task = bar.add_task("schedules", total=schedules, failed="")
+        for number in range(seed, seed + schedules):
+            add(summary, number, run_seed(number, mode=mode, topology=topology))
+            bar.update(task, advance=1, failed=f"{len(summary.failures)} FAILED" if summary.failures else "")
+    counts = _counts(summary, time.perf_counter() - began, seed)
+    click.echo(json.dumps({"mode": mode, "topology": topology, **counts}, indent=2) if as_json else _lines(counts))
+    for number, outcome in list(summary.failures.items())[:1]:
+        _tell(f"seed {number}", run_seed(number, tell=True, mode=mode, topology=topology))
+        click.echo(f"choices of seed {number}: {list(outcome.choices)}", err=True)
+        if save is not None:
+            saved = {"seed": number, "mode": mode, "topology": topology, "choices": list(outcome.choices)}
+            save.write_text(json.dumps(saved) + "\n")
+            click.echo(f"saved: rayshot simulate --replay {save} runs it again", err=True)
+    raise click.exceptions.Exit(UNSOUND if summary.failures else FINE)
+
+
+def _replay(path: Path) -> None:
+    try:
+        saved = json.loads(path.read_text())
+        choices, mode, topology = saved["choices"], saved["mode"], saved["topology"]
+        known = mode in (None, *MODES) and topology in (None, *TOPOLOGIES)
+        sound = known and all(type(choice) is int for choice in choices)
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise BadManifest(f"{path} is no schedule that `rayshot simulate --save` wrote: {error!r}") from error
+    if not sound:
+        raise BadManifest(f"{path} is no schedule that this `rayshot simulate --save` wrote")
+    outcome = replay(choices, mode=mode, topology=topology)
+    if outcome.failure is None:
+        click.echo("\n".join([*outcome.story[-STORY_LINES:], "every oracle was content"]))
+        return
+    _tell(str(path), outcome)
+    raise click.exceptions.Exit(UNSOUND)
+
+
+def _bar() -> Progress:
+    return Progress(
+        BarColumn(),
+        MofNCompleteColumn(),
+        TaskProgressColumn(show_speed=True),
+        TimeRemainingColumn(),
+        TextColumn("[red]{task.fields[failed]}"),
+        console=Console(stderr=True),
+        transient=False,
+    )
+
+
+def _counts(summary: Summary, seconds: float, seed: int) -> dict[str, Any]:
+    first = {
+        "schedules": summary.schedules,
+        "first seed": seed,
+        "failed": len(summary.failures),
+        "schedules a second": round(summary.schedules / seconds),
+    }
+    return {**first, **dict(sorted(summary.counts.items()))}
+
+
+def _lines(counts: dict[str, Any]) -> str:
+    return "\n".join(f"{value:>12,}  {name}" for name, value in counts.items())
+
+
+def _tell(name: str, outcome: Outcome) -> None:
+    """The end of a failed schedule's story, and why it failed."""
+    assert outcome.failure is not None
+    error = "".join(traceback.format_exception(outcome.failure))
+    click.echo("\n".join([f"{name}: {outcome.settings}", *outcome.story[-STORY_LINES:], error]), err=True)
