@@ -75,6 +75,7 @@ class Cell:
     """The user half of the actor `name`. Times are seconds by `clock`.
 
     `sender` is who sent the message that is being handled. `open_calls` are those of the running handler.
+    `constructing`: the constructor runs, or has failed.
     """
 
     def __init__(self, name: str, port: CellPort, clock: Callable[[], float]) -> None:
@@ -87,6 +88,7 @@ class Cell:
         self.open_calls: list[OpenCall] = []
         self.timers: list[Timer] = []
         self._calls: dict[int, Continuation] = {}
+        self.constructing = False
         self._next_call = 1
         self._clock = clock
 
@@ -142,11 +144,13 @@ class Cell:
         user_class = specification.resolve()
         _, args, kwargs = self.port.codec.decode_tell(tell)
         self._become(specification, user_class)
+        self.constructing = True
         try:
             self.instance.__init__(*args, **kwargs)
         except BaseException:
             self.specification = None  # not born after all
             raise
+        self.constructing = False
 
     def _become(self, specification: ActorSpecification, user_class: type) -> None:
         self.instance = _bare(user_class)

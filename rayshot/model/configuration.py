@@ -19,7 +19,8 @@ class SnapshotConfig:
         interval_s: a snapshot begins this long after the last one began; None: only when asked for.
         min_pause_s: at least this long between the end of one periodic snapshot and the beginning of the next.
         timeout_s: a snapshot that is not durable by then is aborted.
-        max_concurrent: how many snapshots may be under way at once, at least 1; a further one waits.
+        max_concurrent: how many snapshots may be under way at once, at least 1; a further one that is asked for waits.
+            What actors begin by themselves waits for nobody.
         num_to_keep: periodic and requested snapshots kept, at least 1, the oldest deleted first; None: all.
         mode: the algorithm of snapshots that the coordinator begins: "chandy-lamport"; or "aligned" (asynchronous
             barrier snapshots): an actor records when all of its inputs have brought their markers, and nothing is in

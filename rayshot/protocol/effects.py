@@ -21,6 +21,13 @@ class CaptureState:
 
 
 @dataclass(frozen=True, slots=True)
+class AwaitMarkers:
+    """An aligned snapshot is open here, to be captured later: obey `limits`, and its deadline."""
+
+    snapshot: SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
 class PauseHandlers:
     """Let the running handler end, run and fire nothing while the machine is `paused`, and say HandlersPaused.
 
@@ -129,6 +136,7 @@ class ForgetSnapshot:
 
 Effect = (
     CaptureState
+    | AwaitMarkers
     | PauseHandlers
     | ReportQuiet
     | SendBatch

@@ -46,6 +46,7 @@ from typing import assert_never
 from rayshot.protocol.cut import Record
 from rayshot.protocol.effects import (
     AnnounceSnapshot,
+    AwaitMarkers,
     CaptureState,
     DeliverBatch,
     DropBatch,
@@ -82,7 +83,7 @@ from rayshot.protocol.events import (
 )
 from rayshot.protocol.identity import ALIGNED, COORDINATOR, STOPPED, SnapshotId, is_driver
 from rayshot.protocol.out_channel import OutChannel
-from rayshot.protocol.recorder import Recorder
+from rayshot.protocol.recorder import Recorder, limits_of
 from rayshot.protocol.tombstones import Tombstones
 
 
@@ -139,11 +140,7 @@ class Participant:
     @property
     def limits(self) -> dict[str, int]:
         """The last numbers per sender that may be processed now: what lies behind waits until this process recorded."""
-        limits: dict[str, int] = {}
-        for recorder in self._recorders.values():
-            if recorder.waits:
-                recorder.lower(limits)
-        return limits
+        return limits_of(self._recorders.values()) if self._recorders else {}
 
     @property
     def paused(self) -> bool:
@@ -178,7 +175,10 @@ class Participant:
                 effects = (*self._raise_floor(snapshot, floor), *self._learn(snapshot))
                 return (*effects, *(self._capture_now(snapshot) if quiet else self._align(snapshot, inputs)))
             case AlignmentTimedOut(snapshot):
-                return self._capture_now(snapshot)
+                learned = self._learn(snapshot)  # the news of its begin may be late
+                if recorder := self._recorders.get(snapshot):
+                    recorder.inputs = frozenset()
+                return (*learned, *self._capture_now(snapshot))
             case HandlersPaused(snapshot, sent):
                 if (recorder := self._recorders.get(snapshot)) and recorder.paused:
                     recorder.last_sent = sent
@@ -344,7 +344,7 @@ class Participant:
         self._recorders[snapshot] = Recorder(paused=stopped)
         if stopped:
             return (PauseHandlers(snapshot),)
-        return () if snapshot.initiator == ALIGNED else (CaptureState(snapshot),)
+        return (AwaitMarkers(snapshot),) if snapshot.initiator == ALIGNED else (CaptureState(snapshot),)
 
     def _capture_now(self, snapshot: SnapshotId) -> tuple[Effect, ...]:
         recorder = self._recorders.get(snapshot)
@@ -496,5 +496,5 @@ class Participant:
 
 
 def _spreads(snapshot: SnapshotId) -> bool:
-    """Whether nobody but its markers may bring the news of a snapshot."""
+    """Whether a snapshot's markers go by themselves as well: they bring the news, or idle inputs must have them."""
     return snapshot.initiator not in (COORDINATOR, STOPPED)

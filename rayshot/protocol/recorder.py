@@ -1,6 +1,6 @@
 """What a process knows of one open snapshot."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
@@ -28,12 +28,6 @@ class Recorder:
     def waits(self) -> bool:
         """Whether the process is still to record."""
         return not (self.recorded or self.abandoned)
-
-    def lower(self, limits: dict[str, int]) -> None:
-        """Lower the limits per sender to what may be processed before this snapshot is recorded."""
-        for ends in (self.ends, self.driver_limits):
-            for sender, end in ends.items():
-                limits[sender] = min(end, limits.get(sender, end))
 
     def aligned_behind(self, closed_at: Mapping[str, int], gone: AbstractSet[str]) -> dict[str, int] | None:
         """Behind which messages of its inputs an aligned snapshot is to be captured; None while markers are missing.
@@ -67,3 +61,13 @@ class Recorder:
         """Up to where the mailbox holds messages that belong to the snapshot, for senders with any."""
         ends = {sender: min(last, self.ends.get(sender, last)) for sender, last in arrived.items()}
         return {sender: end for sender, end in ends.items() if end > received.get(sender, 0)}
+
+
+def limits_of(recorders: Iterable[Recorder]) -> dict[str, int]:
+    """The last numbers per sender that may be processed before these snapshots are recorded."""
+    limits: dict[str, int] = {}
+    for recorder in recorders:
+        for ends in (recorder.ends, recorder.driver_limits) if recorder.waits else ():
+            for sender, end in ends.items():
+                limits[sender] = min(end, limits.get(sender, end))
+    return limits

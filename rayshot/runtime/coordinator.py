@@ -44,7 +44,7 @@ from rayshot.runtime.members import Members
 from rayshot.runtime.naming import NAMESPACE, coordinator_name
 from rayshot.runtime.priority import go_first
 from rayshot.runtime.reports import unpack_record
-from rayshot.runtime.requests import Request, UnderWay, abort_error, never_begun
+from rayshot.runtime.requests import Asked, Request, UnderWay, abort_error
 from rayshot.runtime.restarts import was_restarted
 from rayshot.runtime.settings import SystemSettings
 from rayshot.store.locate import open_store
@@ -84,7 +84,7 @@ class Coordinator:
         self._open: dict[SnapshotId, UnderWay] = {}
         self._wanted: list[Request] = []
         self._exploring = False
-        self._asked: dict[str, tuple[Request, float]] = {}
+        self._asked = Asked()
         self._commits: queue.SimpleQueue[Cut | None] = queue.SimpleQueue()
         self._committing = threading.Thread(target=self._commit_all, name="rayshot-committer", daemon=True)
         self._stop: Stop | None = None
@@ -120,6 +120,10 @@ class Coordinator:
         record = unpack_record(packed_record)
         with self._lock:
             self._members.end(record.process, f"actor {record.process!r} ended")
+            self._asked.drop(record.process)
+            for snapshot, under_way in self._open.items():
+                if under_way.request.helpers is not None:
+                    self._members.tell_all("begin", snapshot, 0, frozenset(), False)  # noqa: FBT003 - a Ray call
             self._carry_out(self._collector.handle(ProcessEnded(record, unfinished)))
 
     @ray.method(concurrency_group="control")
@@ -178,10 +182,10 @@ class Coordinator:
         self._refuse_waiting(stop.error())
 
     def _refuse_waiting(self, error: SystemDown) -> None:
-        for request in (*self._wanted, *(request for request, _ in self._asked.values())):
+        for request in self._wanted:
             request.settle(error)
         self._wanted.clear()
-        self._asked.clear()
+        self._asked.refuse(error)
 
     # Snapshots -------------------------------------------------------------------------------------------------
 
@@ -203,6 +207,7 @@ class Coordinator:
         with self._lock:
             if self._stop is not None:
                 raise self._stop.error()
+            request.living = frozenset(self._members.hosts)
             self._wanted.append(request)
             self._begin_wanted()
         request.done.wait()
@@ -219,9 +224,10 @@ class Coordinator:
         """
         with self._lock:
             if self._stop is None:
-                request, _ = self._asked.pop(token, (Request(CHANDY_LAMPORT), 0.0))
+                request = self._asked.take(token) or Request(CHANDY_LAMPORT)
                 self._note(snapshot, request)
-                self._carry_out(self._collector.handle(SnapshotAnnounced(snapshot, floor, request.helpers)))
+                helpers = request.helpers if request.living <= self._members.hosts.keys() else None
+                self._carry_out(self._collector.handle(SnapshotAnnounced(snapshot, floor, helpers)))
 
     @ray.method(concurrency_group="control")
     def quiet(self, snapshot: SnapshotId, name: str) -> None:
@@ -254,17 +260,19 @@ class Coordinator:
             self._config = config
 
     def _begin_wanted(self) -> None:
-        while self._wanted and not self._loading and len(self._open) < self._config.max_concurrent:
-            if self._wanted[0].mode == ALIGNED and (self._exploring or self._collector.is_aligning):
-                return  # one at a time: the next one begins when this one has ended
-            request = self._wanted.pop(0)
+        for request in tuple(self._wanted):
+            under_way = len(self._open) + len(self._asked) + self._exploring
+            if self._loading or under_way >= self._config.max_concurrent:
+                return
+            if request.mode == ALIGNED and (self._exploring or self._collector.is_aligning):
+                continue  # one at a time: the next one begins when this one has ended
+            self._wanted.remove(request)
             failpoint("before_begin")
             if request.initiators:
-                token = uuid.uuid4().hex
-                self._asked[token] = (request, time.monotonic() + self._config.timeout_s)
+                token = self._asked.add(request, time.monotonic() + self._config.timeout_s, self._members.hosts)
                 self._members.tell(request.initiators[0], "initiate", token)
             elif request.mode == ALIGNED:
-                self._exploring = True
+                self._exploring, self._last_began = True, time.monotonic()
                 threading.Thread(target=self._begin_aligned, args=(request,), daemon=True).start()
             else:
                 stopped = request.mode == STOP_THE_WORLD
@@ -293,6 +301,7 @@ class Coordinator:
                     self._members.tell(process, "begin", snapshot, floor, inputs, quiet)
                     failpoint("begin")
                 case StoreSnapshot(cut):
+                    self._note(cut.snapshot, request or Request(CHANDY_LAMPORT))  # without actors nobody is told first
                     under_way = self._open[cut.snapshot]
                     under_way.recorded_s = time.monotonic() - under_way.began
                     self._commits.put(cut)
@@ -338,20 +347,13 @@ class Coordinator:
     def _commit(self, cut: Cut) -> None:
         with self._lock:
             under_way = self._open[cut.snapshot]
-        holds = under_way.hold_s or [0.0]
-        stats = {
-            "recorded_s": under_way.recorded_s or 0.0,
-            "hold_max_s": max(holds),
-            "hold_mean_s": sum(holds) / len(holds),
-            "state_bytes": under_way.state_bytes,
-        }
         record = self._committer.store(
             cut,
             self._members.vaults(),
             mode=under_way.request.mode,
             label=under_way.request.label,
             taken_at=under_way.taken_at,
-            stats=stats,
+            stats=under_way.stats(),
             timeout_s=max(1.0, under_way.deadline - time.monotonic()),
         )
         with self._lock:
@@ -393,9 +395,8 @@ class Coordinator:
             if overdue and under_way.aligning and snapshot.initiator == ALIGNED:
                 under_way.aligning = False
                 self._members.tell_all("stop_aligning", snapshot)
-        for token in [token for token, (_, deadline) in self._asked.items() if now >= deadline]:
-            request, _ = self._asked.pop(token)
-            request.settle(never_begun(request))
+        if self._asked.expire(now):
+            self._begin_wanted()
         interval = self._config.interval_s
         if interval is None or self._stop is not None or self._loading or self._wanted or self._exploring:
             return

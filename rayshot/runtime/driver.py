@@ -87,6 +87,7 @@ class DriverPort:
         self._starting: set[str] = set()
         self._unborn: set[str] = set()
         self._encoding = threading.local()
+        self.draining = False  # a driver is no part of what stops
 
     # Port ------------------------------------------------------------------------------------------------------
 
@@ -201,8 +202,8 @@ class DriverPort:
                 try:
                     status = ray.get(handle.status.remote())
                 except ray.exceptions.RayError:
-                    break  # it died: the system stops
-                if status["born"] or status["down"]:
+                    status = {"down": True}  # it died: the system stops
+                if status.get("born") or status["down"]:
                     self._unborn.discard(name)
                     break
                 time.sleep(BIRTH_POLL_S)
@@ -223,9 +224,15 @@ class DriverPort:
     def _await_peer(self, channel: DriverChannel) -> RayPeer:
         """Wait until all in the outbox may leave; returns the receiver's Ray methods. Call under the lock."""
         channel.flush()
-        channel.room.wait_for(
-            lambda: (channel.peer is not None and channel.held_at is None) or channel.down is not None
-        )
+        if not channel.room.wait_for(
+            lambda: (channel.peer is not None and channel.held_at is None) or channel.down is not None, ROOM_WAIT_S
+        ):
+            missing = sorted(set[str]().union(*(names for _, names in channel.awaited))) or [channel.receiver]
+            raise SystemStopped(
+                f"{', '.join(missing)} did not start within {ROOM_WAIT_S:g} s: has the cluster the resources? "
+                f"The call to {channel.receiver!r} was not sent",
+                actor=channel.receiver,
+            )
         if channel.receiver in self._ended:
             raise self._ended[channel.receiver].with_traceback(None)
         if channel.down is not None:
@@ -268,11 +275,6 @@ class DriverPort:
             value = getattr(getattr(value, "cause", None), "rayshot_tags", ())
         if value:
             self._machine.handle(AnswerArrived(tuple(SnapshotId(*tag) for tag in value)))
-
-    @property
-    def draining(self) -> bool:
-        """Never: a driver is no part of what stops."""
-        return False
 
     # Sender ----------------------------------------------------------------------------------------------------
 

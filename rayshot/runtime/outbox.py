@@ -82,10 +82,8 @@ class Sender(Protocol):
 
     name: str
     codec: Codec
-
-    @property
-    def draining(self) -> bool:
-        """Whether all that was sent leaves, as far as the receivers' credit goes and beyond."""
+    draining: bool
+    """All that was sent leaves, as far as the receivers' credit goes and beyond."""
 
     def taken(self, receiver: str, count: int) -> InFlight:
         """Tell the machine that the next `count` messages are taken; returns the batch without its body."""

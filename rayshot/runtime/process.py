@@ -20,6 +20,7 @@ from rayshot.model.reply import OpenCall, Reply
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.effects import (
     AnnounceSnapshot,
+    AwaitMarkers,
     CaptureState,
     DeliverBatch,
     DropBatch,
@@ -118,6 +119,9 @@ class ActorProcess:
         self.channels: dict[str, OutChannel] = {}
         self.captures: dict[SnapshotId, Mapping[str, int]] = {}
         self.pauses: list[SnapshotId] = []
+        self.draining = False
+        self.unconnected: list[OutChannel] = []
+        self.children: list[str] = []
         self.congestion: set[OutChannel] = set()
         self.waiters: dict[tuple[str, int], Waiter] = {}
         self.interrupted = False
@@ -125,11 +129,6 @@ class ActorProcess:
         self.loading = identity.loading
         self.down: SystemDown | ActorEnded | None = None
         self._handles: dict[str, ActorHandle] = {}
-
-    @property
-    def draining(self) -> bool:
-        """Whether all that was sent leaves, as far as the receivers' credit goes and beyond."""
-        return self.participant.paused
 
     # Port: what user code reaches ------------------------------------------------------------------------------
 
@@ -171,6 +170,8 @@ class ActorProcess:
         message = self.codec.create(specification.pack(), self.codec.tell("__init__", args, kwargs))
         host = spawn_host(self.identity, specification, name)
         self.connector.know(name, host)
+        if self.cell.constructing:
+            self.children.append(name)
         self.channel(name).append(message)
         handle = self._handles[name] = ActorHandle(self.system, name, frozenset(specification.methods), self)
         return handle
@@ -261,8 +262,18 @@ class ActorProcess:
         self.interrupted = True
 
     def connect(self, channel: OutChannel) -> None:
-        """Find the receiver in the background."""
-        self.connector.submit(lambda: self._connect(channel))
+        """Find the receiver in the background; what a constructor sends waits for its end, as it may fail."""
+        if self.cell.constructing:
+            self.unconnected.append(channel)
+            self.interrupted = True
+        else:
+            self.connector.submit(lambda: self._connect(channel))
+
+    def connect_all(self) -> None:
+        """The constructor has ended well: find the receivers."""
+        channels, self.unconnected = self.unconnected, []
+        for channel in channels:
+            self.connect(channel)
 
     def _connect(self, channel: OutChannel) -> None:
         receiver = channel.receiver
@@ -301,6 +312,7 @@ class ActorProcess:
         """No handler runs: say so of the snapshots that asked for it. Call under the lock, between two handlers."""
         while self.pauses:
             sent = {receiver: channel.sent for receiver, channel in self.channels.items() if channel.sent}
+            self.draining = True
             self.carry_out(self.participant.handle(HandlersPaused(self.pauses.pop(), sent)))
             for channel in self.channels.values():
                 channel.flush()
@@ -327,6 +339,8 @@ class ActorProcess:
     def failed_to_start(self, error: BaseException) -> None:
         """The constructor raised: the actor is no part of the system."""
         detail = f"the constructor of actor {self.name!r} raised {error!r}"
+        for child in self.children:
+            self.identity.coordinator.failed_to_start.remote(child, f"{detail}, which had made {child!r}")
         self.identity.coordinator.failed_to_start.remote(self.name, detail)
         with self.lock:
             self.shut(ActorEnded(detail, actor=self.name))
@@ -353,7 +367,10 @@ class ActorProcess:
                     batch = InFlight(first, 0, b"", markers, (), closing=closing)
                     channel = self.channels[receiver]
                     channel.close(batch) if closing else channel.send_markers(batch)
+                case AwaitMarkers(snapshot):
+                    self.recording.learned(snapshot)
                 case PauseHandlers(snapshot):
+                    self.recording.learned(snapshot)
                     self.pauses.append(snapshot)
                     self.interrupted = True
                     self.wake.notify()

@@ -1,9 +1,11 @@
 """Snapshots as those see them who asked for one and who wait for one: the coordinator's notes beside the Collector."""
 
 import threading
+import uuid
+from collections.abc import Container
 from dataclasses import dataclass, field
 
-from rayshot.errors import RayshotError, SnapshotAborted
+from rayshot.errors import ActorEnded, RayshotError, SnapshotAborted
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collector import AnnounceEnd
 from rayshot.store.records import CommitRecord
@@ -13,13 +15,15 @@ from rayshot.store.records import CommitRecord
 class Request:
     """Somebody waits for a snapshot. `record` or `error` is there when `done` is set.
 
-    `initiators` are the actors that were asked to begin it, `helpers` those whom the coordinator tells (None: all).
+    `initiators` are the actors that were asked to begin it, `helpers` those whom the coordinator tells (None: all), and
+    all as well as soon as one of the `living` has ended: markers may have lost their way to others with it.
     """
 
     mode: str
     label: str | None = None
     initiators: tuple[str, ...] = ()
     helpers: frozenset[str] | None = None
+    living: frozenset[str] = frozenset()
     done: threading.Event = field(default_factory=threading.Event)
     record: CommitRecord | None = None
     error: RayshotError | None = None
@@ -49,6 +53,16 @@ class UnderWay:
     aligning: bool = True
     recorded_s: float | None = None
 
+    def stats(self) -> dict[str, float]:
+        """What the manifest says of its taking: seconds, and bytes of all states."""
+        holds = self.hold_s or [0.0]
+        return {
+            "recorded_s": self.recorded_s or 0.0,
+            "hold_max_s": max(holds),
+            "hold_mean_s": sum(holds) / len(holds),
+            "state_bytes": self.state_bytes,
+        }
+
 
 def abort_error(end: AnnounceEnd) -> SnapshotAborted:
     """What the one who waits gets for a snapshot that ended without a commit."""
@@ -65,12 +79,51 @@ def abort_error(end: AnnounceEnd) -> SnapshotAborted:
     )
 
 
-def never_begun(request: Request) -> SnapshotAborted:
-    """The actor that was asked to begin did not come to it in time."""
-    initiator = request.initiators[0]
-    return SnapshotAborted(
-        f"actor {initiator!r} was asked to begin a snapshot and had not done so when its time was up: does a handler "
-        "of it take long? See system.status()",
-        reason=AbortReason.TIMEOUT.value,
-        missing=(initiator,),
-    )
+class Asked:
+    """Requests that wait for their initiators to begin, by token, with their deadlines by time.monotonic."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, tuple[Request, float]] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, request: Request, deadline: float, living: Container[str]) -> str:
+        """Keep a request, unless its initiator is gone; returns its token."""
+        token = uuid.uuid4().hex
+        self._waiting[token] = (request, deadline)
+        if request.initiators[0] not in living:
+            self.drop(request.initiators[0])
+        return token
+
+    def take(self, token: str) -> Request | None:
+        """The request for which an actor has begun a snapshot; None for one of its own."""
+        request, _ = self._waiting.pop(token, (None, 0.0))
+        return request
+
+    def drop(self, initiator: str) -> None:
+        """An actor ended, and will begin nothing."""
+        error = ActorEnded(f"actor {initiator!r} ended before it could begin a snapshot", actor=initiator)
+        for token in [token for token, (request, _) in self._waiting.items() if request.initiators[0] == initiator]:
+            self._waiting.pop(token)[0].settle(error)
+
+    def refuse(self, error: RayshotError) -> None:
+        """None will be begun any more."""
+        for request, _ in self._waiting.values():
+            request.settle(error)
+        self._waiting.clear()
+
+    def expire(self, now: float) -> bool:
+        """Give up those whose time is up; returns whether there were any."""
+        late = [token for token, (_, deadline) in self._waiting.items() if now >= deadline]
+        for token in late:
+            request = self._waiting.pop(token)[0]
+            initiator = request.initiators[0]
+            error = SnapshotAborted(
+                f"actor {initiator!r} was asked to begin a snapshot and had not done so when its time was up: does a "
+                "handler of it take long? See system.status()",
+                reason=AbortReason.TIMEOUT.value,
+                missing=(initiator,),
+            )
+            request.settle(error)
+        return bool(late)

@@ -139,7 +139,7 @@ class System:
 
         Raises ActorNotFound.
         """
-        names = [end.name_in(self.name) if isinstance(end, ActorHandle) else end for end in (sender, receiver)]
+        names = [self._name_of(end) for end in (sender, receiver)]
         for name in names:
             self._port.meet(name)
         hosts = self._ask("actors")
@@ -155,7 +155,7 @@ class System:
         *,
         label: str | None = None,
         mode: str | None = None,
-        initiator: str | Sequence[str] | None = None,
+        initiator: str | ActorHandle | Sequence[str | ActorHandle] | None = None,
         helped: bool = True,
     ) -> Snapshot:
         """Take a snapshot of the whole system while it runs; returns when it is durable.
@@ -178,7 +178,8 @@ class System:
         self._check_open()
         check_mode(mode or CHANDY_LAMPORT)
         self._port.drain()
-        initiators = (initiator,) if isinstance(initiator, str) else tuple(initiator or ())
+        begins = (initiator,) if isinstance(initiator, str | ActorHandle) else tuple(initiator or ())
+        initiators = tuple(map(self._name_of, begins))
         if initiators or not helped:
             if mode not in (None, CHANDY_LAMPORT):
                 raise ConfigError(f"mode {mode!r} is the coordinator's: leave `initiator` and `helped` out")
@@ -228,6 +229,9 @@ class System:
         self._closed = True
         self._port.close(SystemStopped(f"system {self.name!r} was shut down", system=self.name))
         take_down(self.name, self._coordinator)
+
+    def _name_of(self, actor: str | ActorHandle) -> str:
+        return actor.name_in(self.name) if isinstance(actor, ActorHandle) else actor
 
     def _no_actor(self, name: str, actors: Iterable[str]) -> ActorNotFound:
         return ActorNotFound(f"system {self.name!r} has no actor {name!r}; it has {some_names(actors)}", actor=name)

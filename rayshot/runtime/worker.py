@@ -111,6 +111,8 @@ class Worker:
     def _between_handlers(self) -> None:
         process = self._process
         process.interrupted = False
+        if process.unconnected and not process.cell.constructing:
+            process.connect_all()
         if process.cell.open_calls:
             process.cell.open_calls.clear()
             for channel in tuple(process.channels.values()):
@@ -134,6 +136,7 @@ class Worker:
                 process.confirm_pauses()
                 recording.forget_overdue()
                 if process.down is not None or not process.participant.paused:
+                    process.draining = False
                     return
                 if recording.next_capture() is None and not recording.requested:
                     deadline = recording.next_deadline()
@@ -143,9 +146,10 @@ class Worker:
         process = self._process
         deadline = time.monotonic() + CONGESTION_WAIT_S
         with process.lock:
-            while process.congestion and not (process.down or process.captures):
+            may_record = process.recording.next_capture
+            while process.congestion and not (process.down or may_record()):
                 channel = process.congestion.pop()
-                while channel.full and not (process.down or process.captures) and time.monotonic() < deadline:
+                while channel.full and not (process.down or may_record()) and time.monotonic() < deadline:
                     channel.room.wait(deadline - time.monotonic())
             process.congestion.clear()
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, assert_never
 from rayshot.protocol.cut import Record
 from rayshot.protocol.effects import (
     AnnounceSnapshot,
+    AwaitMarkers,
     CaptureState,
     DeliverBatch,
     DropBatch,
@@ -320,6 +321,8 @@ class Process:
                         self.world.find(self, receiver)  # the markers go to it too
                     for receiver in tuple(self.flight):
                         self._release(receiver)
+                case AwaitMarkers():
+                    pass  # nothing is kept by time here
                 case PauseHandlers(snapshot):
                     self.pauses.append(snapshot)
                 case ReportEnd():

@@ -3,6 +3,7 @@
 import pytest
 
 from rayshot.protocol.effects import (
+    AwaitMarkers,
     CaptureState,
     DeliverBatch,
     PauseHandlers,
@@ -84,14 +85,14 @@ def begun_aligned(machine, *inputs):
 
 def test_a_source_records_an_aligned_snapshot_at_once_and_sends_its_markers(q):
     connected(q, "r", sent=2)
-    assert begun_aligned(q) == (CaptureState(ALIGNED_K),)
+    assert begun_aligned(q) == (AwaitMarkers(ALIGNED_K), CaptureState(ALIGNED_K))
     _, marker = captured(q, ALIGNED_K, sent={"r": 2})
     assert marker == SendBatch("r", 3, 0, (Marker(ALIGNED_K, 2),))
 
 
 def test_a_process_records_when_all_inputs_have_brought_markers_and_behind_what_was_sent_before(q):
     arrives(q, 1, 3, sender="p")
-    assert begun_aligned(q, "p", "o") == ()
+    assert begun_aligned(q, "p", "o") == (AwaitMarkers(ALIGNED_K),)
     assert arrives(q, 4, 0, sender="p", markers=(Marker(ALIGNED_K, 3),)) == ()
     assert q.limits == {"p": 3}
     assert arrives(q, 4, 2, sender="p") == (DeliverBatch("p", 4, 5),)
@@ -103,7 +104,7 @@ def test_a_process_records_when_all_inputs_have_brought_markers_and_behind_what_
 
 
 def test_a_marker_may_come_before_the_coordinators_news(q):
-    assert arrives(q, 1, 0, markers=(Marker(ALIGNED_K, 0),)) == ()
+    assert arrives(q, 1, 0, markers=(Marker(ALIGNED_K, 0),)) == (AwaitMarkers(ALIGNED_K),)
     assert q.limits == {"p": 0}
     assert begun_aligned(q, "p") == (CaptureState(ALIGNED_K, {"p": 0}),)
 
@@ -170,3 +171,11 @@ def test_a_stop_ends_with_its_snapshot_or_its_deadline(q, event):
     q.handle(event)
     assert not q.paused
     assert q.handle(HandlersPaused(STOPPED_K, {})) == ()
+
+
+def test_what_was_given_up_is_not_aligned_by_a_marker_that_comes_later_nor_by_late_news(q):
+    arrives(q, 1, 3)
+    assert q.handle(AlignmentTimedOut(ALIGNED_K)) == (AwaitMarkers(ALIGNED_K), CaptureState(ALIGNED_K))
+    assert begun_aligned(q, "p") == ()
+    assert arrives(q, 4, 0, markers=(Marker(ALIGNED_K, 3),)) == ()
+    assert record_of(captured(q, ALIGNED_K, received={"p": 3})).aligned == ()

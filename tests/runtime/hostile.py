@@ -98,3 +98,14 @@ class Saboteur:
             system = rayshot.model.port.process_port().system
             ray.kill(ray.get_actor(f"rayshot/{system}", namespace="rayshot"), no_restart=False)
             time.sleep(1.0)
+
+
+@rayshot.actor
+class Stillborn:
+    """Tells its friend, makes a child, and fails."""
+
+    def __init__(self, friend, seconds):
+        friend.deposit.tell(5)
+        Strict.options(name="child").remote()
+        time.sleep(seconds)
+        raise ValueError("no such luck")

@@ -2,9 +2,11 @@
 
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -15,7 +17,7 @@ from rayshot import SnapshotConfig
 from rayshot.errors import ConfigError, SnapshotAborted, SystemDown
 from rayshot.runtime.capture import sweep_spools
 from rayshot.runtime.outbox import BATCH_BYTES_MAX, CREDIT_BYTES
-from tests.runtime.hostile import Rogue, Sticky, Strict
+from tests.runtime.hostile import Rogue, Sticky, Stillborn, Strict
 from tests.runtime.test_runtime_coordinator import kill_coordinator
 from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account
@@ -170,3 +172,47 @@ def test_spools_of_dead_actors_are_swept_and_those_of_living_ones_stay(tmp_path)
         (tmp_path / name).touch()
     sweep_spools(str(tmp_path))
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names[1:])
+
+
+def test_what_a_constructor_sent_before_it_failed_was_never_sent(system):
+    bob = Account.options(name="bob").remote(1)
+    ray.get(bob.read.remote())
+    Stillborn.options(name="bad").remote(bob, 0.5)
+    for mode in ("chandy-lamport", "aligned", "stop-the-world", "chandy-lamport"):
+        snapshot = system.snapshot(mode=mode)
+        snapshot.verify()
+        assert snapshot.states() == {"bob": {"balance": 1}}
+    assert list(eventually(lambda: system.actors() if len(system.actors()) == 1 else None)) == ["bob"]
+
+
+@pytest.mark.parametrize("mode", ["chandy-lamport", "aligned", "stop-the-world"])
+def test_a_system_without_actors_is_photographed_as_it_is(system, mode):
+    assert system.snapshot(mode=mode).states() == {}
+    bob = Account.options(name="bob").remote(1)
+    assert system.snapshot(mode=mode).states() == {"bob": {"balance": 1}}
+    bob.leave.tell()
+    eventually(lambda: system.actors() == {} or None)
+    assert system.snapshot(mode=mode).states() == {}
+
+
+@pytest.mark.parametrize("mode", ["aligned", "stop-the-world"])
+def test_a_snapshot_that_nobody_will_end_lets_go_of_the_actors_in_the_end(new_system, tmp_path, mode):
+    system = new_system(snapshot=SnapshotConfig(timeout_s=1.0), storage=tmp_path / "shots")
+    alice, bob = (Account.options(name=name).remote(0) for name in ("alice", "bob"))
+    ray.get([alice.read.remote(), bob.read.remote()])
+    system.connect("bob", "alice")
+    bob.pause.tell(2.5)
+    thread = threading.Thread(target=photograph, args=(system, mode))
+    thread.start()
+    eventually(lambda: system.status().snapshots or None)
+    shutil.rmtree(tmp_path / "shots")
+    (tmp_path / "shots").write_text("no folder: the next coordinator cannot start")
+    kill_coordinator(system)
+    bob.transfer.tell(alice, 1)
+    assert eventually(lambda: ray.get(alice.read.remote()) == 1 or None, 20)
+    thread.join()
+
+
+def photograph(system, mode):
+    with pytest.raises(SystemDown):
+        system.snapshot(mode=mode)

@@ -6,7 +6,9 @@ import pytest
 import ray
 
 from rayshot import SnapshotConfig
-from rayshot.errors import ActorNotFound, ConfigError, SnapshotAborted
+from rayshot.errors import ActorEnded, ActorNotFound, ConfigError, SnapshotAborted
+from rayshot.runtime.initiation import check_spread
+from rayshot.runtime.requests import Asked, Request
 from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account
 
@@ -107,3 +109,57 @@ def test_an_initiator_that_does_not_come_to_it_is_named(new_system):
     with pytest.raises(SnapshotAborted, match="'alice' was asked to begin"):
         system.snapshot(initiator="alice")
     assert ray.get(alice.read.remote()) == 1
+
+
+def test_an_initiator_that_ended_is_not_waited_for():
+    asked = Asked()
+    ended, gone, living = (Request("chandy-lamport", initiators=(name,)) for name in ("ended", "gone", "living"))
+    asked.add(ended, 0.0, {"ended", "living"})
+    asked.add(gone, 0.0, {"ended", "living"})
+    token = asked.add(living, 0.0, {"ended", "living"})
+    asked.drop("ended")
+    for request in (ended, gone):
+        assert request.done.is_set()
+        assert isinstance(request.error, ActorEnded)
+    assert len(asked) == 1
+    assert asked.take(token) is living
+    assert asked.take(token) is None
+    assert not living.done.is_set()
+
+
+def test_where_an_actor_ends_in_the_way_of_the_markers_the_coordinator_helps(new_system, monkeypatch):
+    checked = threading.Event()
+
+    def check(*arguments, **more):
+        check_spread(*arguments, **more)
+        checked.set()
+
+    monkeypatch.setattr("rayshot.runtime.system.check_spread", check)
+    system = new_system(snapshot=SnapshotConfig(timeout_s=20.0))
+    accounts = {name: Account.options(name=name).remote(100) for name in NAMES}
+    for sender, receiver in [("a", "b"), ("b", "c"), ("c", "d")]:
+        system.connect(sender, receiver)
+    accounts["a"].pause.tell(1.0)
+    taken = []
+    thread = threading.Thread(target=lambda: taken.append(system.snapshot(initiator=["a"], helped=False)))
+    thread.start()
+    assert checked.wait(10)
+    accounts["b"].leave.tell()
+    thread.join()
+    assert taken[0].states().keys() == {"a", "c", "d"}
+
+
+def test_no_more_snapshots_are_under_way_at_once_than_the_settings_say(new_system):
+    system = new_system(snapshot=SnapshotConfig(max_concurrent=1))
+    accounts = {name: Account.options(name=name).remote(100) for name in NAMES}
+    ray.get([account.read.remote() for account in accounts.values()])
+    for account in accounts.values():
+        account.pause.tell(0.5)
+    threads = [threading.Thread(target=system.snapshot, kwargs={"initiator": name}) for name in NAMES]
+    for thread in threads:
+        thread.start()
+    most = 0
+    while any(thread.is_alive() for thread in threads):
+        most = max(most, len(system.status().snapshots))
+    assert most <= 1
+    assert len(system.snapshots()) == len(NAMES)

@@ -1,6 +1,7 @@
 """Modes other than the default: aligned snapshots, and such for which the world stops."""
 
 import threading
+import time
 
 import pytest
 import ray
@@ -159,3 +160,36 @@ def test_what_a_mode_cannot_do_is_refused(system):
     with pytest.raises(ConfigError, match="'aligned' cannot name an actor"):
         Account.options(name="aligned")
     assert system.snapshots() == []
+
+
+def test_alignment_that_was_given_up_is_not_taken_up_again_by_the_next_marker(new_system):
+    system = new_system(snapshot=SnapshotConfig(alignment_timeout_s=0.5))
+    first, middle, last = (Account.options(name=name).remote(0) for name in ("first", "middle", "last"))
+    ray.get([account.read.remote() for account in (first, middle, last)])
+    system.connect("first", "middle")
+    for _ in range(30):
+        middle.pause_at.tell(last, 0.3)
+    ray.get(middle.read.remote())
+    first.pause.tell(1.5)
+    began = time.monotonic()
+    snapshot = system.snapshot(mode="aligned")
+    assert time.monotonic() - began < 6
+    snapshot.verify()
+    assert len(snapshot.channel("middle", "last").messages) > 5
+
+
+def test_snapshots_of_another_kind_pass_by_one_that_is_aligning(new_system):
+    system = new_system(snapshot=SnapshotConfig(max_concurrent=3))
+    alice, bob = (Account.options(name=name).remote(0) for name in ("alice", "bob"))
+    ray.get([alice.read.remote(), bob.read.remote()])
+    system.connect("alice", "bob")
+    alice.pause.tell(3.0)
+    threads = [threading.Thread(target=system.snapshot, kwargs={"mode": "aligned"}) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    eventually(lambda: system.status().snapshots or None)
+    bob.photograph.tell()
+    eventually(lambda: len(system.status().snapshots) == 2 or None, 2)
+    for thread in threads:
+        thread.join()
+    assert [snapshot.mode for snapshot in system.snapshots()].count("aligned") == 2
