@@ -1,4 +1,4 @@
-"""The command line: `rayshot list | show | verify | diff STORAGE`, and `rayshot simulate`.
+"""The command line: `rayshot list | show | topology | verify | diff STORAGE`, and `rayshot simulate`.
 
 The former only read, and execute nothing of what they read. None needs Ray.
 """

@@ -10,6 +10,7 @@ from rayshot.cli import documents
 from rayshot.cli.details import details
 from rayshot.cli.difference import difference
 from rayshot.cli.exits import DIFFERENT, EPILOG, FINE, NOT_TRUSTED, UNSOUND, Group
+from rayshot.cli.graph import graph, graph_document
 from rayshot.cli.grid import ROWS_MAX, console, sections
 from rayshot.cli.listing import listing
 from rayshot.cli.proof import proof
@@ -83,6 +84,22 @@ def show(storage: str, system: str | None, snapshot: str | None, *, as_json: boo
         click.echo(documents.dump(documents.snapshot_document(found)))
     else:
         console().print(details(found, rows_max=_rows_max(everything=everything)))
+
+
+@main.command()
+@_common
+@_one_snapshot
+def topology(storage: str, system: str | None, snapshot: str | None, *, as_json: bool, everything: bool) -> None:
+    """Show who sends to whom, as one snapshot knows it.
+
+    Channels that lead back, as a depth-first search from the sources finds them, are marked: an aligned snapshot does
+    not wait for these, and records what is in flight on them.
+    """
+    found = open_storage(storage).system(system).snapshot(snapshot)
+    if as_json:
+        click.echo(documents.dump(graph_document(found)))
+    else:
+        console().print(graph(found, rows_max=_rows_max(everything=everything)))
 
 
 @main.command()

@@ -358,3 +358,32 @@ def test_values_of_every_odd_kind_are_shown_and_make_a_valid_json_document(tmp_p
     assert set(document["actors"][0]["state"]) == set(odd)
     assert run("diff", tmp_path).exit_code == 1
     assert json.loads(run("diff", tmp_path, "--json").stdout)["same"] is False
+
+
+def test_topology_marks_the_channels_that_lead_back(tmp_path: Path) -> None:
+    ends = ("alice", "bob"), ("bob", "alice"), ("driver:main", "alice")
+    bank_at(
+        tmp_path, Bank(flows={channel: Flow(sent=number, received=number) for number, channel in enumerate(ends, 1)})
+    )
+    assert lines(run("topology", tmp_path)) == [
+        "bank  1-coordinator-1  2 channels, with cycles",
+        "",
+        " sender  receiver  sent",
+        " ───",
+        " alice   bob          1",
+        " bob     alice        2  leads back",
+    ]
+    assert json.loads(run("topology", tmp_path, "--json").stdout) == {
+        "system": "bank",
+        "snapshot": "1-coordinator-1",
+        "actors": ["alice", "bob"],
+        "channels": [
+            {"sender": "alice", "receiver": "bob", "sent": 1, "leads_back": False},
+            {"sender": "bob", "receiver": "alice", "sent": 2, "leads_back": True},
+        ],
+    }
+
+
+def test_topology_of_actors_that_never_spoke_is_empty(tmp_path: Path) -> None:
+    bank_at(tmp_path, Bank(flows={}))
+    assert "no message was ever sent from one actor to another" in run("topology", tmp_path).stdout
