@@ -105,7 +105,7 @@ def test_an_initiator_that_does_not_come_to_it_is_named(new_system):
     system = new_system(snapshot=SnapshotConfig(timeout_s=1.0))
     alice = Account.options(name="alice").remote(1)
     ray.get(alice.read.remote())
-    alice.pause.tell(3.0)
+    alice.pause.tell(6.0)
     with pytest.raises(SnapshotAborted, match="'alice' was asked to begin"):
         system.snapshot(initiator="alice")
     assert ray.get(alice.read.remote()) == 1
