@@ -9,7 +9,6 @@ import queue
 import threading
 import time
 import uuid
-from dataclasses import replace
 from typing import Any, assert_never
 
 import ray
@@ -111,28 +110,28 @@ class Coordinator:
                 handle.stop.remote(self._stop)
             vault = self._members.join(name, node, handle)
             effects = self._collector.handle(ProcessJoined(name))
-        begun = [effect for effect in effects if isinstance(effect, SendBegin)]
-        return vault, [(begin.snapshot, begin.floor, begin.inputs, begin.quiet) for begin in begun]
+        return vault, [(e.snapshot, e.floor, e.inputs, e.quiet) for e in effects if isinstance(e, SendBegin)]
 
     @ray.method(concurrency_group="control")
     def ended(self, packed_record: tuple[object, ...], unfinished: tuple[SnapshotId, ...]) -> None:
         """An actor ended by its own wish; this is its last record, which stands in for no unfinished snapshot."""
         record = unpack_record(packed_record)
-        with self._lock:
-            self._members.end(record.process, f"actor {record.process!r} ended")
-            self._asked.drop(record.process)
-            for snapshot, under_way in self._open.items():
-                if under_way.request.helpers is not None:
-                    self._members.tell_all("begin", snapshot, 0, frozenset(), False)  # noqa: FBT003 - a Ray call
-            self._carry_out(self._collector.handle(ProcessEnded(record, unfinished)))
+        self._leave(ProcessEnded(record, unfinished), f"actor {record.process!r} ended")
 
     @ray.method(concurrency_group="control")
     def failed_to_start(self, name: str, detail: str) -> None:
         """An actor's constructor raised: it never was a part of the system."""
+        nothing = Record(SnapshotId(self._incarnation, name, 0), name, born=False, ended=True)
+        self._leave(ProcessEnded(nothing), detail)
+
+    def _leave(self, end: ProcessEnded, detail: str) -> None:
         with self._lock:
-            self._members.end(name, detail)
-            nothing = SnapshotId(self._incarnation, name, 0)
-            self._carry_out(self._collector.handle(ProcessEnded(replace(_EMPTY, snapshot=nothing, process=name))))
+            self._members.end(end.record.process, detail)
+            self._asked.drop(end.record.process)
+            for snapshot, under_way in self._open.items():
+                if under_way.request.helpers is not None:
+                    self._members.tell_all("begin", snapshot, 0, frozenset(), False)  # noqa: FBT003 - a Ray call
+            self._carry_out(self._collector.handle(end))
 
     @ray.method(concurrency_group="control")
     def failed(self, name: str, detail: str) -> None:
@@ -259,10 +258,14 @@ class Coordinator:
         with self._lock:
             self._config = config
 
+    @property
+    def _may_begin(self) -> bool:
+        under_way = len(self._open) + len(self._asked) + self._exploring
+        return not self._loading and under_way < self._config.max_concurrent
+
     def _begin_wanted(self) -> None:
         for request in tuple(self._wanted):
-            under_way = len(self._open) + len(self._asked) + self._exploring
-            if self._loading or under_way >= self._config.max_concurrent:
+            if not self._may_begin:
                 return
             if request.mode == ALIGNED and (self._exploring or self._collector.is_aligning):
                 continue  # one at a time: the next one begins when this one has ended
@@ -398,10 +401,10 @@ class Coordinator:
         if self._asked.expire(now):
             self._begin_wanted()
         interval = self._config.interval_s
-        if interval is None or self._stop is not None or self._loading or self._wanted or self._exploring:
+        if interval is None or self._stop is not None or self._wanted or not self._may_begin or not self._members.hosts:
             return
         due = max(self._last_began + interval, self._last_ended + self._config.min_pause_s)
-        if self._members.hosts and now >= due and len(self._open) < self._config.max_concurrent:
+        if now >= due:
             self._wanted.append(Request(self._config.mode))
             self._begin_wanted()
 
@@ -495,6 +498,3 @@ class Coordinator:
             self._stop_all(Stop(self._settings.system, self._settings.storage, None, detail))
         elif dead := [*sorted((known | found.keys()) - answers.keys() - ended), *sorted(stopped)]:
             threading.Thread(target=self._died, args=(dead[0], "it died while the coordinator was away")).start()
-
-
-_EMPTY = Record(SnapshotId(0, COORDINATOR, 0), COORDINATOR, born=False, ended=True)

@@ -132,7 +132,7 @@ class System:
 
     def topology(self) -> dict[str, tuple[str, ...]]:
         """For each living actor to whom its channels lead: those that it ever used, and those of `connect`."""
-        return {name: tuple(receivers) for name, receivers in self._ask_actors("receivers").items()}
+        return self._ask_actors("receivers")
 
     def connect(self, sender: str | ActorHandle, receiver: str | ActorHandle) -> None:
         """Open the channel between two actors, so that markers go over it before any message does.
@@ -176,7 +176,8 @@ class System:
             SystemDown: the system takes no messages any more.
         """
         self._check_open()
-        check_mode(mode or CHANDY_LAMPORT)
+        if mode is not None:
+            check_mode(mode)
         self._port.drain()
         begins = (initiator,) if isinstance(initiator, str | ActorHandle) else tuple(initiator or ())
         initiators = tuple(map(self._name_of, begins))
