@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rayshot.audit import Findings
 from rayshot.errors import RayshotError
 from rayshot.format.codec import RecordedMessage
 from rayshot.format.jsonable import jsonable
@@ -69,13 +70,13 @@ def snapshot_document(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def verification_document(snapshot: Snapshot, verification: Verification) -> dict[str, Any]:
+def verification_document(snapshot: Snapshot, verification: Verification, audited: Findings) -> dict[str, Any]:
     """What `verify` found."""
     return {
         "system": snapshot.system,
         "snapshot": str(snapshot.id),
         "position": snapshot.position,
-        "sound": verification.sound,
+        "sound": verification.sound and audited.sound,
         "trusted": verification.trusted,
         "trust": {"status": verification.trust.value, "detail": verification.trust_detail},
         "checks": [
@@ -86,6 +87,9 @@ def verification_document(snapshot: Snapshot, verification: Verification) -> dic
                 "error": None if check.error is None else check.error.kind,
             }
             for check in verification.checks
+        ],
+        "audit": [
+            {"name": finding.name, "holds": finding.holds, "detail": finding.detail} for finding in audited.findings
         ],
     }
 

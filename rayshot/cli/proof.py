@@ -3,13 +3,14 @@
 from rich.console import Group
 from rich.text import Text
 
+from rayshot.audit import Findings
 from rayshot.cli import words
 from rayshot.cli.grid import Cell, facts, heading, sections, tick
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.verification import Trust, Verification
 
 
-def proof(snapshot: Snapshot, verification: Verification) -> Group:
+def proof(snapshot: Snapshot, verification: Verification, audited: Findings) -> Group:
     """What was found out about one snapshot."""
     lines: list[tuple[Cell, ...]] = [
         (tick(ok=check.ok), Text(check.name, style="bold"), words.printable(check.detail))
@@ -18,8 +19,18 @@ def proof(snapshot: Snapshot, verification: Verification) -> Group:
     lines.append(
         (_mark(verification.trust), Text("signature", style="bold"), words.printable(verification.trust_detail))
     )
+    audit: list[tuple[Cell, ...]] = [
+        (_mark_of(finding.holds), Text(finding.name, style="bold"), words.printable(finding.detail))
+        for finding in audited.findings
+    ]
     title = heading(snapshot.system, str(snapshot.id), f"position {snapshot.position:,}")
-    return sections([title], [facts(lines)], [_verdict(snapshot, verification)])
+    by_itself = Text("Audited by code that shares nothing with the code that wrote it:", style="dim")
+    return sections([title], [facts(lines)], [by_itself, facts(audit)], [_verdict(snapshot, verification, audited)])
+
+
+def _mark_of(holds: bool | None) -> Text:  # noqa: FBT001 - None is a third answer
+    """A property holds, or does not, or cannot be judged."""
+    return Text("?", style="dim") if holds is None else tick(ok=holds)
 
 
 def _mark(trust: Trust) -> Text:
@@ -33,9 +44,11 @@ def _mark(trust: Trust) -> Text:
             return Text("!", style="bold yellow")
 
 
-def _verdict(snapshot: Snapshot, verification: Verification) -> Text:
-    if not verification.sound:
-        failed = " and ".join(check.name for check in verification.checks if not check.ok)
+def _verdict(snapshot: Snapshot, verification: Verification, audited: Findings) -> Text:
+    wrong = [check.name for check in verification.checks if not check.ok]
+    wrong += [finding.name for finding in audited.findings if finding.holds is False]
+    if wrong:
+        failed = " and ".join(wrong)
         return Text(f"Not proved: {failed}. Do not use this snapshot.", style="bold red")
     actors = words.plural(len(snapshot.actors), "actor")
     channels = words.plural(len(snapshot.channels), "channel")

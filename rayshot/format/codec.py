@@ -103,22 +103,21 @@ class Codec:
         """Wrap a constructor's call with the specification of the actor that it makes."""
         return self.pack([CREATE, specification, tell])
 
-    def unpacker(self, body: bytes | memoryview) -> Iterator[list[Any]]:
-        """Iterate over the messages in `body`, each still the list that the module's docstring describes."""
+    def unpacker(self, body: bytes | memoryview) -> msgpack.Unpacker:
+        """Iterates over the messages in `body`, each still the list that the module's docstring describes."""
         unpacker = msgpack.Unpacker(
             None, ext_hook=self._unpack_handle, strict_map_key=False, max_buffer_size=0, **_UNBOUNDED
         )
         unpacker.feed(body)
-        return iter(unpacker)
+        return unpacker
 
     def decode_tell(self, message: bytes | list[Any]) -> tuple[str, Sequence[Any], Mapping[str, Any]]:
         """(method, args, kwargs) of a tell, given as bytes or as `unpacker` yields it. Unpickles: live use only."""
-        if not isinstance(message, list):
-            message = next(self.unpacker(message))
-        head = message[0]
+        fields: list[Any] = message if isinstance(message, list) else next(self.unpacker(message))
+        head = fields[0]
         if head.__class__ is str:
-            return head, message[1:], _NO_KWARGS
-        method, args, kwargs = load_message(message[1], message[2])
+            return head, fields[1:], _NO_KWARGS
+        method, args, kwargs = load_message(fields[1], fields[2])
         return method, args, kwargs
 
     def _pickled(self, method: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bytes:

@@ -79,6 +79,7 @@ class ChannelEntry:
 
     `mailbox` holds exactly the messages received+1 .. arrived, `outbox` exactly arrived+1 .. sent;
     each is None exactly when its range is empty. Both are msgpack streams of frames `[first, count, body]`.
+    `aligned`: the receiver had waited for the sender's marker, so nothing may be in flight: `received == sent`.
     """
 
     sender: str
@@ -88,7 +89,16 @@ class ChannelEntry:
     received: int
     mailbox: Blob | None = None
     outbox: Blob | None = None
+    aligned: bool = False
 
     def blobs(self) -> tuple[Blob, ...]:
         """The blobs that are there, in the order of their messages."""
         return tuple(blob for blob in (self.mailbox, self.outbox) if blob is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class TraceEntry:
+    """What an actor did until it recorded, for those who want to prove it; how it is written is in `rayshot.audit`."""
+
+    actor: str
+    segment: Blob

@@ -23,7 +23,7 @@ from rayshot.format.bounds import (
     check_text,
     is_intent,
 )
-from rayshot.format.entries import ActorEntry, Blob, CapturedState, ChannelEntry, Chunk
+from rayshot.format.entries import ActorEntry, Blob, CapturedState, ChannelEntry, Chunk, TraceEntry
 from rayshot.protocol.identity import is_driver
 
 Sizes = Mapping[str, int]
@@ -82,6 +82,17 @@ def check_ended(ended: Sequence[str], actors: Collection[str]) -> None:
     names = {check_process_name(name, "an actor") for name in ended}
     if len(names) != len(ended) or names & set(actors):
         raise BadManifest("an actor that ended is listed twice, or as an actor as well")
+
+
+def check_traces(traces: Sequence[TraceEntry], actors: Collection[str], sizes: Sizes) -> None:
+    """Check that each trace is that of one of these actors, and that none has two."""
+    check_length(traces, "traces", ACTORS_MAX)
+    traced: set[str] = set()
+    for trace in traces:
+        if trace.actor not in actors or trace.actor in traced:
+            raise BadManifest(f"a trace is of {reprlib.repr(trace.actor)}, which is no actor, or has one already")
+        traced.add(trace.actor)
+        _check_blob(trace.segment, f"trace of actor {trace.actor}", sizes)
 
 
 def _check_actor(actor: ActorEntry, sizes: Sizes) -> None:
@@ -161,6 +172,10 @@ def _check_cut(channel: ChannelEntry) -> None:
             arrived=arrived,
             received=received,
         )
+    if type(channel.aligned) is not bool:
+        raise BadManifest(f"{what} is neither aligned nor not aligned")
+    if channel.aligned and received != sent:
+        raise InconsistentCut(f"{what} was aligned, but of {sent} messages {received} were received", sent=sent)
     _check_range(channel.mailbox, received, arrived, f"mailbox of {what}")
     _check_range(channel.outbox, arrived, sent, f"outbox of {what}")
 

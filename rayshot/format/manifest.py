@@ -1,8 +1,8 @@
 """The manifest: one document that names every byte of a snapshot and the cut that makes it consistent.
 
 It is canonical msgpack (see `canonical`): a map whose keys stand in the order of `_HEADER` and then `actors`, `ended`
-(the names of actors that ended before the cut), `channels`, `chunks`, `stats`. The first key, `format`, is a number; a
-reader that meets a higher one than its own stops there. What is numerous is written as arrays:
+(the names of actors that ended before the cut), `channels`, `chunks`, `stats`, `traces`. The first key, `format`, is a
+number; a reader that meets a higher one than its own stops there. What is numerous is written as arrays:
 
     snapshot       [incarnation, initiator, counter]
     chunk          [key, digest as 32 bytes, size, stored size, codec]
@@ -11,7 +11,8 @@ reader that meets a higher one than its own stops there. What is numerous is wri
     state          [codec, stream as a blob, [buffer as a blob, ...]], or nil where there is none
     actor          [name, class module, class name, class pickle as a blob, options, status,
                     [method, ...], state]
-    channel        [sender, receiver, sent, arrived, received, mailbox as a blob, outbox as a blob]
+    channel        [sender, receiver, sent, arrived, received, mailbox as a blob, outbox as a blob, aligned]
+    trace          [actor, segment as a blob]
 """
 
 from collections.abc import Mapping
@@ -31,8 +32,15 @@ from rayshot.format.bounds import (
     check_text,
     is_intent,
 )
-from rayshot.format.entries import ActorEntry, Blob, CapturedState, ChannelEntry, Chunk, Span
-from rayshot.format.entry_checks import check_actors, check_channels, check_chunks, check_ended, chunk_key
+from rayshot.format.entries import ActorEntry, Blob, CapturedState, ChannelEntry, Chunk, Span, TraceEntry
+from rayshot.format.entry_checks import (
+    check_actors,
+    check_channels,
+    check_chunks,
+    check_ended,
+    check_traces,
+    chunk_key,
+)
 from rayshot.protocol.identity import SnapshotId
 
 __all__ = [
@@ -44,6 +52,7 @@ __all__ = [
     "Chunk",
     "Manifest",
     "Span",
+    "TraceEntry",
     "chunk_key",
     "decode",
     "encode",
@@ -64,7 +73,7 @@ _HEADER = (
     "intent",
     "label",
 )
-_KEYS = (*_HEADER, "actors", "ended", "channels", "chunks", "stats")
+_KEYS = (*_HEADER, "actors", "ended", "channels", "chunks", "stats", "traces")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +82,8 @@ class Manifest:
 
     `position` is that of its COMMIT record in the log; `taken_at` counts Unix seconds; `intent` names the
     write that made it and ends the keys of the chunks it wrote itself; `label` is a person's word for a
-    savepoint; `stats` are finite numbers by name. Building one raises BadManifest, InconsistentCut,
-    LimitExceeded or PathRefused.
+    savepoint; `stats` are finite numbers by name; `traces` are there where the system is traced. Building one raises
+    BadManifest, InconsistentCut, LimitExceeded or PathRefused.
     """
 
     system: str
@@ -91,6 +100,7 @@ class Manifest:
     channels: tuple[ChannelEntry, ...]
     chunks: tuple[Chunk, ...]
     stats: dict[str, int | float]
+    traces: tuple[TraceEntry, ...] = ()
 
     def __post_init__(self) -> None:
         self._check_header()
@@ -99,6 +109,7 @@ class Manifest:
         names = check_actors(self.actors, sizes)
         check_ended(self.ended, names)
         check_channels(self.channels, names, names | set(self.ended), sizes)
+        check_traces(self.traces, names | set(self.ended), sizes)
 
     def _check_header(self) -> None:
         check_process_name(self.system, "a system")
@@ -137,6 +148,7 @@ def encode(manifest: Manifest) -> bytes:
     tree["channels"] = [_channel_tree(channel, index) for channel in manifest.channels]
     tree["chunks"] = [_chunk_tree(chunk) for chunk in manifest.chunks]
     tree["stats"] = manifest.stats
+    tree["traces"] = [[trace.actor, _blob_tree(trace.segment, index)] for trace in manifest.traces]
     packed = canonical.pack(tree)
     if len(packed) > MANIFEST_BYTES_MAX:
         raise LimitExceeded(f"the manifest has {len(packed)} bytes, above the limit of {MANIFEST_BYTES_MAX}")
@@ -165,7 +177,7 @@ def _state_tree(state: CapturedState | None, index: Mapping[str, int]) -> list[A
 def _channel_tree(channel: ChannelEntry, index: Mapping[str, int]) -> list[Any]:
     counters = [channel.sent, channel.arrived, channel.received]
     blobs = [_blob_tree(channel.mailbox, index), _blob_tree(channel.outbox, index)]
-    return [channel.sender, channel.receiver, *counters, *blobs]
+    return [channel.sender, channel.receiver, *counters, *blobs, channel.aligned]
 
 
 def _chunk_tree(chunk: Chunk) -> list[Any]:
@@ -195,6 +207,7 @@ def decode(data: bytes) -> Manifest:
         channels=tuple(_read_channel(item, chunks) for item in _rows(tree["channels"], "channels")),
         chunks=chunks,
         stats=tree["stats"],
+        traces=tuple(_read_trace(item, chunks) for item in _rows(tree["traces"], "traces")),
     )
 
 
@@ -256,9 +269,14 @@ def _read_state(tree: Any, chunks: tuple[Chunk, ...]) -> CapturedState | None:
 
 
 def _read_channel(tree: Any, chunks: tuple[Chunk, ...]) -> ChannelEntry:
-    sender, receiver, sent, arrived, received, mailbox, outbox = _row(tree, 7, "a channel")
+    sender, receiver, sent, arrived, received, mailbox, outbox, aligned = _row(tree, 8, "a channel")
     blobs = _read_blob(mailbox, chunks), _read_blob(outbox, chunks)
-    return ChannelEntry(sender, receiver, sent, arrived, received, *blobs)
+    return ChannelEntry(sender, receiver, sent, arrived, received, *blobs, aligned)
+
+
+def _read_trace(tree: Any, chunks: tuple[Chunk, ...]) -> TraceEntry:
+    actor, segment = _row(tree, 2, "a trace")
+    return TraceEntry(actor, _blob(segment, chunks))
 
 
 def _read_blob(tree: Any, chunks: tuple[Chunk, ...]) -> Blob | None:

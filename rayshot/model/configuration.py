@@ -47,6 +47,10 @@ class SnapshotConfig:
         check_mode(self.mode)
 
 
+Trace = bool | Literal["full"]
+"""Whether actors write down what they do; "full" keeps the messages too."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureConfig:
     """What a failure of one actor means.
@@ -66,6 +70,13 @@ def check_mode(mode: str) -> None:
     """Raise ConfigError unless there is such a mode."""
     if mode not in MODES:
         raise ConfigError(f"there is no snapshot mode {mode!r}; there is {', '.join(MODES)}")
+
+
+def check_trace(trace: object) -> Trace:
+    """Return a setting for tracing if it is one, else raise ConfigError."""
+    if trace is True or trace is False or trace == "full":
+        return trace
+    raise ConfigError(f"trace={trace!r}: give True for numbered events, 'full' to keep their messages too, or False")
 
 
 def _seconds(name: str, value: object, *, optional: bool = False, zero: bool = False) -> None:

@@ -27,7 +27,11 @@ RAY_OPTIONS = frozenset(
     }
 )
 """Passed through to Ray as they are."""
-OWN_OPTIONS = {"capture": ("auto", "fork", "inline"), "on_error": ("continue", "stop")}
+OWN_OPTIONS: Mapping[str, tuple[object, ...]] = {
+    "capture": ("auto", "fork", "inline"),
+    "on_error": ("continue", "stop"),
+    "deterministic": (False, True),
+}
 """rayshot's own, with their values, the default first."""
 _REFUSED = {
     "max_concurrency": "handlers of one actor run one at a time",
@@ -80,6 +84,11 @@ class ActorSpecification:
     def on_error(self) -> str:
         """What an exception in a tell's handler does: "continue" or "stop"."""
         return str(self.options.get("on_error", "continue"))
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether the same messages in the same order always lead to the same state: said by the user, for replays."""
+        return self.options.get("deterministic") is True
 
     @property
     def ray_options(self) -> dict[str, Any]:

@@ -18,10 +18,10 @@ from rayshot.errors import (
     StoreError,
     StoreUnavailable,
 )
-from rayshot.format.manifest import ActorEntry, ChannelEntry, Chunk, Manifest
+from rayshot.format.manifest import ActorEntry, ChannelEntry, Chunk, Manifest, TraceEntry
 from rayshot.format.signing_key import SigningKey
 from rayshot.protocol.cut import Cut
-from rayshot.protocol.identity import SnapshotId
+from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.runtime.failpoints import failpoint
 from rayshot.runtime.vault import Stored, StoredActor
 from rayshot.store.layout import intent_folder
@@ -40,7 +40,12 @@ class Committer:
         self._repository = repository
         self._key = key
         self._base: SnapshotId | None = None
+        self._last_traces: dict[str, bytes] = {}
         self._reuse: Mapping[str, Chunk] = {}
+
+    def keep_trace(self, actor: str, segment: bytes) -> None:
+        """An actor ended; the next snapshot behind its end holds the last segment of its trace. From any thread."""
+        self._last_traces[actor] = segment
 
     def store(
         self,
@@ -61,7 +66,11 @@ class Committer:
         intent = self._repository.intend(snapshot, base)
         try:
             reuse = dict(self._reuse) if base is not None else {}
-            refs = [vault.store.remote(cut, intent, reuse, timeout_s) for vault in vaults]
+            ended = {name: self._last_traces[name] for name in cut.ended if name in self._last_traces}
+            refs = [
+                vault.store.remote(cut, intent, reuse, timeout_s, {} if index else ended)
+                for index, vault in enumerate(vaults)
+            ]
             written = self._gather(refs, timeout_s + ANSWER_S)
             manifest = self._manifest(cut, written, intent, mode, label, taken_at, stats, started)
             failpoint("before_commit")
@@ -70,6 +79,8 @@ class Committer:
         except RayshotError:
             self._abandon(snapshot)
             raise
+        for name in ended:
+            del self._last_traces[name]
         self._base, self._reuse = snapshot, {chunk.digest: chunk for chunk in manifest.chunks}
         return record
 
@@ -144,6 +155,7 @@ class Committer:
         actors = {name: actor for stored in written for name, actor in stored.actors.items()}
         mailboxes = {channel: blob for stored in written for channel, blob in stored.mailboxes.items()}
         outboxes = {channel: blob for stored in written for channel, blob in stored.outboxes.items()}
+        traces = {name: blob for stored in written for name, blob in stored.traces.items()}
         chunks = {chunk.digest: chunk for stored in written for chunk in stored.chunks}
         entries = [
             _entry(name, "born" if record.born else "unborn", actors.get(name)) for name, record in cut.records.items()
@@ -158,6 +170,7 @@ class Committer:
                 cut_.received,
                 mailboxes.get(cut_.channel),
                 outboxes.get(cut_.channel),
+                _is_aligned(cut, cut_.channel),
             )
             for cut_ in cut.channels
         ]
@@ -183,7 +196,13 @@ class Committer:
                 "written_bytes": sum(stored.written_bytes for stored in written),
                 "stored_s": time.perf_counter() - started,
             },
+            traces=tuple(TraceEntry(name, blob) for name, blob in sorted(traces.items())),
         )
+
+
+def _is_aligned(cut: Cut, channel: Channel) -> bool:
+    record = cut.records.get(channel.receiver)
+    return record is not None and channel.sender in record.aligned
 
 
 def _entry(name: str, status: Any, stored: StoredActor | None) -> ActorEntry:

@@ -46,6 +46,7 @@ from rayshot.runtime.reports import unpack_record
 from rayshot.runtime.requests import Asked, Request, UnderWay, abort_error
 from rayshot.runtime.restarts import was_restarted
 from rayshot.runtime.settings import SystemSettings
+from rayshot.runtime.takeover import find_remains
 from rayshot.store.locate import open_store
 from rayshot.store.records import CommitRecord
 from rayshot.store.repository import Repository
@@ -113,9 +114,11 @@ class Coordinator:
         return vault, [(e.snapshot, e.floor, e.inputs, e.quiet) for e in effects if isinstance(e, SendBegin)]
 
     @ray.method(concurrency_group="control")
-    def ended(self, packed_record: tuple[object, ...], unfinished: tuple[SnapshotId, ...]) -> None:
+    def ended(self, packed_record: tuple[object, ...], unfinished: tuple[SnapshotId, ...], trace: bytes | None) -> None:
         """An actor ended by its own wish; this is its last record, which stands in for no unfinished snapshot."""
         record = unpack_record(packed_record)
+        if trace is not None:
+            self._committer.keep_trace(record.process, trace)
         self._leave(ProcessEnded(record, unfinished), f"actor {record.process!r} ended")
 
     @ray.method(concurrency_group="control")
@@ -318,8 +321,9 @@ class Coordinator:
     def _announce_end(self, end: AnnounceEnd) -> None:
         under_way = self._open.pop(end.snapshot, None)
         failpoint("before_announce")
-        self._members.tell_all("ended", end.snapshot, end.floor)
-        self._members.tell_vaults("forget", end.snapshot, committed=end.reason is None)
+        committed = end.reason is None
+        self._members.tell_all("ended", end.snapshot, end.floor, committed)
+        self._members.tell_vaults("forget", end.snapshot, committed=committed)
         if under_way is None:
             return  # of a coordinator that was lost, or its announcement is late
         self._last_ended = time.monotonic()
@@ -415,7 +419,8 @@ class Coordinator:
         """What hosts that a driver makes are told."""
         settings = self._settings
         timeout_s = RECORDER_TIMEOUTS * self._config.timeout_s
-        return HostIdentity(settings.system, self._incarnation, COORDINATOR, self._own, settings.storage, timeout_s)
+        told = self._own, settings.storage, timeout_s, settings.trace
+        return HostIdentity(settings.system, self._incarnation, COORDINATOR, *told)
 
     @ray.method(concurrency_group="control")
     def expect(self, ended: tuple[str, ...]) -> None:
@@ -478,23 +483,18 @@ class Coordinator:
         return {**status, "snapshots": under_way, "actors": self._members.status()}
 
     def _take_over(self) -> None:
-        """Find the living members of a system whose coordinator died."""
-        found = self._members.find()
-        answers = {name: answer for name, answer in found.items() if answer is not None}
-        ended = self._committer.ended_before().union(*(answer.ended for answer in answers.values())) - found.keys()
-        self._members.know_ended(ended)
-        highest = max((answer.highest for answer in answers.values()), default=0)
-        counter = max(highest, self._committer.highest_counter(self._incarnation))
-        self._collector = Collector(self._incarnation, counter, ended, self._committer.stored_in(self._incarnation))
-        for name, answer in answers.items():
+        """Go on with the living members of a system whose coordinator died."""
+        remains = find_remains(self._members, self._committer, self._incarnation)
+        self._members.know_ended(remains.ended)
+        self._collector = Collector(self._incarnation, remains.counter, remains.ended, remains.stored)
+        for name, answer in remains.answers.items():
             if answer.last_record is None:
                 self._carry_out(self._collector.handle(ProcessJoined(name, answer.lost)))
             else:
                 self.ended(*answer.last_record)
-        known = {receiver for answer in answers.values() for receiver in answer.receivers}
-        stopped = {name for name, answer in answers.items() if not answer.alive and answer.last_record is None}
-        if self._settings.loading and (not answers or any(answer.loading for answer in answers.values())):
+        if self._settings.loading and remains.loading:
             detail = "its coordinator died while it was being restored"
             self._stop_all(Stop(self._settings.system, self._settings.storage, None, detail))
-        elif dead := [*sorted((known | found.keys()) - answers.keys() - ended), *sorted(stopped)]:
-            threading.Thread(target=self._died, args=(dead[0], "it died while the coordinator was away")).start()
+        elif remains.dead:
+            detail = "it died while the coordinator was away"
+            threading.Thread(target=self._died, args=(remains.dead[0], detail)).start()

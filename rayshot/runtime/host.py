@@ -171,9 +171,11 @@ class Host:
             return tuple(sorted(self._process.channels))
 
     @ray.method(concurrency_group="control")
-    def ended(self, snapshot: SnapshotId, floor: int) -> None:
+    def ended(self, snapshot: SnapshotId, floor: int, committed: bool) -> None:  # noqa: FBT001
         """A snapshot was committed or aborted."""
         process = self._process
+        if committed and process.tracer is not None:
+            process.tracer.committed(snapshot)
         with process.lock:
             self._asked_at.pop(snapshot, None)
             process.carry_out(process.participant.handle(SnapshotEnded(snapshot, floor)))
@@ -249,7 +251,7 @@ class Host:
                 process.participant.ended_peers,
                 self._highest_counter,
                 lost,
-                None if last is None else (pack_record(last.record), last.unfinished),
+                None if last is None else (pack_record(last.record), last.unfinished, process.recording.last_trace),
             )
 
     @ray.method(concurrency_group="watch")

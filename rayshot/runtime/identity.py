@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rayshot.errors import ActorDied, SystemDown, SystemStopped
+from rayshot.model.configuration import Trace
 from rayshot.protocol.identity import SnapshotId
 
 
@@ -17,6 +18,7 @@ class HostIdentity:
     coordinator: Any
     storage: str
     recorder_timeout_s: float
+    trace: Trace = False
     loading: bool = False
 
 
@@ -27,7 +29,7 @@ class Abandoned:
     `alive`: it takes messages. `loading`: its system is being restored. `receivers` are all whom it ever sent to,
     `ended` those whom it knows to have ended, `highest` is the highest counter of a coordinator's snapshot that it
     heard of, `lost` are the snapshots that it gave up. `last_record` and the snapshots unfinished then are those of an
-    actor that ended itself.
+    actor that ended itself, with its last trace.
     """
 
     alive: bool
@@ -36,7 +38,7 @@ class Abandoned:
     ended: frozenset[str]
     highest: int
     lost: tuple[SnapshotId, ...]
-    last_record: tuple[tuple[object, ...], tuple[SnapshotId, ...]] | None
+    last_record: tuple[tuple[object, ...], tuple[SnapshotId, ...], bytes | None] | None
 
 
 @dataclass(frozen=True, slots=True)

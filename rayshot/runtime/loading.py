@@ -9,6 +9,7 @@ from rayshot.format.manifest import Blob, CapturedState, Chunk
 from rayshot.format.pickling import load_state
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.events import Restored
+from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.process import ActorProcess
 from rayshot.store.chunk_reader import ChunkReader
 from rayshot.store.locate import open_store
@@ -18,13 +19,14 @@ from rayshot.store.locate import open_store
 class LoadPlan:
     """One actor's part of a snapshot, taken from a manifest whose signature was checked.
 
-    `state` is None for an actor that is not yet born. `sent` and `arrived` are the counters n of its channels,
-    `received` the counters m. `mailbox` holds, per sender, the blobs of what was in flight to it, in order. `ended` are
-    the senders that ended before the cut.
+    `snapshot` is the one that it is of. `state` is None for an actor that is not yet born. `sent` and `arrived` are
+    the counters n of its channels, `received` the counters m. `mailbox` holds, per sender, the blobs of what was in
+    flight to it, in order. `ended` are the senders that ended before the cut.
     """
 
     storage: str
     system: str
+    snapshot: SnapshotId
     specification: ActorSpecification
     state: CapturedState | None
     chunks: Mapping[str, Chunk]
@@ -60,6 +62,8 @@ def load_process(process: ActorProcess, plan: LoadPlan) -> None:
     with process.lock:
         restored = Restored(process.identity.incarnation, plan.sent, plan.arrived, plan.ended)
         process.carry_out(process.participant.handle(restored))
+        if process.tracer is not None:
+            process.tracer.restored(plan.snapshot, plan.sent, plan.received)
         process.mailbox.processed.update(plan.received)
         for sender, parts in frames.items():
             for frame in parts:

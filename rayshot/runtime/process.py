@@ -52,6 +52,7 @@ from rayshot.runtime.outbox import InFlight, OutChannel
 from rayshot.runtime.recording import Recording
 from rayshot.runtime.references import know_references
 from rayshot.runtime.spawning import spawn_host
+from rayshot.runtime.tracing import TracedChannel, Tracer
 from rayshot.runtime.wire import Answer, Status, pack_packet
 
 log = logging.getLogger("rayshot")
@@ -76,6 +77,10 @@ class SelfChannel(OutChannel):
             if self.held_at is not None:
                 self.held_at = 0
             self._process.wake.notify()
+
+
+class TracedSelfChannel(TracedChannel, SelfChannel):
+    """The channel from an actor to itself, traced."""
 
 
 class Waiter:
@@ -116,6 +121,7 @@ class ActorProcess:
         self.connector = Connector(identity.system, identity.incarnation)
         self.dead_letters = DeadLetters()
         self.recording = Recording(self)
+        self.tracer = Tracer(identity.name, full=identity.trace == "full") if identity.trace else None
         self.channels: dict[str, OutChannel] = {}
         self.captures: dict[SnapshotId, Mapping[str, int]] = {}
         self.pauses: list[SnapshotId] = []
@@ -148,11 +154,17 @@ class ActorProcess:
         """As `channel`, for those who hold the lock."""
         channel = self.channels.get(receiver)
         if channel is None:
-            own = receiver == self.name
-            channel = SelfChannel(self) if own else OutChannel(self, receiver, self.lock)
+            channel = self.channels[receiver] = self._new_channel(receiver)
             channel.down = self.down
-            self.channels[receiver] = channel
         return channel
+
+    def _new_channel(self, receiver: str) -> OutChannel:
+        own = receiver == self.name
+        if self.tracer is None:
+            return SelfChannel(self) if own else OutChannel(self, receiver, self.lock)
+        traced = TracedSelfChannel(self) if own else TracedChannel(self, receiver, self.lock)
+        traced.tracer = self.tracer
+        return traced
 
     def call(self, receiver: str, tell: bytes) -> Reply:
         """Send a call; whether a reply is wanted is known when the handler ends."""

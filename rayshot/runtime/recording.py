@@ -38,6 +38,7 @@ class Recording:
         self.requested: deque[str] = deque()
         self.vault: Any = None
         self.last_record: ReportEnd | None = None
+        self.last_trace: bytes | None = None
         self.capturer = Capturer(process.name, spool_folder())
         self._process = process
         self._deadlines: dict[SnapshotId, float] = {}
@@ -101,8 +102,10 @@ class Recording:
             process.carry_out(process.participant.handle(CaptureFailed(snapshot, str(error))))
             return
         sent = {receiver: channel.sent for receiver, channel in process.channels.items() if channel.sent}
-        captured = StateCaptured(snapshot, process.cell.born, sent, process.mailbox.received())
-        process.carry_out(process.participant.handle(captured))
+        received = process.mailbox.received()
+        if process.tracer is not None:
+            process.tracer.recorded(snapshot, sent, received)
+        process.carry_out(process.participant.handle(StateCaptured(snapshot, process.cell.born, sent, received)))
         self._state = None
         if snapshot.initiator != COORDINATOR:
             for channel in process.channels.values():
@@ -132,8 +135,11 @@ class Recording:
                     child.cancel()
                 self._release()
             case ReportEnd(record, unfinished):
+                if process.tracer is not None:
+                    process.tracer.ended()
+                    self.last_trace = process.tracer.segment()
                 self.last_record = effect
-                process.identity.coordinator.ended.remote(pack_record(record), unfinished)
+                process.identity.coordinator.ended.remote(pack_record(record), unfinished, self.last_trace)
 
     def _release(self) -> None:
         """Let go of the batches that no record needs any more."""
@@ -155,13 +161,14 @@ class Recording:
         hold_s = time.perf_counter() - self._captured_at
         specification = process.cell.specification
         packed = None if specification is None else specification.pack()
+        trace = None if process.tracer is None else process.tracer.segment()
         state = self._state
         if isinstance(state, CaptureChild):
-            report = RecordReport(record, packed, None, outbox, mailbox, hold_s)
+            report = RecordReport(record, packed, None, outbox, mailbox, hold_s, trace)
             self._children[record.snapshot] = state
             threading.Thread(target=self._report_from_child, args=(state, report), daemon=True).start()
         else:
-            self._outgoing.append(RecordReport(record, packed, state, outbox, mailbox, hold_s))
+            self._outgoing.append(RecordReport(record, packed, state, outbox, mailbox, hold_s, trace))
 
     def _report_from_child(self, child: CaptureChild, report: RecordReport) -> None:
         process = self._process

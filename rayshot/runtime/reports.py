@@ -18,7 +18,7 @@ class RecordReport:
 
     `specification` is None and `state` is None for an actor that is not yet born. `outbox` holds, per receiver, the
     frames of messages released+1 .. sent, `mailbox`, per sender, those of received+1 .. arrived. `hold_s`: how long
-    the actor was stopped.
+    the actor was stopped. `trace` is the segment of a traced actor.
     """
 
     record: Record
@@ -27,6 +27,7 @@ class RecordReport:
     outbox: Mapping[str, bytes]
     mailbox: Mapping[str, bytes]
     hold_s: float
+    trace: bytes | None = None
 
 
 def pack_run(frames: Sequence[Frame], first: int, last: int) -> bytes:
@@ -69,28 +70,30 @@ def pack_record(record: Record) -> tuple[object, ...]:
         record.ended,
         dict(record.closed),
         record.overlaps,
+        record.aligned,
         dict(record.arrived),
     )
 
 
 def unpack_record(fields: tuple[object, ...]) -> Record:
     """A record from plain values."""
-    snapshot, *counters, overlaps, arrived = fields
+    snapshot, *counters, overlaps, aligned, arrived = fields
     assert isinstance(snapshot, tuple)
     assert isinstance(overlaps, tuple)
     earlier = tuple(SnapshotId(*k) for k in overlaps)
-    return Record(SnapshotId(*snapshot), *counters, overlaps=earlier, arrived=arrived)  # type: ignore[arg-type,misc]
+    return Record(SnapshotId(*snapshot), *counters, earlier, aligned, arrived)  # type: ignore[arg-type,call-arg]
 
 
 def _fields(report: RecordReport) -> tuple[object, ...]:
     state = report.state
     captured = None if state is None else (state.codec, state.sizes, state.parts, state.spool)
     record = pack_record(report.record)
-    return (record, report.specification, captured, dict(report.outbox), dict(report.mailbox), report.hold_s)
+    parts = dict(report.outbox), dict(report.mailbox)
+    return (record, report.specification, captured, *parts, report.hold_s, report.trace)
 
 
 def _report(fields: tuple[Any, ...], references: Sequence[tuple[Any, ...]]) -> RecordReport:
-    record, specification, captured, outbox, mailbox, hold_s = fields
+    record, specification, captured, outbox, mailbox, hold_s, trace = fields
     found = tuple(Referenced(*reference) for reference in references)
     state = None if captured is None else replace(Captured(*captured), references=found)
-    return RecordReport(unpack_record(record), specification, state, outbox, mailbox, hold_s)
+    return RecordReport(unpack_record(record), specification, state, outbox, mailbox, hold_s, trace)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from rayshot.format.signing_key import SigningKey
-from rayshot.model.configuration import FailureConfig, SnapshotConfig
+from rayshot.model.configuration import FailureConfig, SnapshotConfig, Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,4 +15,5 @@ class SystemSettings:
     key: SigningKey | None = field(repr=False)
     snapshot: SnapshotConfig
     failure: FailureConfig
+    trace: Trace = False
     loading: bool = False

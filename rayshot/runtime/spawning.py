@@ -1,5 +1,6 @@
 """Making Ray actors out of specifications."""
 
+from dataclasses import replace
 from typing import Any
 
 import ray
@@ -22,15 +23,7 @@ def spawn_host(identity: HostIdentity, specification: ActorSpecification, name: 
     Detached, so that the system outlives its drivers; never restarted by Ray, which would lose the state.
     Raises ConfigError where the name is taken or Ray refuses the options.
     """
-    own = HostIdentity(
-        identity.system,
-        identity.incarnation,
-        name,
-        identity.coordinator,
-        identity.storage,
-        identity.recorder_timeout_s,
-        loading,
-    )
+    own = replace(identity, name=name, loading=loading)
     try:
         options = host_class(specification.class_name).options(
             name=actor_name(identity.system, identity.incarnation, name),

@@ -12,7 +12,7 @@ from rayshot.errors import CodeMismatch, ConfigError, RayshotError, RestoreFaile
 from rayshot.format.manifest import ActorEntry, Blob, Manifest
 from rayshot.format.signing import verify
 from rayshot.format.signing_key import SigningKey, find_key, load_key
-from rayshot.model.configuration import FailureConfig, SnapshotConfig, check_config
+from rayshot.model.configuration import FailureConfig, SnapshotConfig, Trace, check_config, check_trace
 from rayshot.model.specification import ActorSpecification, find_class
 from rayshot.protocol.identity import SnapshotId, check_name
 from rayshot.runtime.coordinator import GROUPS, Coordinator
@@ -35,6 +35,7 @@ def init(
     storage: str | os.PathLike[str],
     snapshot: SnapshotConfig | None = None,
     failure: FailureConfig | None = None,
+    trace: Trace = False,
 ) -> System:
     """Create a system, or attach to it where it runs already. Calls `ray.init()` if nobody has.
 
@@ -43,6 +44,9 @@ def init(
         storage: where its snapshots go: a folder.
         snapshot: when snapshots are taken by themselves; by default only when asked for. Ignored when attaching.
         failure: what an actor's failure means.
+        trace: True writes down each event of each actor, some bytes a message, so that `rayshot verify` can prove
+            more than the counters: vector clocks, and that the cut lies on a possible course of events. "full" keeps
+            the messages too, so that classes declared `deterministic` can be replayed. Ignored when attaching.
 
     Raises:
         ConfigError: a name, address or setting that cannot work, before anything is started.
@@ -50,6 +54,7 @@ def init(
     check_name(name, "a system")
     check_config(snapshot or SnapshotConfig(), SnapshotConfig)
     check_config(failure or FailureConfig(), FailureConfig)
+    check_trace(trace)
     location, store = _locate(storage)
     _ensure_ray()
     running = _find_coordinator(name)
@@ -57,7 +62,7 @@ def init(
         return _attach(name, running, location)
     store.check()
     key = load_key(local=_is_local(location))
-    settings = SystemSettings(name, location, key, snapshot or SnapshotConfig(), failure or FailureConfig())
+    settings = SystemSettings(name, location, key, snapshot or SnapshotConfig(), failure or FailureConfig(), trace)
     return System(_start(settings))
 
 
@@ -69,6 +74,7 @@ def restore(
     trust: str | None = None,
     class_map: Mapping[str, type] | None = None,
     config: SnapshotConfig | None = None,
+    trace: Trace = False,
 ) -> System:
     """Bring a system back from a snapshot: every actor with its state, every message in flight once and in order.
 
@@ -82,6 +88,7 @@ def restore(
             chooses: do this only with bytes whose history you know.
         class_map: classes by their recorded name ("module.Class") where they moved.
         config: when snapshots are taken by themselves from now on.
+        trace: as for `rayshot.init`, from now on.
 
     Raises:
         NotFound: no such system or snapshot; the message lists what there is.
@@ -91,6 +98,7 @@ def restore(
     if trust not in (None, "unsigned"):
         raise ConfigError(f"trust={trust!r}: leave it out, or say 'unsigned'")
     check_config(config or SnapshotConfig(), SnapshotConfig)
+    check_trace(trace)
     location, _ = _locate(storage)
     view = open_storage(location).system(system)
     chosen = view.snapshot(snapshot)
@@ -100,7 +108,8 @@ def restore(
     _ensure_ray()
     _make_room(view.name)
     signing = key or load_key(local=_is_local(location))
-    settings = SystemSettings(view.name, location, signing, config or SnapshotConfig(), FailureConfig(), loading=True)
+    configs = config or SnapshotConfig(), FailureConfig()
+    settings = SystemSettings(view.name, location, signing, *configs, trace, loading=True)
     identity = _start(settings)
     try:
         if snapshot is None:  # only now that nobody else can commit is the latest known
@@ -267,6 +276,7 @@ def _plans(
         plans[actor.name] = LoadPlan(
             identity.storage,
             identity.system,
+            manifest.snapshot,
             specifications[actor.name],
             actor.state,
             {span.chunk: chunks[span.chunk] for blob in needed for span in blob.spans},

@@ -52,6 +52,7 @@ class Stored:
     actors: Mapping[str, StoredActor]
     outboxes: Mapping[Channel, Blob]
     mailboxes: Mapping[Channel, Blob]
+    traces: Mapping[str, Blob]
     chunks: tuple[Chunk, ...]
     written_bytes: int
 
@@ -120,8 +121,12 @@ class Vault:
         self._coordinator.report.remote(records)
 
     @ray.method(concurrency_group="store")
-    def store(self, cut: Cut, intent: str, reuse: dict[str, Chunk], timeout_s: float) -> Stored:
+    def store(
+        self, cut: Cut, intent: str, reuse: dict[str, Chunk], timeout_s: float, traces: Mapping[str, bytes]
+    ) -> Stored:
         """Write what is held of a snapshot as far as its cut counts it; returns where it lies.
+
+        `traces` are segments of actors that ended, which no vault holds.
 
         Raises StoreError, and StateNotSerializable for an object that a state refers to and that is not to be had.
         """
@@ -131,7 +136,7 @@ class Vault:
             held = self._held.setdefault(cut.snapshot, _Held())
         for name in held.records.keys() & cut.records.keys():
             _fetch_objects(*held.records[name], deadline)
-        return _write(ChunkWriter(self._store, self._system, intent, reuse), held, cut)
+        return _write(ChunkWriter(self._store, self._system, intent, reuse), held, cut, traces)
 
     @ray.method(concurrency_group="store")
     def forget(self, snapshot: SnapshotId, *, committed: bool) -> None:
@@ -153,7 +158,7 @@ class Vault:
         self._ended.wait()
 
 
-def _write(writer: ChunkWriter, held: _Held, cut: Cut) -> Stored:
+def _write(writer: ChunkWriter, held: _Held, cut: Cut, last_traces: Mapping[str, bytes]) -> Stored:
     """Write all parts, small ones gathered; blobs are known only once all is written, so tickets come first."""
     states: dict[str, list[int]] = {}
     outboxes: dict[Channel, int] = {}
@@ -174,6 +179,8 @@ def _write(writer: ChunkWriter, held: _Held, cut: Cut) -> Stored:
             frames = _behind(held.records[channel.sender][0].outbox[channel.receiver], channel_cut.arrived)
             outboxes[channel] = writer.add(frames)
             _note_creation(frames, channel.receiver, specifications)
+    segments = {name: report.trace for name, (report, _) in held.records.items() if report.trace} | dict(last_traces)
+    traces = {name: writer.add(segment) for name, segment in segments.items()}
     classes = {
         name: writer.add(specification.class_pickle)
         for name, specification in specifications.items()
@@ -193,6 +200,7 @@ def _write(writer: ChunkWriter, held: _Held, cut: Cut) -> Stored:
         actors,
         {channel: blobs[ticket] for channel, ticket in outboxes.items()},
         {channel: blobs[ticket] for channel, ticket in mailboxes.items()},
+        {name: blobs[ticket] for name, ticket in traces.items()},
         tuple(chunks),
         writer.written_bytes,
     )

@@ -80,12 +80,17 @@ class Worker:
         if process.cell.timers and not process.loading:
             for message in process.cell.take_due():
                 process.channel(process.name).append(message)
+                if process.tracer is not None:
+                    process.tracer.fired(message)
 
     def _handle_all(self, delivery: Delivery) -> None:
         process, mailbox, cell = self._process, self._process.mailbox, self._process.cell
         cell.sender = delivery.sender
         number = mailbox.position
-        for message in process.codec.unpacker(delivery.frame.body):
+        body, tracer = delivery.frame.body, process.tracer
+        unpacker = process.codec.unpacker(body)
+        messages = unpacker if tracer is None else tracer.watch(delivery.sender, unpacker, body)
+        for message in messages:
             self.handling = message
             number += 1
             try:

@@ -6,13 +6,14 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
-from rayshot.errors import ActorNotFound, NotFound
+from rayshot.errors import ActorNotFound, KeyNotFound, MissingChunk, NotFound
 from rayshot.format.manifest import ActorEntry, Blob, Manifest
 from rayshot.format.signing import Envelope, SigningKey, find_key
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.store.channel_state import ChannelState
 from rayshot.store.chunk_reader import ChunkReader
 from rayshot.store.diff import SnapshotDiff, compare
+from rayshot.store.layout import inside
 from rayshot.store.locate import open_store
 from rayshot.store.records import CommitRecord
 from rayshot.store.sealed import read_sealed
@@ -142,6 +143,13 @@ class Snapshot:
     def read(self, blob: Blob) -> bytes:
         """Read bytes that the manifest names, proved by their digests."""
         return self._reader.read(blob)
+
+    def read_stored(self, key: str, size: int) -> bytes:
+        """Read up to `size` bytes of the object under a key of the system's folder, as they are: proved by nothing."""
+        try:
+            return self._store.read_range(inside(self.system, key), 0, size)
+        except KeyNotFound as error:
+            raise MissingChunk(f"{key} of the system {self.system!r} is not in the store", key=key) from error
 
     def verify(self, keys: Iterable[SigningKey] | None = None) -> Verification:
         """Prove from the bytes that the snapshot is whole and its cut consistent, and find out who vouches for it.

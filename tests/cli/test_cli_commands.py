@@ -190,6 +190,7 @@ def test_verify_says_what_was_proved(tmp_path: Path) -> None:
         "Proved: a consistent cut of 2 actors and 2 channels with 3 messages in flight, every byte intact, "
         "signed by a trusted key."
     )
+    equation = "on each of 2 channels exactly the messages received + 1 .. sent are stored, in order: 3 in flight"
     assert lines(result) == [
         "bank  1-coordinator-1  position 1",
         "",
@@ -198,6 +199,10 @@ def test_verify_says_what_was_proved(tmp_path: Path) -> None:
         " ✓  cut        on 2 channels exactly the messages sent and not received are there: 3 in flight",
         " ✓  states     2 states can be read",
         f" ✓  signature  signed with the key {KEY.key_id}, which is at hand",
+        "",
+        "Audited by code that shares nothing with the code that wrote it:",
+        f" ✓  cut equation  {equation}",
+        " ?  trace         not traced: rayshot.init(..., trace=True) lets actors write down what they do",
         "",
         proved,
     ]

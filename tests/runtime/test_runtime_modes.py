@@ -32,6 +32,7 @@ def check_aligned(snapshot):
     for (sender, receiver), channel in snapshot.channels.items():
         if sender.startswith("source") and receiver.startswith("sink"):
             assert channel.messages == []
+            assert channel.entry.aligned
             assert channel.sent == channel.received == states[sender]["sent"]
             assert states[receiver]["next"][sender] == states[sender]["sent"] + 1
 

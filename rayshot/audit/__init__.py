@@ -1,0 +1,23 @@
+"""The independent proof of a snapshot: from its bytes, by code that shares nothing with the code that made it.
+
+What made a snapshot is the protocol, and the runtime that numbers, counts and writes. A defect there can write a wrong
+snapshot, and a check by the same code can share the defect. So this room imports no protocol code and no writer: it
+reads the stored bytes by their documented layout, with msgpack, zstandard and BLAKE3 and nothing else of ours, and
+counts for itself.
+
+    document      the manifest and the bytes it names
+    equation      on each channel exactly the messages sent and not received are there (Chandy and Lamport 1985, 3.1)
+    segment       what a traced actor wrote down of what it did
+    history       segments of several snapshots joined: what each actor did from a common cut on
+    computation   one order of all events; vector clocks; Theorem 1 by executing the permuted order
+    shiviz        the same order as a log that ShiViz draws
+    replay        with messages kept: a deterministic class, run again, comes to the recorded state. Runs user code
+    proof         all of it for one snapshot: `prove`
+
+Only `replay` needs more: the model, that is the very cell in which the user's class ran, and the module that unpickles.
+"""
+
+from rayshot.audit.findings import Finding, Findings
+from rayshot.audit.proof import prove
+
+__all__ = ["Finding", "Findings", "prove"]

@@ -1,0 +1,220 @@
+"""The computation that the traces tell of: one order of all events, their vector clocks, and Theorem 1 by execution.
+
+Theorem 1 of Chandy and Lamport (1985, section 3.2): the recorded global state can be reached from the one in which the
+recording began, and the one in which it ended from it. The proof swaps events until all that come before their
+process's recording stand before all others. Here this is done: the events are put into one order that could have been
+the real one; then, stably, those before the recording first; and each step of the permuted order is checked to be
+possible, with the channels' counters. At the seam the counters must be those of the snapshot.
+
+Vector clocks (Fidge 1988, Mattern 1989) need not travel with messages: channels are FIFO and numbered by counting, so
+that the n-th message handled on a channel is the n-th one sent on it, and the clocks follow from the events.
+"""
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from rayshot.audit.document import Document
+from rayshot.audit.findings import Unproved
+from rayshot.audit.history import History, count
+from rayshot.audit.segment import Ended, Event, Fired, Handled, Recorded
+
+Clock = tuple[int, ...]
+
+
+class Step(NamedTuple):
+    """One event in the order: the `place`-th of `actor` from the common cut on, counted from 0."""
+
+    actor: str
+    place: int
+    event: Event
+    clock: Clock
+
+
+class Computation:
+    """All events of the histories that could happen, in one order; the clocks have an element for each of `actors`.
+
+    Whatever comes from a driver, or from an actor without a trace, is taken as sent in time.
+    """
+
+    def __init__(self, histories: Mapping[str, History]) -> None:
+        self.actors = tuple(sorted(histories))
+        self.histories = histories
+        self.steps = tuple(self._order())
+
+    def _order(self) -> Iterator[Step]:
+        """Take each actor's events one after the other, as long as the next message was sent."""
+        index_of = {actor: index for index, actor in enumerate(self.actors)}
+        clocks = {actor: [0] * len(self.actors) for actor in self.actors}
+        under_way = _Flight(self.histories)
+        waiting: dict[tuple[str, str], str] = {}
+        ready = deque(self.actors)
+        places = dict.fromkeys(self.actors, 0)
+        while ready:
+            actor = ready.popleft()
+            history, clock, own = self.histories[actor], clocks[actor], index_of[actor]
+            while places[actor] < len(history.events):
+                event = history.events[places[actor]]
+                if isinstance(event, Handled):
+                    if not under_way.may_take(event.sender, actor):
+                        waiting[event.sender, actor] = actor
+                        break
+                    sent_at = under_way.take(event.sender, actor)
+                    # Who knows of the sending knows all that the sender knew: then there is nothing to learn.
+                    if sent_at is not None and sent_at[index_of[event.sender]] > clock[index_of[event.sender]]:
+                        clock[:] = map(max, clock, sent_at)
+                clock[own] += 1
+                now = tuple(clock)
+                for receiver in sends_of(event, actor):
+                    under_way.put(actor, receiver, now)
+                    if (freed := waiting.pop((actor, receiver), None)) is not None:
+                        ready.append(freed)
+                yield Step(actor, places[actor], event, now)
+                places[actor] += 1
+
+    def check_clocks(self, document: Document) -> str:
+        """Check that no actor knew, when it recorded, of anything another did behind its recording. Raises Unproved."""
+        cuts = self._cuts(document)
+        clocks: dict[str, Clock] = {actor: (0,) * len(self.actors) for actor in cuts}
+        for step in self.steps:
+            if step.actor in cuts and step.place < cuts[step.actor]:
+                clocks[step.actor] = step.clock
+        places = [(actor, self.actors.index(actor)) for actor in cuts]
+        for knower, clock in clocks.items():
+            for actor, own in places:
+                if clock[own] > clocks[actor][own]:
+                    raise Unproved(
+                        f"{knower} had recorded knowing of event {clock[own]} of {actor}, which had recorded after "
+                        f"{clocks[actor][own]}"
+                    )
+        pairs = len(clocks) * max(0, len(clocks) - 1)
+        return f"for each of {pairs:,} pairs of actors i, j: VC_j[i] <= VC_i[i] where they recorded"
+
+    def check_theorem_1(self, document: Document) -> str:
+        """Execute the permuted order; at the seam all counters must be the snapshot's. Raises Unproved."""
+        cuts = self._cuts(document)
+        behind_all = {actor: 0 for actor in self.actors if actor not in cuts}
+        places = {**cuts, **behind_all}
+        before = [step for step in self.steps if step.place < places[step.actor]]
+        after = [step for step in self.steps if step.place >= places[step.actor]]
+        missing = sum(places.values()) - len(before)
+        if missing:
+            raise Unproved(f"{missing} events before the recording need messages that were never sent")
+        run = _Run(self.histories)
+        for step in before:
+            run.execute(step)
+        _compare(run, document, cuts)
+        for step in after:
+            run.execute(step)
+        swapped = _swapped(self.steps, places)
+        return (
+            f"{len(before):,} events before the recording and {len(after):,} after it: with {swapped:,} of these moved "
+            "behind the others each step can occur, and the order passes through the snapshot"
+        )
+
+    def _cuts(self, document: Document) -> dict[str, int]:
+        """For each actor of the snapshot how many of its events lie before its recording."""
+        cuts = {}
+        for actor in self.actors:
+            history = self.histories[actor]
+            place = history.place_of(document.snapshot)
+            if actor in document.ended:
+                place = len(history.events)
+            if place is not None:
+                cuts[actor] = place
+            elif actor in document.actors and document.actors[actor].born:
+                raise Unproved(f"{actor} is in the snapshot, but its trace knows of no recording")
+        return cuts
+
+
+def sends_of(event: Event, actor: str) -> Sequence[str]:
+    """To whom an event of `actor` sent a message each."""
+    if isinstance(event, Handled):
+        return event.receivers
+    return (actor,) if isinstance(event, Fired) else ()
+
+
+class _Flight:
+    """Messages under way while the order is found, each with the clock of its sending; None: from before the cut."""
+
+    def __init__(self, histories: Mapping[str, History]) -> None:
+        self._traced = histories.keys()
+        self._clocks: dict[tuple[str, str], deque[Clock | None]] = defaultdict(deque)
+        for sender, history in histories.items():
+            for receiver, sent in history.sent.items():
+                known = histories.get(receiver)
+                received = known.received.get(sender, 0) if known else 0
+                if received > sent:
+                    raise Unproved(
+                        f"at the start {receiver} had received {received} of the {sent} messages of {sender}"
+                    )
+                self._clocks[sender, receiver].extend([None] * (sent - received))
+
+    def may_take(self, sender: str, receiver: str) -> bool:
+        return sender not in self._traced or bool(self._clocks[sender, receiver])
+
+    def take(self, sender: str, receiver: str) -> Clock | None:
+        return self._clocks[sender, receiver].popleft() if sender in self._traced else None
+
+    def put(self, sender: str, receiver: str, clock: Clock) -> None:
+        self._clocks[sender, receiver].append(clock)
+
+
+class _Run:
+    """The execution of one order, by counters alone."""
+
+    def __init__(self, histories: Mapping[str, History]) -> None:
+        self.sent = {actor: dict(history.sent) for actor, history in histories.items()}
+        self.received = {actor: dict(history.received) for actor, history in histories.items()}
+
+    def execute(self, step: Step) -> None:
+        actor, event = step.actor, step.event
+        if isinstance(event, Handled) and event.sender in self.sent:
+            number = self.received[actor].get(event.sender, 0) + 1
+            if number > self.sent[event.sender].get(actor, 0):
+                raise Unproved(
+                    f"in the permuted order {actor} would handle message {number} of {event.sender}, which was sent "
+                    "behind its recording"
+                )
+        count(event, actor, self.sent[actor], self.received[actor])
+
+
+def _compare(run: _Run, document: Document, cuts: Iterable[str]) -> None:
+    """The counters at the seam are those of the snapshot, and no channel with messages in flight is missing in it."""
+    members = set(cuts)
+    listed = {(channel.sender, channel.receiver): channel for channel in document.channels}
+    for channel in document.channels:
+        sent = run.sent[channel.sender].get(channel.receiver, 0) if channel.sender in members else channel.sent
+        received = channel.received
+        if channel.receiver in members:
+            received = run.received[channel.receiver].get(channel.sender, 0)
+        if (sent, received) != (channel.sent, channel.received):
+            raise Unproved(
+                f"channel {channel}: the events before the recording sent {sent} and received {received}, the snapshot "
+                f"says {channel.sent} and {channel.received}"
+            )
+    for sender in members:
+        for receiver, sent in run.sent[sender].items():
+            received = run.received[receiver].get(sender, 0) if receiver in members else 0
+            if sent > received and (sender, receiver) not in listed and receiver not in document.ended:
+                raise Unproved(f"messages {received + 1} .. {sent} of {sender} to {receiver} are not in the snapshot")
+
+
+def _swapped(steps: Sequence[Step], places: Mapping[str, int]) -> int:
+    """How many events behind the recording stood before one that is not."""
+    last = max((n for n, step in enumerate(steps) if step.place < places[step.actor]), default=-1)
+    return sum(step.place >= places[step.actor] for step in steps[: last + 1])
+
+
+def describe(event: Event) -> str:
+    """An event in words."""
+    match event:
+        case Handled(sender, receivers, _):
+            sent = [f"{count} to {receiver}" for receiver, count in Counter(receivers).items()]
+            return f"handled a message of {sender}{', sent ' * bool(sent)}{', '.join(sent)}"
+        case Fired(_):
+            return "a timer fired"
+        case Recorded(snapshot):
+            return f"recorded {snapshot}"
+        case Ended():
+            return "ended"

@@ -1,0 +1,129 @@
+"""A snapshot as stored, read by its layout alone: the manifest, and the bytes that it names.
+
+The layout is that of `rayshot/format/manifest.py` and `chunks.py`; nothing of them is used here. All that is read was
+or is proved by a digest: the manifest by the commit record, a chunk by the manifest.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import msgpack
+import zstandard
+from blake3 import blake3
+
+from rayshot.audit.findings import Unproved
+
+MANIFEST_FORMAT = 1
+CHUNK_BYTES_MAX = 64 << 20
+_SEAL_BYTES = 24
+"""What follows a zstd frame: a skippable frame with 16 bytes of digest."""
+
+Spans = list[list[int]]
+"""[index into the chunks, offset, length], one after the other."""
+
+
+class StoredActor(NamedTuple):
+    """An actor as the manifest lists it; `deterministic` is an option of its class, `state` where its state lies."""
+
+    name: str
+    born: bool
+    deterministic: bool
+
+
+class StoredChannel(NamedTuple):
+    """A channel as the manifest lists it; `mailbox` and `outbox` say where messages received+1 .. sent lie."""
+
+    sender: str
+    receiver: str
+    sent: int
+    arrived: int
+    received: int
+    mailbox: Spans | None
+    outbox: Spans | None
+    aligned: bool
+
+    def __str__(self) -> str:
+        return f"{self.sender} -> {self.receiver}"
+
+
+class Document:
+    """One snapshot. `read(key, size)` gives up to `size` bytes of the object under a key of the system's folder.
+
+    Raises Unproved for bytes that are no manifest.
+    """
+
+    def __init__(self, payload: bytes, read: Callable[[str, int], bytes]) -> None:
+        try:
+            tree = msgpack.unpackb(payload)
+            if tree["format"] != MANIFEST_FORMAT:
+                raise Unproved(f"the manifest has format {tree['format']}, this audit reads {MANIFEST_FORMAT}")
+            incarnation, initiator, counter = tree["snapshot"]
+            self.snapshot = f"{incarnation}-{initiator}-{counter}"
+            self.incarnation: int = incarnation
+            self.position: int = tree["position"]
+            self.actors = {row[0]: _actor(row) for row in tree["actors"]}
+            self.ended = frozenset(tree["ended"])
+            self.channels = tuple(StoredChannel(*row) for row in tree["channels"])
+            self.traces: dict[str, Spans] = dict(tree["traces"])
+            self._chunks = [tuple(row) for row in tree["chunks"]]
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError, msgpack.UnpackException) as error:
+            raise Unproved(f"the manifest is not laid out as documented: {error!r}") from error
+        self._read = read
+        self._last: tuple[int, bytes] = (-1, b"")
+
+    def bytes_of(self, spans: Spans) -> bytes:
+        """The bytes of a blob."""
+        return b"".join(self._chunk(index)[offset : offset + length] for index, offset, length in spans)
+
+    def messages(self, channel: StoredChannel) -> Iterator[int]:
+        """The numbers of the messages stored for a channel, as they lie there. Raises Unproved for what is none."""
+        for spans in (channel.mailbox, channel.outbox):
+            for first, count, body in _stream(self.bytes_of(spans)) if spans is not None else ():
+                number = first
+                for message in _stream(body):
+                    if not isinstance(message, list) or not message:
+                        raise Unproved(f"channel {channel}: message {number} is none")
+                    yield number
+                    number += 1
+                if number != first + count:
+                    raise Unproved(
+                        f"channel {channel}: a run of {count} messages from {first} on holds {number - first}"
+                    )
+
+    def _chunk(self, index: int) -> bytes:
+        if self._last[0] != index:
+            self._last = index, self._expand(*self._chunks[index])
+        return self._last[1]
+
+    def _expand(self, key: str, digest: bytes, size: int, stored_size: int, codec: str) -> bytes:
+        if not 0 < size <= CHUNK_BYTES_MAX or not 0 < stored_size <= CHUNK_BYTES_MAX + _SEAL_BYTES:
+            raise Unproved(f"chunk {key} announces {size} bytes")
+        data = self._read(key, stored_size + 1)
+        if codec == "zstd":
+            try:
+                frame = data[:-_SEAL_BYTES]
+                if zstandard.frame_content_size(frame) != size:
+                    raise Unproved(f"chunk {key} announces another size than the manifest")
+                data = zstandard.ZstdDecompressor().decompress(frame, max_output_size=size)
+            except zstandard.ZstdError as error:
+                raise Unproved(f"chunk {key} cannot be decompressed: {error}") from error
+        if len(data) != size or blake3(data).digest() != digest:
+            raise Unproved(f"chunk {key} is not what the manifest names")
+        return data
+
+
+def _actor(row: list[Any]) -> StoredActor:
+    name, _, _, _, options, status, _, _ = row
+    return StoredActor(name, status == "born", options.get("deterministic") is True)
+
+
+def _stream(data: bytes) -> Iterator[Any]:
+    """The msgpack documents in `data`. Raises Unproved where they do not fill it."""
+    unpacker = msgpack.Unpacker(None, max_buffer_size=0, strict_map_key=False, max_bin_len=len(data))
+    unpacker.feed(data)
+    try:
+        yield from unpacker
+    except (ValueError, msgpack.UnpackException) as error:
+        raise Unproved(f"what is stored of a channel cannot be read: {error!r}") from error
+    if unpacker.tell() != len(data):
+        raise Unproved("what is stored of a channel ends in the middle of a message")

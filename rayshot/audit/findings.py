@@ -1,0 +1,37 @@
+"""What an audit says."""
+
+from dataclasses import dataclass
+
+from rayshot.errors import Damaged
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One property.
+
+    `holds` is None where there is nothing to judge it by; `detail` says what was proved, or why it was not.
+    """
+
+    name: str
+    holds: bool | None
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """All that was looked at, in the order of the proof."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing is wrong. What could not be judged is not wrong."""
+        return all(finding.holds is not False for finding in self.findings)
+
+    def finding(self, name: str) -> Finding:
+        """The one of that name; raises KeyError."""
+        return {finding.name: finding for finding in self.findings}[name]
+
+
+class Unproved(Damaged):
+    """A property of a snapshot does not hold."""

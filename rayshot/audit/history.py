@@ -1,0 +1,144 @@
+"""What each actor did, from a common cut on: the segments of several snapshots joined.
+
+A segment starts where its actor had recorded the last committed snapshot that it had heard of. Actors hear of commits
+at different times, so segments of one snapshot may start at different cuts. Joined with those of the snapshots around
+it there is one that all have in common, and from there the actors' events are a computation.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rayshot.audit.findings import Unproved
+from rayshot.audit.segment import Ended, Event, Fired, Handled, Recorded, Segment
+
+
+class NoTrace(Exception):
+    """The traces at hand do not reach far enough."""
+
+
+@dataclass(slots=True)
+class History:
+    """One actor's events from number `first` on, and its counters before them; `base` as in a Segment."""
+
+    actor: str
+    base: str
+    first: int
+    sent: dict[str, int]
+    received: dict[str, int]
+    events: list[Event] = field(default_factory=list)
+
+    def place_of(self, snapshot: str) -> int | None:
+        """How many of the events come before the actor had recorded `snapshot`, that one included; None: it did not."""
+        for index, event in enumerate(self.events):
+            if isinstance(event, Recorded) and event.snapshot == snapshot:
+                return index + 1
+        return None
+
+    def start_at(self, snapshot: str, place: int) -> None:
+        """Drop the first `place` events, the last of which recorded `snapshot`."""
+        for event in self.events[:place]:
+            count(event, self.actor, self.sent, self.received)
+        del self.events[:place]
+        self.first += place
+        self.base = snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """The histories of all actors from a common cut on; `base` is the id of its snapshot, "" for the beginning."""
+
+    histories: Mapping[str, History]
+    base: str
+
+
+def count(event: Event, actor: str, sent: dict[str, int], received: dict[str, int]) -> None:
+    """Count what an event of `actor` sent and received."""
+    match event:
+        case Handled(sender, receivers, _):
+            received[sender] = received.get(sender, 0) + 1
+            for receiver in receivers:
+                sent[receiver] = sent.get(receiver, 0) + 1
+        case Fired(_):
+            sent[actor] = sent.get(actor, 0) + 1
+        case Recorded() | Ended():
+            pass
+
+
+def join(segments: Iterable[Segment]) -> dict[str, History]:
+    """Join the segments of each actor as far as they reach on to one another, ending with the highest events.
+
+    Raises Unproved where two segments tell different stories of the same events.
+    """
+    by_actor: dict[str, list[Segment]] = {}
+    for segment in segments:
+        if segment.base is not None:
+            by_actor.setdefault(segment.actor, []).append(segment)
+    return {actor: _join(sorted(several, key=lambda one: one.first)) for actor, several in by_actor.items()}
+
+
+def _join(segments: Sequence[Segment]) -> History:
+    history = _begin(segments[0])
+    for segment in segments[1:]:
+        overlap = history.first + len(history.events) - segment.first
+        if overlap < 0:  # what lies between is in no snapshot at hand
+            history = _begin(segment)
+            continue
+        known = history.events[segment.first - history.first :]
+        if known[: len(segment.events)] != list(segment.events[: len(known)]):
+            raise Unproved(f"two traces of {segment.actor} differ in its events from {segment.first} on")
+        history.events.extend(segment.events[overlap:])
+    return history
+
+
+def _begin(segment: Segment) -> History:
+    assert segment.base is not None
+    counters = dict(segment.sent), dict(segment.received)
+    return History(segment.actor, segment.base, segment.first, *counters, list(segment.events))
+
+
+def from_common_cut(
+    histories: Mapping[str, History], target: str, actors: Iterable[str], ended: Mapping[str, Collection[str]]
+) -> str:
+    """Let all histories start at one cut before `target`, as early as there is one; returns its id, "" for birth.
+
+    `actors` are those that recorded `target`; `ended` are, per snapshot, those that had ended before. Raises NoTrace
+    where there is no such cut.
+    """
+    recorders = list(actors)
+    missing = sorted(actor for actor in recorders if actor not in histories)
+    if missing:
+        raise NoTrace(f"there is no trace of {', '.join(missing[:5])}")
+    for candidate in _candidates(histories, target, recorders):
+        gone = ended.get(candidate, ())
+        places = {
+            actor: len(history.events) if actor in gone else _start(history, candidate)
+            for actor, history in histories.items()
+        }
+        if all(place is not None for place in places.values()):
+            for actor, place in places.items():
+                if place:
+                    histories[actor].start_at(candidate, place)
+            return candidate
+    raise NoTrace("the traces at hand start at different cuts: read it together with the snapshots before it")
+
+
+def _candidates(histories: Mapping[str, History], target: str, actors: Sequence[str]) -> list[str]:
+    """The cuts at which histories start, or which they pass before they come to `target`; the earliest ones first."""
+    places: dict[str, int] = {}
+    for actor in actors:
+        history = histories[actor]
+        places[history.base] = max(0, places.get(history.base, 0))
+        for index, event in enumerate(history.events):
+            if isinstance(event, Recorded):
+                if event.snapshot == target:
+                    break
+                places[event.snapshot] = max(index + 1, places.get(event.snapshot, 0))
+    return sorted(places, key=lambda snapshot: (places[snapshot], snapshot))
+
+
+def _start(history: History, snapshot: str) -> int | None:
+    """Where a history passes the cut. One that begins with its actor, and never does, came into being behind it."""
+    if history.base == snapshot:
+        return 0
+    place = history.place_of(snapshot)
+    return 0 if place is None and history.base == "" else place

@@ -1,0 +1,102 @@
+"""All that can be proved of one snapshot."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from rayshot.audit.computation import Computation
+from rayshot.audit.document import Document
+from rayshot.audit.equation import check_alignment, check_equation
+from rayshot.audit.findings import Finding, Findings
+from rayshot.audit.history import NoTrace, Traced, from_common_cut, join
+from rayshot.audit.replay import replay_all
+from rayshot.audit.segment import read_segment
+from rayshot.errors import Damaged, Incompatible
+from rayshot.format.signing import SigningKey, verify
+from rayshot.store.snapshot import Snapshot
+
+NEIGHBOURS_MAX = 4
+"""So many snapshots before and after are read for their traces."""
+UNTRACED = "not traced: rayshot.init(..., trace=True) lets actors write down what they do"
+
+
+def prove(
+    snapshot: Snapshot,
+    others: Iterable[Snapshot] = (),
+    *,
+    replay: bool = False,
+    keys: Sequence[SigningKey] | None = None,
+) -> Findings:
+    """Prove a snapshot from its bytes, and where its system was traced from what its actors wrote down.
+
+    Args:
+        snapshot: which.
+        others: snapshots of the same system, in which the rest of the trace is looked for.
+        replay: run deterministic classes again on the messages that were kept, and compare their states. This executes
+            what the snapshots hold, so each one that is used must be signed with one of `keys`.
+        keys: whom to trust; None means that signatures are not looked at: only for bytes whose history you know.
+
+    Returns what was found; damage is reported, not raised. Raises Untrusted and StoreError.
+    """
+    findings: list[Finding] = []
+    try:
+        document = _document_of(snapshot)
+    except Damaged as error:
+        return Findings((Finding("cut equation", holds=False, detail=error.message),))
+    findings.append(_judge("cut equation", lambda: check_equation(document)))
+    if any(channel.aligned for channel in document.channels):
+        findings.append(_judge("alignment", lambda: check_alignment(document)))
+    near = _neighbours(snapshot, others)
+    try:
+        traced = trace_of(snapshot, near)
+    except NoTrace as reason:
+        return Findings((*findings, Finding("trace", holds=None, detail=str(reason))))
+    except Damaged as error:
+        return Findings((*findings, Finding("trace", holds=False, detail=error.message)))
+    computation = Computation(traced.histories)
+    findings.append(_judge("vector clocks", lambda: computation.check_clocks(document)))
+    findings.append(_judge("theorem 1", lambda: computation.check_theorem_1(document)))
+    if replay:
+        used = [snapshot, *near]
+        for one in used if keys is not None else ():
+            verify(one.envelope, keys or ())
+        findings.append(_judge("replay", lambda: replay_all(document, traced, snapshot, used)))
+    return Findings(tuple(findings))
+
+
+def trace_of(snapshot: Snapshot, near: Sequence[Snapshot]) -> Traced:
+    """What the actors of a snapshot did, as far as it and those near to it know. Raises NoTrace and Damaged."""
+    documents = [_document_of(one) for one in (snapshot, *near)]
+    document = documents[0]
+    if not document.traces:
+        raise NoTrace(UNTRACED)
+    segments = [read_segment(actor, one.bytes_of(spans)) for one in documents for actor, spans in one.traces.items()]
+    histories = join(segments)
+    recorders = [name for name, actor in document.actors.items() if actor.born or name in histories]
+    base = from_common_cut(histories, document.snapshot, recorders, {one.snapshot: one.ended for one in documents})
+    return Traced(histories, base)
+
+
+def _neighbours(snapshot: Snapshot, others: Iterable[Snapshot]) -> list[Snapshot]:
+    """The nearest snapshots of the same life, before and after."""
+    same = sorted(
+        (one for one in others if one.id.incarnation == snapshot.id.incarnation and one.id != snapshot.id),
+        key=lambda one: one.position,
+    )
+    before = [one for one in same if one.position < snapshot.position]
+    after = [one for one in same if one.position > snapshot.position]
+    return [*before[-NEIGHBOURS_MAX:], *after[:NEIGHBOURS_MAX]]
+
+
+def _document_of(snapshot: Snapshot) -> Document:
+    return Document(snapshot.envelope.payload, snapshot.read_stored)
+
+
+def _judge(name: str, check: Callable[[], str | None]) -> Finding:
+    try:
+        detail = check()
+    except NoTrace as reason:
+        return Finding(name, holds=None, detail=str(reason))
+    except Incompatible as error:
+        return Finding(name, holds=None, detail=error.message)
+    except Damaged as error:
+        return Finding(name, holds=False, detail=error.message)
+    return Finding(name, holds=True, detail=detail or "")

@@ -1,0 +1,128 @@
+"""A segment of an actor's trace: what the actor did from one record on to the next, event by event.
+
+One msgpack array:
+
+    [1, full, base, first, sent, received, names, events]
+
+    full        whether messages are kept
+    base        where it starts: "" for the actor's beginning, else the id of the snapshot that was recorded there, or
+                from which the actor was restored; nil where the trace had grown too large and was given up
+    first       the number of its first event; an actor's events are numbered 1, 2, 3 ... in each life of its system
+    sent        at the base, per receiver, how many messages had been sent; `received`, per sender, how many processed
+    names       of actors and drivers; events mean them by their index
+    events      bytes: msgpack arrays one after the other, each one of
+
+    [0, sender, count]                          `count` events: the next messages of the sender were handled, each
+                                                without that anything was sent
+    [1, sender, [receiver, ...]]                the next message was handled, and these messages sent, in this order
+    [2, sender, [receiver, ...], message]       the same, with the message
+    [3, message or nil]                         a timer fired: a message was sent to the actor itself
+    [4, snapshot id]                            the actor recorded
+    [5]                                         the actor ended
+
+To handle a message is one atomic event, and so a message needs no number: it is the next one of its channel.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import msgpack
+
+from rayshot.audit.findings import Unproved
+
+EVENTS_MAX = 20_000_000
+_VERSION = 1
+
+
+class Handled(NamedTuple):
+    """The next message of `sender` was processed, and one message sent to each of `receivers`."""
+
+    sender: str
+    receivers: tuple[str, ...] = ()
+    message: bytes | None = None
+
+
+class Fired(NamedTuple):
+    """A timer fired."""
+
+    message: bytes | None = None
+
+
+class Recorded(NamedTuple):
+    """The actor recorded a snapshot."""
+
+    snapshot: str
+
+
+class Ended(NamedTuple):
+    """The actor ended by its own wish."""
+
+
+Event = Handled | Fired | Recorded | Ended
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """See the module. `base` is None where the trace was given up: there are no events then."""
+
+    actor: str
+    full: bool
+    base: str | None
+    first: int
+    sent: Mapping[str, int]
+    received: Mapping[str, int]
+    events: tuple[Event, ...]
+
+
+def read_segment(actor: str, data: bytes) -> Segment:
+    """Read a segment. Raises Unproved for bytes that are none."""
+    try:
+        version, full, base, first, sent, received, names, events = msgpack.unpackb(data)
+        if version != _VERSION:
+            raise Unproved(f"the trace of {actor} has version {version}, this audit reads {_VERSION}")
+        _check(base is None or type(base) is str, actor)
+        _check(type(first) is int and first > 0 and type(full) is bool, actor)
+        _check(all(type(name) is str for name in names), actor)
+        for counters in (sent, received):
+            _check(all(type(name) is str and type(n) is int and n >= 0 for name, n in counters.items()), actor)
+        return Segment(actor, full, base, first, sent, received, tuple(_events(names, events)))
+    except (ValueError, TypeError, IndexError, AttributeError, msgpack.UnpackException) as error:
+        raise Unproved(f"the trace of {actor} cannot be read: {error!r}") from error
+
+
+def _check(fits: bool, actor: str) -> None:  # noqa: FBT001 - a condition
+    if not fits:
+        raise Unproved(f"the trace of {actor} is not laid out as documented")
+
+
+def _events(names: list[str], packed: bytes) -> Iterator[Event]:
+    unpacker = msgpack.Unpacker(None, max_buffer_size=0, max_bin_len=len(packed))
+    unpacker.feed(packed)
+    left = EVENTS_MAX
+    for fields in unpacker:
+        event, count = _event(names, fields)
+        left -= count
+        if left < 0 or count < 1:
+            raise Unproved(f"a trace holds more than {EVENTS_MAX:,} events")
+        for _ in range(count):
+            yield event
+    if unpacker.tell() != len(packed):
+        raise Unproved("a trace ends in the middle of an event")
+
+
+def _event(names: list[str], fields: Any) -> tuple[Event, int]:
+    match fields:
+        case [0, int(sender), int(count)]:
+            return Handled(names[sender]), count
+        case [1, int(sender), list(receivers)]:
+            return Handled(names[sender], tuple(names[index] for index in receivers)), 1
+        case [2, int(sender), list(receivers), bytes(message)]:
+            return Handled(names[sender], tuple(names[index] for index in receivers), message), 1
+        case [3, bytes() | None as message]:
+            return Fired(message), 1
+        case [4, str(snapshot)]:
+            return Recorded(snapshot), 1
+        case [5]:
+            return Ended(), 1
+    raise Unproved(f"a trace holds something that is no event: {fields!r:.100}")

@@ -1,0 +1,60 @@
+"""`rayshot trace`: what the actors of a traced system did, as one order of events with vector clocks."""
+
+import json
+
+import click
+from rich.console import Group
+
+from rayshot.audit.computation import Computation, describe
+from rayshot.audit.history import NoTrace
+from rayshot.audit.proof import trace_of
+from rayshot.audit.shiviz import PARSER, shiviz
+from rayshot.cli.grid import ROWS_MAX, Column, console, grid, heading, left_out, sections
+from rayshot.errors import SnapshotNotFound
+from rayshot.store.repository import open as open_storage
+from rayshot.store.snapshot import Snapshot
+
+
+@click.command()
+@click.argument("storage")
+@click.option("--system", metavar="NAME", help="Which system, where there are several.")
+@click.option("--snapshot", metavar="ID", help="Events around which snapshot; the latest if left out.")
+@click.option("--shiviz", "as_shiviz", is_flag=True, help="Print a log that ShiViz draws as a space-time diagram.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+@click.option("--all", "everything", is_flag=True, help="Show all rows.")
+def trace(
+    storage: str, system: str | None, snapshot: str | None, *, as_shiviz: bool, as_json: bool, everything: bool
+) -> None:
+    """Show what the actors of a traced system did around one snapshot.
+
+    The events stand in an order that could have been the real one: none before one that it depends on. With --shiviz,
+    paste the log into https://bestchai.bitbucket.io/shiviz/ together with the regular expression on stderr.
+    """
+    view = open_storage(storage).system(system)
+    found = view.snapshot(snapshot)
+    try:
+        traced = trace_of(found, [one for one in view.snapshots() if one.id != found.id])
+    except NoTrace as reason:
+        raise SnapshotNotFound(f"{found.id} has no trace: {reason}") from reason
+    computation = Computation(traced.histories)
+    if as_shiviz:
+        click.echo(f"parse with {PARSER}", err=True)
+        for line in shiviz(computation):
+            click.echo(line)
+    elif as_json:
+        for step in computation.steps:
+            clock = dict(zip(computation.actors, step.clock, strict=True))
+            click.echo(json.dumps({"actor": step.actor, "clock": clock, "event": describe(step.event)}))
+    else:
+        console().print(_table(found, computation, traced.base, None if everything else ROWS_MAX))
+
+
+def _table(snapshot: Snapshot, computation: Computation, base: str, rows_max: int | None) -> Group:
+    steps = computation.steps if rows_max is None else computation.steps[-rows_max:]
+    columns = [Column("actor", rigid=True, style="bold"), Column("event", number=True), Column("what it did")]
+    rows = [
+        (step.actor, f"{step.clock[computation.actors.index(step.actor)]:,}", describe(step.event)) for step in steps
+    ]
+    since = f"since {base}" if base else "from the beginning"
+    title = heading(snapshot.system, str(snapshot.id), f"{len(computation.steps):,} events {since}")
+    return sections([title], [grid(columns, rows), *left_out(len(computation.steps) - len(steps), "earlier event")])

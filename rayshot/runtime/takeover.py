@@ -1,0 +1,43 @@
+"""What a new coordinator finds of a system whose coordinator died."""
+
+from dataclasses import dataclass
+
+from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.committer import Committer
+from rayshot.runtime.identity import Abandoned
+from rayshot.runtime.members import Members
+
+
+@dataclass(frozen=True, slots=True)
+class Remains:
+    """What the living actors said.
+
+    `counter` is the highest of the old coordinator's snapshots, `ended` are all who left before, `stored` the snapshots
+    of this life that were ever committed. `dead` are those who should be there and are not, sorted. `loading`: the
+    system was being restored, or nobody is left to say that it was not.
+    """
+
+    answers: dict[str, Abandoned]
+    counter: int
+    ended: set[str]
+    stored: set[SnapshotId]
+    dead: tuple[str, ...]
+    loading: bool
+
+
+def find_remains(members: Members, committer: Committer, incarnation: int) -> Remains:
+    """Ask all processes of the system; from now on they obey this coordinator."""
+    found = members.find()
+    answers = {name: answer for name, answer in found.items() if answer is not None}
+    ended = committer.ended_before().union(*(answer.ended for answer in answers.values())) - found.keys()
+    highest = max((answer.highest for answer in answers.values()), default=0)
+    known = {receiver for answer in answers.values() for receiver in answer.receivers}
+    stopped = {name for name, answer in answers.items() if not answer.alive and answer.last_record is None}
+    return Remains(
+        answers,
+        max(highest, committer.highest_counter(incarnation)),
+        ended,
+        committer.stored_in(incarnation),
+        (*sorted((known | found.keys()) - answers.keys() - ended), *sorted(stopped)),
+        not answers or any(answer.loading for answer in answers.values()),
+    )

@@ -1,0 +1,191 @@
+"""The trace of one actor: what it handled, sent and recorded, event by event, so that its snapshots can be proved.
+
+A segment of it goes with every record: the events since the last snapshot that is known to be committed, so that
+segments of committed snapshots join on to each other. How one is written says `rayshot/audit/segment.py`, which reads
+it and shares no code with this file.
+
+Everything here happens on the worker's thread, but `committed`.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgpack
+
+from rayshot.model.reply import OpenCall
+from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.outbox import OutChannel
+
+SEGMENT_VERSION = 1
+HANDLED_RUN, HANDLED, HANDLED_IN_FULL, FIRED, RECORDED, ENDED = range(6)
+TRACE_BYTES_MAX = 64 << 20
+"""A trace that grows above this between two commits is given up until the next record."""
+
+_pack = msgpack.Packer(use_bin_type=True).pack
+
+
+class _Mark(NamedTuple):
+    """A place in the trace from which a segment can start: where it lies, and the counters there."""
+
+    snapshot: str
+    offset: int
+    number: int
+    sent: Mapping[str, int]
+    received: Mapping[str, int]
+
+
+class Tracer:
+    """Writes one actor's trace. With `full`, the bytes of each handled message too."""
+
+    def __init__(self, name: str, *, full: bool, bytes_max: int = TRACE_BYTES_MAX) -> None:
+        self._name = name
+        self._full = full
+        self._bytes_max = bytes_max
+        self._events = bytearray()
+        self._dropped = 0
+        self._number = 1
+        self._base: _Mark | None = _Mark("", 0, 1, {}, {})
+        self._marks: dict[SnapshotId, _Mark] = {}
+        self._committed: deque[SnapshotId] = deque()
+        self._indexes: dict[str, int] = {}
+        self._sends: list[int] = []
+        self._handled: tuple[str, bytes | memoryview] | None = None
+        self._run_of, self._run = "", 0
+
+    def restored(self, snapshot: SnapshotId, sent: Mapping[str, int], received: Mapping[str, int]) -> None:
+        """The actor was loaded from a snapshot, and has done nothing since."""
+        self._base = _Mark(str(snapshot), 0, 1, dict(sent), dict(received))
+
+    def watch(self, sender: str, messages: msgpack.Unpacker, body: bytes | memoryview) -> Iterator[list[Any]]:
+        """Yield the messages; each counts as handled as soon as anything else happens after it."""
+        start = 0
+        for message in messages:
+            end = messages.tell()
+            self._handled = sender, body[start:end]
+            yield message
+            self._settle()
+            start = end
+
+    def sent(self, receiver: str) -> None:
+        """The running handler sent a message."""
+        self._sends.append(self._index(receiver))
+
+    def fired(self, message: bytes) -> None:
+        """A timer fired: its message to the actor itself was sent."""
+        self._settle()
+        self._sends.clear()
+        self._add((FIRED, message if self._full else None))
+
+    def recorded(self, snapshot: SnapshotId, sent: Mapping[str, int], received: Mapping[str, int]) -> None:
+        """The actor recorded a snapshot with these counters."""
+        self._settle()
+        while self._committed:
+            self._forget_before(self._committed.popleft())
+        self._add((RECORDED, str(snapshot)))
+        mark = _Mark(str(snapshot), self._end, self._number, dict(sent), dict(received))
+        if self._base is None:
+            self._start_at(mark)
+        self._marks[snapshot] = mark
+
+    def ended(self) -> None:
+        """The actor ended."""
+        self._settle()
+        self._add((ENDED,))
+
+    def committed(self, snapshot: SnapshotId) -> None:
+        """A snapshot holds all that was recorded for it: what came before is not needed any more. From any thread."""
+        self._committed.append(snapshot)
+
+    def segment(self) -> bytes:
+        """All events since the base, as bytes."""
+        self._settle()
+        self._end_run()
+        base = self._base or _Mark("", 0, self._number, {}, {})
+        fields = (
+            SEGMENT_VERSION,
+            self._full,
+            None if self._base is None else base.snapshot,
+            base.number,
+            base.sent,
+            base.received,
+            list(self._indexes),
+            bytes(self._events),
+        )
+        packed: bytes = _pack(fields)
+        return packed
+
+    @property
+    def _end(self) -> int:
+        return self._dropped + len(self._events)
+
+    def _index(self, name: str) -> int:
+        return self._indexes.setdefault(name, len(self._indexes))
+
+    def _settle(self) -> None:
+        """Write down the handler that has ended, if there is one."""
+        if self._handled is None:
+            return
+        (sender, message), self._handled = self._handled, None
+        if self._full:
+            self._add((HANDLED_IN_FULL, self._index(sender), self._sends, bytes(message)))
+            self._sends.clear()
+        elif self._sends:
+            self._add((HANDLED, self._index(sender), self._sends))
+            self._sends.clear()
+        else:
+            if sender != self._run_of:
+                self._end_run()
+                self._run_of = sender
+            self._run += 1
+
+    def _end_run(self) -> None:
+        """Write down how many messages of one sender were handled in a row with nothing sent."""
+        if self._run:
+            count, self._run = self._run, 0
+            self._write((HANDLED_RUN, self._index(self._run_of), count), count)
+        self._run_of = ""
+
+    def _add(self, event: tuple[object, ...]) -> None:
+        self._end_run()
+        self._write(event, 1)
+
+    def _write(self, event: tuple[object, ...], count: int) -> None:
+        self._number += count
+        if self._base is None:
+            return
+        self._events += _pack(event)
+        if len(self._events) > self._bytes_max:
+            self._base = None
+            self._marks.clear()
+            self._drop_to(self._end)
+
+    def _forget_before(self, snapshot: SnapshotId) -> None:
+        mark = self._marks.pop(snapshot, None)
+        if mark is not None and self._base is not None and mark.offset >= self._base.offset:
+            self._start_at(mark)
+            self._marks = {k: other for k, other in self._marks.items() if other.offset > mark.offset}
+
+    def _start_at(self, mark: _Mark) -> None:
+        self._base = mark
+        self._drop_to(mark.offset)
+
+    def _drop_to(self, offset: int) -> None:
+        del self._events[: offset - self._dropped]
+        self._dropped = offset
+
+
+class TracedChannel(OutChannel):
+    """A channel that tells its process's tracer of every message."""
+
+    tracer: Tracer
+
+    def append(self, message: bytes) -> None:
+        """See OutChannel."""
+        super().append(message)
+        self.tracer.sent(self.receiver)
+
+    def append_open(self, call: OpenCall) -> None:
+        """See OutChannel."""
+        super().append_open(call)
+        self.tracer.sent(self.receiver)

@@ -1,0 +1,155 @@
+"""Vector clocks and Theorem 1 on small computations written by hand."""
+
+import re
+from types import SimpleNamespace
+
+import pytest
+
+from rayshot.audit.computation import Computation
+from rayshot.audit.document import StoredActor, StoredChannel
+from rayshot.audit.findings import Unproved
+from rayshot.audit.history import NoTrace, from_common_cut, join
+from rayshot.audit.segment import Fired, Handled, Recorded, Segment
+from rayshot.audit.shiviz import PARSER, shiviz
+
+CUT = "1-coordinator-1"
+
+
+def segment(actor, *events, base="", first=1, sent=None, received=None):
+    return Segment(actor, False, base, first, sent or {}, received or {}, events)
+
+
+def document(channels=(), *, actors=("p", "q"), ended=()):
+    return SimpleNamespace(
+        snapshot=CUT,
+        actors={name: StoredActor(name, born=True, deterministic=False) for name in actors},
+        ended=frozenset(ended),
+        channels=tuple(StoredChannel(s, r, n, n, m, None, None, False) for s, r, n, m in channels),
+    )
+
+
+def computation(*segments, actors=("p", "q")):
+    histories = join(segments)
+    from_common_cut(histories, CUT, actors, {})
+    return Computation(histories)
+
+
+def kick(*receivers):
+    """A message of a driver, on which these were sent."""
+    return Handled("driver:d", receivers)
+
+
+def test_a_consistent_cut_with_a_message_in_flight_is_proved():
+    made = computation(
+        segment("p", kick("q", "q"), Recorded(CUT), kick("q")),
+        segment("q", Handled("p"), Recorded(CUT), Handled("p"), Handled("p", ("p",))),
+    )
+    cut = document([("p", "q", 2, 1)])
+    assert "2 pairs" in made.check_clocks(cut)
+    assert "4 events before the recording and 3 after it" in made.check_theorem_1(cut)
+
+
+def test_an_effect_without_its_cause_is_found_by_the_clocks_and_by_the_execution():
+    made = computation(
+        segment("p", Recorded(CUT), kick("q")),
+        segment("q", Handled("p"), Recorded(CUT)),
+    )
+    with pytest.raises(Unproved, match="q had recorded knowing of event 2 of p, which had recorded after 1"):
+        made.check_clocks(document())
+    with pytest.raises(Unproved, match="q would handle message 1 of p, which was sent behind its recording"):
+        made.check_theorem_1(document())
+
+
+def test_knowledge_that_came_by_way_of_a_third_actor_counts():
+    made = computation(
+        segment("p", Recorded(CUT), kick("r")),
+        segment("r", Recorded(CUT), Handled("p", ("q",))),
+        segment("q", Handled("r"), Recorded(CUT)),
+        actors=("p", "q", "r"),
+    )
+    with pytest.raises(Unproved, match="q had recorded knowing of event 2 of p"):
+        made.check_clocks(document(actors=("p", "q", "r")))
+
+
+@pytest.mark.parametrize("counters", [(2, 0), (1, 1), (0, 0)])
+def test_counters_of_the_snapshot_that_the_events_do_not_lead_to_are_found(counters):
+    made = computation(segment("p", kick("q"), Recorded(CUT)), segment("q", Recorded(CUT), Handled("p")))
+    with pytest.raises(Unproved, match="the snapshot"):
+        made.check_theorem_1(document([("p", "q", *counters)]))
+    with pytest.raises(Unproved, match="are not in the snapshot"):
+        made.check_theorem_1(document())
+
+
+def test_a_message_that_was_handled_and_never_sent_is_found():
+    made = computation(segment("p", Recorded(CUT)), segment("q", Handled("p"), Recorded(CUT)))
+    with pytest.raises(Unproved, match="never sent"):
+        made.check_theorem_1(document())
+
+
+def test_a_timer_is_a_message_to_oneself():
+    made = computation(segment("p", Fired(), Recorded(CUT), Handled("p")), segment("q", Recorded(CUT)))
+    made.check_theorem_1(document([("p", "p", 1, 0)]))
+
+
+def test_an_actor_in_the_snapshot_that_never_recorded_is_found():
+    made = Computation(join([segment("p", Recorded(CUT)), segment("q", kick())]))
+    with pytest.raises(Unproved, match="q is in the snapshot, but its trace knows of no recording"):
+        made.check_clocks(document())
+
+
+def test_segments_join_and_start_at_the_latest_cut_that_all_have_in_common():
+    earlier = "1-coordinator-0"
+    first = segment("p", kick("q"), Recorded(earlier), kick("q"))
+    second = segment("p", kick("q"), Recorded(CUT), base=earlier, first=3, sent={"q": 1}, received={"driver:d": 1})
+    late = segment("q", Handled("p"), Recorded(CUT), base=earlier, first=9, received={"p": 0})
+    histories = join([second, first, late])
+    assert [type(event) for event in histories["p"].events] == [Handled, Recorded, Handled, Recorded]
+    assert from_common_cut(histories, CUT, ("p", "q"), {}) == earlier
+    assert (histories["p"].first, histories["p"].sent) == (3, {"q": 1})
+    Computation(histories).check_theorem_1(document([("p", "q", 2, 1)]))
+
+
+def test_two_stories_of_the_same_events_are_found():
+    with pytest.raises(Unproved, match="differ in its events from 1 on"):
+        join([segment("p", kick("q"), kick()), segment("p", kick(), kick())])
+
+
+def test_without_a_common_cut_there_is_nothing_to_judge_by():
+    lost = [segment("p", Recorded(CUT), base="1-coordinator-7"), segment("q", Recorded(CUT), base="1-coordinator-8")]
+    with pytest.raises(NoTrace, match="start at different cuts"):
+        from_common_cut(join(lost), CUT, ("p", "q"), {})
+    with pytest.raises(NoTrace, match="there is no trace of q"):
+        from_common_cut(join([segment("p", Recorded(CUT))]), CUT, ("p", "q"), {})
+
+
+def test_one_who_ended_before_the_common_cut_is_no_obstacle():
+    earlier = "1-coordinator-0"
+    gone = segment("e", kick("q"))
+    histories = join(
+        [
+            gone,
+            segment("p", Recorded(CUT), base=earlier, first=5),
+            segment("q", Handled("e"), Recorded(CUT), base=earlier, first=7),
+        ]
+    )
+    assert from_common_cut(histories, CUT, ("p", "q"), {earlier: {"e"}}) == earlier
+    Computation(histories).check_theorem_1(document(ended=("e",)))
+
+
+def test_every_line_for_shiviz_parses_and_every_clock_steps_by_one():
+    made = computation(
+        segment("p", kick("q", "q"), Recorded(CUT)),
+        segment("q", Handled("p", ("p",)), Recorded(CUT), Handled("p")),
+    )
+    pattern = re.compile(PARSER.replace("(?<", "(?P<"))
+    lines = [pattern.fullmatch(line) for line in shiviz(made)]
+    assert [line["event"] for line in lines if line["host"] == "q"] == [
+        "handled a message of p, sent 1 to p",
+        f"recorded {CUT}",
+        "handled a message of p",
+    ]
+    assert [line["clock"] for line in lines if line["host"] == "q"] == [
+        '{"p": 1, "q": 1}',
+        '{"p": 1, "q": 2}',
+        '{"p": 1, "q": 3}',
+    ]

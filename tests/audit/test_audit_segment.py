@@ -1,0 +1,142 @@
+"""What a tracer writes, and the audit reads."""
+
+import random
+
+import msgpack
+import pytest
+
+from rayshot.audit.findings import Unproved
+from rayshot.audit.segment import Ended, Fired, Handled, Recorded, read_segment
+from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.tracing import Tracer
+
+FIRST = SnapshotId(1, "coordinator", 1)
+
+
+def handle(tracer, sender, *sends, messages=1):
+    """Handle messages of a sender, the last of which leads to these sends."""
+    body = b"".join(msgpack.packb(["m", number]) for number in range(messages))
+    unpacker = msgpack.Unpacker()
+    unpacker.feed(body)
+    for number, _ in enumerate(tracer.watch(sender, unpacker, body), 1):
+        for receiver in sends if number == messages else ():
+            tracer.sent(receiver)
+
+
+def test_what_is_written_is_read():
+    tracer = Tracer("p", full=False)
+    handle(tracer, "a", messages=3)
+    handle(tracer, "a", "b", "b", "c", messages=2)
+    tracer.sent("p")
+    tracer.fired(b"")
+    tracer.recorded(FIRST, {"b": 2, "c": 1, "p": 1}, {"a": 5})
+    handle(tracer, "b")
+    tracer.ended()
+    segment = read_segment("p", tracer.segment())
+    assert (segment.base, segment.first, segment.sent, segment.received) == ("", 1, {}, {})
+    assert segment.events == (
+        *[Handled("a")] * 4,
+        Handled("a", ("b", "b", "c")),
+        Fired(),
+        Recorded("1-coordinator-1"),
+        Handled("b"),
+        Ended(),
+    )
+
+
+def test_a_full_trace_keeps_the_messages():
+    tracer = Tracer("p", full=True)
+    handle(tracer, "a", "b", messages=2)
+    tracer.sent("p")
+    tracer.fired(b"due")
+    events = read_segment("p", tracer.segment()).events
+    assert events == (
+        Handled("a", (), msgpack.packb(["m", 0])),
+        Handled("a", ("b",), msgpack.packb(["m", 1])),
+        Fired(b"due"),
+    )
+
+
+def test_a_message_without_sends_takes_no_byte_of_its_own_and_one_with_a_send_four():
+    tracer = Tracer("p", full=False)
+    handle(tracer, "a", messages=10_000)
+    assert len(tracer.segment()) < 40
+    for _ in range(1000):
+        handle(tracer, "a", "b")
+    assert len(tracer.segment()) < 40 + 5 * 1000
+
+
+def test_a_segment_starts_at_the_last_snapshot_that_is_known_to_be_committed():
+    tracer = Tracer("p", full=False)
+    handle(tracer, "a", messages=4)
+    tracer.recorded(FIRST, {}, {"a": 4})
+    handle(tracer, "a", "b")
+    tracer.committed(FIRST)
+    tracer.recorded(FIRST._replace(counter=2), {"b": 1}, {"a": 5})
+    segment = read_segment("p", tracer.segment())
+    assert (segment.base, segment.first, segment.received) == ("1-coordinator-1", 6, {"a": 4})
+    assert segment.events == (Handled("a", ("b",)), Recorded("1-coordinator-2"))
+
+
+def test_commits_out_of_their_order_lose_nothing():
+    first, second, third = (FIRST._replace(counter=n) for n in (1, 2, 3))
+    tracer = Tracer("p", full=False)
+    tracer.recorded(first, {}, {})
+    handle(tracer, "a")
+    tracer.recorded(second, {}, {"a": 1})
+    tracer.committed(second)
+    tracer.committed(first)
+    handle(tracer, "a")
+    tracer.recorded(third, {}, {"a": 2})
+    segment = read_segment("p", tracer.segment())
+    assert (segment.base, segment.events) == (str(second), (Handled("a"), Recorded(str(third))))
+
+
+def test_a_trace_that_grows_too_large_is_given_up_until_the_next_record():
+    tracer = Tracer("p", full=True, bytes_max=1000)
+    handle(tracer, "a", messages=500)
+    given_up = read_segment("p", tracer.segment())
+    assert (given_up.base, given_up.events) == (None, ())
+    tracer.recorded(FIRST, {}, {"a": 500})
+    handle(tracer, "a")
+    tracer.recorded(FIRST._replace(counter=2), {}, {"a": 501})
+    segment = read_segment("p", tracer.segment())
+    assert (segment.base, segment.first, segment.received) == (str(FIRST), 502, {"a": 500})
+    assert len(segment.events) == 2
+
+
+def test_a_handler_that_records_in_a_batch_stands_before_its_recording():
+    tracer = Tracer("p", full=False)
+    body = b"".join(msgpack.packb(["m"]) for _ in range(2))
+    unpacker = msgpack.Unpacker()
+    unpacker.feed(body)
+    for number, _ in enumerate(tracer.watch("a", unpacker, body)):
+        tracer.sent("b")
+        if number == 0:
+            tracer.recorded(FIRST, {"b": 1}, {"a": 1})
+    events = read_segment("p", tracer.segment()).events
+    assert events == (Handled("a", ("b",)), Recorded(str(FIRST)), Handled("a", ("b",)))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_cut_or_changed_bytes_are_refused_or_read_and_nothing_else(seed):
+    chance = random.Random(seed)
+    tracer = Tracer("p", full=seed % 2 == 0)
+    for _ in range(10):
+        handle(tracer, chance.choice("abc"), *chance.choices("abc", k=chance.randrange(3)))
+        tracer.recorded(FIRST, {}, {})
+    data = tracer.segment()
+    for _ in range(200):
+        changed = bytearray(data)
+        changed[chance.randrange(len(data))] = chance.randrange(256)
+        for bad in (bytes(changed), data[: chance.randrange(len(data))]):
+            try:
+                read_segment("p", bad)
+            except Unproved:
+                continue
+
+
+def test_a_run_that_promises_too_many_events_is_refused():
+    events = msgpack.packb([0, 0, 10**12])
+    with pytest.raises(Unproved, match="more than"):
+        read_segment("p", msgpack.packb([1, False, "", 1, {}, {}, ["a"], events]))
