@@ -27,6 +27,8 @@ class SnapshotConfig:
             flight on these; only channels that lead back, and drivers', are recorded; or "stop-the-world": no handler
             runs from when the last one has ended until all have recorded.
         alignment_timeout_s: an aligned snapshot that waited for so long becomes a Chandy-Lamport one; None: never.
+        max_channel_state_bytes: an actor keeps at most so many bytes of messages in flight for snapshots, at least 1;
+            where there are more, the snapshot is aborted ("channel_state_full"). For actors that are made from now on.
     """
 
     interval_s: float | None = None
@@ -36,6 +38,7 @@ class SnapshotConfig:
     num_to_keep: int | None = None
     mode: str = CHANDY_LAMPORT
     alignment_timeout_s: float | None = None
+    max_channel_state_bytes: int = 4 << 30
 
     def __post_init__(self) -> None:
         _seconds("interval_s", self.interval_s, optional=True)
@@ -44,6 +47,7 @@ class SnapshotConfig:
         _seconds("min_pause_s", self.min_pause_s, zero=True)
         _count("max_concurrent", self.max_concurrent)
         _count("num_to_keep", self.num_to_keep, optional=True)
+        _count("max_channel_state_bytes", self.max_channel_state_bytes)
         check_mode(self.mode)
 
 

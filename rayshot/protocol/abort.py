@@ -12,6 +12,8 @@ class AbortReason(Enum):
     """Not complete at its deadline."""
     CAPTURE_FAILED = "capture_failed"
     """A process could not capture its state."""
+    CHANNEL_STATE_FULL = "channel_state_full"
+    """A process would have had to record more bytes of messages in flight than it may."""
     OBJECT_MISSING = "object_missing"
     """The value of an object that a recorded state refers to is not to be had, or not before the deadline."""
     ACTOR_DIED = "actor_died"

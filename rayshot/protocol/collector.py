@@ -102,11 +102,12 @@ class ProcessDied:
 
 @dataclass(frozen=True, slots=True)
 class CaptureRefused:
-    """A process could not capture its state."""
+    """A process gives no record."""
 
     snapshot: SnapshotId
     process: str
     detail: str
+    reason: AbortReason = AbortReason.CAPTURE_FAILED
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,8 +287,8 @@ class Collector:
             case ProcessDied(process, detail):
                 self._processes.discard(process)
                 return self._abort_all(AbortReason.ACTOR_DIED, f"{process} died: {detail}")
-            case CaptureRefused(snapshot, process, detail):
-                return self._refuse(snapshot, AbortReason.CAPTURE_FAILED, f"{process}: {detail}")
+            case CaptureRefused(snapshot, process, detail, reason):
+                return self._refuse(snapshot, reason, f"{process}: {detail}")
             case SnapshotStored(snapshot):
                 return self._stored(snapshot)
             case AbortWanted(snapshot, reason, detail):

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.cut import Record
 from rayshot.protocol.events import Marker
 from rayshot.protocol.identity import SnapshotId
@@ -101,10 +102,11 @@ class ReportRecord:
 
 @dataclass(frozen=True, slots=True)
 class ReportFailure:
-    """Tell the collector that the state could not be captured."""
+    """Tell the collector that this process gives no record."""
 
     snapshot: SnapshotId
     detail: str
+    reason: AbortReason = AbortReason.CAPTURE_FAILED
 
 
 @dataclass(frozen=True, slots=True)

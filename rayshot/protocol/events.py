@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.identity import SnapshotId
 
 
@@ -45,10 +46,11 @@ class StateCaptured:
 
 @dataclass(frozen=True, slots=True)
 class CaptureFailed:
-    """The state could not be captured."""
+    """The state could not be captured, or the messages in flight that lie here may not be kept."""
 
     snapshot: SnapshotId
     detail: str
+    reason: AbortReason = AbortReason.CAPTURE_FAILED
 
 
 @dataclass(frozen=True, slots=True)

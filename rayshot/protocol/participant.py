@@ -191,8 +191,8 @@ class Participant:
                 return self._snapshot_requested()
             case StateCaptured():
                 return self._state_captured(event)
-            case CaptureFailed(snapshot, detail):
-                report = (ReportFailure(snapshot, detail),) if snapshot in self._recorders else ()
+            case CaptureFailed(snapshot, detail, reason):
+                report = (ReportFailure(snapshot, detail, reason),) if snapshot in self._recorders else ()
                 return (*report, *self._abandon(snapshot))
             case SnapshotEnded(snapshot, floor):
                 return (*self._forget(snapshot), *self._raise_floor(snapshot, floor))

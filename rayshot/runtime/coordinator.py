@@ -238,10 +238,10 @@ class Coordinator:
             self._carry_out(self._collector.handle(ProcessQuiet(snapshot, name)))
 
     @ray.method(concurrency_group="control")
-    def refuse(self, snapshot: SnapshotId, name: str, detail: str) -> None:
-        """An actor's state could not be captured."""
+    def refuse(self, snapshot: SnapshotId, name: str, detail: str, reason: AbortReason) -> None:
+        """An actor gives no record."""
         with self._lock:
-            self._carry_out(self._collector.handle(CaptureRefused(snapshot, name, detail)))
+            self._carry_out(self._collector.handle(CaptureRefused(snapshot, name, detail, reason)))
 
     @ray.method(concurrency_group="control")
     def report(self, records: list[tuple[tuple[object, ...], float, int]]) -> None:
@@ -419,7 +419,7 @@ class Coordinator:
         """What hosts that a driver makes are told."""
         settings = self._settings
         timeout_s = RECORDER_TIMEOUTS * self._config.timeout_s
-        told = self._own, settings.storage, timeout_s, settings.trace
+        told = self._own, settings.storage, timeout_s, self._config.max_channel_state_bytes, settings.trace
         return HostIdentity(settings.system, self._incarnation, COORDINATOR, *told)
 
     @ray.method(concurrency_group="control")

@@ -321,6 +321,9 @@ class DriverPort:
     def congested(self, channel: OutChannel) -> None:
         """`DriverChannel.append` waits by itself."""
 
+    def kept(self) -> None:
+        """Never called: a driver has no records, so it keeps nothing for them."""
+
     def undeliverable(self, channel: OutChannel, count: int, detail: str) -> None:
         """A driver is told at its next call instead."""
 

@@ -18,6 +18,7 @@ class HostIdentity:
     coordinator: Any
     storage: str
     recorder_timeout_s: float
+    channel_state_bytes_max: int
     trace: Trace = False
     loading: bool = False
 

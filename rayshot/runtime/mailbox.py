@@ -94,6 +94,12 @@ class Mailbox:
             return dict(self.processed)
         return {**self.processed, self.current.sender: self.position}
 
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the messages here that are not processed, those of one batch as long as any of it is not."""
+        waiting = sum(len(delivery.frame.body) for delivery in self._waiting)
+        return waiting + (len(self.current.frame.body) if self.current is not None else 0)
+
     def unprocessed(self, ends: Mapping[str, int]) -> dict[str, list[Frame]]:
         """Per sender in `ends`, the messages that wait here up to that number, none decoded."""
         frames: dict[str, list[Frame]] = {sender: [] for sender in ends}

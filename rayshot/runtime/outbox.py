@@ -106,6 +106,9 @@ class Sender(Protocol):
     def congested(self, channel: "OutChannel") -> None:
         """The outbox of this channel is above its limit."""
 
+    def kept(self) -> None:
+        """Batches that were acknowledged are kept, as a record may need them."""
+
     def undeliverable(self, channel: "OutChannel", count: int, detail: str) -> None:
         """So many messages have no receiver any more."""
 
@@ -130,6 +133,7 @@ class OutChannel:
         self.held_at: int | None = None
         self.in_flight: dict[int, InFlight] = {}
         self.kept: dict[int, InFlight] = {}
+        self.kept_bytes = 0
         self.room = threading.Condition(lock)
         self.down: SystemDown | ActorEnded | None = None
         self.ended: str | None = None
@@ -146,6 +150,11 @@ class OutChannel:
     def sent(self) -> int:
         """The number of the last message sent."""
         return self.transported + len(self.pending)
+
+    @property
+    def unreleased_bytes(self) -> int:
+        """Bytes of the messages that a record would hold: those waiting, under way, and kept for records."""
+        return self.pending_bytes + self.kept_bytes + sum(len(batch.body) for batch in self.in_flight.values())
 
     @property
     def full(self) -> bool:
@@ -290,7 +299,7 @@ class OutChannel:
     def release(self, last: int) -> None:
         """No record needs the messages up to `last` any more. Call under the lock."""
         for first in [first for first, batch in self.kept.items() if batch.last <= last]:
-            del self.kept[first]
+            self.kept_bytes -= len(self.kept.pop(first).body)
 
     def shut(self, error: SystemDown | ActorEnded) -> None:
         """Refuse everything from now on with this error. Call under the lock."""
@@ -303,6 +312,7 @@ class OutChannel:
         lost = sum(batch.count for batch in self.in_flight.values())
         self.in_flight.clear()
         self.kept.clear()
+        self.kept_bytes = 0
         self._sender.undeliverable(self, lost, detail)
         self._bury(detail)
 
@@ -344,6 +354,8 @@ class OutChannel:
             released = self._sender.acknowledged(self.receiver, last, batch, answer)
             if batch.count and batch.last > released:
                 self.kept[batch.first] = batch
+                self.kept_bytes += len(batch.body)
+                self._sender.kept()
             if self.kept:
                 self.release(released)
             self.flush()

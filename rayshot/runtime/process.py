@@ -273,6 +273,10 @@ class ActorProcess:
         self.congestion.add(channel)
         self.interrupted = True
 
+    def kept(self) -> None:
+        """See Sender."""
+        self.recording.check_kept()
+
     def connect(self, channel: OutChannel) -> None:
         """Find the receiver in the background; what a constructor sends waits for its end, as it may fail."""
         if self.cell.constructing:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rayshot.errors import StateNotSerializable
+from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.cut import Record
 from rayshot.protocol.effects import (
     AnnounceSnapshot,
@@ -93,6 +94,9 @@ class Recording:
         if snapshot not in process.participant.open_snapshots:
             return
         failpoint("before_record")
+        if full := self._channel_state_full(in_flight=True):
+            process.carry_out(process.participant.handle(CaptureFailed(snapshot, full, AbortReason.CHANNEL_STATE_FULL)))
+            return
         self._captured_at = time.perf_counter()
         if process.cell.specification is not None:
             self.capturer.method = process.cell.specification.capture
@@ -112,6 +116,28 @@ class Recording:
                 channel.flush()  # finds a receiver that is not connected, for the markers
         failpoint("after_record")
 
+    def check_kept(self) -> None:
+        """Give up what is to be recorded here if too much is kept for it."""
+        process = self._process
+        if full := self._channel_state_full(in_flight=False):
+            done = process.participant.recorded_snapshots
+            for snapshot in process.participant.open_snapshots:
+                if snapshot not in done:
+                    failure = CaptureFailed(snapshot, full, AbortReason.CHANNEL_STATE_FULL)
+                    process.carry_out(process.participant.handle(failure))
+
+    def _channel_state_full(self, *, in_flight: bool) -> str:
+        """Whether there is more to record than may be: in words, or empty. Without `in_flight`: to keep for records."""
+        process, limit = self._process, self._process.identity.channel_state_bytes_max
+        channels = process.channels.values()
+        if in_flight:
+            size = process.mailbox.size_bytes + sum(channel.unreleased_bytes for channel in channels)
+        else:
+            size = sum(channel.kept_bytes for channel in channels)
+        if size <= limit:
+            return ""
+        return f"{size:,} bytes of messages in flight lie here, max_channel_state_bytes is {limit:,}"
+
     # Effects ---------------------------------------------------------------------------------------------------
 
     def carry_out(self, effect: RecordingEffect) -> None:
@@ -121,8 +147,8 @@ class Recording:
             case ReportRecord(record):
                 self._report_record(record)
                 self._release()
-            case ReportFailure(snapshot, detail):
-                process.identity.coordinator.refuse.remote(snapshot, process.name, detail)
+            case ReportFailure(snapshot, detail, reason):
+                process.identity.coordinator.refuse.remote(snapshot, process.name, detail, reason)
             case AnnounceSnapshot(snapshot, floor):
                 process.identity.coordinator.announce.remote(snapshot, floor, self._token)
             case ForgetSnapshot(snapshot):

@@ -20,6 +20,7 @@ from rayshot.format.codec import creation_of, cut_frame, pack_frames, read_frame
 from rayshot.format.manifest import Blob, CapturedState, Chunk
 from rayshot.format.pickling import dump_object
 from rayshot.model.specification import ActorSpecification
+from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.runtime.capture import read_spool, spool_folder, sweep_spools
@@ -110,7 +111,8 @@ class Vault:
             try:
                 parts = _parts_of(report)
             except OSError as error:
-                self._coordinator.refuse.remote(snapshot, process, f"its captured state cannot be read: {error}")
+                detail = f"its captured state cannot be read: {error}"
+                self._coordinator.refuse.remote(snapshot, process, detail, AbortReason.CAPTURE_FAILED)
                 continue
             if held is not None:
                 held.objects += copies

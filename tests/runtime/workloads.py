@@ -34,6 +34,14 @@ class Account:
     def pause(self, seconds):
         time.sleep(seconds)
 
+    def remember(self, what):
+        self.remembered = len(what)
+
+    def flood(self, to, count, size, pause_s):
+        for _ in range(count):
+            to.remember.tell(bytes(size))
+            time.sleep(pause_s)
+
     def pause_at(self, other, seconds):
         other.pause.tell(seconds)
 
