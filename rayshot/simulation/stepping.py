@@ -1,0 +1,93 @@
+"""What could be handled next in a world, and what one step did."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rayshot.format import inert
+from rayshot.format.pickling import dump_state
+from rayshot.model.cell import Cell
+from rayshot.protocol.identity import Channel
+from rayshot.simulation.wording import value_words
+from rayshot.store.diff import ABSENT, WHOLE_STATE, ValueChange
+
+TIMER = "timer"
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A message that could be handled next: the first one of its channel that was not. Arguments are inert.
+
+    `kind` is "tell", "call", "reply", "create", or "timer" for a timer of `receiver` that could fire at `due` seconds
+    of virtual time; it has no number yet.
+    """
+
+    sender: str
+    receiver: str
+    number: int
+    kind: str
+    method: str
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] | None = None
+    due: float | None = None
+
+    @property
+    def channel(self) -> Channel:
+        """(sender, receiver)."""
+        return Channel(self.sender, self.receiver)
+
+    @property
+    def call(self) -> str:
+        """The message as the call that it is: `deposit(30)`."""
+        arguments = [*map(value_words, self.args), *(f"{k}={value_words(v)}" for k, v in (self.kwargs or {}).items())]
+        return f"{self.method or f'a {self.kind}'}({', '.join(arguments)})"
+
+    def __str__(self) -> str:
+        if self.kind == TIMER:
+            return f"{self.receiver}: timer, due at {self.due:g} s: {self.call}"
+        return f"{self.sender} -> {self.receiver} {self.number}: {self.call}"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one step did: which message was handled, what it changed in its actor, and what that sent.
+
+    `error` is the traceback where the handler raised, else nothing.
+    """
+
+    handled: Pending
+    changes: tuple[ValueChange, ...]
+    sent: tuple[Pending, ...]
+    error: str = ""
+
+    def __str__(self) -> str:
+        lines = [str(self.handled)]
+        lines += [
+            f"    {self.handled.receiver}.{c.name}: {value_words(c.old)} -> {value_words(c.new)}" for c in self.changes
+        ]
+        lines += [f"    sends {message}" for message in self.sent]
+        if self.error:
+            lines.append(f"    raises {self.error.strip().splitlines()[-1]}")
+        return "\n".join(lines)
+
+
+def view_of(cell: Cell) -> dict[str, Any]:
+    """All that a snapshot would hold of an actor now, by attribute; nothing before its birth."""
+    if not cell.born:
+        return {}
+    pickled = dump_state(cell.state(), cell.name)
+    tree = inert.read(pickled.stream, [bytes(buffer) for buffer in pickled.buffers])
+    state, rest = tree["state"], {"(calls)": tree["calls"], "(timers)": tree["timers"]}
+    if isinstance(state, dict) and all(isinstance(name, str) for name in state):
+        return {**state, **rest}
+    return {WHOLE_STATE: state, **rest}
+
+
+def changes_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[ValueChange, ...]:
+    """What changed, by name; calls and timers that were not there and are none now did not change."""
+    found = []
+    for name in sorted(before.keys() | after.keys()):
+        old, new = before.get(name, ABSENT), after.get(name, ABSENT)
+        if not inert.alike(old, new) and not (old is ABSENT and name.startswith("(") and not new):
+            found.append(ValueChange(name, old, new))
+    return tuple(found)
