@@ -48,7 +48,7 @@ class Current:
 
     def end(self) -> None:
         """End this actor when this handler has ended; what is sent to it afterwards becomes dead letters."""
-        self._cell.port.request_end()
+        self._cell.end()
 
 
 def current() -> Current:

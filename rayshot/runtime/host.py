@@ -231,6 +231,7 @@ class Host:
         """All are loaded: handle messages."""
         with self._process.lock:
             self._process.loading = False
+            self._process.interrupted = True  # it may have asked for its end before the snapshot
             self._process.wake.notify_all()
 
     @ray.method(concurrency_group="control")

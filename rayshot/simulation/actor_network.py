@@ -64,6 +64,7 @@ class ActorNetwork:
         self.running: str | None = None
         self.coordinator = ActorCoordinator(self, 1)
         self.driver = ActorDriver(self, 1, {}, frozenset())
+        self.over: list[SnapshotEnded] = []
         self.aborted: dict[SnapshotId, str] = {}
         self._joining: str | None = None
         self._made: dict[str, int] = {}
@@ -221,8 +222,13 @@ class ActorNetwork:
                 return name
 
     def come_up(self, name: str) -> ActorProcess:
-        """A process joins, and hears of the snapshots that are open before anything else."""
+        """A process joins, and hears of the snapshots before anything else: of those that are open, and of those over.
+
+        On Ray a late marker of one that is over is forgotten at its deadline; here is no clock.
+        """
         process = self.processes[name] = ActorProcess(name, self.incarnation, self)
+        for over in self.over:
+            process.tell(over)
         self._joining = name
         self.coordinator.tell(ProcessJoined(name))
         self._joining = None
@@ -317,6 +323,7 @@ class ActorNetwork:
             self.aborted[end.snapshot] = f"{end.reason.value}: {end.detail}"
             self.note(f"snapshot {end.snapshot} was given up: {end.detail}")
         ended = SnapshotEnded(end.snapshot, end.floor)
+        self.over.append(ended)
         self.driver.tell(ended)
         for name in self.processes:
             self.agenda.push("tell", name, ended)

@@ -56,6 +56,7 @@ class RecoverableActors(ActorNetwork):
     def _load(self, snapshot: WorldSnapshot, incarnation: int) -> None:
         self.incarnation = incarnation
         self.agenda.clear()
+        self.over.clear()
         self.coordinator = ActorCoordinator(self, incarnation, snapshot.ended)
         self.ended = dict.fromkeys(snapshot.ended, "it ended before the snapshot")
         self.processes = {name: ActorProcess(name, incarnation, self) for name in snapshot.actors}
@@ -69,7 +70,8 @@ class RecoverableActors(ActorNetwork):
                 swap_port(before)
         for process in self.processes.values():
             self.coordinator.tell(ProcessJoined(process.name))
-            self.wake(process)
+        for process in tuple(self.processes.values()):
+            process.settle()
 
 
 def _fill(process: ActorProcess, snapshot: WorldSnapshot) -> None:

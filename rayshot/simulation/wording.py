@@ -3,7 +3,7 @@
 from typing import Any
 
 from rayshot.format.codec import Frame, RecordedMessage, read_messages
-from rayshot.format.inert import HandleRecord, short_repr
+from rayshot.format.inert import short_repr
 
 
 def read(message: bytes, number: int) -> RecordedMessage:
@@ -24,5 +24,5 @@ def call_words(recorded: RecordedMessage) -> str:
 
 
 def value_words(value: Any) -> str:
-    """A value, short; a handle as the name of its actor."""
-    return value.name if isinstance(value, HandleRecord) else short_repr(value)
+    """A value, short."""
+    return short_repr(value)
