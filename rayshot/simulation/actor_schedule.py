@@ -10,6 +10,8 @@ from rayshot.simulation.actor_steps import settle
 from rayshot.simulation.choices import Choices, RecordedChoices, SeededChoices
 from rayshot.simulation.world_snapshot import WorldSnapshot
 
+STEPS_MAX = 10_000
+
 _SCALES = (4, 16, 64, 256)
 """Moments lie this many events behind the start at most: some early, some in the middle, some late."""
 

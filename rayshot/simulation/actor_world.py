@@ -21,15 +21,14 @@ from rayshot.model.port import swap_port
 from rayshot.model.specification import ActorSpecification, check_class
 from rayshot.protocol.identity import check_name
 from rayshot.simulation.actor_process import ActorProcess
-from rayshot.simulation.actor_schedule import ActorSchedule, source_of
+from rayshot.simulation.actor_schedule import STEPS_MAX, ActorSchedule, source_of
 from rayshot.simulation.actor_steps import do_step, drain_driver, give_birth, hurry, pending, settle
 from rayshot.simulation.choices import Choices
 from rayshot.simulation.snapshot_loading import read_stored
-from rayshot.simulation.stepping import TIMER, Pending, Step
+from rayshot.simulation.stepping import TIMER, Pending, Step, view_of
 from rayshot.simulation.world_snapshot import WorldSnapshot
 from rayshot.store.snapshot import Snapshot
 
-STEPS_MAX = 10_000
 MODES = ("chandy-lamport", "aligned", "stop-the-world")
 
 
@@ -176,6 +175,13 @@ class World:
         if not cell.born:
             raise ActorNotFound(f"the actor {name!r} is not constructed yet: let the world run", actor=name)
         return cell.state()["state"]
+
+    def view(self, name: str) -> dict[str, Any]:
+        """What a snapshot would show of an actor now, by attribute: its state, "(calls)" that it awaits, "(timers)".
+
+        Empty before birth. Raises ActorNotFound.
+        """
+        return view_of(self._process(name).cell)
 
     @property
     def ended(self) -> Mapping[str, str]:

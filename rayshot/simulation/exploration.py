@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rayshot.errors import ScheduleFailed
-from rayshot.simulation.actor_world import STEPS_MAX, World
+from rayshot.simulation.actor_schedule import STEPS_MAX
+from rayshot.simulation.actor_world import World
 from rayshot.simulation.choices import Choices, RecordedChoices, SeededChoices
 
 STORY_LINES_MAX = 100
