@@ -12,8 +12,8 @@ from rich.text import Text
 
 from rayshot.cli import documents, words
 from rayshot.cli.exits import FINE
-from rayshot.cli.grid import console, heading
-from rayshot.errors import NotFound
+from rayshot.cli.grid import ROWS_MAX, console, heading
+from rayshot.errors import CodeMismatch
 from rayshot.format.inert import jsonable
 from rayshot.simulation.actor_schedule import STEPS_MAX
 from rayshot.simulation.actor_world import World
@@ -68,17 +68,29 @@ def replay(
         raise click.exceptions.Exit(FINE)
     terminal = console()
     world = _load(found, seed, trust)
-    terminal.print(heading(found.system, str(found.id), _summary(found)), Text(), soft_wrap=True)
+    terminal.print(heading(found.system, str(found.id), _summary(found)), soft_wrap=True)
+    terminal.print()
     if interactive:
         _ask(terminal, world)
     else:
         for number, step in enumerate(_walk(world, steps), 1):
             terminal.print(_told(number, step), soft_wrap=True)
-        terminal.print(_rest(world), soft_wrap=True)
+        terminal.print(_rest(world, after_steps=world.events), style="dim", soft_wrap=True)
+        _show_states(terminal, world)
 
 
 def _load(snapshot: Snapshot, seed: int, trust: str | None) -> World:
-    return World.from_snapshot(snapshot, seed=seed, trust=trust)
+    try:
+        return World.from_snapshot(snapshot, seed=seed, trust=trust)
+    except CodeMismatch as error:
+        lost = error.evidence.get("classes")
+        if not lost:
+            raise
+        raise CodeMismatch(
+            f"the actors' code is not to be found: no {', '.join(lost)} here. Run this in the folder in which the "
+            "application runs, or say with PYTHONPATH where its modules are",
+            **error.evidence,
+        ) from error
 
 
 def _walk(world: World, steps: int) -> Iterator[Step]:
@@ -110,11 +122,11 @@ def _told(number: int, step: Step) -> Text:
         name = words.printable(change.name)
         lines.append(Text.assemble("        ", f"{receiver}.{name}: ", (old, "red"), " -> ", (new, "green")))
     lines += [Text.assemble("        ", ("sends ", "dim"), _message(sent)) for sent in step.sent]
+    if not (step.changes or step.sent):
+        lines.append(Text("        changes nothing", style="dim"))
     if step.error:
         last = words.printable(step.error.strip().splitlines()[-1])
         lines.append(Text.assemble("        ", ("raises ", "dim"), (last, "bold red")))
-    if not (step.changes or step.sent or step.error):
-        lines.append(Text("        changes nothing", style="dim"))
     return Text("\n").join(lines)
 
 
@@ -136,11 +148,14 @@ def _side(value: Any) -> str:
     return "(absent)" if value is ABSENT else words.value(value)
 
 
-def _rest(world: World) -> Text:
+def _rest(world: World, *, after_steps: int) -> str:
     left = len(world.pending)
-    if left == 0:
-        return Text("\nNothing is left to do.", style="dim")
-    return Text(f"\nGoes on: {words.plural(left, 'channel or timer')} could be next; --steps shows more.", style="dim")
+    done = words.plural(after_steps, "step")
+    if left:
+        return f"\nStopped after {done}: it goes on ({left:,} could be next), --steps shows more. The states are now"
+    if after_steps == 0:
+        return "No message is in flight and no timer is set, so nothing happens by itself. The states are"
+    return f"\nNothing is left to do after {done}. The states are now"
 
 
 # Asking ---------------------------------------------------------------------------------------------------------
@@ -149,19 +164,21 @@ def _rest(world: World) -> Text:
 def _ask(terminal: Console, world: World) -> None:
     """Step by step, as the person at the terminal says."""
     worlds, numbers = [world], [0]
-    terminal.print(HELP, style="dim")
+    terminal.print(HELP, style="dim", soft_wrap=True)
     while True:
         world = worlds[-1]
         pending = world.pending
-        terminal.print(Text())
+        terminal.print("\nnext:" if pending else "\nnothing is left to do", style="dim")
         for index, message in enumerate(pending[:PENDING_SHOWN_MAX], 1):
-            terminal.print(Text.assemble((f"{index:>4}  ", "cyan"), _message(message)), soft_wrap=True)
+            terminal.print(Text.assemble((f"{f'[{index}]':>6}  ", "cyan"), _message(message)), soft_wrap=True)
         if len(pending) > PENDING_SHOWN_MAX:
-            terminal.print(f"      and {len(pending) - PENDING_SHOWN_MAX:,} more", style="dim")
-        if not pending:
-            terminal.print("      nothing is left to do", style="dim")
+            terminal.print(f"        and {len(pending) - PENDING_SHOWN_MAX:,} more", style="dim")
         branch = f"branch {len(worlds) - 1} " if len(worlds) > 1 else ""
-        match click.prompt(f"{branch}>", default="", show_default=False, prompt_suffix=" ").strip():
+        try:
+            answer = click.prompt(f"{branch}>", default="", show_default=False, prompt_suffix=" ").strip()
+        except click.Abort:
+            return
+        match answer:
             case "q":
                 return
             case "b":
@@ -176,22 +193,22 @@ def _ask(terminal: Console, world: World) -> None:
                 if (step := world.step()) is not None:
                     numbers[-1] += 1
                     terminal.print(_told(numbers[-1], step), soft_wrap=True)
-            case answer if answer.isdecimal() and 1 <= int(answer) <= len(pending):
-                try:
-                    step = world.step(pending[int(answer) - 1])
-                except NotFound as error:
-                    terminal.print(words.printable(error.message), style="red")
-                    continue
+            case number if number.isdecimal() and 1 <= int(number) <= len(pending):
+                step = world.step(pending[int(number) - 1])
                 assert step is not None
                 numbers[-1] += 1
                 terminal.print(_told(numbers[-1], step), soft_wrap=True)
             case _:
-                terminal.print(HELP, style="dim")
+                terminal.print(HELP, style="dim", soft_wrap=True)
 
 
 def _show_states(terminal: Console, world: World) -> None:
-    for name in world.actors:
-        terminal.print(Text.assemble("      ", (name, "bold"), f"  {words.state(world.view(name))}"), soft_wrap=True)
+    """The states of the first actors, each on a line."""
+    for name in [*world.actors][:ROWS_MAX]:
+        view = {key: value for key, value in world.view(name).items() if value or not key.startswith("(")}
+        terminal.print(Text.assemble("      ", (name, "bold"), f"  {words.state(view)}"), soft_wrap=True)
+    if len(world.actors) > ROWS_MAX:
+        terminal.print(f"      and {len(world.actors) - ROWS_MAX:,} more", style="dim")
 
 
 # As a document --------------------------------------------------------------------------------------------------

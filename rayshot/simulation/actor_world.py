@@ -15,6 +15,7 @@ from rayshot.errors import (
     ConfigError,
     NotFound,
 )
+from rayshot.model.actor_class import ActorClass
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.handle import ActorHandle
 from rayshot.model.port import swap_port
@@ -177,9 +178,9 @@ class World:
         return cell.state()["state"]
 
     def view(self, name: str) -> dict[str, Any]:
-        """What a snapshot would show of an actor now, by attribute: its state, "(calls)" that it awaits, "(timers)".
+        """What a snapshot would show of an actor now, by attribute; empty before birth. Raises ActorNotFound.
 
-        Empty before birth. Raises ActorNotFound.
+        "(awaits)" are the methods that wait for replies, by the number of the call; "(timers)" are the timers as words.
         """
         return view_of(self._process(name).cell)
 
@@ -336,7 +337,11 @@ def _specification(actor_class: Any) -> ActorSpecification:
     metadata = getattr(actor_class, "__ray_metadata__", None)
     if metadata is not None:  # @ray.remote stands over the decorator
         actor_class = metadata.modified_class.__ray_actor_class__
-    user_class = getattr(actor_class, "__rayshot_user_class__", actor_class)
-    if not isinstance(user_class, type):
+    if not isinstance(actor_class, type):
         raise ConfigError(f"an actor is made of a class, not of {actor_class!r}")
-    return ActorSpecification.of(check_class(user_class), getattr(actor_class, "__rayshot_options__", {}))
+    if not isinstance(actor_class, ActorClass):
+        return ActorSpecification.of(check_class(actor_class), {})
+    own = vars(actor_class)
+    if "__rayshot_user_class__" not in own:
+        raise ConfigError(f"{actor_class.__qualname__} is not decorated with @rayshot.actor itself")
+    return ActorSpecification.of(own["__rayshot_user_class__"], own["__rayshot_options__"])

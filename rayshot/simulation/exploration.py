@@ -1,5 +1,6 @@
 """`rayshot.simulation.explore`: what a test says of its actors, under as many schedules as it wants."""
 
+import inspect
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -112,7 +113,9 @@ def _failure(trial: _Trial, seed: int, choices: list[int], error: Exception) -> 
     if len(lines) > STORY_LINES_MAX:
         lines = [f"       ({len(lines) - STORY_LINES_MAX} lines before)", *lines[-STORY_LINES_MAX:]]
     what = "".join(traceback.format_exception_only(found or error)).strip()
-    settings = "".join(f", {name}={value!r}" for name, value in trial.settings.items())
+    settings = "".join(
+        f", {name}={value!r}" for name, value in trial.settings.items() if value != _DEFAULTS[name].default
+    )
     hint = (
         f"to repeat it: World(choices={choices}{settings})"
         if repeats
@@ -120,6 +123,9 @@ def _failure(trial: _Trial, seed: int, choices: list[int], error: Exception) -> 
     )
     story = "\n".join(lines)
     return ScheduleFailed(f"the schedule of seed {seed} fails: {what}\n{story}\n{hint}", seed=seed, choices=choices)
+
+
+_DEFAULTS = inspect.signature(World).parameters
 
 
 def _shorten(choices: list[int], fails: Callable[[list[int]], bool]) -> list[int]:

@@ -6,9 +6,9 @@ from typing import Any
 
 from rayshot.format import inert
 from rayshot.format.pickling import dump_state
-from rayshot.model.cell import Cell
+from rayshot.model.cell import Cell, Timer
 from rayshot.protocol.identity import Channel
-from rayshot.simulation.wording import value_words
+from rayshot.simulation.wording import value_words, words
 from rayshot.store.diff import ABSENT, WHOLE_STATE, ValueChange
 
 TIMER = "timer"
@@ -72,22 +72,32 @@ class Step:
 
 
 def view_of(cell: Cell) -> dict[str, Any]:
-    """All that a snapshot would hold of an actor now, by attribute; nothing before its birth."""
+    """What a snapshot would hold of an actor now, by attribute; nothing before its birth.
+
+    Further "(awaits)", the continuations of replies by the number of their call, and "(timers)" as words.
+    """
     if not cell.born:
         return {}
     pickled = dump_state(cell.state(), cell.name)
     tree = inert.read(pickled.stream, [bytes(buffer) for buffer in pickled.buffers])
-    state, rest = tree["state"], {"(calls)": tree["calls"], "(timers)": tree["timers"]}
+    timers = [timer_words(cell, timer) for timer in sorted(cell.timers, key=lambda timer: timer.due)]
+    calls = {number: method for number, (method, *_) in tree["calls"].items()}
+    state, rest = tree["state"], {"(awaits)": calls, "(timers)": timers}
     if isinstance(state, dict) and all(isinstance(name, str) for name in state):
         return {**state, **rest}
     return {WHOLE_STATE: state, **rest}
 
 
+def timer_words(cell: Cell, timer: Timer) -> str:
+    """A timer as the call that it will make: `ring(3) at 7 s`."""
+    return f"{words(cell.port.codec.tell(timer.method, timer.args))} at {timer.due:g} s"
+
+
 def changes_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[ValueChange, ...]:
-    """What changed, by name; calls and timers that were not there and are none now did not change."""
+    """What changed: attributes by name, then calls and timers, which did not change where none were or are there."""
     found = []
-    for name in sorted(before.keys() | after.keys()):
+    for name in before.keys() | after.keys():
         old, new = before.get(name, ABSENT), after.get(name, ABSENT)
         if not inert.alike(old, new) and not (old is ABSENT and name.startswith("(") and not new):
             found.append(ValueChange(name, old, new))
-    return tuple(found)
+    return tuple(sorted(found, key=lambda change: (change.name.startswith("("), change.name)))

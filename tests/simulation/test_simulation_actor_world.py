@@ -30,6 +30,7 @@ from tests.simulation.workloads import (
     Sneaky,
     Strict,
     Stuck,
+    Undecorated,
 )
 
 ROOT = Path(__file__).parents[2]
@@ -187,6 +188,8 @@ def test_what_cannot_be_is_refused():
         World(snapshots=-1)
     with pytest.raises(ConfigError, match="class"):
         world.create("Account")
+    with pytest.raises(ConfigError, match=r"Undecorated is not decorated with @rayshot\.actor itself"):
+        world.create(Undecorated, 1)
     with pytest.raises(NotAnObjectRef, match="result"):
         alice.deposit.tell(alice.read.remote())
 

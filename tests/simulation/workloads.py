@@ -27,7 +27,7 @@ class Account:
 
 
 @rayshot.actor
-class Forgetful(Account.__rayshot_user_class__):
+class Forgetful(Account):
     """Loses money: of two deposits in a row from the same sender it takes one."""
 
     def __init__(self, balance):
@@ -197,6 +197,10 @@ class Asker:
 
     def on_refusal(self, error, name):
         self.heard.append((name, type(error).__name__))
+
+
+class Undecorated(Account):
+    """Inherits from a decorated class."""
 
 
 class Plain:
