@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from rayshot.errors import BadManifest, CodeMismatch
 from rayshot.format.codec import read_frames, split_frame
 from rayshot.format.manifest import ActorEntry
-from rayshot.format.pickling import PickledState, load_state
+from rayshot.format.pickling import PickledState, load_state, put_again
 from rayshot.format.signing import find_key
 from rayshot.model.cell import Cell
 from rayshot.model.resolution import resolve_classes
@@ -15,6 +15,9 @@ from rayshot.simulation.world_snapshot import RecordedActor, RecordedChannel, Wo
 from rayshot.store.channel_state import ChannelState
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.trust import check_trust
+
+_PUT_AGAIN = put_again.__name__.encode()
+"""What stands in a pickle in the place of an ObjectRef."""
 
 
 def read_stored(snapshot: Snapshot | WorldSnapshot, trust: str | None, class_map: Mapping[str, type]) -> WorldSnapshot:
@@ -58,6 +61,12 @@ def load_cell(cell: Cell, recorded: RecordedActor) -> None:
         buffers = [bytearray(buffer) for buffer in recorded.state.buffers]  # writable, as they were
         state = load_state(recorded.state.stream, buffers)
     except (ImportError, AttributeError) as error:
+        if _PUT_AGAIN in recorded.state.stream and not isinstance(error, ImportError):
+            raise CodeMismatch(
+                f"actor {cell.name!r}: its state holds ObjectRefs, which exist on Ray only: restore it there, or keep "
+                "the values themselves in the state",
+                actor=cell.name,
+            ) from error
         raise CodeMismatch(
             f"actor {cell.name!r}: the state of class {class_name} holds something that this program has not: {error}; "
             "import what defines it",

@@ -1,7 +1,10 @@
 """Many schedules of a user's own actors: what holds in all of them, and how one in which it does not is told."""
 
 import itertools
+import os
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -9,8 +12,9 @@ import rayshot
 from rayshot.errors import ScheduleFailed
 from rayshot.protocol.participant import Participant
 from rayshot.simulation import World, explore
-from tests.simulation.workloads import Account, Forgetful, Trader
+from tests.simulation.workloads import Account, Clock, Forgetful, Trader
 
+ROOT = Path(__file__).parents[2]
 SCHEDULES = 150
 MONEY = 20
 EVERYTHING = [
@@ -187,6 +191,38 @@ def test_a_class_that_does_not_come_back_is_found_by_a_crash():
     explore(scenario, schedules=30, check=counted)
     with pytest.raises(ScheduleFailed, match="all crash, and come back"):
         explore(scenario, schedules=30, check=counted, crashes=1)
+
+
+def test_a_scenario_whose_timers_never_end_is_given_so_many_seconds():
+    def scenario(world):
+        world.create(Clock, 1, name="clock")
+
+    explore(scenario, schedules=5, seconds=3, check=lambda world: world.actors["clock"].times == [0, 1, 2])
+    with pytest.raises(ScheduleFailed, match="StepsExhausted"):
+        explore(scenario, schedules=1, steps_max=100)
+
+
+def test_a_run_does_not_depend_on_the_order_of_sets():
+    program = (
+        "import hashlib; from rayshot.simulation import World\n"
+        "from tests.simulation.test_simulation_actor_world_schedules import trade\n"
+        "for mode in ('chandy-lamport', 'aligned', 'stop-the-world'):\n"
+        "    with World(5, tell=True, snapshots=3, crashes=2, mode=mode) as world:\n"
+        "        trade(world)\n"
+        "        world.run()\n"
+        "    print(hashlib.sha256('\\n'.join(world.story).encode()).hexdigest())\n"
+    )
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            check=True,
+            cwd=ROOT,
+            capture_output=True,
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(printed) == 1
 
 
 def test_a_scenario_may_use_rays_own_spelling():

@@ -9,9 +9,11 @@ import types
 from pathlib import Path
 
 from rayshot.store.local import LocalStore
+from tests.simulation.workloads import Account
 from tests.store.snapshot_builder import KEY, make_snapshot, open_bank
 
-PAGE = Path(__file__).parents[2] / "docs" / "simulation.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "simulation.md"
 
 
 def test_the_examples_print_what_the_page_shows(tmp_path, monkeypatch):
@@ -29,3 +31,8 @@ def test_the_examples_print_what_the_page_shows(tmp_path, monkeypatch):
         with contextlib.redirect_stdout(printed):
             exec(code, module.__dict__)
         assert printed.getvalue().strip() == promised.strip()
+
+
+def test_the_example_of_the_readme_holds():
+    (code,) = re.findall(r"```python\n(from rayshot\.simulation.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    exec(code, {"Account": Account})
