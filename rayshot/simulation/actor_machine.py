@@ -173,9 +173,7 @@ class ActorMachine:
             self._forget_early(batch.sender)
         elif packet.messages:
             self.mailbox.setdefault(batch.sender, deque()).extend(packet.messages)
-            self.world.wake(self)
-        if self._captures or self.ending or self._pauses:
-            self.settle()
+        self.settle()
         self._acknowledge(batch)
 
     def _acknowledge(self, batch: BatchArrived) -> None:
@@ -278,7 +276,6 @@ class ActorMachine:
                     pass  # what is early lies in `_early` already; nothing is lost, doubled or kept by time here
                 case _:
                     assert_never(effect)
-        self.world.wake(self)
 
     def _next_capture(self) -> SnapshotId | None:
         for snapshot, behind in self._captures.items():

@@ -125,4 +125,4 @@ def source_of(seed: int, choices: Sequence[int] | Choices | None) -> Choices:
 
 def _may_fire(process: ActorMachine, horizon: float) -> bool:
     due = process.cell.next_due()
-    return due is not None and due <= horizon and not process.machine.paused and not process.ended
+    return due is not None and due <= horizon and not (process.machine.paused or process.ending)

@@ -1,6 +1,8 @@
 """Steps through a world of actors: one message at a time, what is on its way to it hurried along."""
 
-from rayshot.errors import ConfigError
+from typing import Any
+
+from rayshot.errors import ConfigError, StateNotSerializable
 from rayshot.format.codec import RecordedMessage
 from rayshot.protocol.identity import Channel
 from rayshot.simulation.actor_driver import NAME as DRIVER
@@ -10,6 +12,7 @@ from rayshot.simulation.actor_recovery import RecoverableActors
 from rayshot.simulation.agenda import Event
 from rayshot.simulation.stepping import TIMER, Pending, Step, changes_between, view_of
 from rayshot.simulation.wording import read
+from rayshot.store.diff import WHOLE_STATE
 
 
 def settle(actors: RecoverableActors) -> None:
@@ -95,7 +98,7 @@ def do_step(actors: RecoverableActors, chosen: Pending) -> Step:
     """Handle one message that is pending, or let a timer fire."""
     settle(actors)
     process = actors.processes[chosen.receiver]
-    before, sent_before = view_of(process.cell), dict(process.sent)
+    before, sent_before = _seen(process), dict(process.sent)
     actors.events += 1
     report = ""
     if chosen.kind == TIMER:
@@ -114,9 +117,17 @@ def do_step(actors: RecoverableActors, chosen: Pending) -> Step:
         number = numbers[channel.receiver] = numbers.get(channel.receiver, 0) + 1
         if (message := _find(actors, *channel, number)) is not None:
             messages.append(_as_pending(channel, read(message, number)))
-    after = view_of(process.cell)
+    after = _seen(process)
     settle(actors)
     return Step(chosen, changes_between(before, after), tuple(messages), report)
+
+
+def _seen(process: ActorProcess) -> dict[str, Any]:
+    """What can be seen of an actor; where its state cannot be pickled, that: whoever debugs wants to go on."""
+    try:
+        return view_of(process.cell)
+    except StateNotSerializable as error:
+        return {WHOLE_STATE: error.message}
 
 
 def hurry(actors: RecoverableActors, chosen: Pending) -> None:

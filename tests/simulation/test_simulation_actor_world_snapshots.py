@@ -19,7 +19,7 @@ from rayshot.protocol.identity import Channel
 from rayshot.simulation import World, explore
 from rayshot.simulation.world_snapshot import RecordedChannel
 from rayshot.store.memory import MemoryStore
-from tests.simulation.workloads import Account, Asker, Clock, Note, Notebook, Parent, Trader
+from tests.simulation.workloads import Account, Asker, Clock, Note, Notebook, Parent, Stuck, Trader
 from tests.store.snapshot_builder import KEY, Bank, Flow, make_snapshot, open_bank
 
 MOVED = {"bank.Account": Account}
@@ -267,6 +267,14 @@ def test_a_step_tells_of_errors_timers_and_replies():
     world.step(channel=("driver:main", "account"))
     failing.fail.tell()
     assert "raises ValueError: on purpose" in str(world.step(channel=("driver:main", "account")))
+
+
+def test_a_state_that_cannot_be_pickled_does_not_end_the_session():
+    world = World()
+    world.create(Stuck, name="stuck")
+    step = world.step()
+    assert [change.name for change in step.changes] == ["(state)"]
+    assert "['generator'] cannot be captured" in step.changes[0].new
 
 
 def test_what_is_not_pending_cannot_be_stepped():
