@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from rayshot.cli import documents, words
+from rayshot.cli.difference import sides
 from rayshot.cli.exits import FINE
 from rayshot.cli.grid import ROWS_MAX, console, heading
 from rayshot.errors import CodeMismatch
@@ -18,7 +19,6 @@ from rayshot.format.inert import jsonable
 from rayshot.simulation.actor_schedule import STEPS_MAX
 from rayshot.simulation.actor_world import World
 from rayshot.simulation.stepping import TIMER, Pending, Step
-from rayshot.store.diff import ABSENT
 from rayshot.store.repository import open as open_storage
 from rayshot.store.snapshot import Snapshot
 
@@ -118,11 +118,13 @@ def _told(number: int, step: Step) -> Text:
     receiver = step.handled.receiver
     lines = [Text.assemble((f"{number:>4}  ", "dim"), _message(step.handled))]
     for change in step.changes:
-        old, new = (_side(side) for side in (change.old, change.new))
+        old, new = sides(change.old, change.new)
         name = words.printable(change.name)
         lines.append(Text.assemble("        ", f"{receiver}.{name}: ", (old, "red"), " -> ", (new, "green")))
     lines += [Text.assemble("        ", ("sends ", "dim"), _message(sent)) for sent in step.sent]
-    if not (step.changes or step.sent):
+    lines += [Text.assemble("        ", ("sets a timer  ", "dim"), words.printable(timer)) for timer in step.timers_set]
+    lines += [Text.assemble("        ", ("awaits a reply  ", "dim"), words.printable(name)) for name in step.awaits]
+    if len(lines) == 1:
         lines.append(Text("        changes nothing", style="dim"))
     if step.error:
         last = words.printable(step.error.strip().splitlines()[-1])
@@ -135,17 +137,13 @@ def _message(message: Pending) -> Text:
     if message.kind == TIMER:
         return Text.assemble((message.receiver, "bold"), f"  timer, due at {message.due:g} s  ", call)
     ends = f"{message.sender} -> {message.receiver}"
-    what = call if message.kind == "tell" else f"{call}  ({message.kind})"
+    what = f"{call}  (call)" if message.kind == "call" else call
     return Text.assemble((ends, "bold"), (f"  message {message.number:,}  ", "dim"), what)
 
 
 def _arguments(message: Pending) -> str:
     named = [f"{words.printable(name)}={words.value(value)}" for name, value in (message.kwargs or {}).items()]
     return f"({', '.join([*map(words.value, message.args), *named])})"
-
-
-def _side(value: Any) -> str:
-    return "(absent)" if value is ABSENT else words.value(value)
 
 
 def _rest(world: World, *, after_steps: int) -> str:
@@ -232,6 +230,8 @@ def _step_document(number: int, step: Step) -> dict[str, Any]:
         **_message_document(step.handled),
         "changes": [documents.change_document(change) for change in step.changes],
         "sent": [_message_document(sent) for sent in step.sent],
+        "timers_set": list(step.timers_set),
+        "awaits": list(step.awaits),
         "error": step.error or None,
     }
 

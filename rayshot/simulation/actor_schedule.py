@@ -110,7 +110,7 @@ class ActorSchedule:
             self.run(None, lambda: opened[0] not in collector.open_snapshots)
         taken = [one for one in actors.snapshots[before:] if not opened or one.id == opened[0]]
         if not taken:
-            detail = actors.aborted.get(opened[0], "it did not end")
+            detail = actors.aborted.get(opened[0], "all actors crashed meanwhile")
             raise SnapshotAborted(f"snapshot {opened[0]} was not taken: {detail}", snapshot=str(opened[0]))
         settle(actors)
         return taken[-1]

@@ -10,7 +10,7 @@ from rayshot.simulation.actor_packet import ActorPacket
 from rayshot.simulation.actor_process import ActorProcess
 from rayshot.simulation.actor_recovery import RecoverableActors
 from rayshot.simulation.agenda import Event
-from rayshot.simulation.stepping import TIMER, Pending, Step, changes_between, view_of
+from rayshot.simulation.stepping import TIMER, Pending, Step, changes_between, new_awaits, timers_set, view_of
 from rayshot.simulation.wording import read
 from rayshot.store.diff import WHOLE_STATE
 
@@ -119,7 +119,14 @@ def do_step(actors: RecoverableActors, chosen: Pending) -> Step:
             messages.append(_as_pending(channel, read(message, number)))
     after = _seen(process)
     settle(actors)
-    return Step(chosen, changes_between(before, after), tuple(messages), report)
+    return Step(
+        chosen,
+        changes_between(before, after),
+        tuple(messages),
+        timers_set(before, after),
+        new_awaits(before, after),
+        report,
+    )
 
 
 def _seen(process: ActorProcess) -> dict[str, Any]:

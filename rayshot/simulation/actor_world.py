@@ -274,13 +274,17 @@ class World:
         """Handle one message, or let one timer fire; what is on its way to it is hurried along.
 
         Args:
-            which: one of `pending`, or its index; by default the choices pick.
+            which: one of `pending`, or its index. By default the choices pick a message, and time does not go on: only
+                where there is none the timer fires that is due first.
             channel: instead of `which`, the channel whose first message it is.
 
         Returns what was done, None where nothing is pending. Raises NotFound where that is not pending.
         """
         choices = self.pending
         if which is None and channel is None:
+            messages = [one for one in choices if one.kind != TIMER]
+            timers = sorted((one for one in choices if one.kind == TIMER), key=lambda one: one.due or 0.0)
+            choices = tuple(messages or timers[:1])
             return do_step(self._actors, choices[self._schedule.choices.choose(len(choices))]) if choices else None
         return do_step(self._actors, _chosen(choices, which, channel))
 

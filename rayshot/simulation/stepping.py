@@ -1,5 +1,6 @@
 """What could be handled next in a world, and what one step did."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,8 @@ from rayshot.simulation.wording import value_words, words
 from rayshot.store.diff import ABSENT, WHOLE_STATE, ValueChange
 
 TIMER = "timer"
+TIMERS, AWAITS = "(timers)", "(awaits)"
+"""Names in a view of what is no attribute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +55,15 @@ class Pending:
 class Step:
     """What one step did: which message was handled, what it changed in its actor, and what that sent.
 
-    `error` is the traceback where the handler raised, else nothing.
+    `timers_set` are timers as words, `awaits` the methods that wait for replies to what was sent. `error` is the
+    traceback where the handler raised, else nothing.
     """
 
     handled: Pending
     changes: tuple[ValueChange, ...]
     sent: tuple[Pending, ...]
+    timers_set: tuple[str, ...] = ()
+    awaits: tuple[str, ...] = ()
     error: str = ""
 
     def __str__(self) -> str:
@@ -66,6 +72,8 @@ class Step:
             f"    {self.handled.receiver}.{c.name}: {value_words(c.old)} -> {value_words(c.new)}" for c in self.changes
         ]
         lines += [f"    sends {message}" for message in self.sent]
+        lines += [f"    sets a timer: {timer}" for timer in self.timers_set]
+        lines += [f"    awaits a reply: {method}" for method in self.awaits]
         if self.error:
             lines.append(f"    raises {self.error.strip().splitlines()[-1]}")
         return "\n".join(lines)
@@ -82,7 +90,7 @@ def view_of(cell: Cell) -> dict[str, Any]:
     tree = inert.read(pickled.stream, [bytes(buffer) for buffer in pickled.buffers])
     timers = [timer_words(cell, timer) for timer in sorted(cell.timers, key=lambda timer: timer.due)]
     calls = {number: method for number, (method, *_) in tree["calls"].items()}
-    state, rest = tree["state"], {"(awaits)": calls, "(timers)": timers}
+    state, rest = tree["state"], {AWAITS: calls, TIMERS: timers}
     if isinstance(state, dict) and all(isinstance(name, str) for name in state):
         return {**state, **rest}
     return {WHOLE_STATE: state, **rest}
@@ -94,10 +102,21 @@ def timer_words(cell: Cell, timer: Timer) -> str:
 
 
 def changes_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[ValueChange, ...]:
-    """What changed: attributes by name, then calls and timers, which did not change where none were or are there."""
+    """What changed of two views, attribute by attribute, by name; timers and calls left aside."""
     found = []
-    for name in before.keys() | after.keys():
+    for name in sorted(name for name in before.keys() | after.keys() if name not in (TIMERS, AWAITS)):
         old, new = before.get(name, ABSENT), after.get(name, ABSENT)
-        if not inert.alike(old, new) and not (old is ABSENT and name.startswith("(") and not new):
+        if not inert.alike(old, new):
             found.append(ValueChange(name, old, new))
-    return tuple(sorted(found, key=lambda change: (change.name.startswith("("), change.name)))
+    return tuple(found)
+
+
+def timers_set(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:
+    """The timers of the second view that the first one had not."""
+    return tuple((Counter(after.get(TIMERS, ())) - Counter(before.get(TIMERS, ()))).elements())
+
+
+def new_awaits(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:
+    """The methods that wait for replies in the second view and did not in the first one."""
+    known = before.get(AWAITS, {})
+    return tuple(method for number, method in after.get(AWAITS, {}).items() if number not in known)

@@ -80,7 +80,7 @@ def test_each_step_shows_what_was_handled_and_what_it_changed(application: Path)
         "        bob.balance: 10 -> 40",
         "   2  alice -> bob  message 4  credit(40)",
         "        bob.balance: 40 -> 80",
-        "        bob.(timers): [] -> [\"close('soon') at 2 s\"]",
+        "        sets a timer  close('soon') at 2 s",
         "   3  alice -> bob  message 5  credit(50)",
         "        changes nothing",
         "        raises ValueError: too\\tmuch",

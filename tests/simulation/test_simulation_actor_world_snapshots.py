@@ -253,10 +253,12 @@ def test_a_step_handles_one_message_and_tells_what_it_did():
 def test_a_step_tells_of_errors_timers_and_replies():
     world = World()
     asker, clock = world.create(Asker, name="asker"), world.create(Clock, 2, name="clock")
-    assert "(timers): (absent) -> ['tick() at 2 s']" in str(world.step(channel=("driver:main", "clock")))
+    assert "sets a timer: tick() at 2 s" in str(world.step(channel=("driver:main", "clock")))
     world.step(0)
     asker.ask.tell(clock, "nonsense")
-    assert "sends asker -> clock 1: nonsense()" in str(world.step(channel=("driver:main", "asker")))
+    asked = str(world.step(channel=("driver:main", "asker")))
+    assert "sends asker -> clock 1: nonsense()" in asked
+    assert "awaits a reply: on_answer" in asked
     step = world.step(channel=("asker", "clock"))
     assert [sent.kind for sent in step.sent] == ["reply"]
     assert "asker.heard" in str(world.step(channel=("clock", "asker")))
