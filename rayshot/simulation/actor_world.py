@@ -148,7 +148,7 @@ class World:
         """Make an actor; its constructor runs with the first messages.
 
         Args:
-            actor_class: a class decorated with `@rayshot.actor`, or a plain one.
+            actor_class: a class decorated with `@rayshot.actor`, over or under `@ray.remote` too, or a plain one.
             *args: for its constructor.
             name: the actor's name; "account-1" and so on if left out.
             **kwargs: for its constructor; where that one wants a `name` of its own, use
