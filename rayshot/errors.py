@@ -220,3 +220,14 @@ class SystemStopped(SystemDown):
 
 class RestoreFailed(SystemDown):
     """A restore did not finish; everything it had started was taken down again."""
+
+
+# A simulated run. --------------------------------------------------------------------------------------------------
+
+
+class StepsExhausted(UsageError):
+    """A simulated world went on for as many events as it may."""
+
+
+class ScheduleFailed(RayshotError, AssertionError):
+    """What a test says of its actors does not hold in one schedule; `evidence` has its seed and choices."""

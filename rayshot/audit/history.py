@@ -127,7 +127,8 @@ def _candidates(histories: Mapping[str, History], target: str, actors: Sequence[
     places: dict[str, int] = {}
     for actor in actors:
         history = histories[actor]
-        places[history.base] = max(0, places.get(history.base, 0))
+        if history.base != target:
+            places[history.base] = max(0, places.get(history.base, 0))
         for index, event in enumerate(history.events):
             if isinstance(event, Recorded):
                 if event.snapshot == target:
@@ -137,8 +138,12 @@ def _candidates(histories: Mapping[str, History], target: str, actors: Sequence[
 
 
 def _start(history: History, snapshot: str) -> int | None:
-    """Where a history passes the cut. One that begins with its actor, and never does, came into being behind it."""
+    """Where a history passes the cut. One that begins with its actor, and never does, came into being behind it.
+
+    Who had neither sent nor received anything where its history begins had not come into being before that either.
+    """
     if history.base == snapshot:
         return 0
     place = history.place_of(snapshot)
-    return 0 if place is None and history.base == "" else place
+    unborn = not any((*history.sent.values(), *history.received.values()))
+    return 0 if place is None and unborn else place

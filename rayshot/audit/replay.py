@@ -19,7 +19,7 @@ from rayshot.format.pickling import dump_state, load_state
 from rayshot.model.cell import Cell
 from rayshot.model.current import enter
 from rayshot.model.handle import ActorHandle
-from rayshot.model.port import find_port, provide_port
+from rayshot.model.port import swap_port
 from rayshot.model.reply import OpenCall, Reply
 from rayshot.model.specification import ActorSpecification
 from rayshot.store.snapshot import Snapshot
@@ -87,14 +87,13 @@ class _Replay:
     @contextmanager
     def at_work(self) -> Iterator[None]:
         """Handlers of this actor run here."""
-        before = find_port()
-        provide_port(lambda: self)
+        before = swap_port(lambda: self)
         enter(self.cell)
         try:
             yield
         finally:
             enter(None)
-            provide_port(lambda: before)
+            swap_port(before)
 
     def load(self, base: Snapshot) -> None:
         """Start from the state that `base` holds."""

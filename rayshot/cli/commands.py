@@ -15,6 +15,7 @@ from rayshot.cli.graph import graph, graph_document
 from rayshot.cli.grid import ROWS_MAX, console, sections
 from rayshot.cli.listing import listing
 from rayshot.cli.proof import proof
+from rayshot.cli.replay import replay
 from rayshot.cli.simulate import simulate
 from rayshot.cli.trace import trace
 from rayshot.errors import SnapshotNotFound
@@ -34,10 +35,11 @@ def main() -> None:
     """Look into the snapshots in STORAGE, a folder or an address.
 
     Where --system and --snapshot are left out, the only system and its latest snapshot are meant. Nothing in
-    a snapshot is ever executed by looking at it.
+    a snapshot is ever executed by looking at it; replay alone runs its actors.
     """
 
 
+main.add_command(replay)
 main.add_command(simulate)
 main.add_command(trace)
 

@@ -26,7 +26,7 @@ def _actors(diff: SnapshotDiff, rows_max: int | None) -> list[RenderableType]:
         *((name, Text("(added)", style="green"), "", "") for name in diff.actors_added),
         *((name, Text("(removed)", style="red"), "", "") for name in diff.actors_removed),
         *(
-            (actor.name, words.printable(change.name), *_sides(change.old, change.new))
+            (actor.name, words.printable(change.name), *sides(change.old, change.new))
             for actor in diff.actors_changed
             for change in actor.values
         ),
@@ -43,7 +43,7 @@ def _actors(diff: SnapshotDiff, rows_max: int | None) -> list[RenderableType]:
     return [grid(columns, shown), *left_out(len(rows) - len(shown), "change")]
 
 
-def _sides(old: Any, new: Any) -> tuple[str, str]:
+def sides(old: Any, new: Any) -> tuple[str, str]:
     """Old and new; of two dicts what differs, of two lists what comes after their common start."""
     if type(old) is dict and type(new) is dict:
         same = {key for key in old.keys() & new if alike(old[key], new[key])}

@@ -104,7 +104,7 @@ def diff_document(system: str, diff: SnapshotDiff) -> dict[str, Any]:
         "actors_added": list(diff.actors_added),
         "actors_removed": list(diff.actors_removed),
         "actors_changed": [
-            {"actor": actor.name, "changes": [_change(change) for change in actor.values]}
+            {"actor": actor.name, "changes": [change_document(change) for change in actor.values]}
             for actor in diff.actors_changed
         ],
         "channels_changed": [
@@ -157,7 +157,7 @@ def _counters(entry: ChannelEntry) -> dict[str, Any]:
     }
 
 
-def _change(change: ValueChange) -> dict[str, Any]:
+def change_document(change: ValueChange) -> dict[str, Any]:
     """A change; `old` or `new` is left out where the attribute was not there."""
     sides = {"old": change.old, "new": change.new}
     return {"name": change.name, **{side: jsonable(what) for side, what in sides.items() if what is not ABSENT}}

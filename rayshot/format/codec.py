@@ -16,6 +16,7 @@ A *frame* is a numbered run of messages, `[first number, count, the messages one
 recorded state is a sequence of frames.
 """
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -162,6 +163,14 @@ def cut_frame(frame: Frame, first: int, last: int) -> Frame:
         return Frame(first, 0, b"")
     ends = [0, *_skim(frame.body)]
     return Frame(first, last - first + 1, frame.body[ends[first - frame.first] : ends[last - frame.first + 1]])
+
+
+def split_frame(frame: Frame) -> list[bytes]:
+    """The frame's messages, each by itself, none decoded. Raises BadManifest where it holds other than it promises."""
+    ends = [0, *_skim(frame.body)]
+    if len(ends) != frame.count + 1:
+        raise BadManifest(f"a frame promises {frame.count} messages and holds {len(ends) - 1}", first=frame.first)
+    return [bytes(frame.body[begin:end]) for begin, end in itertools.pairwise(ends)]
 
 
 def pack_frames(frames: Iterable[Frame]) -> bytes:

@@ -92,6 +92,8 @@ class _Short(reprlib.Repr):
     def repr1(self, x: Any, level: int) -> str:
         if isinstance(x, Inert):
             return self._record(x, level)
+        if isinstance(x, HandleRecord):
+            return f"<actor {x.name}>"
         if isinstance(x, dict):
             return self.repr_dict(x, level)
         if isinstance(x, bytes | bytearray | memoryview):

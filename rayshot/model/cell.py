@@ -75,7 +75,7 @@ class Cell:
     """The user half of the actor `name`. Times are seconds by `clock`.
 
     `sender` is who sent the message that is being handled. `open_calls` are those of the running handler.
-    `constructing`: the constructor runs, or has failed.
+    `constructing`: the constructor runs, or has failed. `ending`: it asked for its end, and handles nothing more.
     """
 
     def __init__(self, name: str, port: CellPort, clock: Callable[[], float]) -> None:
@@ -89,6 +89,7 @@ class Cell:
         self.timers: list[Timer] = []
         self._calls: dict[int, Continuation] = {}
         self.constructing = False
+        self.ending = False
         self._next_call = 1
         self._clock = clock
 
@@ -200,6 +201,11 @@ class Cell:
                 log.exception("%s: a timer is lost, its arguments changed since it was set", self.name)
         return messages
 
+    def end(self) -> None:
+        """End this actor when the running handler has ended. That it wants to is part of its state."""
+        self.ending = True
+        self.port.request_end()
+
     # State -----------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
@@ -219,6 +225,7 @@ class Cell:
             "calls": {key: (c.method, c.on_error, c.context) for key, c in self._calls.items()},
             "timers": [(max(0.0, timer.due - now), timer.method, timer.args) for timer in self.timers],
             "next_call": self._next_call,
+            "ending": self.ending,
         }
 
     def load(self, specification: ActorSpecification, user_class: type, state: Mapping[str, Any]) -> None:
@@ -232,6 +239,8 @@ class Cell:
         now = self._clock()
         self.timers = [Timer(now + remaining, method, tuple(args)) for remaining, method, args in state["timers"]]
         self._next_call = state["next_call"]
+        if state.get("ending"):  # it asked for its end, and the snapshot was recorded before it could leave
+            self.end()
 
 
 def _set_attributes(instance: Any, state: Any) -> None:

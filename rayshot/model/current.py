@@ -48,7 +48,7 @@ class Current:
 
     def end(self) -> None:
         """End this actor when this handler has ended; what is sent to it afterwards becomes dead letters."""
-        self._cell.port.request_end()
+        self._cell.end()
 
 
 def current() -> Current:
@@ -59,6 +59,8 @@ def current() -> Current:
     return Current(cell)
 
 
-def enter(cell: Cell | None) -> None:
-    """From now on this thread runs handlers of `cell`; None: of nobody."""
+def enter(cell: Cell | None) -> Cell | None:
+    """From now on this thread runs handlers of `cell`; None: of nobody. Returns whose it ran before."""
+    before: Cell | None = getattr(_running, "cell", None)
     _running.cell = cell
+    return before

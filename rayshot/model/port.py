@@ -49,6 +49,13 @@ def provide_port(find: Callable[[], Port | None]) -> None:
     _find_port[:] = [find]
 
 
+def swap_port(find: Callable[[], Port | None] | None) -> Callable[[], Port | None] | None:
+    """As `provide_port`, for a while: returns who had said so before, to be given back in the same way."""
+    before = _find_port[0] if _find_port else None
+    _find_port[:] = [] if find is None else [find]
+    return before
+
+
 def find_port() -> Port | None:
     """The port of this process, or None where no system was started or attached to."""
     return _find_port[0]() if _find_port else None

@@ -43,7 +43,7 @@ from rayshot.runtime.members import Members
 from rayshot.runtime.naming import NAMESPACE, coordinator_name
 from rayshot.runtime.priority import go_first
 from rayshot.runtime.reports import unpack_record
-from rayshot.runtime.requests import Asked, Request, UnderWay, abort_error
+from rayshot.runtime.requests import Asked, Ends, Request, UnderWay, abort_error
 from rayshot.runtime.restarts import was_restarted
 from rayshot.runtime.settings import SystemSettings
 from rayshot.runtime.takeover import find_remains
@@ -78,13 +78,12 @@ class Coordinator:
         self._committer = Committer(repository, settings.key)
         self._collector = Collector(incarnation)
         self._lock = threading.RLock()
-        own = ray.get_actor(coordinator_name(settings.system), namespace=NAMESPACE)
-        self._own = own
+        own = self._own = ray.get_actor(coordinator_name(settings.system), namespace=NAMESPACE)
         self._members = Members(settings.system, incarnation, settings.storage, own, self._died, self._vault_died)
         self._open: dict[SnapshotId, UnderWay] = {}
         self._wanted: list[Request] = []
         self._exploring = False
-        self._asked = Asked()
+        self._asked, self._ends = Asked(), Ends()
         self._commits: queue.SimpleQueue[Cut | None] = queue.SimpleQueue()
         self._committing = threading.Thread(target=self._commit_all, name="rayshot-committer", daemon=True)
         self._stop: Stop | None = None
@@ -100,18 +99,20 @@ class Coordinator:
     # Members ---------------------------------------------------------------------------------------------------
 
     @ray.method(concurrency_group="control")
-    def join(self, name: str, node: str, handle: Any) -> tuple[Any, list[tuple[SnapshotId, int, frozenset[str], bool]]]:
-        """An actor's process is up: it is a member from now on.
+    def join(
+        self, name: str, node: str, handle: Any
+    ) -> tuple[Any, list[tuple[Any, ...]], list[tuple[SnapshotId, int]]]:
+        """An actor's process is up: it is a member from now on. Raises ActorEnded for a used name.
 
-        Returns the vault of its node, and for each snapshot under way what `Host.begin` wants.
-        Raises ActorEnded for a used name.
+        Returns the vault of its node, for each snapshot under way what `Host.begin` wants, and which have ended.
         """
         with self._lock:
             if self._stop is not None:
                 handle.stop.remote(self._stop)
             vault = self._members.join(name, node, handle)
             effects = self._collector.handle(ProcessJoined(name))
-        return vault, [(e.snapshot, e.floor, e.inputs, e.quiet) for e in effects if isinstance(e, SendBegin)]
+            begun = [(e.snapshot, e.floor, e.inputs, e.quiet) for e in effects if isinstance(e, SendBegin)]
+            return vault, begun, self._ends.known()
 
     @ray.method(concurrency_group="control")
     def ended(self, packed_record: tuple[object, ...], unfinished: tuple[SnapshotId, ...], trace: bytes | None) -> None:
@@ -174,8 +175,7 @@ class Coordinator:
         """What a vault held is gone; Ray starts it anew, and the next snapshot has it again."""
         with self._lock:
             log.warning("the vault of node %s died: %s", node, detail)
-            gathering = [snapshot for snapshot, under_way in self._open.items() if under_way.recorded_s is None]
-            for snapshot in gathering:
+            for snapshot in [snapshot for snapshot, under_way in self._open.items() if under_way.recorded_s is None]:
                 self._abort(snapshot, AbortReason.STORE_UNAVAILABLE, f"the vault of node {node} died: {detail}")
 
     def _stop_all(self, stop: Stop) -> None:
@@ -320,6 +320,7 @@ class Coordinator:
 
     def _announce_end(self, end: AnnounceEnd) -> None:
         under_way = self._open.pop(end.snapshot, None)
+        self._ends.add(end.snapshot, end.floor)
         failpoint("before_announce")
         committed = end.reason is None
         self._members.tell_all("ended", end.snapshot, end.floor, committed)
@@ -496,5 +497,4 @@ class Coordinator:
             detail = "its coordinator died while it was being restored"
             self._stop_all(Stop(self._settings.system, self._settings.storage, None, detail))
         elif remains.dead:
-            detail = "it died while the coordinator was away"
-            threading.Thread(target=self._died, args=(remains.dead[0], detail)).start()
+            threading.Thread(target=self._died, args=(remains.dead[0], "it died while nobody coordinated")).start()

@@ -2,23 +2,12 @@
 
 import threading
 from collections import deque
-from dataclasses import dataclass
+
+from rayshot.model.dead_letter import DeadLetter
+
+__all__ = ["DEAD_LETTERS_MAX", "DeadLetter", "DeadLetters"]
 
 DEAD_LETTERS_MAX = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class DeadLetter:
-    """One message without effect: `receiver` is who failed to process it, `error` says why, with the traceback.
-
-    `number` counts on the channel from `sender`; 0 where the message never got one.
-    """
-
-    receiver: str
-    sender: str
-    number: int
-    method: str
-    error: str
 
 
 class DeadLetters:

@@ -43,8 +43,10 @@ class Host:
         node = ray.get_runtime_context().get_node_id()
         own_name = actor_name(identity.system, identity.incarnation, identity.name)
         own = ray.get_actor(own_name, namespace=NAMESPACE)
-        vault, begun = ray.get(identity.coordinator.join.remote(identity.name, node, own))
+        vault, begun, over = ray.get(identity.coordinator.join.remote(identity.name, node, own))
         self._process.recording.vault = vault
+        for snapshot, floor in over:
+            self._process.participant.handle(SnapshotEnded(snapshot, floor))
         for begin in begun:  # before the first message: else what a driver did through this actor could lie in a cut
             self._begin(*begin)  # that the actor is not part of
         self._worker.start()
@@ -233,6 +235,7 @@ class Host:
         """All are loaded: handle messages."""
         with self._process.lock:
             self._process.loading = False
+            self._process.interrupted = True  # it may have asked for its end before the snapshot
             self._process.wake.notify_all()
 
     @ray.method(concurrency_group="control")

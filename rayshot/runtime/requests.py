@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from rayshot.errors import ActorEnded, RayshotError, SnapshotAborted
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collector import AnnounceEnd
+from rayshot.protocol.identity import SnapshotId
 from rayshot.store.records import CommitRecord
 
 
@@ -77,6 +78,24 @@ def abort_error(end: AnnounceEnd) -> SnapshotAborted:
         missing=end.missing,
         open_channels=tuple(map(tuple, end.open_channels)),
     )
+
+
+class Ends:
+    """The ends of snapshots that whoever joins must know: others may still send it markers of them."""
+
+    def __init__(self) -> None:
+        self._floors: dict[SnapshotId, int] = {}
+
+    def add(self, snapshot: SnapshotId, floor: int) -> None:
+        """A snapshot ended, and with it all of its initiator below `floor`."""
+        self._floors[snapshot] = floor
+        over = [k for k in self._floors if k.initiator == snapshot.initiator and k.counter < floor and k != snapshot]
+        for k in over:
+            del self._floors[k]
+
+    def known(self) -> list[tuple[SnapshotId, int]]:
+        """Snapshots and floors, which together say of all that ended that they did."""
+        return list(self._floors.items())
 
 
 class Asked:

@@ -8,12 +8,12 @@ from typing import Any
 
 import ray
 
-from rayshot.errors import CodeMismatch, ConfigError, RayshotError, RestoreFailed
-from rayshot.format.manifest import ActorEntry, Blob, Manifest
-from rayshot.format.signing import verify
-from rayshot.format.signing_key import SigningKey, find_key, load_key
+from rayshot.errors import ConfigError, RayshotError, RestoreFailed
+from rayshot.format.manifest import Blob, Manifest
+from rayshot.format.signing_key import find_key, load_key
 from rayshot.model.configuration import FailureConfig, SnapshotConfig, Trace, check_config, check_trace
-from rayshot.model.specification import ActorSpecification, find_class
+from rayshot.model.resolution import resolve_classes
+from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.identity import SnapshotId, check_name
 from rayshot.runtime.coordinator import GROUPS, Coordinator
 from rayshot.runtime.identity import HostIdentity
@@ -25,6 +25,7 @@ from rayshot.runtime.system import System, take_down
 from rayshot.store.locate import open_store
 from rayshot.store.repository import open as open_storage
 from rayshot.store.snapshot import Snapshot
+from rayshot.store.trust import check_trust, check_trust_word
 
 log = logging.getLogger("rayshot")
 
@@ -95,16 +96,15 @@ def restore(
         Untrusted, Damaged, Incompatible: before anything was started.
         RestoreFailed: an actor could not be loaded; everything was taken down again.
     """
-    if trust not in (None, "unsigned"):
-        raise ConfigError(f"trust={trust!r}: leave it out, or say 'unsigned'")
+    check_trust_word(trust)
     check_config(config or SnapshotConfig(), SnapshotConfig)
     check_trace(trace)
     location, _ = _locate(storage)
     view = open_storage(location).system(system)
     chosen = view.snapshot(snapshot)
     key = find_key()
-    _check_trust(chosen, key, trust)
-    classes = _resolve(chosen.manifest, class_map or {}, chosen)
+    check_trust(chosen, key, trust)
+    classes = resolve_classes(chosen.manifest, class_map or {}, chosen.read)
     _ensure_ray()
     _make_room(view.name)
     signing = key or load_key(local=_is_local(location))
@@ -116,8 +116,8 @@ def restore(
             latest = view.snapshot(None)
             if latest.id != chosen.id:
                 chosen = latest
-                _check_trust(chosen, key, trust)
-                classes = _resolve(chosen.manifest, class_map or {}, chosen)
+                check_trust(chosen, key, trust)
+                classes = resolve_classes(chosen.manifest, class_map or {}, chosen.read)
         _load_all(identity, chosen, classes)
     except BaseException as error:
         take_down(view.name, identity.coordinator)
@@ -205,37 +205,6 @@ def _make_room(system: str) -> None:
 
 
 # Restoring ------------------------------------------------------------------------------------------------------
-
-
-def _check_trust(snapshot: Snapshot, key: SigningKey | None, trust: str | None) -> None:
-    if trust != "unsigned":
-        verify(snapshot.envelope, [key] if key is not None else [])
-
-
-def _resolve(manifest: Manifest, class_map: Mapping[str, type], snapshot: Snapshot) -> dict[str, ActorSpecification]:
-    """The specification of each actor in this program. Raises CodeMismatch that names all classes not found."""
-    specifications, lost = {}, set()
-    for actor in manifest.actors:
-        recorded = f"{actor.class_module}.{actor.class_name}"
-        mapped = class_map.get(recorded) or find_class(actor.class_module, actor.class_name)
-        if mapped is not None:
-            user_class = getattr(mapped, "__rayshot_user_class__", mapped)
-            specifications[actor.name] = ActorSpecification.of(user_class, actor.options)
-        elif actor.class_pickle is not None:
-            specifications[actor.name] = _recorded_specification(actor, snapshot.read(actor.class_pickle))
-        else:
-            lost.add(recorded)
-    if lost:
-        raise CodeMismatch(
-            f"this program has no {', '.join(sorted(lost))}, which snapshot {manifest.snapshot} holds actors of; "
-            "import what defines it, or say where it went with class_map={'old.module.Class': NewClass}",
-            classes=sorted(lost),
-        )
-    return specifications
-
-
-def _recorded_specification(actor: ActorEntry, class_pickle: bytes) -> ActorSpecification:
-    return ActorSpecification(actor.class_module, actor.class_name, class_pickle, actor.methods, actor.options)
 
 
 def _load_all(identity: HostIdentity, snapshot: Snapshot, specifications: Mapping[str, ActorSpecification]) -> None:

@@ -129,7 +129,7 @@ class Worker:
             self._stand_still()
         if process.congestion:
             self._wait_for_room()
-        if process.ending and process.down is None:
+        if process.ending and process.down is None and not process.loading:
             self._end()
 
     def _stand_still(self) -> None:

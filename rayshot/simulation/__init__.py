@@ -14,9 +14,53 @@ failure reports its seed and its choices, and prints its story, one line per eve
     oracles       the judges of cuts and of final states
     schedule      runs one or many schedules and counts
 
+A user's own actors run on the same machines:
+
+    actor_world   World: actors made, run, stepped through, branched; loaded from a snapshot
+    exploration   explore: a scenario under many schedules, and the story of the one that fails
+    actor_machine, actor_process    what drives one Participant, and the Cell on it
+    actor_driver, actor_coordinator    what drives the Driver and the Collector
+    agenda, actor_network, actor_recovery, actor_schedule, actor_steps    what the world stands on: what may happen; who
+                  is there; beginning from a snapshot; running by choices; one message at a time
+    world_snapshot, snapshot_loading    what the records hold; a stored snapshot becomes such a one
+    future, stepping, wording, actor_packet    answers to come; what a step did; messages as words; what travels
+
 Beside the seeded worlds there is a door for outside data, which leaves nothing to a seed:
 
     exercise      runs the token-passing exercises of courses: Topology, SendTokens, TakeSnapshot, Tick, run_exercise;
                   as texts: parse_topology, parse_events, render_snapshot
     exercise_script, exercise_text    what they are made of, and their text form
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rayshot.simulation.actor_world import World
+    from rayshot.simulation.exploration import Exploration, explore
+    from rayshot.simulation.future import Future
+    from rayshot.simulation.stepping import Pending, Step
+    from rayshot.simulation.world_snapshot import WorldSnapshot
+
+_HOMES = {
+    "Exploration": "exploration",
+    "Future": "future",
+    "Pending": "stepping",
+    "Step": "stepping",
+    "World": "actor_world",
+    "WorldSnapshot": "world_snapshot",
+    "explore": "exploration",
+}
+
+__all__ = ["Exploration", "Future", "Pending", "Step", "World", "WorldSnapshot", "explore"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'rayshot.simulation' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"rayshot.simulation.{_HOMES[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

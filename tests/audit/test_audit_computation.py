@@ -101,7 +101,7 @@ def test_segments_join_and_start_at_the_latest_cut_that_all_have_in_common():
     earlier = "1-coordinator-0"
     first = segment("p", kick("q"), Recorded(earlier), kick("q"))
     second = segment("p", kick("q"), Recorded(CUT), base=earlier, first=3, sent={"q": 1}, received={"driver:d": 1})
-    late = segment("q", Handled("p"), Recorded(CUT), base=earlier, first=9, received={"p": 0})
+    late = segment("q", Handled("p"), Recorded(CUT), base=earlier, first=9, received={"driver:d": 8})
     histories = join([second, first, late])
     assert [type(event) for event in histories["p"].events] == [Handled, Recorded, Handled, Recorded]
     assert from_common_cut(histories, CUT, ("p", "q"), {}) == earlier
@@ -115,11 +115,26 @@ def test_two_stories_of_the_same_events_are_found():
 
 
 def test_without_a_common_cut_there_is_nothing_to_judge_by():
-    lost = [segment("p", Recorded(CUT), base="1-coordinator-7"), segment("q", Recorded(CUT), base="1-coordinator-8")]
+    lost = [
+        segment("p", Recorded(CUT), base="1-coordinator-7", sent={"q": 1}),
+        segment("q", Recorded(CUT), base="1-coordinator-8", received={"p": 1}),
+    ]
     with pytest.raises(NoTrace, match="start at different cuts"):
         from_common_cut(join(lost), CUT, ("p", "q"), {})
     with pytest.raises(NoTrace, match="there is no trace of q"):
         from_common_cut(join([segment("p", Recorded(CUT))]), CUT, ("p", "q"), {})
+
+
+def test_one_who_recorded_before_it_came_into_being_is_no_obstacle():
+    histories = join(
+        [
+            segment("p", kick("r"), Recorded(CUT), kick()),
+            segment("r", Handled("p"), base=CUT, first=2),
+        ]
+    )
+    assert from_common_cut(histories, CUT, ("p", "r"), {}) == ""
+    made = Computation(histories)
+    made.check_theorem_1(document([("p", "r", 1, 0)], actors=("p",)))
 
 
 def test_one_who_ended_before_the_common_cut_is_no_obstacle():

@@ -8,7 +8,7 @@ import rayshot
 from rayshot.errors import CodeMismatch, ConfigError, MessageNotSerializable, OutsideHandler, UnknownMethod
 from rayshot.model.current import current, enter
 from rayshot.model.specification import ActorSpecification
-from tests.model.workloads import Account, Asker, Connected, Counted, Fragile, Registered, Unreadable
+from tests.model.workloads import Account, Asker, Connected, Counted, Fragile, Leaver, Registered, Unreadable
 
 
 class Fuse:
@@ -333,3 +333,12 @@ def test_a_class_that_is_a_container_keeps_its_items_or_is_refused(world):
         return
     world.tell("put", "a", 1)
     assert world.moved().cell.instance == {"a": 1}
+
+
+def test_the_wish_to_end_is_part_of_the_state(running):
+    running.construct(Leaver)
+    running.tell("leave")
+    assert running.requests == ["end"]
+    moved = running.moved()
+    assert moved.requests == ["end"]
+    assert moved.cell.ending

@@ -138,3 +138,11 @@ class Configured:
 
     def read(self):
         return 1
+
+
+@rayshot.actor
+class Leaver:
+    """Ends by its own wish."""
+
+    def leave(self):
+        rayshot.current().end()

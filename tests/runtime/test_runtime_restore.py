@@ -25,6 +25,7 @@ from rayshot.errors import (
     UnknownKey,
 )
 from rayshot.runtime.naming import NAMESPACE
+from rayshot.simulation import World
 from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account, Holder, Renamed, Sink, Source
 
@@ -264,6 +265,36 @@ def test_what_does_not_exist_is_refused_with_what_does(stored):
     assert system.name in refuse(system, SystemNotFound, system="nobody")
     with pytest.raises(SystemNotFound):
         rayshot.restore(Path(system.storage) / "nowhere", system=system.name)
+
+
+def test_an_actor_that_had_asked_for_its_end_ends_after_a_restore_too(new_system):
+    system = new_system()
+    alice, bob = (Account.options(name=name).remote(1) for name in ("alice", "bob"))
+    ray.get([alice.read.remote(), bob.read.remote()])
+    alice.leave_with_a_photograph.tell()
+    (snapshot,) = eventually(system.snapshots)
+    eventually(lambda: "alice" not in system.actors())
+    assert set(snapshot.actors) == {"alice", "bob"}
+    restored = restore(new_system.made, system, snapshot=snapshot.id)
+    eventually(lambda: "alice" not in restored.actors())
+    assert ray.get(restored.get_actor("bob").read.remote()) == 1
+
+
+def test_a_snapshot_of_a_running_system_goes_on_in_a_simulated_world(new_system):
+    system = new_system()
+    alice, bob = (Account.options(name=name).remote(100) for name in ("alice", "bob"))
+    for _ in range(200):
+        alice.transfer.tell(bob, 1)
+        bob.transfer.tell(alice, 2)
+    snapshot = system.snapshot()
+    world = World.from_snapshot(snapshot)
+    before = sum(actor.balance for actor in world.actors.values())
+    moving = [m.args[0] for channel in snapshot.channels.values() for m in channel.messages if m.method == "deposit"]
+    assert before + sum(moving) == 200
+    branch = world.branch(seed=1)
+    for one in (world, branch):
+        one.run()
+        assert {name: actor.balance for name, actor in one.actors.items()} == {"alice": 300, "bob": -100}
 
 
 def test_a_living_system_is_not_restored_over(new_system):

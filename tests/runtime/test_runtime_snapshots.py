@@ -32,6 +32,18 @@ def test_a_snapshot_with_more_in_flight_than_may_be_is_aborted_and_the_next_one_
     assert system.snapshot().in_flight == 0
 
 
+def test_who_joins_later_takes_late_news_of_an_ended_snapshot_for_what_it_is(system):
+    ray.get(Account.options(name="old").remote(0).read.remote())
+    for _ in range(3):
+        ended = system.snapshot()
+    young = Account.options(name="young").remote(0)
+    ray.get(young.read.remote())
+    host = ray.get(system._identity.coordinator.actors.remote())["young"]
+    ray.get(host.begin.remote(ended.id, 0, frozenset(), False))  # as by a marker of one who has not heard of its end
+    young.leave.tell()
+    assert eventually(lambda: set(system.actors()) == {"old"} or None)
+
+
 def test_what_a_sender_keeps_for_a_snapshot_that_it_cannot_record_yet_is_bounded(new_system):
     system = new_system(snapshot=rayshot.SnapshotConfig(max_channel_state_bytes=1_000_000))
     source, sink = Account.options(name="source").remote(0), Account.options(name="sink").remote(0)

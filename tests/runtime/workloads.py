@@ -70,6 +70,10 @@ class Account:
     def leave(self):
         rayshot.current().end()
 
+    def leave_with_a_photograph(self):
+        self.photograph()
+        self.leave()
+
     def remind(self, seconds):
         rayshot.current().after(seconds, self.deposit, 1)
 

@@ -137,7 +137,7 @@ def _counters(flow: Flow) -> tuple[int, int, int]:
 
 def _add_state(writer: ChunkWriter, state: Any) -> tuple[int, list[int]]:
     buffers: list[pickle.PickleBuffer] = []
-    tree = {"state": state, "calls": {}, "timers": []}
+    tree = {"state": state, "calls": {}, "timers": [], "next_call": 1, "ending": False}
     stream = writer.add(pickle.dumps(tree, protocol=5, buffer_callback=buffers.append))
     return stream, [writer.add(buffer.raw()) for buffer in buffers]
 

@@ -1,0 +1,249 @@
+"""`rayshot replay`: a snapshot loaded into a simulated world, and stepped through message by message."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from rayshot.cli import documents, words
+from rayshot.cli.difference import sides
+from rayshot.cli.exits import FINE
+from rayshot.cli.grid import ROWS_MAX, console, heading
+from rayshot.errors import CodeMismatch
+from rayshot.format.inert import jsonable
+from rayshot.simulation.actor_schedule import STEPS_MAX
+from rayshot.simulation.actor_world import World
+from rayshot.simulation.stepping import TIMER, Pending, Step
+from rayshot.store.repository import open as open_storage
+from rayshot.store.snapshot import Snapshot
+
+STEPS_SHOWN = 40
+PENDING_SHOWN_MAX = 20
+HELP = "Enter: any of these.  A number: that one.  b: branch.  u: back to before the branch.  s: states.  q: quit."
+
+
+@click.command()
+@click.argument("storage")
+@click.option("--system", metavar="NAME", help="Which system, where there are several.")
+@click.option("--snapshot", metavar="ID", help="Which snapshot; the latest if left out.")
+@click.option("--steps", type=click.IntRange(0, STEPS_MAX), default=STEPS_SHOWN, show_default=True, help="How many.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Picks what happens next.")
+@click.option("--interactive", is_flag=True, help="Ask before each step which message it shall be.")
+@click.option("--trust", type=click.Choice(["unsigned"]), help="Load it although nobody trusted vouches for it.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document with everything.")
+def replay(
+    storage: str,
+    system: str | None,
+    snapshot: str | None,
+    steps: int,
+    seed: int,
+    *,
+    interactive: bool,
+    trust: str | None,
+    as_json: bool,
+) -> None:
+    """Go on from one snapshot, message by message.
+
+    The actors come to life in this process, without Ray: their classes are imported (from the current folder, too), and
+    their handlers run, files and networks included. So the snapshot must be signed with your key, as for a restore.
+    Each step handles one message in flight or fires one timer, and shows what changed and what was sent. Another seed
+    shows another order.
+    """
+    if interactive and as_json:
+        raise click.UsageError("--interactive and --json do not go together")
+    if interactive and not _is_terminal():
+        raise click.UsageError("--interactive needs a terminal")
+    found = open_storage(storage).system(system).snapshot(snapshot)
+    if os.getcwd() not in sys.path:  # noqa: PTH109 - as text, as in sys.path
+        sys.path.insert(0, os.getcwd())  # noqa: PTH109
+    if as_json:
+        with contextlib.redirect_stdout(sys.stderr):  # what handlers print is no part of the document
+            document = _document(found, seed, _load(found, seed, trust), steps)
+        click.echo(documents.dump(document))
+        raise click.exceptions.Exit(FINE)
+    terminal = console()
+    world = _load(found, seed, trust)
+    terminal.print(heading(found.system, str(found.id), _summary(found)), soft_wrap=True)
+    terminal.print()
+    if interactive:
+        _ask(terminal, world)
+    else:
+        for number, step in enumerate(_walk(world, steps), 1):
+            terminal.print(_told(number, step), soft_wrap=True)
+        terminal.print(_rest(world, after_steps=world.events), style="dim", soft_wrap=True)
+        _show_states(terminal, world)
+
+
+def _load(snapshot: Snapshot, seed: int, trust: str | None) -> World:
+    try:
+        return World.from_snapshot(snapshot, seed=seed, trust=trust)
+    except CodeMismatch as error:
+        lost = error.evidence.get("classes")
+        if not lost:
+            raise
+        raise CodeMismatch(
+            f"the actors' code is not to be found: no {', '.join(lost)} here. Run this in the folder in which the "
+            "application runs, or say with PYTHONPATH where its modules are",
+            **error.evidence,
+        ) from error
+
+
+def _walk(world: World, steps: int) -> Iterator[Step]:
+    for _ in range(steps):
+        step = world.step()
+        if step is None:
+            return
+        yield step
+
+
+def _is_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _summary(snapshot: Snapshot) -> str:
+    actors, moving = len(snapshot.actors), snapshot.in_flight
+    return f"{words.plural(actors, 'actor')}, {words.plural(moving, 'message')} in flight"
+
+
+# As lines -------------------------------------------------------------------------------------------------------
+
+
+def _told(number: int, step: Step) -> Text:
+    """One step: what was handled, what it changed, what it sent."""
+    receiver = step.handled.receiver
+    lines = [Text.assemble((f"{number:>4}  ", "dim"), _message(step.handled))]
+    for change in step.changes:
+        old, new = sides(change.old, change.new)
+        name = words.printable(change.name)
+        lines.append(Text.assemble("        ", f"{receiver}.{name}: ", (old, "red"), " -> ", (new, "green")))
+    lines += [Text.assemble("        ", ("sends ", "dim"), _message(sent)) for sent in step.sent]
+    lines += [Text.assemble("        ", ("sets a timer  ", "dim"), words.printable(timer)) for timer in step.timers_set]
+    lines += [Text.assemble("        ", ("awaits a reply  ", "dim"), words.printable(name)) for name in step.awaits]
+    if len(lines) == 1:
+        lines.append(Text("        changes nothing", style="dim"))
+    if step.error:
+        last = words.printable(step.error.strip().splitlines()[-1])
+        lines.append(Text.assemble("        ", ("raises ", "dim"), (last, "bold red")))
+    return Text("\n").join(lines)
+
+
+def _message(message: Pending) -> Text:
+    call = f"{words.printable(message.method or message.kind)}{_arguments(message)}"
+    if message.kind == TIMER:
+        return Text.assemble((message.receiver, "bold"), f"  timer, due at {message.due:g} s  ", call)
+    ends = f"{message.sender} -> {message.receiver}"
+    what = f"{call}  (call)" if message.kind == "call" else call
+    return Text.assemble((ends, "bold"), (f"  message {message.number:,}  ", "dim"), what)
+
+
+def _arguments(message: Pending) -> str:
+    named = [f"{words.printable(name)}={words.value(value)}" for name, value in (message.kwargs or {}).items()]
+    return f"({', '.join([*map(words.value, message.args), *named])})"
+
+
+def _rest(world: World, *, after_steps: int) -> str:
+    left = len(world.pending)
+    done = words.plural(after_steps, "step")
+    if left:
+        return f"\nStopped after {done}: it goes on ({left:,} could be next), --steps shows more. The states are now"
+    if after_steps == 0:
+        return "No message is in flight and no timer is set, so nothing happens by itself. The states are"
+    return f"\nNothing is left to do after {done}. The states are now"
+
+
+# Asking ---------------------------------------------------------------------------------------------------------
+
+
+def _ask(terminal: Console, world: World) -> None:
+    """Step by step, as the person at the terminal says."""
+    worlds, numbers = [world], [0]
+    terminal.print(HELP, style="dim", soft_wrap=True)
+    while True:
+        world = worlds[-1]
+        pending = world.pending
+        terminal.print("\nnext:" if pending else "\nnothing is left to do", style="dim")
+        for index, message in enumerate(pending[:PENDING_SHOWN_MAX], 1):
+            terminal.print(Text.assemble((f"{f'[{index}]':>6}  ", "cyan"), _message(message)), soft_wrap=True)
+        if len(pending) > PENDING_SHOWN_MAX:
+            terminal.print(f"        and {len(pending) - PENDING_SHOWN_MAX:,} more", style="dim")
+        branch = f"branch {len(worlds) - 1} " if len(worlds) > 1 else ""
+        try:
+            answer = click.prompt(f"{branch}>", default="", show_default=False, prompt_suffix=" ").strip()
+        except click.Abort:
+            return
+        match answer:
+            case "q":
+                return
+            case "b":
+                worlds.append(world.branch())
+                numbers.append(numbers[-1])
+            case "u" if len(worlds) > 1:
+                worlds.pop()
+                numbers.pop()
+            case "s":
+                _show_states(terminal, world)
+            case "":
+                if (step := world.step()) is not None:
+                    numbers[-1] += 1
+                    terminal.print(_told(numbers[-1], step), soft_wrap=True)
+            case number if number.isdecimal() and 1 <= int(number) <= len(pending):
+                step = world.step(pending[int(number) - 1])
+                assert step is not None
+                numbers[-1] += 1
+                terminal.print(_told(numbers[-1], step), soft_wrap=True)
+            case _:
+                terminal.print(HELP, style="dim", soft_wrap=True)
+
+
+def _show_states(terminal: Console, world: World) -> None:
+    """The states of the first actors, each on a line."""
+    for name in [*world.actors][:ROWS_MAX]:
+        view = {key: value for key, value in world.view(name).items() if value or not key.startswith("(")}
+        terminal.print(Text.assemble("      ", (name, "bold"), f"  {words.state(view)}"), soft_wrap=True)
+    if len(world.actors) > ROWS_MAX:
+        terminal.print(f"      and {len(world.actors) - ROWS_MAX:,} more", style="dim")
+
+
+# As a document --------------------------------------------------------------------------------------------------
+
+
+def _document(snapshot: Snapshot, seed: int, world: World, steps: int) -> dict[str, Any]:
+    done = [_step_document(number, step) for number, step in enumerate(_walk(world, steps), 1)]
+    return {
+        "system": snapshot.system,
+        "snapshot": str(snapshot.id),
+        "seed": seed,
+        "steps": done,
+        "pending": [_message_document(message) for message in world.pending],
+        "states": {name: jsonable(world.view(name)) for name in world.actors},
+    }
+
+
+def _step_document(number: int, step: Step) -> dict[str, Any]:
+    return {
+        "step": number,
+        **_message_document(step.handled),
+        "changes": [documents.change_document(change) for change in step.changes],
+        "sent": [_message_document(sent) for sent in step.sent],
+        "timers_set": list(step.timers_set),
+        "awaits": list(step.awaits),
+        "error": step.error or None,
+    }
+
+
+def _message_document(message: Pending) -> dict[str, Any]:
+    document = {
+        "sender": message.sender,
+        "receiver": message.receiver,
+        "number": message.number,
+        "kind": message.kind,
+        "method": message.method,
+        "args": jsonable(list(message.args)),
+        "kwargs": jsonable(dict(message.kwargs or {})),
+    }
+    return document if message.due is None else {**document, "due_s": message.due}

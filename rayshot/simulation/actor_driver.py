@@ -1,0 +1,195 @@
+"""The driver of a simulated world: the test that sends into it, as `driver:main`.
+
+It keeps all that it ever sent. After a rollback it sends everything behind the restored cut again, under the same
+numbers, as the Driver's machine says; so what a test asked for is done once, whatever crashes.
+"""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, assert_never
+
+from rayshot.errors import ConfigError
+from rayshot.format.codec import CALL, Codec
+from rayshot.model.dead_letter import DeadLetter
+from rayshot.model.handle import ActorHandle
+from rayshot.model.specification import ActorSpecification
+from rayshot.protocol.driver import AnswerArrived, Driver, DriverEvent, ReleaseMessages, RolledBack, SendTagged
+from rayshot.protocol.events import BatchArrived, BatchTaken
+from rayshot.protocol.identity import DRIVER_PREFIX, SnapshotId
+from rayshot.simulation.actor_packet import ActorPacket
+from rayshot.simulation.actor_process import ended, sendable
+from rayshot.simulation.future import Future
+
+NAME = f"{DRIVER_PREFIX}main"
+_call_ids = itertools.count(1)
+"""Of all worlds together: an answer to a call that came with a snapshot is not taken for another one."""
+
+
+class Surroundings(Protocol):
+    """What the driver asks of its world."""
+
+    system: str
+    running: str | None
+
+    def transmit(self, packet: ActorPacket) -> None:
+        """Send a packet."""
+
+    def driver_has_to_send(self, receiver: str) -> None:
+        """Something waits to be transported."""
+
+    def spawn(self, specification: ActorSpecification, name: str | None) -> str:
+        """Let a process come up for a new actor; returns its name."""
+
+    def created(self, name: str) -> None:
+        """The driver has sent the constructor's call: it arrives before anything that mentions the actor is sent."""
+
+    def lose(self, letter: DeadLetter, message: bytes | None) -> None:
+        """A message has no effect."""
+
+    def run_until(self, done: Any, what: str) -> None:
+        """Go on until `done()`."""
+
+
+class DriverOutPort:
+    """The sending end of one of the driver's channels."""
+
+    __slots__ = ("_driver", "_receiver")
+
+    def __init__(self, driver: "ActorDriver", receiver: str) -> None:
+        self._driver = driver
+        self._receiver = receiver
+
+    def append(self, message: bytes) -> None:
+        """Send an encoded message."""
+        self._driver.send(self._receiver, message)
+
+
+class ActorDriver:
+    """See the module. `log` holds what was sent per receiver, from number `before` + 1 on."""
+
+    def __init__(self, world: Surroundings, incarnation: int, sent: Mapping[str, int], gone: frozenset[str]) -> None:
+        self.name = NAME
+        self.system = world.system
+        self.codec = Codec(ActorHandle, lambda handle: handle.name_in(self.system), self.handle_of)
+        self.creations: list[str] = []
+        self.log: dict[str, list[bytes]] = {}
+        self.before = dict(sent)
+        self.taken = dict(sent)
+        self._world = world
+        self._machine = Driver(NAME, incarnation)
+        self._futures: dict[int, Future] = {}
+        self._gone = set(gone)
+        for receiver, n in sent.items():
+            self._machine.handle(BatchTaken(receiver, n))
+
+    # Port ------------------------------------------------------------------------------------------------------
+
+    def handle_of(self, name: str, methods: frozenset[str] | None = None) -> ActorHandle:
+        """The driver's handle of the actor `name`."""
+        return ActorHandle(self.system, name, methods, self)
+
+    def channel(self, receiver: str) -> DriverOutPort:
+        """The channel to `receiver`."""
+        return DriverOutPort(self, receiver)
+
+    def call(self, receiver: str, tell: bytes) -> Future:
+        """Send a call; returns a Future of its result."""
+        call_id = next(_call_ids)
+        future = Future(f"call {call_id} at {receiver!r}", self._world.run_until)
+        self.send(receiver, self.codec.call(call_id, tell))
+        self._futures[call_id] = future
+        return future
+
+    def spawn(
+        self, specification: ActorSpecification, name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> ActorHandle:
+        """Make an actor and send it its constructor's call."""
+        message = self.codec.create(specification.pack(), self.codec.tell("__init__", args, kwargs))
+        made = self._world.spawn(specification, name)
+        self.creations.append(made)
+        self.send(made, message)
+        self._world.created(made)
+        return self.handle_of(made, frozenset(specification.methods))
+
+    def send(self, receiver: str, message: bytes) -> None:
+        """Put a message into the outbox. Raises ActorEnded, and ConfigError inside a handler."""
+        if self._world.running is not None:
+            raise ConfigError(
+                f"a handler of {self._world.running!r} used a handle of the test: news would take a way that no "
+                "snapshot sees. Give the actor a handle as an argument"
+            )
+        if receiver in self._gone:
+            raise ended(receiver)
+        self.log.setdefault(receiver, []).append(message)
+        self._world.driver_has_to_send(receiver)
+
+    def settle(self, call_id: int, value: Any, tags: tuple[SnapshotId, ...], *, ok: bool) -> None:
+        """A call was answered."""
+        self.tell(AnswerArrived(tags))
+        future = self._futures.get(call_id)
+        if future is None:
+            return  # of a driver that lived before this world
+        if ok:
+            try:
+                _, (value,), _ = self.codec.decode_tell(self.codec.tell("", (value,)))
+            except Exception as error:  # noqa: BLE001 - encoding runs code of the value's class; its error is the answer
+                value, ok = sendable(error), False
+        future.settle(value, ok=ok)
+
+    # Transport -------------------------------------------------------------------------------------------------
+
+    def waiting(self, receiver: str) -> int:
+        """How many messages to `receiver` were not yet transported."""
+        if receiver in self._gone:
+            return 0
+        return self.sent(receiver) - self.taken.get(receiver, 0)
+
+    def sent(self, receiver: str) -> int:
+        """The number of the last message written to `receiver`."""
+        return self.before.get(receiver, 0) + len(self.log.get(receiver, ()))
+
+    def message(self, receiver: str, number: int) -> bytes:
+        """A message that was sent."""
+        return self.log[receiver][number - self.before.get(receiver, 0) - 1]
+
+    def transport(self, receiver: str, count: int) -> None:
+        """Hand the next messages to the network."""
+        self.tell(BatchTaken(receiver, count))
+
+    def roll_back(self, incarnation: int, sent: Mapping[str, int], gone: frozenset[str]) -> None:
+        """The system went back to a cut that holds these numbers of this driver."""
+        self._gone = set(gone)
+        self.tell(RolledBack(incarnation, sent, gone))
+        for receiver in self.log:
+            if self.waiting(receiver):
+                self._world.driver_has_to_send(receiver)
+
+    def receiver_ended(self, receiver: str) -> None:
+        """What waits for `receiver` are dead letters."""
+        if receiver in self._gone:
+            return
+        waiting = range(self.taken.get(receiver, 0) + 1, self.sent(receiver) + 1)
+        for number in waiting:
+            letter = DeadLetter(receiver, NAME, number, "", f"actor {receiver!r} ended")
+            self._world.lose(letter, self.message(receiver, number))
+        self._gone.add(receiver)
+
+    def lost(self, receiver: str, message: bytes) -> None:
+        """A message of this driver has no effect: whoever waits for its answer hears of it."""
+        fields = next(self.codec.unpacker(message))
+        if fields[0] == CALL and fields[1] in self._futures:
+            self._futures[fields[1]].settle(ended(receiver), ok=False)
+
+    def tell(self, event: DriverEvent) -> None:
+        """Give the machine a fact and do what follows."""
+        for effect in self._machine.handle(event):
+            match effect:
+                case SendTagged(receiver, incarnation, first, count, tags):
+                    messages = tuple(self.message(receiver, number) for number in range(first, first + count))
+                    self.taken[receiver] = max(self.taken.get(receiver, 0), first + count - 1)
+                    batch = BatchArrived(NAME, incarnation, first, count, (), tags)
+                    self._world.transmit(ActorPacket(receiver, batch, messages))
+                case ReleaseMessages():
+                    pass  # all is kept for as long as the world lives
+                case _:
+                    assert_never(effect)

@@ -1,0 +1,181 @@
+"""One simulated actor: a Cell on top of a machine. What a handler sends is numbered when the handler has ended.
+
+The counterpart of `rayshot.runtime.process` and its worker, for one thread.
+"""
+
+import traceback
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rayshot.errors import ActorDied, ActorEnded, MessageNotSerializable, OutsideHandler, RayshotError
+from rayshot.format.codec import Codec
+from rayshot.model.cell import Cell
+from rayshot.model.current import enter
+from rayshot.model.dead_letter import DeadLetter
+from rayshot.model.handle import ActorHandle
+from rayshot.model.port import swap_port
+from rayshot.model.reply import OpenCall, Reply
+from rayshot.model.specification import ActorSpecification
+from rayshot.protocol.events import SnapshotRequested
+from rayshot.protocol.identity import is_driver
+from rayshot.simulation.actor_machine import ActorMachine, Surroundings
+
+
+class OutPort:
+    """The sending end of one channel."""
+
+    __slots__ = ("_process", "_receiver")
+
+    def __init__(self, process: "ActorProcess", receiver: str) -> None:
+        self._process = process
+        self._receiver = receiver
+
+    def append(self, message: bytes) -> None:
+        """Send an encoded message."""
+        self._process.send(self._receiver, message)
+
+
+class ActorProcess(ActorMachine):
+    """See the module. `children` are the actors that the running handler made."""
+
+    def __init__(self, name: str, incarnation: int, world: Surroundings) -> None:
+        super().__init__(name, incarnation, world)
+        self.system = world.system
+        self.codec = Codec(ActorHandle, lambda handle: handle.name_in(self.system), self.handle_of)
+        self.cell = Cell(name, self, world.clock)
+        self.children: list[str] = []
+        self._sends: list[tuple[str, bytes | OpenCall]] | None = None
+        self._requests = 0
+
+    # Port: what user code reaches ------------------------------------------------------------------------------
+
+    def handle_of(self, name: str) -> ActorHandle:
+        """This process's handle of the actor `name`."""
+        return ActorHandle(self.system, name, None, self)
+
+    def channel(self, receiver: str) -> OutPort:
+        """The channel to `receiver`."""
+        return OutPort(self, receiver)
+
+    def send(self, receiver: str, message: bytes | OpenCall) -> None:
+        """Send when the running handler has ended. Raises OutsideHandler where none runs."""
+        if self._sends is None:
+            raise OutsideHandler(
+                f"a handle that actor {self.name!r} holds was used outside its handlers: "
+                "in a test use world.get_actor(name), which sends as the test's driver"
+            )
+        self._sends.append((receiver, message))
+
+    def call(self, receiver: str, tell: bytes) -> Reply:
+        """Send a call; whether a reply is wanted is known when the handler ends."""
+        call = OpenCall(tell)
+        self.send(receiver, call)
+        self.cell.open_calls.append(call)
+        return Reply(self.cell, call)
+
+    def spawn(
+        self, specification: ActorSpecification, name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> ActorHandle:
+        """Make an actor and send it its constructor's call."""
+        message = self.codec.create(specification.pack(), self.codec.tell("__init__", args, kwargs))
+        made = self.world.spawn(specification, name)
+        self.children.append(made)
+        self.send(made, message)
+        return ActorHandle(self.system, made, frozenset(specification.methods), self)
+
+    def answer(self, sender: str, call_id: int, value: object, *, ok: bool) -> None:
+        """Send the outcome of a call back."""
+        if is_driver(sender):
+            self.world.answer(self, sender, call_id, value, ok=ok)
+            return
+        try:
+            reply = self.codec.reply(call_id, value, ok=ok)
+        except Exception as error:  # noqa: BLE001 - encoding runs code of the value's class; its error is the answer
+            reply = self.codec.reply(call_id, sendable(error), ok=False)
+        self.send(sender, reply)
+
+    def request_snapshot(self) -> None:
+        """Begin a snapshot when the running handler has ended."""
+        self._requests += 1
+
+    def request_end(self) -> None:
+        """End when the running handler has ended."""
+        self.ending = True
+
+    # Handling --------------------------------------------------------------------------------------------------
+
+    def handle_next(self, sender: str) -> str:
+        """Process the next message of `sender`; returns the traceback where its handler raised, else nothing.
+
+        Raises ActorDied where the actor's class says that this is a failure of the system.
+        """
+        message = self.mailbox[sender].popleft()
+        number = self.received[sender] = self.received.get(sender, 0) + 1
+        was_born = self.cell.born
+        error = self._run_handler(sender, message)
+        sends, self._sends = self._sends or [], None
+        report = "" if error is None else "".join(traceback.format_exception(error))
+        if error is not None:
+            fields = next(self.codec.unpacker(message))
+            method = fields[0] if isinstance(fields[0], str) else ""
+            self.world.lose(DeadLetter(self.name, sender, number, method, report), None)
+        if not was_born and not self.cell.born:
+            self.leave()
+            self.world.failed_to_start((*self.children, self.name))
+            return report
+        self._send_all(sends)
+        while self._requests:
+            self._requests -= 1
+            self.tell(SnapshotRequested())
+        self.settle()
+        specification = self.cell.specification
+        if error is not None and specification is not None and specification.on_error == "stop":
+            raise ActorDied(f"actor {self.name!r} counts its failure as the system's: {error!r}") from error
+        return report
+
+    def skip_next(self, sender: str) -> bytes:
+        """Count the next message of `sender` as processed, without processing it."""
+        self.received[sender] = self.received.get(sender, 0) + 1
+        message = self.mailbox[sender].popleft()
+        self.settle()
+        return message
+
+    def fire(self) -> None:
+        """Let the timers fire that are due: each sends its message to this actor itself."""
+        messages = self.cell.take_due()
+        self._send_all([(self.name, message) for message in messages])
+        self.settle()
+
+    def _run_handler(self, sender: str, message: bytes) -> Exception | None:
+        cell = self.cell
+        cell.sender = sender
+        self._sends, self.children = [], []
+        cell_before, port_before = enter(cell), swap_port(lambda: self)
+        try:
+            cell.handle(next(self.codec.unpacker(message)))
+        except Exception as error:  # noqa: BLE001 - a handler may raise anything; the actor lives on, as with Ray
+            return error
+        finally:
+            enter(cell_before)
+            swap_port(port_before)
+            cell.open_calls.clear()
+        return None
+
+    def _send_all(self, sends: Sequence[tuple[str, bytes | OpenCall]]) -> None:
+        for receiver, sent in sends:
+            self.put(receiver, sent if isinstance(sent, bytes) else self._settled(sent))
+
+    def _settled(self, call: OpenCall) -> bytes:
+        return call.tell if call.call_id is None else self.codec.call(call.call_id, call.tell)
+
+
+def sendable(error: Exception) -> RayshotError:
+    """An error of ours that any process can unpickle."""
+    if isinstance(error, RayshotError):
+        return error
+    return MessageNotSerializable(f"the result of the call cannot be sent: {error!r}")
+
+
+def ended(name: str) -> ActorEnded:
+    """What whoever waits for an answer of `name` is told."""
+    return ActorEnded(f"actor {name!r} ended", actor=name)

@@ -1,0 +1,128 @@
+"""The schedule of a world of actors: what happens next, as choices have it, and when snapshots and crashes do."""
+
+import math
+from collections.abc import Callable, Sequence
+
+from rayshot.errors import ConfigError, SnapshotAborted, StepsExhausted, SystemStopped
+from rayshot.simulation.actor_machine import ActorMachine
+from rayshot.simulation.actor_recovery import RecoverableActors
+from rayshot.simulation.actor_steps import settle
+from rayshot.simulation.choices import Choices, RecordedChoices, SeededChoices
+from rayshot.simulation.world_snapshot import WorldSnapshot
+
+STEPS_MAX = 10_000
+
+_SCALES = (4, 16, 64, 256)
+"""Moments lie this many events behind the start at most: some early, some in the middle, some late."""
+
+_AGAIN = 8
+"""So many events later something that was planned is tried again."""
+
+
+class ActorSchedule:
+    """See the module. `actors` are who is scheduled."""
+
+    def __init__(
+        self, choices: Choices, system: str, *, snapshots: int, crashes: int, mode: str, steps_max: int, tell: bool
+    ) -> None:
+        self.choices = choices
+        self.mode = mode
+        self.steps_max = steps_max
+        self.actors = RecoverableActors(choices, system, self._run_until, tell=tell)
+        self._plan = sorted((self._moment(), kind) for kind in ["snapshot"] * snapshots + ["crash"] * crashes)
+
+    def run(self, seconds: float | None, until: Callable[[], bool] | None) -> int:
+        """Let events happen: see World.run."""
+        horizon = math.inf if seconds is None else self.actors.now + seconds
+        before = self.actors.events
+        while not (until is not None and until()):
+            if self.actors.events - before >= self.steps_max:
+                raise StepsExhausted(
+                    f"{self.steps_max:,} events, and there is still something to do. Do timers set themselves again "
+                    "for ever? Then say run(seconds=...). Else raise steps_max",
+                    steps=self.steps_max,
+                )
+            if not self._happen(horizon):
+                if horizon < math.inf:
+                    self.actors.now = max(self.actors.now, horizon)
+                break
+        return self.actors.events - before
+
+    def _run_until(self, done: Callable[[], bool], what: str) -> None:
+        if self.actors.running is not None:
+            raise ConfigError("a handler cannot wait for the world that it runs in: use reply.then(self.on_result)")
+        self.run(None, done)
+        if not done():
+            raise SystemStopped(f"nothing is left to do, and nobody answered {what}")
+
+    def _happen(self, horizon: float) -> bool:
+        """Let one event happen; False where nothing is left to do."""
+        actors = self.actors
+        while self._plan and self._plan[0][0] <= actors.events:
+            self._follow_plan(at_rest=False)
+        events = actors.agenda.events
+        timed = [name for name, process in actors.processes.items() if process.cell.timers]
+        if timed:
+            timed = [name for name in timed if _may_fire(actors.processes[name], horizon)]
+        count = len(events) + len(timed)
+        if count == 0:
+            if not self._plan:
+                return False
+            self._follow_plan(at_rest=True)
+            return True
+        actors.events += 1
+        index = self.choices.choose(count) if count > 1 else 0
+        if index < len(events):
+            kind, args = actors.agenda.take(index)
+            actors.happen(kind, args)
+        else:
+            actors.on_fire(timed[index - len(events)])
+        return True
+
+    def _moment(self) -> int:
+        return self.choices.choose(_SCALES[self.choices.choose(len(_SCALES))])
+
+    def _follow_plan(self, *, at_rest: bool) -> None:
+        """Do what is planned next; what cannot be done now is tried again later, at rest never."""
+        actors = self.actors
+        if at_rest and actors.target() is None:  # snapshots first: crashes need one
+            self._plan.sort(key=lambda planned: planned[1], reverse=True)
+        _, kind = self._plan.pop(0)
+        possible = bool(actors.processes) if kind == "snapshot" else actors.target() is not None
+        if kind == "snapshot" and possible:
+            possible = actors.want_snapshot(self.mode)
+        elif possible:
+            actors.roll_back()
+        if not possible and not at_rest:
+            self._plan.append((actors.events + _AGAIN, kind))
+            self._plan.sort()
+
+    def take(self, mode: str) -> WorldSnapshot:
+        """Take a snapshot now. Raises StateNotSerializable and SnapshotAborted."""
+        actors = self.actors
+        known, before = set(actors.coordinator.collector.open_snapshots), len(actors.snapshots)
+        if not actors.want_snapshot(mode):
+            raise SnapshotAborted("another aligned snapshot is under way: let it end with world.run()")
+        opened = [k for k in actors.coordinator.collector.open_snapshots if k not in known]
+        settle(actors)
+        if opened:
+            collector = actors.coordinator.collector
+            self.run(None, lambda: opened[0] not in collector.open_snapshots)
+        taken = [one for one in actors.snapshots[before:] if not opened or one.id == opened[0]]
+        if not taken:
+            detail = actors.aborted.get(opened[0], "all actors crashed meanwhile")
+            raise SnapshotAborted(f"snapshot {opened[0]} was not taken: {detail}", snapshot=str(opened[0]))
+        settle(actors)
+        return taken[-1]
+
+
+def source_of(seed: int, choices: Sequence[int] | Choices | None) -> Choices:
+    """The choices that a world takes: of a seed, or as given."""
+    if choices is None:
+        return SeededChoices(seed)
+    return RecordedChoices(choices) if isinstance(choices, Sequence) else choices
+
+
+def _may_fire(process: ActorMachine, horizon: float) -> bool:
+    due = process.cell.next_due()
+    return due is not None and due <= horizon and not (process.machine.paused or process.ending)

@@ -1,0 +1,155 @@
+"""Steps through a world of actors: one message at a time, what is on its way to it hurried along."""
+
+from typing import Any
+
+from rayshot.errors import ConfigError, StateNotSerializable
+from rayshot.format.codec import RecordedMessage
+from rayshot.protocol.identity import Channel
+from rayshot.simulation.actor_driver import NAME as DRIVER
+from rayshot.simulation.actor_packet import ActorPacket
+from rayshot.simulation.actor_process import ActorProcess
+from rayshot.simulation.actor_recovery import RecoverableActors
+from rayshot.simulation.agenda import Event
+from rayshot.simulation.stepping import TIMER, Pending, Step, changes_between, new_awaits, timers_set, view_of
+from rayshot.simulation.wording import read
+from rayshot.store.diff import WHOLE_STATE
+
+
+def settle(actors: RecoverableActors) -> None:
+    """Let everything arrive that is neither a message nor makes a handler run."""
+    while (event := actors.agenda.take_first(_is_news)) is not None:
+        actors.happen(*event)
+
+
+def _is_news(event: Event) -> bool:
+    return event.kind in ("tell", "acknowledge", "refuse") or (
+        event.kind == "deliver" and event.args[0].batch.count == 0
+    )
+
+
+def drain_driver(actors: RecoverableActors) -> None:
+    """Let all that the driver sent arrive."""
+    for receiver in tuple(actors.driver.log):
+        if count := actors.driver.waiting(receiver):
+            actors.driver.transport(receiver, count)
+    actors.deliver_all(lambda packet: packet.batch.sender == DRIVER)
+
+
+def give_birth(actors: RecoverableActors) -> None:
+    """Construct the actors that the driver made."""
+    for name in actors.driver.creations:
+        process = actors.processes.get(name)
+        if process is not None and not process.cell.born and DRIVER in process.next_senders():
+            actors.handle(process, DRIVER)
+
+
+def pending(actors: RecoverableActors) -> tuple[Pending, ...]:
+    """What could be handled next: the first message of each channel, and the first timer of each actor."""
+    found = []
+    for process in actors.processes.values():
+        if not process.ended:
+            heads = (_head(actors, sender, process) for sender in _senders(actors, process))
+            found += [head for head in heads if head and (process.cell.born or head.kind == "create")]
+    found.sort(key=lambda head: head.channel)
+    return (*found, *(_timer(process) for process in actors.processes.values() if process.cell.timers))
+
+
+def _senders(actors: RecoverableActors, process: ActorProcess) -> set[str]:
+    senders = {sender for sender, messages in process.mailbox.items() if messages}
+    senders |= {other.name for other in actors.processes.values() if other.sent.get(process.name, 0)}
+    return senders | {DRIVER}
+
+
+def _head(actors: RecoverableActors, sender: str, process: ActorProcess) -> Pending | None:
+    number = process.received.get(sender, 0) + 1
+    message = _find(actors, sender, process.name, number)
+    return None if message is None else _as_pending(Channel(sender, process.name), read(message, number))
+
+
+def _find(actors: RecoverableActors, sender: str, receiver: str, number: int) -> bytes | None:
+    """A message that was sent and not handled, wherever it is; None where it was not sent."""
+    there = actors.processes.get(receiver)
+    mailbox = there.mailbox.get(sender) if there else None
+    if mailbox and there and number - there.received.get(sender, 0) <= len(mailbox):
+        return mailbox[number - there.received.get(sender, 0) - 1]
+    if sender == DRIVER:
+        return actors.driver.message(receiver, number) if number <= actors.driver.sent(receiver) else None
+    process = actors.processes.get(sender)
+    if process is None or number > process.sent.get(receiver, 0):
+        return None
+    if number in (under_way := process.under_way.get(receiver, {})):
+        return under_way[number]
+    behind = process.sent[receiver] - number
+    outbox = process.outbox.get(receiver, ())
+    return outbox[len(outbox) - 1 - behind] if behind < len(outbox) else None
+
+
+def _as_pending(channel: Channel, message: RecordedMessage) -> Pending:
+    return Pending(*channel, message.number, message.kind, message.method, message.args, message.kwargs)
+
+
+def _timer(process: ActorProcess) -> Pending:
+    timer = min(process.cell.timers, key=lambda timer: timer.due)
+    args = read(process.codec.tell(timer.method, timer.args), 1).args
+    return Pending(process.name, process.name, 0, TIMER, timer.method, args, due=timer.due)
+
+
+def do_step(actors: RecoverableActors, chosen: Pending) -> Step:
+    """Handle one message that is pending, or let a timer fire."""
+    settle(actors)
+    process = actors.processes[chosen.receiver]
+    before, sent_before = _seen(process), dict(process.sent)
+    actors.events += 1
+    report = ""
+    if chosen.kind == TIMER:
+        actors.on_fire(process.name)
+    else:
+        hurry(actors, chosen)
+        report = actors.handle(process, chosen.sender)
+    sent = [
+        Channel(process.name, receiver)
+        for receiver, n in process.sent.items()
+        for _ in range(n - sent_before.get(receiver, 0))
+    ]
+    numbers = dict(sent_before)
+    messages = []
+    for channel in sent:
+        number = numbers[channel.receiver] = numbers.get(channel.receiver, 0) + 1
+        if (message := _find(actors, *channel, number)) is not None:
+            messages.append(_as_pending(channel, read(message, number)))
+    after = _seen(process)
+    settle(actors)
+    return Step(
+        chosen,
+        changes_between(before, after),
+        tuple(messages),
+        timers_set(before, after),
+        new_awaits(before, after),
+        report,
+    )
+
+
+def _seen(process: ActorProcess) -> dict[str, Any]:
+    """What can be seen of an actor; where its state cannot be pickled, that: whoever debugs wants to go on."""
+    try:
+        return view_of(process.cell)
+    except StateNotSerializable as error:
+        return {WHOLE_STATE: error.message}
+
+
+def hurry(actors: RecoverableActors, chosen: Pending) -> None:
+    """Bring a message into its receiver's mailbox. Raises ConfigError where it may not be handled now."""
+    process = actors.processes[chosen.receiver]
+
+    def of_channel(packet: ActorPacket) -> bool:
+        return (packet.batch.sender, packet.receiver) == chosen.channel
+
+    actors.deliver_all(of_channel)
+    if not process.mailbox.get(chosen.sender):
+        if chosen.sender == DRIVER:
+            actors.driver.transport(chosen.receiver, 1)
+        else:
+            actors.processes[chosen.sender].transport(chosen.receiver, 1)
+        actors.deliver_all(of_channel)
+    if chosen.sender not in process.next_senders():
+        raise ConfigError(f"{chosen} must wait for a snapshot that is under way: let it end with world.run()")

@@ -1,0 +1,351 @@
+"""`rayshot.simulation.World`: a user's own actors, in one thread and without Ray, under a schedule that is chosen.
+
+The actors run on the protocol's machines as they do on Ray. What happens next is picked by a seed, by a recorded list
+of choices, or step by step by whoever debugs.
+"""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType, TracebackType
+from typing import Any, Self
+
+from rayshot.errors import (
+    ActorEnded,
+    ActorNotFound,
+    ConfigError,
+    NotFound,
+)
+from rayshot.model.actor_class import ActorClass
+from rayshot.model.dead_letter import DeadLetter
+from rayshot.model.handle import ActorHandle
+from rayshot.model.port import swap_port
+from rayshot.model.specification import ActorSpecification, check_class
+from rayshot.protocol.identity import check_name
+from rayshot.simulation.actor_process import ActorProcess
+from rayshot.simulation.actor_schedule import STEPS_MAX, ActorSchedule, source_of
+from rayshot.simulation.actor_steps import do_step, drain_driver, give_birth, hurry, pending, settle
+from rayshot.simulation.choices import Choices
+from rayshot.simulation.snapshot_loading import read_stored
+from rayshot.simulation.stepping import TIMER, Pending, Step, view_of
+from rayshot.simulation.world_snapshot import WorldSnapshot
+from rayshot.store.snapshot import Snapshot
+
+MODES = ("chandy-lamport", "aligned", "stop-the-world")
+
+
+class World:
+    """A system of actors in one thread, without Ray, whose schedule is chosen.
+
+    Args:
+        seed: picks what happens next, each time that several things could. The same seed gives the same run, as long
+            as the actors depend on nothing but their messages: no clock, no random numbers, no order of sets.
+        choices: instead of a seed the list of an earlier run (`world.choices`), or a source of choices of your own.
+        snapshots: how many snapshots are taken while the world runs, at moments that are chosen.
+        crashes: how many times all actors crash, at moments that are chosen, and come back from the last committed
+            snapshot. There is no crash before the first one.
+        mode: "chandy-lamport", "aligned" or "stop-the-world".
+        steps_max: how many events one `run` may take.
+        system: the system's name.
+        tell: write the `story`, one line per event.
+
+    The test is the system's driver: what it sends with handles comes from `driver:main`. Inside of `with world:`,
+    `Account.options(name="alice").remote(100)` makes an actor of the world, too.
+    """
+
+    def __init__(
+        self,
+        seed: int = 0,
+        *,
+        choices: Sequence[int] | Choices | None = None,
+        snapshots: int = 1,
+        crashes: int = 0,
+        mode: str = "chandy-lamport",
+        steps_max: int = STEPS_MAX,
+        system: str = "world",
+        tell: bool = False,
+    ) -> None:
+        if mode not in MODES:
+            raise ConfigError(f"mode={mode!r}: give one of {', '.join(map(repr, MODES))}")
+        if snapshots < 0 or crashes < 0 or steps_max < 1:
+            raise ConfigError("snapshots and crashes are 0 or more, steps_max is 1 or more")
+        self._schedule = ActorSchedule(
+            source_of(seed, choices),
+            check_name(system, "a system"),
+            snapshots=snapshots,
+            crashes=crashes,
+            mode=mode,
+            steps_max=steps_max,
+            tell=tell,
+        )
+        self._actors = self._schedule.actors
+        self._ports: list[Any] = []
+
+    @classmethod
+    def from_snapshot(
+        cls,
+        snapshot: Snapshot | WorldSnapshot,
+        *,
+        seed: int = 0,
+        choices: Sequence[int] | Choices | None = None,
+        trust: str | None = None,
+        class_map: Mapping[str, type] | None = None,
+        snapshots: int = 0,
+        crashes: int = 0,
+        steps_max: int = STEPS_MAX,
+        tell: bool = False,
+    ) -> "World":
+        """A world that is what a snapshot holds: every actor with its state, every message in flight in a mailbox.
+
+        States are loaded as a restore loads them: into live instances, without their constructors.
+
+        Args:
+            snapshot: of `rayshot.open(...)`, or of a World.
+            trust: "unsigned" loads a snapshot that nobody trusted vouches for. Loading runs code that the snapshot
+                chooses: do this only with bytes whose history you know.
+            class_map: classes by their recorded name ("module.Class") where they moved.
+            seed: see World, as for what follows.
+            choices: instead of a seed.
+            snapshots: how many are taken while it runs.
+            crashes: how many times all crash, and come back from the last snapshot, be it this one.
+            steps_max: how many events one `run` may take.
+            tell: write the story.
+
+        Raises:
+            Untrusted, Damaged, Incompatible: as `rayshot.restore` does; nothing was executed then, but for
+                CodeMismatch where a class does not take its state.
+        """
+        recorded = read_stored(snapshot, trust, class_map or {})
+        world = cls(
+            seed,
+            choices=choices,
+            snapshots=snapshots,
+            crashes=crashes,
+            steps_max=steps_max,
+            system=recorded.system,
+            tell=tell,
+        )
+        world._actors.begin_from(recorded)
+        return world
+
+    def __repr__(self) -> str:
+        living = len(self._actors.processes) - len(self._actors.processes.keys() & self._actors.ended.keys())
+        return f"<World {self.system!r} with {living} actors, after {self.events} events>"
+
+    def __enter__(self) -> Self:
+        """Make this world the one that `Account.remote(...)` makes actors in."""
+        self._ports.append(swap_port(lambda: self._actors.driver))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Give that back to who it was before."""
+        swap_port(self._ports.pop())
+
+    # Who is there ----------------------------------------------------------------------------------------------
+
+    def create(self, actor_class: Any, /, *args: Any, name: str | None = None, **kwargs: Any) -> ActorHandle:
+        """Make an actor; its constructor runs with the first messages.
+
+        Args:
+            actor_class: a class decorated with `@rayshot.actor`, over or under `@ray.remote` too, or a plain one.
+            *args: for its constructor.
+            name: the actor's name; "account-1" and so on if left out.
+            **kwargs: for its constructor; where that one wants a `name` of its own, use
+                `with world: Account.options(name=...).remote(...)`.
+
+        Raises ConfigError for a name that is taken or cannot be one, and for a class that cannot be an actor's.
+        """
+        return self._actors.driver.spawn(_specification(actor_class), name, args, kwargs)
+
+    def get_actor(self, name: str) -> ActorHandle:
+        """A handle of the actor `name`, for the test. Raises ActorNotFound, and ActorEnded where it has ended."""
+        specification = self._process(name).cell.specification
+        methods = None if specification is None else frozenset(specification.methods)
+        return self._actors.driver.handle_of(name, methods)
+
+    @property
+    def actors(self) -> Mapping[str, Any]:
+        """The live instances by name, of all actors that are constructed and have not ended. For looking only."""
+        there = self._actors.processes.values()
+        return MappingProxyType({p.name: p.cell.instance for p in there if p.cell.born and not p.ended})
+
+    def state(self, name: str) -> Any:
+        """What a snapshot would record as the state of an actor now, live. Raises ActorNotFound, also before birth."""
+        cell = self._process(name).cell
+        if not cell.born:
+            raise ActorNotFound(f"the actor {name!r} is not constructed yet: let the world run", actor=name)
+        return cell.state()["state"]
+
+    def view(self, name: str) -> dict[str, Any]:
+        """What a snapshot would show of an actor now, by attribute; empty before birth. Raises ActorNotFound.
+
+        "(awaits)" are the methods that wait for replies, by the number of the call; "(timers)" are the timers as words.
+        """
+        return view_of(self._process(name).cell)
+
+    @property
+    def ended(self) -> Mapping[str, str]:
+        """The names of the actors that have ended, and why."""
+        return MappingProxyType(self._actors.ended)
+
+    @property
+    def snapshots(self) -> tuple[WorldSnapshot, ...]:
+        """All snapshots committed so far, in the order of their commits."""
+        return tuple(self._actors.snapshots)
+
+    @property
+    def dead_letters(self) -> tuple[DeadLetter, ...]:
+        """Messages without effect: their handler raised, or their receiver had ended. The last thousand."""
+        return tuple(self._actors.dead_letters)
+
+    @property
+    def system(self) -> str:
+        """The system's name."""
+        return self._actors.system
+
+    @property
+    def now(self) -> float:
+        """Virtual time in seconds: it moves when a timer fires."""
+        return self._actors.now
+
+    @property
+    def events(self) -> int:
+        """How many events happened."""
+        return self._actors.events
+
+    @property
+    def rollbacks(self) -> int:
+        """How many times all actors crashed and came back."""
+        return self._actors.rollbacks
+
+    @property
+    def choices(self) -> list[int]:
+        """The choices taken so far: `World(choices=...)` with the same settings repeats the run."""
+        return list(getattr(self._schedule.choices, "taken", ()))
+
+    @property
+    def story(self) -> list[str]:
+        """What happened, one line per event, where the world was made with `tell=True`."""
+        return list(self._actors.story or ())
+
+    # Running ---------------------------------------------------------------------------------------------------
+
+    def run(self, *, seconds: float | None = None, until: Callable[[], bool] | None = None) -> int:
+        """Let events happen until nothing is left to do; the snapshots and crashes that are left happen then.
+
+        Args:
+            seconds: of virtual time: timers that are due later wait. For actors whose timers set themselves again.
+            until: stop as soon as this is true.
+
+        Returns how many events there were. Raises StepsExhausted after `steps_max` of them, and ActorDied where a
+        handler of a class with `on_error="stop"` raised.
+        """
+        return self._schedule.run(seconds, until)
+
+    def snapshot(self, *, mode: str | None = None) -> WorldSnapshot:
+        """Take a snapshot now, with all in it that the test did before; returns it, and keeps it in `snapshots`.
+
+        With the default mode no handler runs meanwhile, but for the constructors of what the test made.
+
+        Raises StateNotSerializable, with the path to what cannot be captured, and SnapshotAborted.
+        """
+        if mode is not None and mode not in MODES:
+            raise ConfigError(f"mode={mode!r}: give one of {', '.join(map(repr, MODES))}")
+        drain_driver(self._actors)
+        give_birth(self._actors)
+        return self._schedule.take(mode or self._schedule.mode)
+
+    def crash(self) -> None:
+        """Let all actors crash now, and come back from the last committed snapshot.
+
+        Raises SnapshotNotFound where there is none.
+        """
+        self._actors.roll_back()
+
+    # Stepping --------------------------------------------------------------------------------------------------
+
+    @property
+    def pending(self) -> tuple[Pending, ...]:
+        """What could be handled next: the first message of each channel, and the first timer of each actor."""
+        return pending(self._actors)
+
+    def step(self, which: int | Pending | None = None, *, channel: tuple[str, str] | None = None) -> Step | None:
+        """Handle one message, or let one timer fire; what is on its way to it is hurried along.
+
+        Args:
+            which: one of `pending`, or its index. By default the choices pick a message, and time does not go on: only
+                where there is none the timer fires that is due first.
+            channel: instead of `which`, the channel whose first message it is.
+
+        Returns what was done, None where nothing is pending. Raises NotFound where that is not pending.
+        """
+        choices = self.pending
+        if which is None and channel is None:
+            messages = [one for one in choices if one.kind != TIMER]
+            timers = sorted((one for one in choices if one.kind == TIMER), key=lambda one: one.due or 0.0)
+            choices = tuple(messages or timers[:1])
+            return do_step(self._actors, choices[self._schedule.choices.choose(len(choices))]) if choices else None
+        return do_step(self._actors, _chosen(choices, which, channel))
+
+    def drop(self, which: int | Pending | None = None, *, channel: tuple[str, str] | None = None) -> Pending:
+        """What if a message had never been sent: count it as handled without handling it. Returns it.
+
+        Arguments and errors are those of `step`; timers cannot be dropped.
+        """
+        chosen = _chosen(self.pending, which, channel)
+        if chosen.kind in (TIMER, "create"):
+            raise ConfigError(f"{chosen}: only messages between actors that are constructed can be dropped")
+        settle(self._actors)
+        hurry(self._actors, chosen)
+        self._actors.processes[chosen.receiver].skip_next(chosen.sender)
+        return chosen
+
+    def branch(self, *, seed: int = 0, choices: Sequence[int] | Choices | None = None) -> "World":
+        """An independent copy to try something else in: a snapshot is taken, and loaded into a new World.
+
+        Futures and the story stay behind. Raises StateNotSerializable.
+        """
+        drain_driver(self._actors)
+        taken = self._schedule.take("chandy-lamport")
+        self._actors.snapshots.remove(taken)
+        return World.from_snapshot(taken, seed=seed, choices=choices, steps_max=self._schedule.steps_max)
+
+    def _process(self, name: str) -> ActorProcess:
+        process = self._actors.processes.get(name)
+        if name in self._actors.ended:
+            raise ActorEnded(f"actor {name!r} is no more: {self._actors.ended[name]}", actor=name)
+        if process is None:
+            there = ", ".join(self._actors.processes) or "none"
+            raise ActorNotFound(f"the world has no actor {name!r}; it has {there}", actor=name)
+        return process
+
+
+def _chosen(choices: Sequence[Pending], which: int | Pending | None, channel: tuple[str, str] | None) -> Pending:
+    if channel is not None:
+        found = [one for one in choices if one.channel == tuple(channel) and one.kind != TIMER]
+    elif isinstance(which, Pending):
+        found = [one for one in choices if one == which]
+    else:
+        assert which is not None
+        found = list(choices[which : which + 1]) if which >= 0 else []
+    if not found:
+        what = f"{channel[0]} -> {channel[1]}" if channel else which
+        there = "; ".join(f"{index}: {one}" for index, one in enumerate(choices)) or "nothing"
+        raise NotFound(f"{what} is not pending; there is {there}")
+    return found[0]
+
+
+@functools.lru_cache(maxsize=256)
+def _specification(actor_class: Any) -> ActorSpecification:
+    metadata = getattr(actor_class, "__ray_metadata__", None)
+    if metadata is not None:  # @ray.remote stands over the decorator
+        actor_class = metadata.modified_class.__ray_actor_class__
+    if not isinstance(actor_class, type):
+        raise ConfigError(f"an actor is made of a class, not of {actor_class!r}")
+    if not isinstance(actor_class, ActorClass):
+        return ActorSpecification.of(check_class(actor_class), {})
+    own = vars(actor_class)
+    if "__rayshot_user_class__" not in own:
+        raise ConfigError(f"{actor_class.__qualname__} is not decorated with @rayshot.actor itself")
+    return ActorSpecification.of(own["__rayshot_user_class__"], own["__rayshot_options__"])

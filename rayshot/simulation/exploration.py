@@ -1,0 +1,160 @@
+"""`rayshot.simulation.explore`: what a test says of its actors, under as many schedules as it wants."""
+
+import inspect
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from rayshot.errors import ScheduleFailed
+from rayshot.simulation.actor_schedule import STEPS_MAX
+from rayshot.simulation.actor_world import World
+from rayshot.simulation.choices import Choices, RecordedChoices, SeededChoices
+
+STORY_LINES_MAX = 100
+SHRINKS_MAX = 60
+"""So many times a failed schedule is run again at most, to find a simpler one that fails too."""
+
+
+@dataclass(slots=True)
+class Exploration:
+    """What was seen, all schedules together. A count of 0 tells that a test did not see what it was meant to see."""
+
+    schedules: int = 0
+    events: int = 0
+    snapshots: int = 0
+    in_flight: int = 0
+    rollbacks: int = 0
+    dead_letters: int = 0
+
+
+def explore(
+    scenario: Callable[[World], Any],
+    *,
+    schedules: int = 1000,
+    check: Callable[[World], Any] | None = None,
+    seed: int = 0,
+    seconds: float | None = None,
+    snapshots: int = 1,
+    crashes: int = 0,
+    mode: str = "chandy-lamport",
+    steps_max: int = STEPS_MAX,
+) -> Exploration:
+    """Run a scenario in so many worlds, each with a schedule of its own.
+
+    Args:
+        scenario: makes actors in the world that it gets, and sends to them; afterwards the world runs until nothing is
+            left to do.
+        schedules: how many, with the seeds `seed`, `seed + 1` and so on.
+        check: called with each world afterwards; it fails by raising, or by returning False.
+        seed: of the first schedule.
+        seconds: of virtual time, after which no timer fires any more; for actors whose timers set themselves again.
+        snapshots: how many in each world, see World, as for what follows.
+        crashes: how many in each world.
+        mode: of the snapshots.
+        steps_max: events of one run at most.
+
+    Returns counts of what was seen.
+
+    Raises:
+        ScheduleFailed: the first schedule in which scenario, run or check raised; also an AssertionError. It names the
+            seed, tells the story and gives the list of choices that repeats it, shortened where a shorter one fails
+            too; the failure itself is its cause.
+    """
+    trial = _Trial(scenario, check, seconds, {"snapshots": snapshots, "crashes": crashes, "mode": mode})
+    trial.settings["steps_max"] = steps_max
+    seen = Exploration()
+    for number in range(seed, seed + schedules):
+        source = SeededChoices(number)
+        world, error = trial.run(source)
+        if error is not None:
+            raise _failure(trial, number, source.taken, error) from error
+        seen.schedules += 1
+        seen.events += world.events
+        seen.snapshots += len(world.snapshots)
+        seen.in_flight += sum(snapshot.in_flight for snapshot in world.snapshots)
+        seen.rollbacks += world.rollbacks
+        seen.dead_letters += len(world.dead_letters)
+    return seen
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """What is run again and again."""
+
+    scenario: Callable[[World], Any]
+    check: Callable[[World], Any] | None
+    seconds: float | None
+    settings: dict[str, Any]
+
+    def run(self, source: Choices, *, tell: bool = False) -> tuple[World, Exception | None]:
+        """Run one schedule; returns the world, and what was raised."""
+        world = World(choices=source, tell=tell, **self.settings)
+        try:
+            with world:
+                self.scenario(world)
+                world.run(seconds=self.seconds)
+            if self.check is not None and self.check(world) is False:
+                raise AssertionError(f"{getattr(self.check, '__name__', self.check)} is False")  # noqa: TRY301
+        except Exception as error:  # noqa: BLE001 - whatever a test raises means that it failed
+            return world, error
+        return world, None
+
+
+def _failure(trial: _Trial, seed: int, choices: list[int], error: Exception) -> ScheduleFailed:
+    def fails(candidate: list[int]) -> bool:
+        return type(trial.run(RecordedChoices(candidate))[1]) is type(error)
+
+    repeats = fails(choices)
+    if repeats:
+        choices = _shorten(choices, fails)
+    world, found = trial.run(RecordedChoices(choices), tell=True)
+    lines = world.story
+    if len(lines) > STORY_LINES_MAX:
+        lines = [f"       ({len(lines) - STORY_LINES_MAX} lines before)", *lines[-STORY_LINES_MAX:]]
+    what = "".join(traceback.format_exception_only(found or error)).strip()
+    settings = "".join(
+        f", {name}={value!r}" for name, value in trial.settings.items() if value != _DEFAULTS[name].default
+    )
+    hint = (
+        f"to repeat it: World(choices={choices}{settings})"
+        if repeats
+        else "it did NOT fail when it was repeated: do the actors look at a clock, at random numbers, at a set's order?"
+    )
+    story = "\n".join(lines)
+    return ScheduleFailed(f"the schedule of seed {seed} fails: {what}\n{story}\n{hint}", seed=seed, choices=choices)
+
+
+_DEFAULTS = inspect.signature(World).parameters
+
+
+def _shorten(choices: list[int], fails: Callable[[list[int]], bool]) -> list[int]:
+    """A simpler list that fails too: a beginning of it, and zeros where the choice does not matter.
+
+    What is behind the end of a list is 0: the first of what is possible.
+    """
+    tries = 0
+
+    def still(candidate: list[int]) -> bool:
+        nonlocal tries
+        tries += 1
+        return tries <= SHRINKS_MAX and fails(candidate)
+
+    low, high = 0, len(choices)
+    while low < high:
+        middle = (low + high) // 2
+        if still(choices[:middle]):
+            high = middle
+        else:
+            low = middle + 1
+    shortest = choices[:high]
+    size = max(1, len(shortest) // 4)
+    while size and tries <= SHRINKS_MAX:
+        for begin in range(0, len(shortest), size):
+            zeros = [*shortest[:begin], *([0] * len(shortest[begin : begin + size])), *shortest[begin + size :]]
+            if zeros != shortest and still(zeros):
+                shortest = zeros
+        size //= 2
+    while shortest and shortest[-1] == 0:
+        shortest.pop()
+    return shortest

@@ -1,0 +1,40 @@
+"""The result of a call from a test, to come."""
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from rayshot.errors import NotAnObjectRef
+
+
+class Future:
+    """What `.remote(...)` returns to a test. `result` runs the world until the call is answered."""
+
+    def __init__(self, what: str, run_until: Callable[[Callable[[], bool], str], None]) -> None:
+        self._what = what
+        self._run_until = run_until
+        self._done = False
+        self._ok = True
+        self._value: Any = None
+
+    def __repr__(self) -> str:
+        return f"<Future of {self._what}: {'answered' if self._done else 'open'}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise NotAnObjectRef("a Future is no value: send its .result()")
+
+    def done(self) -> bool:
+        """Whether the call was answered, or never will be."""
+        return self._done
+
+    def result(self) -> Any:
+        """The result; runs the world until it is there. Raises what the handler raised, and ActorEnded."""
+        if not self._done:
+            self._run_until(self.done, self._what)
+        if not self._ok:
+            raise self._value
+        return self._value
+
+    def settle(self, value: Any, *, ok: bool) -> None:
+        """Give the result, or with `ok=False` the exception; of two, as after a rollback, the first one counts."""
+        if not self._done:
+            self._done, self._ok, self._value = True, ok, value

@@ -1,0 +1,83 @@
+"""A stored snapshot becomes one that a world can be loaded from. Loading executes: its signature is checked before."""
+
+from collections.abc import Mapping
+
+from rayshot.errors import BadManifest, CodeMismatch
+from rayshot.format.codec import read_frames, split_frame
+from rayshot.format.manifest import ActorEntry
+from rayshot.format.pickling import PickledState, load_state, put_again
+from rayshot.format.signing import find_key
+from rayshot.model.cell import Cell
+from rayshot.model.resolution import resolve_classes
+from rayshot.model.specification import ActorSpecification
+from rayshot.protocol.identity import Channel
+from rayshot.simulation.world_snapshot import RecordedActor, RecordedChannel, WorldSnapshot
+from rayshot.store.channel_state import ChannelState
+from rayshot.store.snapshot import Snapshot
+from rayshot.store.trust import check_trust
+
+_PUT_AGAIN = put_again.__name__.encode()
+"""What stands in a pickle in the place of an ObjectRef."""
+
+
+def read_stored(snapshot: Snapshot | WorldSnapshot, trust: str | None, class_map: Mapping[str, type]) -> WorldSnapshot:
+    """All that a world needs of a snapshot, read and checked, nothing of it executed yet.
+
+    Raises what `rayshot.restore` raises before it starts anything: Untrusted, Damaged, Incompatible. A WorldSnapshot
+    comes from this process and is trusted as such.
+    """
+    if isinstance(snapshot, WorldSnapshot):
+        return snapshot
+    check_trust(snapshot, find_key(), trust)
+    manifest = snapshot.manifest
+    specifications = resolve_classes(manifest, class_map, snapshot.read)
+    actors = {actor.name: _actor(snapshot, actor, specifications[actor.name]) for actor in manifest.actors}
+    channels = {channel: _channel(snapshot, state) for channel, state in snapshot.channels.items()}
+    return WorldSnapshot(snapshot.id, snapshot.system, actors, channels, tuple(manifest.ended))
+
+
+def _actor(snapshot: Snapshot, actor: ActorEntry, specification: ActorSpecification) -> RecordedActor:
+    if actor.state is None:
+        return RecordedActor(specification, None)
+    buffers = tuple(memoryview(snapshot.read(buffer)) for buffer in actor.state.buffers)
+    return RecordedActor(specification, PickledState(actor.state.codec, snapshot.read(actor.state.stream), buffers))
+
+
+def _channel(snapshot: Snapshot, state: ChannelState) -> RecordedChannel:
+    state.check()
+    frames = [frame for blob in state.entry.blobs() for frame in read_frames(snapshot.read(blob))]
+    bodies = tuple(message for frame in frames for message in split_frame(frame))
+    return RecordedChannel(Channel(*state.channel), state.sent, state.received, bodies)
+
+
+def load_cell(cell: Cell, recorded: RecordedActor) -> None:
+    """Unpickle an actor's state into a live instance, without its constructor. Raises CodeMismatch and BadState."""
+    if recorded.state is None or recorded.specification is None:
+        return  # not born yet
+    specification = recorded.specification
+    class_name = f"{specification.class_module}.{specification.class_name}"
+    user_class = specification.resolve()
+    try:
+        buffers = [bytearray(buffer) for buffer in recorded.state.buffers]  # writable, as they were
+        state = load_state(recorded.state.stream, buffers)
+    except (ImportError, AttributeError) as error:
+        if _PUT_AGAIN in recorded.state.stream and not isinstance(error, ImportError):
+            raise CodeMismatch(
+                f"actor {cell.name!r}: its state holds ObjectRefs, which exist on Ray only: restore it there, or keep "
+                "the values themselves in the state",
+                actor=cell.name,
+            ) from error
+        raise CodeMismatch(
+            f"actor {cell.name!r}: the state of class {class_name} holds something that this program has not: {error}; "
+            "import what defines it",
+            actor=cell.name,
+            class_name=class_name,
+        ) from error
+    if not isinstance(state, dict):
+        raise BadManifest(f"the recorded state of actor {cell.name!r} is not what an actor writes", actor=cell.name)
+    try:
+        cell.load(specification, user_class, state)
+    except (AttributeError, TypeError, KeyError) as error:
+        raise CodeMismatch(
+            f"actor {cell.name!r}: class {class_name} does not take the recorded state: {error!r}", actor=cell.name
+        ) from error

@@ -1,0 +1,122 @@
+"""What could be handled next in a world, and what one step did."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rayshot.format import inert
+from rayshot.format.pickling import dump_state
+from rayshot.model.cell import Cell, Timer
+from rayshot.protocol.identity import Channel
+from rayshot.simulation.wording import value_words, words
+from rayshot.store.diff import ABSENT, WHOLE_STATE, ValueChange
+
+TIMER = "timer"
+TIMERS, AWAITS = "(timers)", "(awaits)"
+"""Names in a view of what is no attribute."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A message that could be handled next: the first one of its channel that was not. Arguments are inert.
+
+    `kind` is "tell", "call", "reply", "create", or "timer" for a timer of `receiver` that could fire at `due` seconds
+    of virtual time; it has no number yet.
+    """
+
+    sender: str
+    receiver: str
+    number: int
+    kind: str
+    method: str
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] | None = None
+    due: float | None = None
+
+    @property
+    def channel(self) -> Channel:
+        """(sender, receiver)."""
+        return Channel(self.sender, self.receiver)
+
+    @property
+    def call(self) -> str:
+        """The message as the call that it is: `deposit(30)`."""
+        arguments = [*map(value_words, self.args), *(f"{k}={value_words(v)}" for k, v in (self.kwargs or {}).items())]
+        return f"{self.method or f'a {self.kind}'}({', '.join(arguments)})"
+
+    def __str__(self) -> str:
+        if self.kind == TIMER:
+            return f"{self.receiver}: timer, due at {self.due:g} s: {self.call}"
+        return f"{self.sender} -> {self.receiver} {self.number}: {self.call}"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one step did: which message was handled, what it changed in its actor, and what that sent.
+
+    `timers_set` are timers as words, `awaits` the methods that wait for replies to what was sent. `error` is the
+    traceback where the handler raised, else nothing.
+    """
+
+    handled: Pending
+    changes: tuple[ValueChange, ...]
+    sent: tuple[Pending, ...]
+    timers_set: tuple[str, ...] = ()
+    awaits: tuple[str, ...] = ()
+    error: str = ""
+
+    def __str__(self) -> str:
+        lines = [str(self.handled)]
+        lines += [
+            f"    {self.handled.receiver}.{c.name}: {value_words(c.old)} -> {value_words(c.new)}" for c in self.changes
+        ]
+        lines += [f"    sends {message}" for message in self.sent]
+        lines += [f"    sets a timer: {timer}" for timer in self.timers_set]
+        lines += [f"    awaits a reply: {method}" for method in self.awaits]
+        if self.error:
+            lines.append(f"    raises {self.error.strip().splitlines()[-1]}")
+        return "\n".join(lines)
+
+
+def view_of(cell: Cell) -> dict[str, Any]:
+    """What a snapshot would hold of an actor now, by attribute; nothing before its birth.
+
+    Further "(awaits)", the continuations of replies by the number of their call, and "(timers)" as words.
+    """
+    if not cell.born:
+        return {}
+    pickled = dump_state(cell.state(), cell.name)
+    tree = inert.read(pickled.stream, [bytes(buffer) for buffer in pickled.buffers])
+    timers = [timer_words(cell, timer) for timer in sorted(cell.timers, key=lambda timer: timer.due)]
+    calls = {number: method for number, (method, *_) in tree["calls"].items()}
+    state, rest = tree["state"], {AWAITS: calls, TIMERS: timers}
+    if isinstance(state, dict) and all(isinstance(name, str) for name in state):
+        return {**state, **rest}
+    return {WHOLE_STATE: state, **rest}
+
+
+def timer_words(cell: Cell, timer: Timer) -> str:
+    """A timer as the call that it will make: `ring(3) at 7 s`."""
+    return f"{words(cell.port.codec.tell(timer.method, timer.args))} at {timer.due:g} s"
+
+
+def changes_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[ValueChange, ...]:
+    """What changed of two views, attribute by attribute, by name; timers and calls left aside."""
+    found = []
+    for name in sorted(name for name in before.keys() | after.keys() if name not in (TIMERS, AWAITS)):
+        old, new = before.get(name, ABSENT), after.get(name, ABSENT)
+        if not inert.alike(old, new):
+            found.append(ValueChange(name, old, new))
+    return tuple(found)
+
+
+def timers_set(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:
+    """The timers of the second view that the first one had not."""
+    return tuple((Counter(after.get(TIMERS, ())) - Counter(before.get(TIMERS, ()))).elements())
+
+
+def new_awaits(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:
+    """The methods that wait for replies in the second view and did not in the first one."""
+    known = before.get(AWAITS, {})
+    return tuple(method for number, method in after.get(AWAITS, {}).items() if number not in known)

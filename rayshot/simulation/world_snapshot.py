@@ -1,0 +1,94 @@
+"""A snapshot of a simulated world: what the records hold, with the face of a stored `rayshot.Snapshot`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rayshot.errors import ActorNotFound, InconsistentCut, NotFound
+from rayshot.format import inert
+from rayshot.format.codec import Frame, RecordedMessage, read_messages
+from rayshot.format.pickling import PickledState
+from rayshot.model.specification import ActorSpecification
+from rayshot.protocol.identity import Channel, SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedActor:
+    """One actor: `state` is None for one that is not born yet, and exists only as messages to it."""
+
+    specification: ActorSpecification | None
+    state: PickledState | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedChannel:
+    """Where the snapshot cuts one channel; `bodies` are exactly the messages received+1 .. sent, encoded."""
+
+    channel: Channel
+    sent: int
+    received: int
+    bodies: tuple[bytes, ...] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.received <= self.sent or len(self.bodies) != self.sent - self.received:
+            raise InconsistentCut(
+                f"channel {self.channel}: {self.sent} sent, {self.received} received, {len(self.bodies)} recorded",
+                channel=tuple(self.channel),
+                sent=self.sent,
+                received=self.received,
+            )
+
+    @property
+    def count(self) -> int:
+        """How many messages were in flight."""
+        return self.sent - self.received
+
+    @property
+    def messages(self) -> list[RecordedMessage]:
+        """The messages in flight, decoded inertly, as a stored snapshot shows them."""
+        return list(read_messages(Frame(self.received + 1, self.count, b"".join(self.bodies))))
+
+
+@dataclass(frozen=True)
+class WorldSnapshot:
+    """A committed snapshot of a World. States and messages are read as `rayshot.Snapshot` reads them: inertly.
+
+    So what a test says of it can be said of a snapshot of the real system too. `taken_at` is the world's virtual time
+    in seconds, `ended` are the actors that had ended, `advances` whether a rollback may go to it.
+    """
+
+    id: SnapshotId
+    system: str
+    actors: Mapping[str, RecordedActor]
+    channels: Mapping[Channel, RecordedChannel]
+    ended: tuple[str, ...] = ()
+    advances: bool = True
+    taken_at: float = 0.0
+
+    def __repr__(self) -> str:
+        return f"<WorldSnapshot {self.id} of {self.system!r}: {len(self.actors)} actors, {self.in_flight} in flight>"
+
+    @property
+    def in_flight(self) -> int:
+        """Messages in flight on all channels together."""
+        return sum(channel.count for channel in self.channels.values())
+
+    def states(self) -> dict[str, Any]:
+        """The recorded state of every actor that has one, by name."""
+        return {name: self.state(name) for name, actor in self.actors.items() if actor.state is not None}
+
+    def state(self, actor: str) -> Any:
+        """The recorded state of one actor. Raises ActorNotFound where there is none."""
+        found = self.actors.get(actor)
+        if found is None or found.state is None:
+            fate = "no actor" if found is None else "no state yet of the actor"
+            raise ActorNotFound(f"{self.id} has {fate} {actor!r}; it has {', '.join(self.actors) or 'none'}")
+        return inert.read(found.state.stream, found.state.buffers)["state"]
+
+    def channel(self, sender: str, receiver: str) -> RecordedChannel:
+        """The channel from `sender` to `receiver`. Raises NotFound where no message was ever sent on it."""
+        found = self.channels.get(Channel(sender, receiver))
+        if found is None:
+            there = ", ".join(map(str, self.channels)) or "none"
+            raise NotFound(f"{self.id} has no channel {sender} -> {receiver}; it has {there}")
+        return found

@@ -1,0 +1,234 @@
+"""Many schedules of a user's own actors: what holds in all of them, and how one in which it does not is told."""
+
+import itertools
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rayshot
+from rayshot.errors import ScheduleFailed
+from rayshot.protocol.participant import Participant
+from rayshot.simulation import World, explore
+from tests.simulation.workloads import Account, Clock, Forgetful, Trader
+
+ROOT = Path(__file__).parents[2]
+SCHEDULES = 150
+MONEY = 20
+EVERYTHING = [
+    {},
+    {"snapshots": 3},
+    {"snapshots": 2, "crashes": 2},
+    {"mode": "aligned", "snapshots": 2, "crashes": 1},
+    {"mode": "stop-the-world", "snapshots": 2, "crashes": 1},
+]
+
+
+def money_in(cut):
+    """What actors hold and what is on its way; and what it should be: that of the actors that the test made."""
+    held = sum(state["money"] for state in cut.states().values())
+    messages = [message for channel in cut.channels.values() for message in channel.messages]
+    moving = sum(message.args[0] for message in messages if message.method in ("take", "__init__"))
+    made = MONEY * len({"t0", "t1", "t2"} & cut.actors.keys())
+    return held + moving, made
+
+
+def trade(world):
+    traders = [world.create(Trader, MONEY, name=f"t{number}") for number in range(3)]
+    for trader, other in itertools.pairwise([*traders, traders[0]]):
+        trader.trade.tell([other, traders[0]], 3)
+
+
+def all_is_well(world):
+    for cut in world.snapshots:
+        found, made = money_in(cut)
+        assert found == made, f"{cut}: {found} of {made}"
+    assert not world.dead_letters, world.dead_letters[0].error
+    left = world.actors
+    assert set(left) == {"t0", "t1", "t2"}
+    assert sum(actor.money for actor in left.values()) == 3 * MONEY
+    assert all(actor.asked == actor.answered == 4 and actor.bell == 4 for actor in left.values())
+
+
+@pytest.mark.parametrize("settings", EVERYTHING, ids=str)
+def test_everything_that_actors_do_holds_in_every_schedule_and_every_cut(settings):
+    seen = explore(trade, schedules=SCHEDULES, check=all_is_well, **settings)
+    assert seen.schedules == SCHEDULES
+    assert seen.snapshots > SCHEDULES
+    assert seen.in_flight > seen.snapshots
+    assert seen.rollbacks == SCHEDULES * settings.get("crashes", 0)
+
+
+def pay(world):
+    alice, bob = (world.create(Forgetful, 100, name=name) for name in ("alice", "bob"))
+    carol = world.create(Account, 100, name="carol")
+    alice.transfer.tell(bob, 1)
+    carol.transfer.tell(bob, 2)
+    alice.transfer.tell(bob, 3)
+
+
+def no_money_is_lost(world):
+    assert sum(actor.balance for actor in world.actors.values()) == 300
+
+
+def test_a_mistake_that_only_some_orders_show_is_found_told_and_repeated():
+    with pytest.raises(ScheduleFailed) as failed:
+        explore(pay, schedules=200, check=no_money_is_lost)
+    error = failed.value
+    assert isinstance(error, AssertionError)
+    assert isinstance(error.__cause__, AssertionError)
+    assert error.kind == "schedule_failed"
+    seed, choices = error.evidence["seed"], error.evidence["choices"]
+    assert f"the schedule of seed {seed} fails" in str(error)
+    assert "bob handles deposit(3), number 2 from alice" in str(error)
+    world = World(choices=choices)
+    pay(world)
+    world.run()
+    with pytest.raises(AssertionError):
+        no_money_is_lost(world)
+
+
+def test_a_failed_schedule_is_told_with_no_more_choices_than_it_needs():
+    with pytest.raises(ScheduleFailed) as failed:
+        explore(pay, schedules=200, check=no_money_is_lost)
+    world = World(seed=failed.value.evidence["seed"])
+    pay(world)
+    world.run()
+    needed = failed.value.evidence["choices"]
+    assert sum(map(bool, needed)) < sum(map(bool, world.choices))
+
+
+def test_a_check_may_say_no_instead_of_raising():
+    with pytest.raises(ScheduleFailed, match="<lambda> is False"):
+        explore(trade, schedules=1, check=lambda world: not world.actors)
+
+
+def test_a_failure_that_does_not_repeat_says_so():
+    once = iter([True])
+
+    def unsteady(world):
+        world.create(Account, 1)
+        assert not next(once, False)
+
+    with pytest.raises(ScheduleFailed, match="did NOT fail when it was repeated"):
+        explore(unsteady, schedules=1)
+
+
+def test_an_error_of_the_scenario_is_a_failure_too():
+    def wrong(world):
+        world.create(Account, 1, name="alice").read.remote(1, 2, 3).result()
+
+    with pytest.raises(ScheduleFailed, match="TypeError"):
+        explore(wrong, schedules=1)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param({"snapshots": 3, "crashes": 2}, id="crashes"),
+        pytest.param({"snapshots": 3}, id="cuts"),
+    ],
+)
+def test_a_wrong_protocol_is_noticed_by_what_the_test_says(settings, monkeypatch):
+    """The schedules reach the places where the protocol matters: a marker that says too little is found."""
+
+    monkeypatch.setattr(Participant, "_learn", wrong_learn(Participant._learn))
+    with pytest.raises((ScheduleFailed, AssertionError)):
+        explore(trade, schedules=SCHEDULES, check=all_is_well, **settings)
+
+
+def wrong_learn(right):
+    """News that markers bring is ignored; only the coordinator's own is heeded."""
+
+    def learn(self, snapshot):
+        caller = sys._getframe(1).f_code.co_name
+        return () if caller in ("_heed", "_batch_acknowledged") else right(self, snapshot)
+
+    return learn
+
+
+def test_recorded_states_are_those_of_the_moment_of_recording():
+    def scenario(world):
+        one, other = (world.create(Account, 100, name=name) for name in ("one", "other"))
+        for amount in range(1, 6):
+            one.transfer.tell(other, amount)
+
+    def counters_explain_states(world):
+        for cut in world.snapshots:
+            channel = cut.channels.get(("one", "other"))
+            handled = sum(range(1, (channel.received if channel else 0) + 1))
+            if "other" in cut.states():
+                assert cut.state("other")["balance"] == 100 + handled
+            if channel:
+                assert [message.number for message in channel.messages] == list(
+                    range(channel.received + 1, channel.sent + 1)
+                )
+
+    explore(scenario, schedules=200, check=counters_explain_states, snapshots=2)
+
+
+def test_a_class_that_does_not_come_back_is_found_by_a_crash():
+    class Lossy:
+        def __init__(self):
+            self.count = 0
+
+        def add(self):
+            self.count += 1
+
+        def __getstate__(self):
+            return {}
+
+    def scenario(world):
+        lossy = world.create(Lossy, name="lossy")
+        for _ in range(3):
+            lossy.add.tell()
+
+    def counted(world):
+        assert world.actors["lossy"].count == 3
+
+    explore(scenario, schedules=30, check=counted)
+    with pytest.raises(ScheduleFailed, match="all crash, and come back"):
+        explore(scenario, schedules=30, check=counted, crashes=1)
+
+
+def test_a_scenario_whose_timers_never_end_is_given_so_many_seconds():
+    def scenario(world):
+        world.create(Clock, 1, name="clock")
+
+    explore(scenario, schedules=5, seconds=3, check=lambda world: world.actors["clock"].times == [0, 1, 2])
+    with pytest.raises(ScheduleFailed, match="StepsExhausted"):
+        explore(scenario, schedules=1, steps_max=100)
+
+
+def test_a_run_does_not_depend_on_the_order_of_sets():
+    program = (
+        "import hashlib; from rayshot.simulation import World\n"
+        "from tests.simulation.test_simulation_actor_world_schedules import trade\n"
+        "for mode in ('chandy-lamport', 'aligned', 'stop-the-world'):\n"
+        "    with World(5, tell=True, snapshots=3, crashes=2, mode=mode) as world:\n"
+        "        trade(world)\n"
+        "        world.run()\n"
+        "    print(hashlib.sha256('\\n'.join(world.story).encode()).hexdigest())\n"
+    )
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            check=True,
+            cwd=ROOT,
+            capture_output=True,
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(printed) == 1
+
+
+def test_a_scenario_may_use_rays_own_spelling():
+    def scenario(world):
+        alice = Account.options(name="alice").remote(1)
+        rayshot.ActorHandle.__hash__(alice)
+        alice.deposit.tell(1)
+
+    assert explore(scenario, schedules=5, check=lambda world: world.state("alice") == {"balance": 2}).schedules == 5
