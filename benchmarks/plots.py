@@ -125,13 +125,13 @@ def _draw_growth(report: Report) -> Any:
         rounds.plot(counted("processes"), counted("rounds"), **look)
     largest = 1e5
     markers.plot([10, largest], [10, largest], color=PLAIN, linewidth=5, alpha=0.3, label="one per channel", zorder=0)
-    sizes.plot([20, largest], [20 * 50, largest * 50], color=PLAIN, linewidth=5, alpha=0.3, label="50 each", zorder=0)
+    sizes.plot([20, largest], [20 * 60, largest * 60], color=PLAIN, linewidth=5, alpha=0.3, label="60 each", zorder=0)
     told = report.samples("random graph, the coordinator begins: rounds")
     processes = report.samples("random graph, the coordinator begins: processes")
     rounds.plot(processes, told, color=OURS, linewidth=2, linestyle="--", label="coordinator begins, any graph")
     for axes, x, title in (
-        (markers, "channels", "markers: one per channel"),
-        (sizes, "processes and channels", "bytes: markers, answers, records, ends"),
+        (markers, "channels", "one process begins: markers"),
+        (sizes, "processes and channels", "one process begins: bytes"),
         (rounds, "processes", "rounds until all have recorded"),
     ):
         axes.set_xscale("log")
