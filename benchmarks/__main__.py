@@ -8,7 +8,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from benchmarks import capture, latency, messages, snapshot
+from benchmarks import capture, growth, latency, messages, snapshot
 from benchmarks.machine import machine_facts
 from benchmarks.report import NotRun, Report
 from benchmarks.table import figures_table
@@ -18,6 +18,7 @@ BENCHMARKS = {
     "latency": latency.run,
     "snapshot": snapshot.run,
     "capture": capture.run,
+    "growth": growth.run,
 }
 
 
@@ -27,7 +28,7 @@ BENCHMARKS = {
 @click.option("--plots", "folder", type=click.Path(path_type=Path, file_okay=False), help="Draw pictures into here.")
 @click.option("--short", is_flag=True, help="Seconds only: shows that all runs; its figures mean nothing.")
 def main(names: tuple[str, ...], json_file: Path | None, folder: Path | None, *, short: bool) -> None:
-    """Measure rayshot against plain Ray, in turn, in one run. Without NAMES: all."""
+    """Measure rayshot against plain Ray, in turn, in one run; `growth` counts without Ray. Without NAMES: all."""
     console = Console()
     facts = machine_facts()
     console.print(_headline(facts, short=short))

@@ -3,6 +3,8 @@
 import json
 import time
 import traceback
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,11 @@ from rayshot.cli.exits import FINE, UNSOUND
 from rayshot.errors import BadManifest
 from rayshot.simulation.schedule import Outcome, Summary, add, replay, run_seed
 from rayshot.simulation.settings import MODES
+from rayshot.simulation.shrinking import same_failure, shrink
 from rayshot.simulation.topologies import TOPOLOGIES
 
 STORY_LINES = 60
+SHRINKING_RUNS_MAX = 1000
 
 
 @click.command()
@@ -26,6 +30,7 @@ STORY_LINES = 60
 @click.option("--topology", type=click.Choice(list(TOPOLOGIES)), help="This graph at the start; any if left out.")
 @click.option("--save", metavar="FILE", type=click.Path(path_type=Path), help="Write the first failed schedule here.")
 @click.option("--replay", "again", metavar="FILE", type=click.Path(path_type=Path), help="Run a saved schedule again.")
+@click.option("--shrink/--no-shrink", "shrinks", default=True, help="Make the first failed schedule short, or not.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document with all counts.")
 def simulate(
     schedules: int,
@@ -35,12 +40,13 @@ def simulate(
     save: Path | None,
     again: Path | None,
     *,
+    shrinks: bool,
     as_json: bool,
 ) -> None:
     """Run the protocol under many schedules with faults.
 
     Each schedule is drawn from its seed and judged by oracles that know what really happened. The first one that fails
-    tells its story, one event a line.
+    is made as short as it can be and still fail in the same way, and tells its story, one event a line.
     """
     if again is not None:
         _replay(again)
@@ -54,10 +60,12 @@ def simulate(
     counts = _counts(summary, time.perf_counter() - began, seed)
     click.echo(json.dumps({"mode": mode, "topology": topology, **counts}, indent=2) if as_json else _lines(counts))
     for number, outcome in list(summary.failures.items())[:1]:
-        _tell(f"seed {number}", run_seed(number, tell=True, mode=mode, topology=topology))
-        click.echo(f"choices of seed {number}: {list(outcome.choices)}", err=True)
+        told = _shrunk(outcome, mode, topology) if shrinks else None
+        _tell(f"seed {number}", told or run_seed(number, tell=True, mode=mode, topology=topology))
+        choices = list((told or outcome).choices)
+        click.echo(f"choices of seed {number}: {choices}", err=True)
         if save is not None:
-            saved = {"seed": number, "mode": mode, "topology": topology, "choices": list(outcome.choices)}
+            saved = {"seed": number, "mode": mode, "topology": topology, "choices": choices}
             save.write_text(json.dumps(saved) + "\n")
             click.echo(f"saved: rayshot simulate --replay {save} runs it again", err=True)
     raise click.exceptions.Exit(UNSOUND if summary.failures else FINE)
@@ -79,6 +87,20 @@ def _replay(path: Path) -> None:
         return
     _tell(str(path), outcome)
     raise click.exceptions.Exit(UNSOUND)
+
+
+def _shrunk(outcome: Outcome, mode: str | None, topology: str | None) -> Outcome | None:
+    """The same failure with fewer choices; None if the choices alone do not bring it about."""
+
+    def fails(choices: Sequence[int]) -> bool:
+        return same_failure(replay(choices, tell=False, mode=mode, topology=topology).failure, outcome.failure)
+
+    if not fails(outcome.choices):
+        return None
+    short = shrink(outcome.choices, fails, runs_max=SHRINKING_RUNS_MAX)
+    lengths = f"{len(outcome.choices):,} choices to {len(short.choices):,}"
+    click.echo(f"shrunk from {lengths}, in {short.runs:,} runs; behind their end all are 0", err=True)
+    return replace(replay(short.choices, mode=mode, topology=topology), choices=short.choices)
 
 
 def _bar() -> Progress:

@@ -472,8 +472,11 @@ class Collector:
         collection = self._open.get(snapshot)
         if collection is None or any(other.storing for other in self._open.values()):
             return ()
-        if not collection.members <= collection.records.keys() | self._last_records.keys():
-            return ()  # the common case while records come in, told apart without walking all channels
+        records, last_records = collection.records, self._last_records
+        if len(collection.members) > len(records) + len(last_records):
+            return ()  # while records come in their number tells; neither processes nor channels are walked each time
+        if not collection.members <= records.keys() | last_records.keys():
+            return ()
         known = self._records(collection)
         members = close_membership(collection.members, known, self._ended)
         if not members <= known.keys():

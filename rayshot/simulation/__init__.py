@@ -14,6 +14,11 @@ failure reports its seed and its choices, and prints its story, one line per eve
     oracles       the judges of cuts and of final states
     schedule      runs one or many schedules and counts
 
+Beside volume there is completeness, and brevity:
+
+    enumeration, small_case, small_world    every run of small closed worlds, states merged, judged by the same oracles
+    shrinking     a failing list of choices made short
+
 A user's own actors run on the same machines:
 
     actor_world   World: actors made, run, stepped through, branched; loaded from a snapshot

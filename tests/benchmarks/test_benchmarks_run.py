@@ -26,9 +26,9 @@ def short_run(tmp_path_factory):
 
 @pytest.mark.ray
 @pytest.mark.slow
-def test_a_short_run_measures_all_four(short_run):
+def test_a_short_run_measures_all_five(short_run):
     printed, found, _ = short_run
-    assert set(found["benchmarks"]) | set(found["not_run"]) == {"messages", "latency", "snapshot", "capture"}
+    assert set(found["benchmarks"]) | set(found["not_run"]) == {"messages", "latency", "snapshot", "capture", "growth"}
     assert {"messages", "latency", "snapshot"} <= set(found["benchmarks"])
     for name, report in found["benchmarks"].items():
         assert f"{name}: {report['question'].split()[0]}" in printed

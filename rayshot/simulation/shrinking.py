@@ -1,0 +1,132 @@
+"""Makes a failing schedule short: fewer and smaller choices that still fail.
+
+A run is its list of choices, and RecordedChoices gives 0 behind the end of a list: so each shorter list, and each with
+smaller numbers, is a run as well, and 0 is the simplest decision everywhere (the first setting, no fault). What is left
+is found by delta debugging (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", IEEE
+Transactions on Software Engineering 28(2), 2002): blocks of choices are dropped or set to 0, then single ones lowered.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Shrunk:
+    """The shortest choices that were found to fail; `runs` were tried. `minimal`: no single step shortens them more."""
+
+    choices: tuple[int, ...]
+    runs: int
+    minimal: bool
+
+
+def shrink(choices: Sequence[int], fails: Callable[[Sequence[int]], bool], *, runs_max: int = 2000) -> Shrunk:
+    """Return choices that fail as well and are no longer than `choices`, nor greater at the first place that differs.
+
+    `fails` runs a list of choices, none negative, and says whether it fails in the same way (see `same_failure`); it
+    must be a function of its list. It is called `runs_max` times at most. The same arguments give the same result.
+    Raises ValueError if `choices` do not fail.
+    """
+    search = _Search(fails, runs_max)
+    best = tuple(choices)
+    if not search.fails(best):
+        raise ValueError("these choices do not fail: there is nothing to make short")
+    best = _without_zeros(best)
+    while search.runs < runs_max:
+        before = best
+        best = _cut_the_end(best, search)
+        best = _change_blocks(best, search, _dropped)
+        best = _change_blocks(best, search, _zeroed)
+        best = _lower_each(best, search)
+        if best == before:
+            return Shrunk(best, search.runs, minimal=True)
+    return Shrunk(best, search.runs, minimal=False)
+
+
+def same_failure(one: Exception | None, other: Exception | None) -> bool:
+    """Whether two runs failed in the same way: the same exception with the same words up to the first number."""
+    return one is not None and type(one) is type(other) and _words(one) == _words(other)
+
+
+def _words(failure: Exception) -> str:
+    """What a failure says before it comes to which snapshot and how many; so it is told from others of its oracle."""
+    return re.split(r"\d", str(failure), maxsplit=1)[0]
+
+
+class _Search:
+    """Asks whether choices fail, no list twice; says no when all runs are used up."""
+
+    def __init__(self, fails: Callable[[Sequence[int]], bool], runs_max: int) -> None:
+        self.runs = 0
+        self._fails = fails
+        self._runs_max = runs_max
+        self._known: dict[tuple[int, ...], bool] = {}
+
+    def fails(self, choices: tuple[int, ...]) -> bool:
+        choices = _without_zeros(choices)
+        if choices not in self._known:
+            if self.runs >= self._runs_max:
+                return False
+            self.runs += 1
+            self._known[choices] = self._fails(choices)
+        return self._known[choices]
+
+
+def _without_zeros(choices: tuple[int, ...]) -> tuple[int, ...]:
+    """Zeros at the end say nothing."""
+    length = len(choices)
+    while length and not choices[length - 1]:
+        length -= 1
+    return choices[:length]
+
+
+def _cut_the_end(best: tuple[int, ...], search: _Search) -> tuple[int, ...]:
+    """Keep as little of the beginning as fails, by halving what is cut."""
+    step = len(best)
+    while step:
+        if len(best) >= step and search.fails(best[: len(best) - step]):
+            best = _without_zeros(best[: len(best) - step])
+        else:
+            step //= 2
+    return best
+
+
+Change = Callable[[tuple[int, ...], int, int], tuple[int, ...]]
+
+
+def _dropped(choices: tuple[int, ...], begin: int, end: int) -> tuple[int, ...]:
+    return choices[:begin] + choices[end:]
+
+
+def _zeroed(choices: tuple[int, ...], begin: int, end: int) -> tuple[int, ...]:
+    return choices[:begin] + (0,) * (min(end, len(choices)) - begin) + choices[end:]
+
+
+def _change_blocks(best: tuple[int, ...], search: _Search, change: Change) -> tuple[int, ...]:
+    """Change blocks of choices, from the end to the beginning, as long as it fails; then blocks half as long."""
+    size = max(1, len(best) // 2)
+    while True:
+        begin = len(best) - size
+        while begin > -size:
+            changed = _without_zeros(change(best, max(0, begin), begin + size))
+            if changed != best and search.fails(changed):
+                best = changed
+                begin = min(begin, len(best))
+            begin -= size
+        if size == 1:
+            return best
+        size //= 2
+
+
+def _lower_each(best: tuple[int, ...], search: _Search) -> tuple[int, ...]:
+    """Lower each choice by bisection."""
+    for index in range(len(best) - 1, -1, -1):
+        low, high = 0, best[index] if index < len(best) else 0
+        while low < high:
+            middle = (low + high) // 2
+            lowered = (*best[:index], middle, *best[index + 1 :])
+            if search.fails(lowered):
+                best, high = lowered, middle
+            else:
+                low = middle + 1
+    return _without_zeros(best)

@@ -1,0 +1,55 @@
+"""What a small world is made of, and what was seen in its runs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from rayshot.errors import ConfigError
+from rayshot.protocol.identity import COORDINATOR, RESERVED
+
+
+@dataclass(frozen=True, slots=True)
+class SmallCase:
+    """What is there to happen.
+
+    `sends`: for each process the receivers of what it sends, in this order, whenever it likes; message after message
+    has a greater amount. `relays`: to whom a process sends one message for each that it takes; these must form no
+    cycle. `idle`: receivers over channels that carry markers only. `snapshots`, which begin in this order at any time:
+    COORDINATOR, ALIGNED, STOPPED, or the name of a process that begins one by itself, which its markers alone spread.
+
+    `duplicated` packets may come twice, `aborts` snapshots be given up, `timeouts` processes lose the patience to be
+    aligned; each at any time. `at_once` are kinds of events that do not wait, for fewer runs: "transport" takes what
+    is sent out of the outbox, "acknowledge", "report" tells the coordinator, "end" tells of a snapshot's end.
+    """
+
+    sends: Mapping[str, tuple[str, ...]]
+    relays: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    idle: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    snapshots: tuple[str, ...] = (COORDINATOR,)
+    duplicated: int = 0
+    aborts: int = 0
+    timeouts: int = 0
+    at_once: frozenset[str] = frozenset({"transport", "report", "end"})
+
+    def __post_init__(self) -> None:
+        """Refuse what names processes that are not there."""
+        graphs = (self.sends, self.relays, self.idle)
+        named = {name for graph in graphs for receivers in graph.values() for name in receivers}
+        named |= self.relays.keys() | self.idle.keys() | set(self.snapshots) - set(RESERVED)
+        if unknown := named - self.sends.keys():
+            raise ConfigError(f"{sorted(unknown)} are no processes: give each an entry in `sends`, empty if need be")
+
+
+class Happening(NamedTuple):
+    """One thing that may happen next: the name of a method and its arguments."""
+
+    kind: str
+    args: tuple[Any, ...]
+
+
+@dataclass(slots=True)
+class Found:
+    """What was seen in any run: `cuts` that were stored, as text, and `facts`, each once."""
+
+    cuts: set[str] = field(default_factory=set)
+    facts: set[str] = field(default_factory=set)

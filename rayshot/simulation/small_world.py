@@ -1,0 +1,388 @@
+"""A closed world that is small enough for all its runs: what may happen next follows from what is there.
+
+Processes, coordinator, truth and oracles are those of the seeded worlds, and so the machines are the real ones. There
+are no drivers, no crashes, no births: what a process sends is written down before, when it does so is not. Whatever is
+under way - packets, acknowledgements, what the coordinator is told and tells - may arrive at any time and in any order.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rayshot.protocol.abort import AbortReason
+from rayshot.protocol.collector import (
+    AbortWanted,
+    AnnounceEnd,
+    CollectorEvent,
+    ProcessJoined,
+    ProcessQuiet,
+    RecordArrived,
+    SnapshotAnnounced,
+    SnapshotStored,
+    SnapshotWanted,
+)
+from rayshot.protocol.effects import AnnounceSnapshot, Effect, ReportQuiet, ReportRecord
+from rayshot.protocol.events import (
+    AlignmentTimedOut,
+    Begun,
+    Event,
+    EverybodyRecorded,
+    SnapshotEnded,
+    SnapshotRequested,
+)
+from rayshot.protocol.identity import ALIGNED, STOPPED, SnapshotId
+from rayshot.protocol.topology import forward_inputs
+from rayshot.simulation.application import Account, Message, Received, Sent, Step
+from rayshot.simulation.coordinator import Coordinator
+from rayshot.simulation.enumeration import Enumeration, Odometer, enumerate_runs, frozen
+from rayshot.simulation.failure import OracleFailure
+from rayshot.simulation.machines import Machines
+from rayshot.simulation.oracles import Stored, judge_cut, judge_rest
+from rayshot.simulation.packets import Acknowledgement, Packet
+from rayshot.simulation.process import Process
+from rayshot.simulation.small_case import Found, Happening, SmallCase
+from rayshot.simulation.truth import Truth
+
+REAL = Machines()
+BALANCE = 100
+
+
+def enumerate_case(
+    case: SmallCase, machines: Machines = REAL, *, runs_max: int = 1_000_000, merge_states: bool = True
+) -> tuple[Enumeration, Found]:
+    """Run every interleaving of a small case, each judged by the oracles; see enumerate_runs and Found.
+
+    Judged are each snapshot that is stored (theorem 1, exact channel states, conservation, the cut equation), each end
+    of a run (nothing waits any more, all was taken once and in order), and that every snapshot that is not given up
+    is committed.
+    """
+    found = Found()
+
+    def run(source: Odometer) -> None:
+        SmallWorld(case, source, machines, found).run()
+
+    return enumerate_runs(run, runs_max=runs_max, merge_states=merge_states), found
+
+
+class SmallWorld:
+    """One run of a case. `left` counts what may still go wrong, by kind.
+
+    `packets`, `acknowledgements`, `reports` to the coordinator and `orders` of it are under way.
+    """
+
+    def __init__(self, case: SmallCase, source: Odometer, machines: Machines, found: Found) -> None:
+        self.case, self.source, self.found = case, source, found
+        self.left = {"duplicate": case.duplicated, "abort": case.aborts, "timeout": case.timeouts}
+        self.sends = {name: list(receivers) for name, receivers in case.sends.items()}
+        self.wishes = list(case.snapshots)
+        self.packets: list[Packet] = []
+        self.acknowledgements: list[Acknowledgement] = []
+        self.reports: list[tuple[CollectorEvent, Any]] = []
+        self.orders: list[tuple[str, Event]] = []
+        self.inputs: dict[tuple[SnapshotId, str], frozenset[str]] = {}
+        accounts = {name: Account(name, BALANCE, ()) for name in case.sends}
+        self.truth = Truth(accounts)
+        self.coordinator = Coordinator(1, machines.collector(1), self)
+        self.processes = {
+            name: Process(name, machines.participant(name, 1), self, account.copy())
+            for name, account in accounts.items()
+        }
+        self.channels = {
+            name: sorted({*case.sends[name], *case.relays.get(name, ()), *case.idle.get(name, ())} - {name})
+            for name in self.processes
+        }
+        for name, process in self.processes.items():
+            self.coordinator.tell(ProcessJoined(name))
+            for receiver in self.channels[name]:
+                process.connected(receiver)
+
+    # Running ---------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Let things happen until nothing can any more; then all must be over."""
+        while happenings := list(self.happenings()):
+            self.source.reached(self.state)
+            happening = happenings[self.source.choose(len(happenings))]
+            getattr(self, f"on_{happening.kind}")(*happening.args)
+            self._do_what_does_not_wait()
+        self._judge_end()
+
+    def happenings(self) -> Iterator[Happening]:
+        """All that may happen next."""
+        if self.wishes:
+            yield Happening("begin", ())
+        for name, process in self.processes.items():
+            yield from self._of_process(name, process)
+        for place, packet in enumerate(self.packets):
+            if packet not in self.packets[:place]:
+                yield Happening("deliver", (packet,))
+                if self.left["duplicate"]:
+                    yield Happening("duplicate", (packet,))
+        for queue, kind in ((self.acknowledgements, "acknowledge"), (self.reports, "report"), (self.orders, "order")):
+            yield from (Happening(kind, (place,)) for place in range(len(queue)))
+        if self.left["abort"]:
+            yield from (Happening("abort", (snapshot,)) for snapshot in self.coordinator.collector.open_snapshots)
+
+    def _of_process(self, name: str, process: Process) -> Iterator[Happening]:
+        if self.sends[name] and not process.machine.paused:
+            yield Happening("send", (process,))
+        for receiver in process.transportable():
+            yield Happening("transport", (process, receiver))
+        for sender in process.next_senders():
+            yield Happening("take", (process, sender))
+        if process.next_capture() is not None:
+            yield Happening("capture", (process,))
+        if process.pauses:
+            yield Happening("pause", (process,))
+        if self.left["timeout"]:
+            for snapshot in process.machine.open_snapshots:
+                if snapshot.initiator == ALIGNED and snapshot not in process.machine.recorded_snapshots:
+                    yield Happening("timeout", (process, snapshot))
+
+    def _do_what_does_not_wait(self) -> None:
+        at_once = self.case.at_once
+        while True:
+            waiting = [p for p in self.processes.values() if p.transportable()] if "transport" in at_once else []
+            if waiting:
+                self.on_transport(waiting[0], waiting[0].transportable()[0])
+            elif self.reports and "report" in at_once:
+                self.on_report(0)
+            elif self.acknowledgements and "acknowledge" in at_once:
+                self.on_acknowledge(0)
+            else:
+                return
+
+    def state(self) -> object:
+        """All that the future of this run and its judges depend on: not the order in which things happened."""
+        processes = [
+            (
+                name,
+                frozen(vars(p.machine)),
+                frozen((p.account, p.sent, p.received, p.captures, p.pauses, p.todo)),
+                [frozen(_filled(queue)) for queue in (p.outbox, p.flight, p.mailbox, p.early)],
+            )
+            for name, p in self.processes.items()
+        ]
+        coordinator = self.coordinator
+        kept = (coordinator.states, coordinator.outboxes, coordinator.mailboxes, coordinator.over, coordinator.known)
+        queues = (self.packets, self.acknowledgements, self.reports, self.orders)
+        under_way = [sorted([repr(frozen(item)) for item in queue]) for queue in queues]
+        histories = {name: [happened.step for happened in h] for name, h in self.truth.histories.items()}
+        truth = (histories, self.truth.recorded, self.truth.begun_with)
+        return (
+            processes,
+            frozen(vars(coordinator.collector)),
+            frozen(kept),
+            under_way,
+            frozen(truth),
+            (self.sends, self.wishes, self.left, frozen(self.inputs)),
+        )
+
+    # What happens ----------------------------------------------------------------------------------
+
+    def on_send(self, process: Process) -> None:
+        """A process sends its next message."""
+        receiver = self.sends[process.name].pop(0)
+        process.step(Sent(receiver, 1 + process.sent.get(receiver, 0)))
+
+    def on_transport(self, process: Process, receiver: str) -> None:
+        """The transport takes one message."""
+        process.take(receiver, 1)
+
+    def on_take(self, process: Process, sender: str) -> None:
+        """A process takes a message from its mailbox; the handler is one event."""
+        process.begin_handler(sender)
+        while process.todo:
+            process.go_on()
+
+    def on_capture(self, process: Process) -> None:
+        """A process records."""
+        snapshot = process.next_capture()
+        assert snapshot is not None, process.name
+        process.capture(snapshot)
+
+    def on_pause(self, process: Process) -> None:
+        """A process stands still."""
+        process.pause()
+
+    def on_timeout(self, process: Process, snapshot: SnapshotId) -> None:
+        """A process has waited long enough to be aligned."""
+        self.left["timeout"] -= 1
+        self.inputs[snapshot, process.name] = frozenset()
+        process.tell(AlignmentTimedOut(snapshot))
+
+    def on_deliver(self, packet: Packet) -> None:
+        """A packet arrives."""
+        self.packets.remove(packet)
+        if any(p.sender == packet.sender and p.receiver == packet.receiver for p in self.packets):
+            self.found.facts.add("packets of one channel in transit together")
+        self.processes[packet.receiver].arrive(packet)
+
+    def on_duplicate(self, packet: Packet) -> None:
+        """The network makes two of one."""
+        self.left["duplicate"] -= 1
+        self.packets.append(packet)
+
+    def on_acknowledge(self, place: int) -> None:
+        """An acknowledgement arrives."""
+        acknowledgement = self.acknowledgements.pop(place)
+        process = self.processes[acknowledgement.sender]
+        known = process.machine.open_snapshots
+        process.acknowledged(acknowledgement)
+        if len(process.machine.open_snapshots) > len(known):
+            self.found.facts.add("an acknowledgement brings the news")
+
+    def on_report(self, place: int) -> None:
+        """The coordinator hears what a process reports."""
+        event, content = self.reports.pop(place)
+        if isinstance(event, RecordArrived):
+            self.coordinator.keep_record(event.record, content)
+        self.coordinator.tell(event)
+
+    def on_order(self, place: int) -> None:
+        """A process hears what the coordinator says."""
+        name, event = self.orders.pop(place)
+        self.processes[name].tell(event)
+
+    def on_begin(self) -> None:
+        """The next snapshot begins."""
+        who = self.wishes.pop(0)
+        if who in self.processes:
+            self.processes[who].tell(SnapshotRequested())
+        elif who != ALIGNED:
+            self.coordinator.tell(SnapshotWanted(stopped=who == STOPPED))
+        elif not self.coordinator.collector.is_aligning:
+            self.coordinator.tell(SnapshotWanted(forward_inputs(self.channels)))
+
+    def on_abort(self, snapshot: SnapshotId) -> None:
+        """Somebody gives a snapshot up."""
+        self.left["abort"] -= 1
+        self.coordinator.tell(AbortWanted(snapshot, AbortReason.REQUESTED, "enumerated"))
+
+    # Judging ---------------------------------------------------------------------------------------
+
+    def _judge_end(self) -> None:
+        if self.coordinator.collector.open_snapshots:
+            raise OracleFailure(
+                "termination", f"{self.coordinator.collector.open_snapshots} are open and nothing waits"
+            )
+        for process in self.processes.values():
+            left = [_filled(q) for q in (process.outbox, process.flight, process.early, process.mailbox)]
+            if any(left) or process.machine.open_snapshots:
+                raise OracleFailure("rest", f"{process.name} still has {left}, {process.machine.open_snapshots}")
+        judge_rest(self.truth, {name: p.account for name, p in self.processes.items() if p.account is not None})
+
+    # What processes ask for: see their Surroundings ------------------------------------------------
+
+    def transmit(self, packet: Packet) -> None:
+        """See Surroundings."""
+        self.packets.append(packet)
+
+    def acknowledge(self, acknowledgement: Acknowledgement) -> None:
+        """See Surroundings."""
+        self.acknowledgements.append(acknowledgement)
+
+    def report(self, process: Process, effect: Effect, content: Any) -> None:
+        """See Surroundings."""
+        match effect:
+            case ReportRecord(record):
+                self.reports.append((RecordArrived(record), content))
+            case AnnounceSnapshot(snapshot, floor):
+                self.reports.append((SnapshotAnnounced(snapshot, floor, frozenset()), None))
+            case ReportQuiet(snapshot):
+                self.reports.append((ProcessQuiet(snapshot, process.name), None))
+            case _:
+                raise AssertionError(effect)
+
+    def plan(self, process: Process, cause: Received) -> list[Step | str]:
+        """One message to each to whom it relays."""
+        del cause
+        receivers = self.case.relays.get(process.name, ())
+        return [Sent(receiver, 1 + process.sent.get(receiver, 0)) for receiver in receivers]
+
+    def happened(self, process: Process, step: Step, emitted: tuple[str, Message] | None) -> None:
+        """See Surroundings."""
+        self.truth.happened(process.name, 1, step, emitted)
+
+    def captured(self, process: Process, snapshot: SnapshotId) -> None:
+        """See Surroundings."""
+        self.truth.captured(process.name, snapshot)
+
+    def capture_fails(self) -> bool:
+        """None fails."""
+        return False
+
+    def find(self, process: Process, receiver: str) -> None:
+        """All have found each other."""
+
+    def wake(self, process: Process) -> None:
+        """What may happen follows from what is there."""
+
+    def answer(self, process: Process, driver: str) -> None:
+        """There are no drivers."""
+        raise AssertionError(f"{process.name} answers {driver}")
+
+    def refuse(self, sender: str, receiver: str, incarnation: int) -> None:
+        """No process ends."""
+        raise AssertionError(f"{receiver} refuses {sender} in life {incarnation}")
+
+    def dropped(self, why: str) -> None:
+        """See Surroundings."""
+        self.found.facts.add(f"a batch is dropped: {why}")
+
+    # What the coordinator asks for: see its Surroundings ---------------------------------------------
+
+    def begin(self, coordinator: Coordinator, process: str, begun: Begun) -> None:
+        """See Surroundings."""
+        del coordinator
+        self.inputs.setdefault((begun.snapshot, process), begun.inputs)
+        self.orders.append((process, begun))
+
+    def everybody_recorded(self, coordinator: Coordinator, snapshot: SnapshotId) -> None:
+        """See Surroundings."""
+        del coordinator
+        self.orders += [(name, EverybodyRecorded(snapshot)) for name in self.processes]
+
+    def opened(self, coordinator: Coordinator, snapshot: SnapshotId) -> None:
+        """See Surroundings."""
+        self.truth.begun_with.setdefault(snapshot, coordinator.collector.processes)
+        if len(coordinator.collector.open_snapshots) > 1:
+            self.found.facts.add("snapshots overlap")
+
+    def store(self, coordinator: Coordinator, stored: Stored) -> None:
+        """Judge it; the log takes it at once."""
+        live = {name: p.account for name, p in self.processes.items() if p.account is not None}
+        judge_cut(stored, self.truth, live)
+        if stored.cut.snapshot.initiator == STOPPED and any(c.arrived < c.sent for c in stored.cut.channels):
+            raise OracleFailure("stop", f"in {stored.cut.channels} not all has arrived")
+        for name, record in stored.cut.records.items():
+            if missing := self.inputs.get((stored.cut.snapshot, name), frozenset()) - set(record.aligned):
+                raise OracleFailure("alignment", f"{name} was not aligned with {sorted(missing)}")
+        states = ", ".join(f"{name} {state.balance}" for name, state in stored.states.items() if state)
+        channels = "; ".join(
+            f"{c.channel} {c.received}..{c.sent} {[m.amount for m in stored.messages.get(c.channel, ())]}"
+            for c in stored.cut.channels
+        )
+        self.found.cuts.add(f"{stored.cut.snapshot}: {states}; {channels}")
+        if any(stored.messages.values()):
+            self.found.facts.add("messages in flight are recorded")
+        if not stored.cut.advances:
+            self.found.facts.add("a cut does not advance")
+        coordinator.tell(SnapshotStored(stored.cut.snapshot))
+
+    def announce(self, coordinator: Coordinator, end: AnnounceEnd, stored: Stored | None) -> None:
+        """Tell all processes that a snapshot ended."""
+        del coordinator, stored
+        if end.reason is not None:
+            self.found.facts.add(f"a snapshot ends: {end.reason.value}")
+            if end.reason is not AbortReason.REQUESTED:
+                raise OracleFailure("inconsistent", f"{end.snapshot}: {end.reason.value}: {end.detail}")
+        for name, process in self.processes.items():
+            if "end" in self.case.at_once:
+                process.tell(SnapshotEnded(end.snapshot, end.floor))
+            else:
+                self.orders.append((name, SnapshotEnded(end.snapshot, end.floor)))
+
+
+def _filled(queues: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An empty queue is none."""
+    return {name: queue for name, queue in queues.items() if queue}
