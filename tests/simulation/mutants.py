@@ -21,6 +21,7 @@ ISLANDS = {  # drivers are the only way from one process to another, and the coo
     "drivers": 2,
     "snapshots": 5,
     "activity": 60,
+    "length": 250,
     "slow": frozenset({"tell_process"}),
 }
 
@@ -235,7 +236,9 @@ class RestoredTooLow(Participant):
         return super()._restored(replace(event, arrived={sender: max(0, n - 1) for sender, n in event.arrived.items()}))
 
 
-@mutant("a restored process does not know who had ended", crashes=3, ends_one_in=4, snapshots=5)
+@mutant(
+    "a restored process does not know who had ended", crashes=3, ends_one_in=4, snapshots=5, activity=60, length=250
+)
 class RestoredWithoutEnds(Participant):
     def _restored(self, event: Restored):
         return super()._restored(replace(event, ended=frozenset()))
