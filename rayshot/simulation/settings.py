@@ -15,6 +15,7 @@ from rayshot.simulation.topologies import TOPOLOGIES, Contacts, random_graph
 
 PROCESSES_MAX = 9
 LONG_ONE_IN = 32
+RESTORED_ONE_IN = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ def draw_settings(choices: Choices) -> Settings:
     network = tuple(NETWORKS)[choices.choose(len(NETWORKS))]
     slow = [kind for kind, one_in in SLOW_ONE_IN.items() if choices.choose(one_in) == 0]
     crowded = choices.choose(4) > 0
-    is_long = choices.choose(LONG_ONE_IN) == 0
+    is_long = choices.choose(LONG_ONE_IN) == LONG_ONE_IN - 1  # a list of zeros is a small schedule
     drawn = _long(pick) if is_long else _short(pick)
     if choices.choose(3):
         drawn |= _faults(pick) if is_long else _few_faults(pick)
@@ -135,7 +136,7 @@ def _short(pick: Pick) -> dict[str, Any]:
         "timers": 1,
         "creations_one_in": pick(0, 0, 0, 5),
         "ends_one_in": pick(0, 0, 0, 6),
-        "restored": pick(*range(12)) == 0,
+        "restored": pick(*range(RESTORED_ONE_IN)) == RESTORED_ONE_IN - 1,
         "snapshots": 0,
         **SHORT_SNAPSHOTS[pick(*range(len(SHORT_SNAPSHOTS)))],
     }
