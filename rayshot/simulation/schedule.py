@@ -8,6 +8,7 @@ from typing import Any
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collector import AbortWanted, SnapshotWanted
 from rayshot.protocol.events import DeadlinePassed
+from rayshot.protocol.identity import STOPPED
 from rayshot.simulation.application import Account
 from rayshot.simulation.choices import Choices, RecordedChoices, SeededChoices
 from rayshot.simulation.failure import OracleFailure
@@ -151,6 +152,7 @@ def _run_with_faults(world: RecoveringWorld) -> None:
 def _come_to_rest(world: RecoveringWorld) -> None:
     """Let everything happen that is still to happen, without faults, and judge what is there then."""
     _drain(world)
+    _let_the_stopped_go_on(world)
     collector = world.coordinator.collector
     if collector.open_snapshots and not world.may_hang:
         waiting = {str(k): (collector.missing(k), collector.open_channels(k)) for k in collector.open_snapshots}
@@ -168,6 +170,17 @@ def _come_to_rest(world: RecoveringWorld) -> None:
                 process.tell(DeadlinePassed(snapshot))
     _drain(world)
     _judge_rest(world)
+
+
+def _let_the_stopped_go_on(world: RecoveringWorld) -> None:
+    """Whom the end of a stop-the-world snapshot did not reach stands still until its own deadline passes."""
+    if not world.counts["ends of snapshots lost"]:
+        return
+    for process in world.processes.values():
+        for snapshot in process.machine.open_snapshots if world.is_current(process) else ():
+            if snapshot.initiator == STOPPED and snapshot not in world.coordinator.collector.open_snapshots:
+                process.tell(DeadlinePassed(snapshot))
+    _drain(world)
 
 
 def _judge_memory(world: RecoveringWorld) -> None:

@@ -134,3 +134,9 @@ def test_without_faults_every_snapshot_is_committed(seed):
     others = outcome.counts["snapshots by markers alone"] + outcome.counts["aligned snapshots"]
     others += outcome.counts["stop-the-world snapshots"]
     assert outcome.counts["commits"] == outcome.settings.snapshots + others + 2
+
+
+def test_whom_the_end_of_a_stop_does_not_reach_goes_on_at_its_deadline():
+    changes = dict.fromkeys(("snapshots", "alone", "crashes", "coordinator_crashes", "deadlines"), 0)
+    changes |= {"stopped": 2, "aligned": 1, "aborts": 3, "lost_ends_one_in": 2, "activity": 60, "length": 200}
+    assert {seed: failure for seed in range(120) if (failure := run_seed(seed, **changes).failure)} == {}
