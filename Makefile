@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ROWS ?=
 
-.PHONY: demo test check bench format clean setup java
+.PHONY: demo test simulate check bench format clean setup java
 
 setup: $(STAMP)
 
@@ -27,6 +27,11 @@ demo: setup java
 
 test: setup java
 	@$(BIN)/python -m pytest
+
+# The long run of the protocol: all modes, topologies, networks and faults; then every known wrong version.
+simulate: setup
+	@$(BIN)/rayshot simulate --schedules $(or $(SCHEDULES),100000) --seed $(or $(SEED),0)
+	@$(BIN)/python -m pytest tests/simulation/test_simulation_mutants.py
 
 check: setup
 	@$(BIN)/ruff format --check .

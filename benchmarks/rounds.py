@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from benchmarks.graphs import Graph
-from rayshot.protocol.collector import (
+from rayshot.protocol.collecting import (
     AnnounceEnd,
-    Collector,
     CollectorEvent,
     ProcessJoined,
     RecordArrived,
@@ -23,6 +22,7 @@ from rayshot.protocol.collector import (
     SnapshotWanted,
     StoreSnapshot,
 )
+from rayshot.protocol.collector import Collector
 from rayshot.protocol.effects import (
     AnnounceSnapshot,
     CaptureState,

@@ -3,7 +3,7 @@
 import json
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressC
 
 from rayshot.cli.exits import FINE, UNSOUND
 from rayshot.errors import BadManifest
+from rayshot.simulation.acceptance import FAULTS, Acceptance
+from rayshot.simulation.networks import NETWORKS
 from rayshot.simulation.schedule import Outcome, Summary, add, replay, run_seed
 from rayshot.simulation.settings import MODES
 from rayshot.simulation.shrinking import same_failure, shrink
@@ -21,6 +23,8 @@ from rayshot.simulation.topologies import TOPOLOGIES
 
 STORY_LINES = 60
 SHRINKING_RUNS_MAX = 1000
+REPLAYED_ONE_IN = 100
+HEADLINES = ("cuts checked", "messages recorded", "cuts with mailbox, outbox and overlap")
 
 
 @click.command()
@@ -28,6 +32,7 @@ SHRINKING_RUNS_MAX = 1000
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="The seed of the first one.")
 @click.option("--mode", type=click.Choice(list(MODES)), help="Snapshots of this mode only; of all if left out.")
 @click.option("--topology", type=click.Choice(list(TOPOLOGIES)), help="This graph at the start; any if left out.")
+@click.option("--network", type=click.Choice(list(NETWORKS)), help="This network; any if left out.")
 @click.option("--save", metavar="FILE", type=click.Path(path_type=Path), help="Write the first failed schedule here.")
 @click.option("--replay", "again", metavar="FILE", type=click.Path(path_type=Path), help="Run a saved schedule again.")
 @click.option("--shrink/--no-shrink", "shrinks", default=True, help="Make the first failed schedule short, or not.")
@@ -37,6 +42,7 @@ def simulate(
     seed: int,
     mode: str | None,
     topology: str | None,
+    network: str | None,
     save: Path | None,
     again: Path | None,
     *,
@@ -45,43 +51,55 @@ def simulate(
 ) -> None:
     """Run the protocol under many schedules with faults.
 
-    Each schedule is drawn from its seed and judged by oracles that know what really happened. The first one that fails
-    is made as short as it can be and still fail in the same way, and tells its story, one event a line.
+    It takes one core, and counts its seconds. Each schedule is drawn from its seed and judged by oracles that know
+    what really happened; one in a hundred is run again from its choices and compared. The first one that fails is made
+    as short as it can be and still fail in the same way, and tells its story, one event a line.
     """
     if again is not None:
         _replay(again)
         return
-    summary, began = Summary(), time.perf_counter()
+    kind: dict[str, Any] = {"mode": mode, "topology": topology, "network": network}
+    summary, acceptance, began = Summary(), Acceptance(), time.process_time()
     with _bar() as bar:
         task = bar.add_task("schedules", total=schedules, failed="")
         for number in range(seed, seed + schedules):
-            add(summary, number, run_seed(number, mode=mode, topology=topology))
+            outcome = run_seed(number, **kind)
+            add(summary, number, outcome)
+            acceptance.add(outcome)
+            if (number - seed) % REPLAYED_ONE_IN == 0:
+                acceptance.replay(outcome, replay(outcome.choices, tell=False, **kind))
             bar.update(task, advance=1, failed=f"{len(summary.failures)} FAILED" if summary.failures else "")
-    counts = _counts(summary, time.perf_counter() - began, seed)
-    click.echo(json.dumps({"mode": mode, "topology": topology, **counts}, indent=2) if as_json else _lines(counts))
+    counts = _counts(summary, time.process_time() - began, seed)
+    if as_json:
+        rows = acceptance.rows([mode] if mode else MODES, [topology] if topology else TOPOLOGIES)
+        click.echo(json.dumps({**kind, **counts, "acceptance": rows}, indent=2))
+    else:
+        click.echo(_lines(counts))
+    if acceptance.differed:
+        click.echo(f"{acceptance.differed} of {acceptance.replayed} replays differed from their first run", err=True)
     for number, outcome in list(summary.failures.items())[:1]:
-        told = _shrunk(outcome, mode, topology) if shrinks else None
-        _tell(f"seed {number}", told or run_seed(number, tell=True, mode=mode, topology=topology))
+        told = _shrunk(outcome, kind) if shrinks else None
+        _tell(f"seed {number}", told or run_seed(number, tell=True, **kind))
         choices = list((told or outcome).choices)
         click.echo(f"choices of seed {number}: {choices}", err=True)
         if save is not None:
-            saved = {"seed": number, "mode": mode, "topology": topology, "choices": choices}
+            saved = {"seed": number, **kind, "choices": choices}
             save.write_text(json.dumps(saved) + "\n")
             click.echo(f"saved: rayshot simulate --replay {save} runs it again", err=True)
-    raise click.exceptions.Exit(UNSOUND if summary.failures else FINE)
+    raise click.exceptions.Exit(UNSOUND if summary.failures or acceptance.differed else FINE)
 
 
 def _replay(path: Path) -> None:
     try:
         saved = json.loads(path.read_text())
-        choices, mode, topology = saved["choices"], saved["mode"], saved["topology"]
-        known = mode in (None, *MODES) and topology in (None, *TOPOLOGIES)
+        choices, mode, topology, network = saved["choices"], saved["mode"], saved["topology"], saved["network"]
+        known = mode in (None, *MODES) and topology in (None, *TOPOLOGIES) and network in (None, *NETWORKS)
         sound = known and all(type(choice) is int for choice in choices)
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise BadManifest(f"{path} is no schedule that `rayshot simulate --save` wrote: {error!r}") from error
     if not sound:
         raise BadManifest(f"{path} is no schedule that this `rayshot simulate --save` wrote")
-    outcome = replay(choices, mode=mode, topology=topology)
+    outcome = replay(choices, mode=mode, topology=topology, network=network)
     if outcome.failure is None:
         click.echo("\n".join([*outcome.story[-STORY_LINES:], "every oracle was content"]))
         return
@@ -89,18 +107,18 @@ def _replay(path: Path) -> None:
     raise click.exceptions.Exit(UNSOUND)
 
 
-def _shrunk(outcome: Outcome, mode: str | None, topology: str | None) -> Outcome | None:
+def _shrunk(outcome: Outcome, kind: Mapping[str, Any]) -> Outcome | None:
     """The same failure with fewer choices; None if the choices alone do not bring it about."""
 
     def fails(choices: Sequence[int]) -> bool:
-        return same_failure(replay(choices, tell=False, mode=mode, topology=topology).failure, outcome.failure)
+        return same_failure(replay(choices, tell=False, **kind).failure, outcome.failure)
 
     if not fails(outcome.choices):
         return None
     short = shrink(outcome.choices, fails, runs_max=SHRINKING_RUNS_MAX)
     lengths = f"{len(outcome.choices):,} choices to {len(short.choices):,}"
     click.echo(f"shrunk from {lengths}, in {short.runs:,} runs; behind their end all are 0", err=True)
-    return replace(replay(short.choices, mode=mode, topology=topology), choices=short.choices)
+    return replace(replay(short.choices, **kind), choices=short.choices)
 
 
 def _bar() -> Progress:
@@ -122,11 +140,16 @@ def _counts(summary: Summary, seconds: float, seed: int) -> dict[str, Any]:
         "failed": len(summary.failures),
         "schedules a second": round(summary.schedules / seconds),
     }
-    return {**first, **dict(sorted(summary.counts.items()))}
+    known = {name: summary.counts[name] for name in (*HEADLINES, *FAULTS)}
+    return {**first, **known, **{name: n for name, n in sorted(summary.counts.items()) if name not in known}}
 
 
 def _lines(counts: dict[str, Any]) -> str:
-    return "\n".join(f"{value:>12,}  {name}" for name, value in counts.items())
+    """One line per counter: the headlines, what was done to the systems, and all the rest."""
+    lines = {name: f"{value:>12,}  {name}" for name, value in counts.items()}
+    faults = [lines.pop(name) for name in FAULTS]
+    first = [lines.pop(name) for name in list(lines)[: list(lines).index(HEADLINES[-1]) + 1]]
+    return "\n".join([*first, "faults, by kind:", *faults, "and:", *lines.values()])
 
 
 def _tell(name: str, outcome: Outcome) -> None:

@@ -24,7 +24,8 @@ Whoever drives a `Participant` has these duties (the runtime does it on Ray, the
 7. Say `DeadlinePassed` for a snapshot that is still open when its time is up.
 8. Tag each answer to a driver with the `open_snapshots` of the moment at which it leaves.
 9. Process no message before the process has joined and heard `Begun` of all snapshots that were open then; else what a
-   driver did through it could lie in a cut that it is not part of. Say `DriverDied` of those that died before.
+   driver did through it could lie in a cut that it is not part of. Say `DriverDied` of those that died before, and
+   `SnapshotEnded` of what has ended: a late marker would make it record for a snapshot that is over.
 10. Process no message before the constructor's, number 1 on the channel from the creator; let a process end only when
     `may_end`. A name is never used for another process.
 

@@ -7,6 +7,7 @@ can be checked from the data alone: first m <= n, then the channel's recorded me
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from rayshot.errors import InconsistentCut
 from rayshot.protocol.identity import Channel, SnapshotId
@@ -43,8 +44,7 @@ class Record:
     arrived: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class ChannelCut:
+class ChannelCut(NamedTuple):
     """Where a snapshot cuts one channel: messages received+1 .. sent were in flight.
 
     Of these received+1 .. arrived lay in the receiver's mailbox and come with its record, the rest with the sender's.

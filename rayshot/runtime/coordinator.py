@@ -16,11 +16,10 @@ import ray
 from rayshot.errors import Fenced, StateNotSerializable, StoreError, SystemDown
 from rayshot.model.configuration import CHANDY_LAMPORT, STOP_THE_WORLD, SnapshotConfig
 from rayshot.protocol.abort import AbortReason
-from rayshot.protocol.collector import (
+from rayshot.protocol.collecting import (
     AbortWanted,
     AnnounceEnd,
     CaptureRefused,
-    Collector,
     CollectorEffect,
     ProcessDied,
     ProcessEnded,
@@ -33,6 +32,7 @@ from rayshot.protocol.collector import (
     SnapshotWanted,
     StoreSnapshot,
 )
+from rayshot.protocol.collector import Collector
 from rayshot.protocol.cut import Cut, Record
 from rayshot.protocol.identity import ALIGNED, COORDINATOR, STOPPED, SnapshotId
 from rayshot.protocol.topology import forward_inputs

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from rayshot.errors import ActorEnded, RayshotError, SnapshotAborted
 from rayshot.protocol.abort import AbortReason
-from rayshot.protocol.collector import AnnounceEnd
+from rayshot.protocol.collecting import AnnounceEnd
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.records import CommitRecord
 

@@ -5,14 +5,14 @@ in the list; the source picks what does. So a run is its list of choices: the sa
 failure reports its seed and its choices, and prints its story, one line per event.
 
     choices       where decisions come from: a seed, a recorded list, or what a test plugs in
-    settings      which topology, which faults and how many; drawn by choices too
+    settings, topologies, networks    which graph, network and faults, and how many; drawn by choices too
     application   the bare application, which knows nothing of snapshots: accounts that transfer, create, end
     process, driver, coordinator    what drives one Participant, Driver, Collector each, and keeps its duties
     events, network, driving, world, recovery    the world, floor upon floor: the list of events; packets; drivers;
                   processes and snapshots; crashes, rollback, take-over
     truth         what really happened, written down beside the world and judged apart from it
     oracles       the judges of cuts and of final states
-    schedule      runs one or many schedules and counts
+    schedule, acceptance    run one or many schedules and count; which cases of the acceptance table they saw
 
 Beside volume there is completeness, and brevity:
 

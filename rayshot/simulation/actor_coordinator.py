@@ -6,14 +6,14 @@ from typing import Protocol, assert_never
 
 from rayshot.errors import InconsistentCut
 from rayshot.protocol.abort import AbortReason
-from rayshot.protocol.collector import (
+from rayshot.protocol.collecting import (
     AnnounceEnd,
-    Collector,
     CollectorEvent,
     SendBegin,
     SnapshotStored,
     StoreSnapshot,
 )
+from rayshot.protocol.collector import Collector
 from rayshot.protocol.cut import ChannelCut, Cut, Record
 from rayshot.protocol.events import Begun
 from rayshot.protocol.identity import STOPPED, Channel, SnapshotId

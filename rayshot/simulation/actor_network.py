@@ -11,7 +11,7 @@ from typing import Any
 from rayshot.errors import ConfigError
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.specification import ActorSpecification
-from rayshot.protocol.collector import (
+from rayshot.protocol.collecting import (
     AnnounceEnd,
     CaptureRefused,
     CollectorEvent,

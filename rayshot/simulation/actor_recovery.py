@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from rayshot.errors import SnapshotNotFound
 from rayshot.model.port import swap_port
-from rayshot.protocol.collector import ProcessJoined
+from rayshot.protocol.collecting import ProcessJoined
 from rayshot.protocol.events import Restored
 from rayshot.simulation.actor_coordinator import ActorCoordinator
 from rayshot.simulation.actor_driver import NAME as DRIVER

@@ -18,12 +18,13 @@ class SeededChoices:
 
     def __init__(self, seed: int) -> None:
         self.taken: list[int] = []
+        self._took = self.taken.append
         self._random = random.Random(seed).random  # noqa: S311 - repeatable on purpose, no secret hangs on it
 
     def choose(self, count: int) -> int:
         """See Choices."""
         choice = int(self._random() * count)
-        self.taken.append(choice)
+        self._took(choice)
         return choice
 
 

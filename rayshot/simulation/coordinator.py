@@ -4,15 +4,15 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Protocol, assert_never
 
-from rayshot.protocol.collector import (
+from rayshot.protocol.collecting import (
     AnnounceEnd,
-    Collector,
     CollectorEffect,
     CollectorEvent,
     RecordArrived,
     SendBegin,
     StoreSnapshot,
 )
+from rayshot.protocol.collector import Collector
 from rayshot.protocol.cut import Cut, Record
 from rayshot.protocol.events import Begun
 from rayshot.protocol.identity import STOPPED, Channel, SnapshotId

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import replace
 from typing import assert_never
 
 from rayshot.protocol.driver import Driver, DriverEffect, DriverEvent, ReleaseMessages, SendTagged
@@ -54,7 +53,7 @@ class SimulatedDriver:
         """A packet or its acknowledgement was lost."""
         packet = self.flight[receiver].get(first)
         if packet is not None and self.alive:
-            self.transmit(replace(packet, tags=self.machine.tags) if tagged_anew else packet)
+            self.transmit(packet._replace(tags=self.machine.tags) if tagged_anew else packet)
 
     def receiver_ended(self, receiver: str) -> None:
         """Send no more there; what was sent is kept, as a rollback may bring the receiver back."""

@@ -14,53 +14,81 @@ from rayshot.simulation.story import show
 
 STEPS_MAX = 50_000
 PUT_OFF_ONE_IN = 4
+Pending = tuple[str, tuple[Any, ...]]
+"""The name of what may happen, and its arguments."""
 ONCE = frozenset({"work", "fire", "end", "take", "connect", "take_driver"})
 
 
 class EventList:
     """One run's events. `counts` says what happened how often; `story`, if it is kept, has one line per event.
 
-    `calm` is true from when the faults stop.
+    `put_off` are pending events of the slow kinds: each is picked PUT_OFF_ONE_IN times less often than one of the
+    `pending` ones; `scheduled` are those of both that are there ONCE. `woken` are the processes that may have got work
+    since the last event. `calm` is true from when the faults stop; then nothing is slow any more.
     """
 
     def __init__(self, choices: Choices, settings: Settings, *, tell: bool = False) -> None:
         self.choose = choices.choose
         self.settings = settings
+        self.slow = settings.slow
         self.counts: Counter[str] = Counter()
         self.story: list[str] | None = [] if tell else None
-        self.pending: list[tuple[str, tuple[Any, ...]]] = []
-        self.scheduled: set[tuple[Any, ...]] = set()
+        self.pending: list[Pending] = []
+        self.put_off: list[Pending] = []
+        self.scheduled: set[Pending] = set()
+        self.woken: dict[Any, None] = {}
         self.steps = 0
         self.calm = False
 
     def push(self, kind: str, *args: Any) -> None:
         """Something may happen from now on."""
-        self.pending.append((kind, args))
+        (self.put_off if kind in self.slow else self.pending).append((kind, args))
 
     def push_once(self, kind: str, *args: Any) -> None:
-        """As `push`, unless it is in the list already."""
-        key = (kind, *args)
-        if key not in self.scheduled:
-            self.scheduled.add(key)
-            self.pending.append((kind, args))
+        """As `push`, unless it is in the list already; `kind` is one of ONCE."""
+        event = (kind, args)
+        if event not in self.scheduled:
+            self.scheduled.add(event)
+            (self.put_off if kind in self.slow else self.pending).append(event)
 
-    def happen(self) -> None:
-        """Let one pending event happen."""
+    def list_work(self, process: Any) -> None:
+        """Put into the list what a process can do that was woken."""
+        raise NotImplementedError
+
+    def happen(self) -> bool:
+        """Let one pending event happen; return whether there was one."""
+        if self.woken:
+            woken, self.woken = self.woken, {}
+            for process in woken:
+                self.list_work(process)
+        events = self.pending
+        if self.put_off:
+            event = self._pick_weighted()
+        elif events:
+            index = self.choose(len(events))
+            event, events[index] = events[index], events[-1]
+            events.pop()
+        else:
+            return False
         self.steps += 1
         if self.steps > STEPS_MAX:
             raise OracleFailure("termination", f"{STEPS_MAX} events and no end")
-        index = self.choose(len(self.pending))
-        kind, args = self.pending[index]
-        if not self.calm and kind in self.settings.slow and self.choose(PUT_OFF_ONE_IN):
-            return
-        last = self.pending.pop()
-        if index < len(self.pending):
-            self.pending[index] = last
+        kind, args = event
         if kind in ONCE:
-            self.scheduled.discard((kind, *args))
+            self.scheduled.discard(event)
         if self.story is not None:
             self.story.append(f"{self.steps:5} {kind} {', '.join(map(show, args))}")
-        getattr(self, f"on_{kind}")(*args)
+        getattr(self, "on_" + kind)(*args)
+        return True
+
+    def _pick_weighted(self) -> Pending:
+        events, weight = self.pending, 1 if self.calm else PUT_OFF_ONE_IN
+        index, part = divmod(self.choose(weight * len(events) + len(self.put_off)), weight)
+        if index >= len(events):
+            index, events = weight * (index - len(events)) + part, self.put_off
+        event, events[index] = events[index], events[-1]
+        events.pop()
+        return event
 
     def note(self, line: str) -> None:
         """Write a line of the story that is no event."""

@@ -21,15 +21,15 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from rayshot.errors import ConfigError
-from rayshot.protocol.collector import (
+from rayshot.protocol.collecting import (
     AnnounceEnd,
-    Collector,
     CollectorEvent,
     ProcessJoined,
     RecordArrived,
     SnapshotAnnounced,
     SnapshotStored,
 )
+from rayshot.protocol.collector import Collector
 from rayshot.protocol.effects import AnnounceSnapshot, Effect, ReportRecord
 from rayshot.protocol.events import Begun, SnapshotEnded, SnapshotRequested
 from rayshot.protocol.identity import Channel, SnapshotId

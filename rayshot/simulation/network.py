@@ -1,12 +1,14 @@
 """The network of a simulated world: packets and acknowledgements that are delayed, lost, doubled and overtaken."""
 
-from collections import defaultdict
+from collections import defaultdict, deque
 
+from rayshot.protocol.identity import Channel
 from rayshot.simulation.application import Account
 from rayshot.simulation.choices import Choices
 from rayshot.simulation.driver import SimulatedDriver
 from rayshot.simulation.events import EventList
 from rayshot.simulation.machines import Machines
+from rayshot.simulation.networks import NETWORKS
 from rayshot.simulation.packets import Acknowledgement, Packet
 from rayshot.simulation.process import Process
 from rayshot.simulation.settings import Settings
@@ -17,7 +19,8 @@ class Network(EventList):
     """Who is there, and what is on its way between them.
 
     `ended` are the names of processes that the coordinator knows to have ended; `parked` are packets, and
-    `connecting` senders, that wait for a receiver to come up.
+    `connecting` senders, that wait for a receiver to come up. `wires` hold, where the network keeps the order, what is
+    on its way on each channel, the oldest first.
     """
 
     def __init__(self, choices: Choices, settings: Settings, machines: Machines, *, tell: bool = False) -> None:
@@ -29,6 +32,8 @@ class Network(EventList):
         self.drivers: dict[str, SimulatedDriver] = {}
         self.parked: dict[str, list[Packet]] = defaultdict(list)
         self.connecting: dict[str, list[Process]] = defaultdict(list)
+        self.keeps_order = NETWORKS[settings.network].keeps_order
+        self.wires: dict[Channel, deque[Packet]] = defaultdict(deque)
         initial = {name: Account(name, 100, known, settings.timers) for name, known in settings.contacts.items()}
         self.truth = Truth(initial)
 
@@ -46,10 +51,15 @@ class Network(EventList):
 
     def transmit(self, packet: Packet) -> None:
         """See Surroundings."""
+        if self.keeps_order:
+            self.wires[Channel(packet.sender, packet.receiver)].append(packet)
         self.push("deliver", packet)
 
     def on_deliver(self, packet: Packet) -> None:
         """A packet comes to the end of its way, or gets lost, or is doubled."""
+        if self.keeps_order:
+            packet = self.wires[Channel(packet.sender, packet.receiver)].popleft()
+            self.note(f"the oldest comes first: {packet}")
         driver = self.drivers.get(packet.sender)
         if self.odds(self.settings.lost_one_in) or (driver and not driver.alive and self.choose(3)):
             self.counts["packets lost"] += 1
@@ -63,6 +73,7 @@ class Network(EventList):
             if packet.incarnation == self.incarnation:
                 self.parked[packet.receiver].append(packet)
         elif process.alive:
+            self.counts["batches held back"] += _is_early(packet, process)
             process.arrive(packet)
 
     def on_resend(self, sender: str, receiver: str, incarnation: int, first: int) -> None:
@@ -106,6 +117,7 @@ class Network(EventList):
         if receiver in self.ended:
             process.receiver_ended(receiver)
         elif there is not None and self.is_current(there):
+            self.counts["channels opened in mid-snapshot"] += bool(process.machine.open_snapshots)
             process.connected(receiver)
         else:
             self.connecting[receiver].append(process)
@@ -132,7 +144,18 @@ class Network(EventList):
 
     def arrived(self, name: str) -> None:
         """A process is there: what waited for it goes on."""
-        for packet in self.parked.pop(name, ()):
-            self.transmit(packet)
+        parked = self.parked.pop(name, ())
+        for packet in parked:
+            self.push("deliver", packet)
+        for packet in reversed(parked) if self.keeps_order else ():
+            self.wires[Channel(packet.sender, packet.receiver)].appendleft(packet)
         for waiting in self.connecting.pop(name, ()):
             self.push_once("connect", waiting, name)
+
+
+def _is_early(packet: Packet, process: Process) -> bool:
+    """Whether a packet overtook one that its receiver still waits for."""
+    machine = process.machine
+    if packet.incarnation != machine.incarnation or process.ended or not packet.messages:
+        return False
+    return packet.first > machine.arrived(packet.sender) + 1

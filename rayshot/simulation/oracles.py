@@ -1,19 +1,17 @@
 """The judges of a run. They read the ground truth and what a snapshot holds, and raise OracleFailure.
 
 No judge uses a counter of the protocol to find out what should be there: where each process recorded is a position in
-its history of steps, and what was in flight follows from replaying the histories up to these positions.
+its history of steps, and what was in flight follows from where the histories up to these positions lead to.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import chain
 
 from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import Channel, is_driver
-from rayshot.simulation.application import Account, Message, Received
+from rayshot.simulation.application import Account, Message
 from rayshot.simulation.failure import OracleFailure
-from rayshot.simulation.truth import Happened, Truth
+from rayshot.simulation.truth import Truth
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,21 +24,24 @@ class Stored:
 
 
 def judge_cut(stored: Stored, truth: Truth, live: Mapping[str, Account]) -> dict[str, int]:
-    """Judge a snapshot that is about to be stored; return the position of each process that it holds."""
+    """Judge a snapshot that is about to be stored; return the position of each process that it holds.
+
+    Theorem 1 splits the steps into those before the cut and those behind it, each part in the order in which it
+    happened, and asks that the run in this new order is one of the application, that its first part leads to the
+    recorded states and its second to the live ones. Messages were sent before they were taken as it happened; so they
+    are in the new order too unless the cut divides a receipt from its sending, which then lies behind it (m > n).
+    Where the steps lead to, the truth finds out on the bare application.
+    """
     cut = stored.cut
     positions = _positions(cut, truth)
-    before = list(_steps(truth, positions, behind=False))
-    replayed = _Replay(truth)
-    replayed.run(before)
-    _judge_membership(cut, truth, replayed)
-    _judge_states(stored, replayed, positions)
-    _judge_channels(stored, truth, replayed)
+    accounts = truth.accounts(positions)
+    _judge_orphans(cut, accounts)
+    _judge_membership(cut, truth, accounts)
+    _judge_states(stored, accounts, positions)
+    _judge_channels(stored, truth, accounts)
     _judge_drivers(cut, truth, positions)
-    _judge_conservation(stored, truth, replayed)
-    replayed.run(_steps(truth, positions, behind=True))
-    for process, account in live.items():
-        if replayed.accounts.get(process, account) != account:
-            raise OracleFailure("theorem 1", f"{cut.snapshot}: {process} would not come to its present state")
+    _judge_conservation(stored, truth, accounts)
+    _judge_live("theorem 1", truth, live)
     return positions
 
 
@@ -52,40 +53,27 @@ def _positions(cut: Cut, truth: Truth) -> dict[str, int]:
     return positions | {process: truth.position(process) for process in cut.ended if process in truth.ended}
 
 
-def _steps(truth: Truth, positions: Mapping[str, int], *, behind: bool) -> Iterable[Happened]:
-    """The steps before the cut, or those behind it, in the order in which they happened: the stable split."""
-    parts = (
-        history[positions.get(process, 0) :] if behind else history[: positions.get(process, 0)]
-        for process, history in truth.histories.items()
-    )
-    return sorted(chain.from_iterable(parts))
+def _judge_orphans(cut: Cut, accounts: Mapping[str, Account]) -> None:
+    """No process took what was sent behind the cut."""
+    for receiver, account in accounts.items():
+        for sender, m in account.seen.items():
+            n = accounts[sender].sent.get(receiver, 0) if sender in accounts else 0
+            if m > n and not is_driver(sender):
+                raise OracleFailure("orphan", f"{cut.snapshot}: {receiver} took {m} of {sender}, which sent {n}")
 
 
-class _Replay:
-    """The bare application, run from recorded steps: messages are taken in order, and only after they were sent."""
-
-    def __init__(self, truth: Truth) -> None:
-        self.accounts: dict[str, Account] = {process: truth.account(process) for process in truth.initial}
-        self._truth = truth
-        self._flight: dict[Channel, list[Message]] = defaultdict(list)
-
-    def run(self, steps: Iterable[Happened]) -> None:
-        for _, process, step in steps:
-            account = self.accounts.get(process)
-            if account is None:
-                account = self.accounts[process] = self._truth.account(process)
-            if isinstance(step, Received) and not is_driver(step.sender):
-                flight = self._flight[Channel(step.sender, process)]
-                if step.message.sequence > len(flight) or flight[step.message.sequence - 1] != step.message:
-                    raise OracleFailure("orphan", f"{process} took {step.message} of {step.sender} before it was sent")
-            if emitted := account.apply(step):
-                self._flight[Channel(process, emitted[0])].append(emitted[1])
+def _judge_live(oracle: str, truth: Truth, live: Mapping[str, Account]) -> None:
+    """The steps of each process lead to its present state."""
+    for process, account in live.items():
+        found = truth.account(process, truth.position(process))
+        if found != account:
+            raise OracleFailure(oracle, f"{process} is {account}, its steps lead to {found}")
 
 
-def _judge_membership(cut: Cut, truth: Truth, replayed: _Replay) -> None:
+def _judge_membership(cut: Cut, truth: Truth, accounts: Mapping[str, Account]) -> None:
     """Who was there at the beginning is in it, unless it ended, or is not born and nothing in the cut is for it."""
     recorded = truth.recorded[cut.snapshot]
-    unborn = {name for name, position in recorded.items() if position == 0 and name not in replayed.accounts}
+    unborn = {name for name, position in recorded.items() if position == 0 and name not in accounts}
     missing = truth.begun_with[cut.snapshot] - cut.records.keys() - set(cut.ended) - unborn
     if missing:
         raise OracleFailure("membership", f"{cut.snapshot} lacks {sorted(missing)}")
@@ -94,24 +82,23 @@ def _judge_membership(cut: Cut, truth: Truth, replayed: _Replay) -> None:
         raise OracleFailure("membership", f"{cut.snapshot} says that {sorted(wrong)} ended")
 
 
-def _judge_states(stored: Stored, replayed: _Replay, positions: Mapping[str, int]) -> None:
+def _judge_states(stored: Stored, accounts: Mapping[str, Account], positions: Mapping[str, int]) -> None:
     for process, record in stored.cut.records.items():
         state = stored.states[process]
-        if record.born != (process in replayed.accounts) or record.born != (state is not None):
+        if record.born != (process in accounts) or record.born != (state is not None):
             raise OracleFailure("birth", f"{stored.cut.snapshot}: {process} at step {positions[process]}")
-        if state is not None and state != replayed.accounts[process]:
+        if state is not None and state != accounts[process]:
             raise OracleFailure(
-                "theorem 1", f"{stored.cut.snapshot}: {process} is {state}, replayed {replayed.accounts[process]}"
+                "theorem 1", f"{stored.cut.snapshot}: {process} is {state}, replayed {accounts[process]}"
             )
 
 
-def _judge_channels(stored: Stored, truth: Truth, replayed: _Replay) -> None:
+def _judge_channels(stored: Stored, truth: Truth, accounts: Mapping[str, Account]) -> None:
     """Every channel holds exactly what was sent and not yet taken, in order; none is missing or made up."""
     snapshot, ended = stored.cut.snapshot, set(stored.cut.ended)
     channels = {cut.channel: cut for cut in stored.cut.channels}
     if len(channels) != len(stored.cut.channels):
         raise OracleFailure("channels", f"{snapshot}: a channel twice")
-    accounts = replayed.accounts
     expected = {
         Channel(sender, receiver): n for sender, account in accounts.items() for receiver, n in account.sent.items()
     }
@@ -135,14 +122,16 @@ def _judge_channels(stored: Stored, truth: Truth, replayed: _Replay) -> None:
                 "channel state",
                 f"{snapshot}: {channel} holds {stored.messages.get(channel)}, not {truth.sent[channel][m:n]}",
             )
-    _judge_receivers(stored, truth, replayed, channels.keys())
+    _judge_receivers(stored, truth, accounts, channels.keys())
 
 
-def _judge_receivers(stored: Stored, truth: Truth, replayed: _Replay, channels: Iterable[Channel]) -> None:
+def _judge_receivers(
+    stored: Stored, truth: Truth, accounts: Mapping[str, Account], channels: Iterable[Channel]
+) -> None:
     """What a process took from a driver lies inside the cut; what it gets has a place to go to."""
     snapshot, known = stored.cut.snapshot, set(channels)
-    for process in stored.cut.records.keys() & replayed.accounts.keys():
-        for sender, m in replayed.accounts[process].seen.items():
+    for process in stored.cut.records.keys() & accounts.keys():
+        for sender, m in accounts[process].seen.items():
             if is_driver(sender) and m and sender not in truth.dead_drivers and Channel(sender, process) not in known:
                 raise OracleFailure("channels", f"{snapshot}: {sender} -> {process} is missing, {m} were taken")
     for channel in known:
@@ -165,20 +154,20 @@ def _judge_drivers(cut: Cut, truth: Truth, positions: Mapping[str, int]) -> None
                     )
 
 
-def _judge_conservation(stored: Stored, truth: Truth, replayed: _Replay) -> None:
+def _judge_conservation(stored: Stored, truth: Truth, accounts: Mapping[str, Account]) -> None:
     """Money: what there was at first and what drivers paid in is in states, in flight, or lost with the ended."""
     ended = set(stored.cut.ended)
     there = sum(state.balance for state in stored.states.values() if state is not None)
     there += sum(message.amount for messages in stored.messages.values() for message in messages)
-    lost = sum(replayed.accounts[process].balance for process in ended if process in replayed.accounts)
-    for sender, account in replayed.accounts.items():
+    lost = sum(accounts[process].balance for process in ended if process in accounts)
+    for sender, account in accounts.items():
         for receiver, n in account.sent.items():
             if receiver in ended:
-                taken = replayed.accounts[receiver].seen.get(sender, 0) if receiver in replayed.accounts else 0
+                taken = accounts[receiver].seen.get(sender, 0) if receiver in accounts else 0
                 lost += sum(message.amount for message in truth.sent[Channel(sender, receiver)][taken:n])
     paid = sum(account.balance for account in truth.initial.values())
     covered = {c.channel: c.sent for c in stored.cut.channels if is_driver(c.channel.sender)}
-    for receiver, account in replayed.accounts.items():
+    for receiver, account in accounts.items():
         for sender, m in account.seen.items():
             if is_driver(sender):
                 covered.setdefault(Channel(sender, receiver), m)
@@ -192,13 +181,7 @@ def judge_rest(truth: Truth, live: Mapping[str, Account]) -> None:
 
     Drivers that died may have left a gap: of theirs a beginning was taken.
     """
-    replayed = _Replay(truth)
-    replayed.run(_steps(truth, {}, behind=True))
-    for process, account in live.items():
-        if replayed.accounts[process] != account:
-            raise OracleFailure(
-                "exactly once", f"{process} is {account}, its steps lead to {replayed.accounts[process]}"
-            )
+    _judge_live("exactly once", truth, live)
     for channel, messages in truth.sent.items():
         receiver = live.get(channel.receiver)
         if receiver is None or receiver.ending or channel.sender in truth.dead_drivers:

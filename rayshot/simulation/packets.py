@@ -1,14 +1,14 @@
 """What travels between processes."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from rayshot.protocol.events import Marker
 from rayshot.protocol.identity import SnapshotId
 from rayshot.simulation.application import Account, Message
 
 
-@dataclass(frozen=True, slots=True)
-class Packet:
+class Packet(NamedTuple):
     """A batch on its way. Without messages it brings markers, or says that its sender ends."""
 
     sender: str
@@ -28,8 +28,7 @@ class Packet:
         return f"{self.sender} -> {self.receiver} i{self.incarnation} {what}{news}{tags}"
 
 
-@dataclass(frozen=True, slots=True)
-class Acknowledgement:
+class Acknowledgement(NamedTuple):
     """The receiver of a packet has everything up to `last`, and its markers; it had recorded these snapshots."""
 
     sender: str

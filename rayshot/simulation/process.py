@@ -130,16 +130,17 @@ class Process:
 
     # Working ---------------------------------------------------------------------------------------
 
+    def has_work(self) -> bool:
+        """Whether there is anything to do for its worker: the rest of a handler, a capture, a message."""
+        return bool(self.todo or self.pauses or self.next_capture() is not None or self.next_senders())
+
     def next_senders(self) -> list[str]:
         """Senders whose next message may be processed now; before birth only the constructor's."""
-        if self.machine.paused or (self.account is not None and self.account.ending):
+        waiting = [sender for sender, messages in self.mailbox.items() if messages]
+        if not waiting or self.machine.paused or (self.account is not None and self.account.ending):
             return []
-        limits = self.machine.limits
-        waiting = [
-            sender
-            for sender, messages in self.mailbox.items()
-            if messages and self.received.get(sender, 0) < limits.get(sender, math.inf)
-        ]
+        if limits := self.machine.limits:
+            waiting = [sender for sender in waiting if self.received.get(sender, 0) < limits.get(sender, math.inf)]
         if self.account is None:
             return [sender for sender in waiting if self.mailbox[sender][0].kind == "construct"]
         return waiting
@@ -185,9 +186,9 @@ class Process:
 
     def next_capture(self) -> SnapshotId | None:
         """The oldest snapshot that may be recorded at the next moment between two handlers."""
-        ending = self.account is not None and self.account.ending
         for snapshot, behind in self.captures.items():
-            if ending or all(self.received.get(sender, 0) >= end for sender, end in behind.items()):
+            ending = self.account is not None and self.account.ending
+            if not behind or ending or all(self.received.get(sender, 0) >= end for sender, end in behind.items()):
                 return snapshot
         return None
 
@@ -344,10 +345,11 @@ class Process:
         return Recorded(self.account.copy() if self.account else None, outboxes, mailbox)
 
     def _send(self, receiver: str, first: int, count: int, markers: Any, *, closing: bool) -> None:
-        messages = tuple(self.outbox[receiver][:count])
+        messages: tuple[Message, ...] = ()
         if count:
-            del self.outbox[receiver][:count]
-            self.flight[receiver][first] = messages
+            outbox = self.outbox[receiver]
+            messages = self.flight[receiver][first] = tuple(outbox[:count])
+            del outbox[:count]
         if closing:
             self.closings.add(receiver)
         self.world.transmit(Packet(self.name, receiver, self.incarnation, first, messages, markers, closing=closing))

@@ -1,7 +1,13 @@
 """A world in which processes and coordinators crash, and what brings it back: rollback and take-over."""
 
 from rayshot.protocol.abort import AbortReason
-from rayshot.protocol.collector import AbortWanted, ProcessDied, ProcessEnded, ProcessJoined, SnapshotWanted
+from rayshot.protocol.collecting import (
+    AbortWanted,
+    ProcessDied,
+    ProcessEnded,
+    ProcessJoined,
+    SnapshotWanted,
+)
 from rayshot.protocol.driver import RolledBack
 from rayshot.protocol.events import AlignmentTimedOut, DeadlinePassed, SnapshotRequested
 from rayshot.protocol.identity import ALIGNED
@@ -33,15 +39,36 @@ class RecoveringWorld(World):
         (old[0] if zombie else self.coordinator).tell(SnapshotWanted())
 
     def fault_lone_snapshot(self) -> None:
-        """A process from which markers reach everybody begins a snapshot, and nobody helps it."""
+        """Processes begin a snapshot, as one, and nobody but its markers tells the others: so many that these can."""
+        if self.incarnation > 1 or not self.settings.has_fixed_membership:
+            self.fault_snapshot()  # in later lives, and for who comes later, nobody has opened the idle channels
+            return
         contacts = self.settings.contacts
-        initiators = [name for name in sorted(contacts) if reached_from((name,), contacts) == contacts.keys()]
-        if initiators and self.incarnation == 1:  # in later lives nobody has opened the idle channels
-            self.counts["snapshots by markers alone"] += 1
-            initiator = self.processes[initiators[self.choose(len(initiators))]]
-            self.helpers = frozenset()
-            initiator.tell(SnapshotRequested())
-            self.helpers = None
+        names = self._some_processes(len(contacts))
+        count = self.settings.initiators
+        while reached_from(names[:count], contacts) != contacts.keys():
+            count += 1
+        self.counts["snapshots by markers alone"] += 1
+        self.counts["snapshots with several initiators"] += count > 1
+        self.helpers = frozenset(names[1:count])
+        self.processes[names[0]].tell(SnapshotRequested())
+        self.helpers = None
+
+    def fault_rivals(self) -> None:
+        """Several processes begin a snapshot each, of which none of the others knows."""
+        if not self.loading:
+            names = [name for name in self._some_processes(2 + (self.choose(4) == 0)) if self._may_ask(name)]
+            self.counts["rival initiators"] += len(names) if len(names) > 1 else 0
+            for name in names:
+                self.processes[name].tell(SnapshotRequested())
+
+    def _some_processes(self, count: int) -> list[str]:
+        names = list(self.settings.contacts)
+        return [names.pop(self.choose(len(names))) for _ in range(min(count, len(names)))]
+
+    def _may_ask(self, name: str) -> bool:
+        process = self.processes[name]
+        return self.is_current(process) and not process.is_quiet and process.account is not None
 
     def fault_aligned_snapshot(self) -> None:
         """Somebody wants an aligned snapshot; the topology is what the traffic until now shows."""
@@ -94,6 +121,7 @@ class RecoveringWorld(World):
             return
         self.counts["coordinators replaced"] += 1
         self.coordinator.alive = self.choose(2) == 0
+        self.counts["coordinators racing"] += self.coordinator.alive
         self.may_hang = True
         self._new_coordinator(Coordinator(self.generation + 1, self.machines.collector(self.incarnation), self))
         of_this_life = (p.name for p in self.processes.values() if p.incarnation == self.incarnation)

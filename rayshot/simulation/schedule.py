@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rayshot.protocol.abort import AbortReason
-from rayshot.protocol.collector import AbortWanted, SnapshotWanted
+from rayshot.protocol.collecting import AbortWanted, SnapshotWanted
 from rayshot.protocol.events import DeadlinePassed
+from rayshot.protocol.identity import STOPPED
 from rayshot.simulation.application import Account
 from rayshot.simulation.choices import Choices, RecordedChoices, SeededChoices
 from rayshot.simulation.failure import OracleFailure
@@ -17,6 +18,9 @@ from rayshot.simulation.recovery import RecoveringWorld
 from rayshot.simulation.settings import Settings, draw_settings, narrow
 
 REAL = Machines()
+CROWDS = (frozenset({"snapshot", "rivals", "lone_snapshot", "aligned_snapshot", "stop"}), frozenset({"crash"}))
+"""What comes within a short time where a schedule is crowded: snapshots overlap, and crashes meet restores."""
+CROWD_EVENTS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +50,14 @@ def run_seed(
     tell: bool = False,
     mode: str | None = None,
     topology: str | None = None,
+    network: str | None = None,
     **changes: Any,
 ) -> Outcome:
-    """Run the schedule of a seed; `mode`, `topology` (see `narrow`) and `changes` replace what it drew."""
+    """Run the schedule of a seed; `mode`, `topology`, `network` (see `narrow`) and `changes` replace what it drew."""
     source = SeededChoices(seed)
-    settings = replace(narrow(draw_settings(source), mode, topology), **changes)
+    settings = narrow(draw_settings(source), mode, topology, network)
+    if changes:
+        settings = replace(settings, **changes)
     return run(source, source.taken, machines, settings, tell=tell)
 
 
@@ -61,10 +68,11 @@ def replay(
     tell: bool = True,
     mode: str | None = None,
     topology: str | None = None,
+    network: str | None = None,
 ) -> Outcome:
     """Run a schedule again from the list of its choices."""
     source = RecordedChoices(choices)
-    return run(source, source.taken, machines, narrow(draw_settings(source), mode, topology), tell=tell)
+    return run(source, source.taken, machines, narrow(draw_settings(source), mode, topology, network), tell=tell)
 
 
 def run(
@@ -93,6 +101,11 @@ def _run_to_the_end(world: RecoveringWorld) -> None:
     _run_with_faults(world)
     world.calm = True
     _come_to_rest(world)
+    if world.settings.restored:
+        _bring_down_and_back(world)
+
+
+def _bring_down_and_back(world: RecoveringWorld) -> None:
     _take_final_snapshot(world)
     before = _live(world)
     world.fault_crash()  # and everything comes back from the final snapshot as it was
@@ -104,8 +117,17 @@ def _run_to_the_end(world: RecoveringWorld) -> None:
 
 def _run_with_faults(world: RecoveringWorld) -> None:
     settings = world.settings
+    crowds = [world.choose(1 + settings.length // 2) for _ in CROWDS]
+
+    def moment(kind: str) -> int:
+        for crowd, kinds in zip(crowds, CROWDS, strict=True) if settings.crowded else ():
+            if kind in kinds:
+                return crowd + world.choose(CROWD_EVENTS)
+        return world.choose(settings.length)
+
     kinds = {
         "snapshot": settings.snapshots,
+        "rivals": settings.rivals,
         "lone_snapshot": settings.alone,
         "aligned_snapshot": settings.aligned,
         "stop": settings.stopped,
@@ -116,19 +138,21 @@ def _run_with_faults(world: RecoveringWorld) -> None:
         "abort": settings.aborts,
         "deadline": settings.deadlines,
     }
-    due = sorted((world.choose(settings.length), kind) for kind, count in kinds.items() for _ in range(count))
-    while due:
-        while due and (world.steps >= due[0][0] or not world.pending):
+    due = sorted((moment(kind), kind) for kind, count in kinds.items() for _ in range(count))
+    while due or world.steps < settings.length:
+        while due and world.steps >= due[0][0]:
             world.fault(due.pop(0)[1])
-        if world.pending:
-            world.happen()
-    while world.steps < settings.length and world.pending:
-        world.happen()
+        if world.happen():
+            continue
+        if not due:
+            break
+        world.fault(due.pop(0)[1])  # nothing else is left to happen before it
 
 
 def _come_to_rest(world: RecoveringWorld) -> None:
     """Let everything happen that is still to happen, without faults, and judge what is there then."""
     _drain(world)
+    _let_the_stopped_go_on(world)
     collector = world.coordinator.collector
     if collector.open_snapshots and not world.may_hang:
         waiting = {str(k): (collector.missing(k), collector.open_channels(k)) for k in collector.open_snapshots}
@@ -137,6 +161,7 @@ def _come_to_rest(world: RecoveringWorld) -> None:
         oldest = world.coordinator.collector.open_snapshots[0]
         world.coordinator.tell(AbortWanted(oldest, AbortReason.TIMEOUT, "simulated"))
         _drain(world)
+    _judge_memory(world)
     world.may_hang = False
     for process in world.processes.values():
         if world.is_current(process):
@@ -147,9 +172,34 @@ def _come_to_rest(world: RecoveringWorld) -> None:
     _judge_rest(world)
 
 
+def _let_the_stopped_go_on(world: RecoveringWorld) -> None:
+    """Whom the end of a stop-the-world snapshot did not reach stands still until its own deadline passes."""
+    if not world.counts["ends of snapshots lost"]:
+        return
+    for process in world.processes.values():
+        for snapshot in process.machine.open_snapshots if world.is_current(process) else ():
+            if snapshot.initiator == STOPPED and snapshot not in world.coordinator.collector.open_snapshots:
+                process.tell(DeadlinePassed(snapshot))
+    _drain(world)
+
+
+def _judge_memory(world: RecoveringWorld) -> None:
+    """Whoever was told of the end of each snapshot keeps nothing for any.
+
+    One that joins may hear of a snapshot by a marker that is later than the snapshot's end: it learns of that with the
+    next one, and forgets what it keeps at its own deadline.
+    """
+    if world.counts["ends of snapshots lost"] or world.counts["coordinators replaced"]:
+        return
+    for name in world.settings.contacts:
+        process = world.processes[name]
+        if world.is_current(process) and not process.ended and process.machine.open_snapshots:
+            raise OracleFailure("memory", f"{name} still records {process.machine.open_snapshots}")
+
+
 def _drain(world: RecoveringWorld) -> None:
-    while world.pending:
-        world.happen()
+    while world.happen():
+        pass
 
 
 def _judge_rest(world: RecoveringWorld) -> None:
@@ -195,7 +245,12 @@ def run_many(seeds: Sequence[int], machines: Machines = REAL) -> Summary:
 
 def add(summary: Summary, seed: int, outcome: Outcome) -> None:
     """Count one schedule."""
+    settings = outcome.settings
     summary.schedules += 1
-    summary.counts += outcome.counts
+    summary.counts.update(outcome.counts)
+    summary.counts[f"on topology {settings.topology}"] += 1
+    summary.counts[f"on network {settings.network}"] += 1
+    summary.counts["with slow handlers"] += "work" in settings.slow
+    summary.counts[f"with {len(settings.contacts)} processes"] += 1
     if outcome.failure is not None:
         summary.failures[seed] = outcome

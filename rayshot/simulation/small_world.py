@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rayshot.protocol.abort import AbortReason
-from rayshot.protocol.collector import (
+from rayshot.protocol.collecting import (
     AbortWanted,
     AnnounceEnd,
     CollectorEvent,
@@ -166,7 +166,7 @@ class SmallWorld:
         kept = (coordinator.states, coordinator.outboxes, coordinator.mailboxes, coordinator.over, coordinator.known)
         queues = (self.packets, self.acknowledgements, self.reports, self.orders)
         under_way = [sorted([repr(frozen(item)) for item in queue]) for queue in queues]
-        histories = {name: [happened.step for happened in h] for name, h in self.truth.histories.items()}
+        histories = {name: list(steps) for name, steps in self.truth.histories.items()}
         truth = (histories, self.truth.recorded, self.truth.begun_with)
         return (
             processes,

@@ -6,12 +6,13 @@ from dataclasses import fields, is_dataclass
 from rayshot.protocol.events import Marker
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.simulation.application import Message
+from rayshot.simulation.packets import Acknowledgement, Packet
 
 
 def show(value: object) -> str:
     """Return `value` as text without addresses of objects, so that the same run tells the same story."""
     match value:
-        case SnapshotId() | Channel():
+        case SnapshotId() | Channel() | Packet() | Acknowledgement():
             return str(value)
         case Message(kind, amount, sequence, _):
             return f"{kind}#{sequence}({amount})"

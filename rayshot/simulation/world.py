@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rayshot.protocol.abort import AbortReason
-from rayshot.protocol.collector import (
+from rayshot.protocol.collecting import (
     AbortWanted,
     AnnounceEnd,
     CaptureRefused,
@@ -20,7 +20,7 @@ from rayshot.protocol.cut import Cut
 from rayshot.protocol.driver import CutCommitted
 from rayshot.protocol.effects import AnnounceSnapshot, Effect, ReportEnd, ReportFailure, ReportQuiet, ReportRecord
 from rayshot.protocol.events import Begun, EverybodyRecorded, SnapshotEnded
-from rayshot.protocol.identity import STOPPED, SnapshotId
+from rayshot.protocol.identity import ALIGNED, STOPPED, SnapshotId
 from rayshot.simulation.application import Created, Ended, Message, Received, Sent, Step, TimerSet
 from rayshot.simulation.choices import Choices
 from rayshot.simulation.coordinator import Coordinator
@@ -54,6 +54,9 @@ class World(DrivenWorld):
         self.generation = self.writer = 1
         self.loading: set[str] = set()
         self.commits: list[Commit] = []
+        self.overlapping: set[SnapshotId] = set()
+        self.overlapped_cuts: list[Cut] = []
+        self.alone: set[SnapshotId] = set()
         self.joins: list[Begun] | None = None
         self.helpers: frozenset[str] | None = None
         self.inputs: dict[tuple[SnapshotId, str], frozenset[str]] = {}
@@ -74,14 +77,19 @@ class World(DrivenWorld):
 
     def wake(self, process: Process) -> None:
         """See Surroundings."""
+        self.woken[process] = None
+
+    def list_work(self, process: Process) -> None:
+        """See EventList."""
         if process.is_quiet:
             return
-        if process.next_capture() or process.pauses or process.todo or process.next_senders():
+        if process.has_work():
             self.push_once("work", process)
-        if process.account is not None:
-            if process.account.ending:
+        account = process.account
+        if account is not None:
+            if account.ending:
                 self.push_once("end", process)
-            elif process.account.timers and not process.machine.paused:
+            elif account.timers and not process.machine.paused:
                 self.push_once("fire", process)
         for receiver, messages in process.outbox.items():
             if messages:
@@ -91,14 +99,13 @@ class World(DrivenWorld):
         """A process does the next thing: a part of its handler, a capture, or the next message."""
         if process.is_quiet:
             return
-        senders, capture = process.next_senders(), process.next_capture()
         if process.todo:
             process.go_on()
         elif process.pauses:
             process.pause()
-        elif capture is not None:
+        elif (capture := process.next_capture()) is not None:
             process.capture(capture)
-        elif senders:
+        elif senders := process.next_senders():
             process.begin_handler(senders[self.choose(len(senders))])
         self.wake(process)
 
@@ -125,7 +132,7 @@ class World(DrivenWorld):
         answer: list[Step | str] = [cause.sender] if cause.message.kind == "call" else []
         steps: list[Step | str] = []
         created = account.created
-        for _ in range(self.choose(4) if self.activity > 0 else 0):
+        for _ in range(self.choose(4) if self.activity > 0 and not self.calm else 0):
             self.activity -= 1
             if self.odds(self.settings.creations_one_in) and len(self.processes) < PROCESSES_MAX:
                 created += 1
@@ -209,6 +216,8 @@ class World(DrivenWorld):
                 event = ProcessQuiet(snapshot, process.name)
             case AnnounceSnapshot(snapshot, floor):
                 self.counts["snapshots of processes"] += 1
+                if self.helpers is not None:
+                    self.alone.add(snapshot)
                 event = SnapshotAnnounced(snapshot, floor, self.helpers)
             case _:
                 raise AssertionError(effect)
@@ -246,7 +255,10 @@ class World(DrivenWorld):
     def opened(self, coordinator: Coordinator, snapshot: SnapshotId) -> None:
         """See Surroundings."""
         self.counts["snapshots begun"] += 1
-        self.counts["snapshots overlapping"] += len(coordinator.collector.open_snapshots) > 1
+        together = coordinator.collector.open_snapshots
+        if len(together) > 1:
+            self.counts["snapshots overlapping"] += 1
+            self.overlapping.update(together)
         self.truth.begun_with.setdefault(snapshot, coordinator.collector.processes)
 
     def begin(self, coordinator: Coordinator, process: str, begun: Begun) -> None:
@@ -293,19 +305,28 @@ class World(DrivenWorld):
             if missing and (snapshot, name) not in self.unaligned:
                 raise OracleFailure("alignment", f"{name} was not aligned with {sorted(missing)} in {snapshot}")
         self.note(f"{snapshot} is complete at {positions}")
-        in_flight = sum(len(messages) for messages in stored.messages.values())
-        self.counts["cuts checked"] += 1
-        self.counts["messages recorded"] += in_flight
-        self.counts["channels aligned"] += sum(len(record.aligned) for record in stored.cut.records.values())
-        self.counts["cuts with messages in flight"] += in_flight > 0
-        self.counts["cuts that do not advance"] += not stored.cut.advances
-        self.counts["cuts with unborn"] += bool(stored.cut.unborn) or not all(
-            r.born for r in stored.cut.records.values()
-        )
-        self.counts["cuts with messages of the ended"] += any(
-            c.channel.sender in stored.cut.ended for c in stored.cut.channels
-        )
+        self._count_cut(stored)
         self.push("store", coordinator, Commit(stored, positions))
+
+    def _count_cut(self, stored: Stored) -> None:
+        cut, counts = stored.cut, self.counts
+        records = cut.records.values()
+        in_flight = sum(len(messages) for messages in stored.messages.values())
+        mailbox = any(record.arrived for record in records)
+        outbox = any(n > record.transported[q] for record in records for q, n in record.sent.items())
+        overlap = cut.snapshot in self.overlapping
+        counts["cuts checked"] += 1
+        counts["messages recorded"] += in_flight
+        counts["channels aligned"] += sum(len(record.aligned) for record in records)
+        counts["cuts with messages in flight"] += in_flight > 0
+        counts["cuts with mailbox, outbox and overlap"] += mailbox and outbox and overlap
+        counts["cuts that do not advance"] += not cut.advances
+        counts["cuts with unborn"] += bool(cut.unborn) or not all(record.born for record in records)
+        if overlap:
+            counts["cuts that share messages in flight"] += any(_share_messages(cut, o) for o in self.overlapped_cuts)
+            self.overlapped_cuts.append(cut)
+        if cut.ended:
+            counts["cuts with messages of the ended"] += any(c.channel.sender in cut.ended for c in cut.channels)
 
     def _judge_stop(self, cut: Cut) -> None:
         """A world that stood still has nothing under way between those who had found each other when it stopped.
@@ -333,7 +354,14 @@ class World(DrivenWorld):
                 raise OracleFailure("commit", f"{snapshot} was committed twice")
             self.commits.append(commit)
             self.counts["commits"] += 1
+            self.counts[f"commits: {self._mode(snapshot)}"] += 1
             self.push("stored", coordinator, snapshot)
+
+    def _mode(self, snapshot: SnapshotId) -> str:
+        """How it was taken: one of MODES, or by a process that everybody helped."""
+        if snapshot.by_coordinator:
+            return {ALIGNED: "aligned", STOPPED: "stop-the-world"}.get(snapshot.initiator, "chandy-lamport")
+        return "markers-alone" if snapshot in self.alone else "of a process"
 
     def on_stored(self, coordinator: Coordinator, snapshot: SnapshotId) -> None:
         """The coordinator hears that its snapshot is durable."""
@@ -362,3 +390,12 @@ class World(DrivenWorld):
                 sent = {c.channel.receiver: c.sent for c in cuts if c.channel.sender == driver.name}
                 event = CutCommitted(end.snapshot, sent, frozenset(stored.cut.ended))
                 self.push("tell_driver", driver, event)
+
+
+def _share_messages(one: Cut, other: Cut) -> bool:
+    """Whether a message was in flight across both cuts, which lie in the same life of the system."""
+    if one.snapshot.incarnation != other.snapshot.incarnation:
+        return False
+    there = {cut.channel: cut for cut in other.channels}
+    pairs = ((cut, there[cut.channel]) for cut in one.channels if cut.channel in there)
+    return any(max(a.received, b.received) < min(a.sent, b.sent) for a, b in pairs)

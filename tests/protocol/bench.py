@@ -1,14 +1,14 @@
 """A collector that is told its facts by hand, and what it ordered."""
 
-from rayshot.protocol.collector import (
+from rayshot.protocol.collecting import (
     AnnounceEnd,
-    Collector,
     ProcessEnded,
     ProcessJoined,
     RecordArrived,
     SnapshotWanted,
     StoreSnapshot,
 )
+from rayshot.protocol.collector import Collector
 from rayshot.protocol.cut import Record
 from rayshot.protocol.identity import SnapshotId
 

@@ -1,7 +1,6 @@
 """Processes on a table, moved by hand: messages and orders stay where they are until a test delivers them."""
 
-from rayshot.protocol.collector import (
-    Collector,
+from rayshot.protocol.collecting import (
     ProcessEnded,
     ProcessJoined,
     RecordArrived,
@@ -9,6 +8,7 @@ from rayshot.protocol.collector import (
     SnapshotStored,
     SnapshotWanted,
 )
+from rayshot.protocol.collector import Collector
 from rayshot.protocol.effects import AnnounceSnapshot, ReportEnd, ReportRecord
 from rayshot.protocol.events import Begun, SnapshotEnded
 from rayshot.protocol.identity import SnapshotId

@@ -2,7 +2,7 @@ import pytest
 
 from rayshot.errors import InconsistentCut
 from rayshot.protocol.abort import AbortReason
-from rayshot.protocol.collector import (
+from rayshot.protocol.collecting import (
     AbortWanted,
     AnnounceEnd,
     CaptureRefused,

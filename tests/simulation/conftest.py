@@ -1,25 +1,38 @@
 """The runs that several tests look at."""
 
 from collections import Counter
+from dataclasses import dataclass, field
 
 import pytest
 
 from rayshot.protocol.participant import Participant
+from rayshot.simulation.acceptance import Acceptance
 from rayshot.simulation.machines import Machines
-from rayshot.simulation.schedule import run_seed
+from rayshot.simulation.schedule import Summary, add, run_seed
 
-SCHEDULES = 2_000
+SCHEDULES = 20_000
+WATCHED = 5_000
+KEPT = 1_000
+
+
+@dataclass
+class Volume:
+    """The schedules of the first seeds: all together, and the outcomes of the first of them, in their order.
+
+    `senders` counts what processes did as senders in the WATCHED first.
+    """
+
+    summary: Summary = field(default_factory=Summary)
+    acceptance: Acceptance = field(default_factory=Acceptance)
+    senders: Counter = field(default_factory=Counter)
+    outcomes: list = field(default_factory=list)
 
 
 @pytest.fixture(scope="session")
-def senders():
-    """What the processes of `outcomes` did as senders, counted."""
-    return Counter()
-
-
-@pytest.fixture(scope="session")
-def outcomes(senders):
-    """The outcomes of the first seeds, in their order."""
+def volume():
+    """The schedules that `make test` runs."""
+    volume = Volume()
+    senders = volume.senders
 
     class Watched(Participant):
         def _batch_acknowledged(self, answer):
@@ -53,4 +66,10 @@ def outcomes(senders):
             senders["lives ended with messages kept"] += any(channel.kept_from for channel in self._out.values())
             return super()._restored(event)
 
-    return [run_seed(seed, Machines(participant=Watched)) for seed in range(SCHEDULES)]
+    for seed in range(SCHEDULES):
+        outcome = run_seed(seed, Machines(participant=Watched) if seed < WATCHED else Machines())
+        add(volume.summary, seed, outcome)
+        volume.acceptance.add(outcome)
+        if seed < KEPT:
+            volume.outcomes.append(outcome)
+    return volume

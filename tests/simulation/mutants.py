@@ -5,7 +5,8 @@ from unittest import mock
 
 from rayshot.protocol import assembly
 from rayshot.protocol import collector as collector_module
-from rayshot.protocol.collector import Collector, ProcessJoined
+from rayshot.protocol.collecting import ProcessJoined
+from rayshot.protocol.collector import Collector
 from rayshot.protocol.cut import ChannelCut
 from rayshot.protocol.driver import Driver, RolledBack
 from rayshot.protocol.effects import DeliverBatch, SendBatch
@@ -21,6 +22,7 @@ ISLANDS = {  # drivers are the only way from one process to another, and the coo
     "drivers": 2,
     "snapshots": 5,
     "activity": 60,
+    "length": 250,
     "slow": frozenset({"tell_process"}),
 }
 
@@ -235,7 +237,9 @@ class RestoredTooLow(Participant):
         return super()._restored(replace(event, arrived={sender: max(0, n - 1) for sender, n in event.arrived.items()}))
 
 
-@mutant("a restored process does not know who had ended", crashes=3, ends_one_in=4, snapshots=5)
+@mutant(
+    "a restored process does not know who had ended", crashes=3, ends_one_in=4, snapshots=5, activity=60, length=250
+)
 class RestoredWithoutEnds(Participant):
     def _restored(self, event: Restored):
         return super()._restored(replace(event, ended=frozenset()))

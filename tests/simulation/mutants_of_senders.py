@@ -92,7 +92,7 @@ on_acknowledge = Network.on_acknowledge
 def on_acknowledge_of_two_moments(self, acknowledgement):
     receiver = self.processes.get(acknowledgement.receiver)
     if receiver is not None and receiver.incarnation == acknowledgement.incarnation:
-        acknowledgement = replace(acknowledgement, last=receiver.machine.arrived(acknowledgement.sender))
+        acknowledgement = acknowledgement._replace(last=receiver.machine.arrived(acknowledgement.sender))
     on_acknowledge(self, acknowledgement)
 
 

@@ -3,7 +3,12 @@
 from collections import defaultdict
 from typing import assert_never
 
-from rayshot.protocol.collector import AnnounceEnd, CollectorEffect, SendBegin, StoreSnapshot
+from rayshot.protocol.collecting import (
+    AnnounceEnd,
+    CollectorEffect,
+    SendBegin,
+    StoreSnapshot,
+)
 from rayshot.protocol.cut import Record
 from rayshot.protocol.driver import DriverEffect, SendTagged
 from rayshot.protocol.effects import (

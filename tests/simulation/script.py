@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rayshot.protocol.abort import AbortReason
-from rayshot.protocol.collector import AbortWanted, ProcessJoined, SnapshotWanted
+from rayshot.protocol.collecting import AbortWanted, ProcessJoined, SnapshotWanted
 from rayshot.protocol.driver import AnswerArrived
 from rayshot.protocol.events import AlignmentTimedOut, SnapshotRequested
 from rayshot.protocol.identity import ALIGNED, Channel

@@ -7,9 +7,8 @@ reader has not recorded: it would bring the news of these, so it waits until the
 
 from collections import defaultdict
 
-from rayshot.protocol.collector import (
+from rayshot.protocol.collecting import (
     CaptureRefused,
-    Collector,
     ProcessEnded,
     ProcessJoined,
     ProcessQuiet,
@@ -17,6 +16,7 @@ from rayshot.protocol.collector import (
     SnapshotAnnounced,
     SnapshotStored,
 )
+from rayshot.protocol.collector import Collector
 from rayshot.protocol.driver import Driver, RolledBack
 from rayshot.protocol.effects import AnnounceSnapshot, ReportEnd, ReportFailure, ReportQuiet, ReportRecord
 from rayshot.protocol.events import EverybodyRecorded, SnapshotEnded

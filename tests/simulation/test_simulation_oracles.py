@@ -21,7 +21,7 @@ class Run:
 
     def __init__(self):
         self.truth = Truth({"p": Account("p", 10, ("q",)), "q": Account("q", 10, ())})
-        self.live = {name: self.truth.account(name) for name in ("p", "q")}
+        self.live = {name: self.truth.account(name, 0).copy() for name in ("p", "q")}
         for amount in (1, 2, 3):
             self.step("p", Sent("q", amount))
         self.truth.sent[DRIVER] = [Message("call", 5, 1)]
