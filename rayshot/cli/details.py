@@ -87,7 +87,9 @@ def _channels(channels: list[ChannelState], rows_max: int | None) -> list[Render
 
 
 def _messages(channel: ChannelState) -> str:
-    """The first messages in flight, as far as they can be had cheaply."""
+    """The first messages in flight, as far as they can be had cheaply; of an aligned channel that it was."""
+    if channel.aligned:
+        return "(aligned)"
     if channel.size_bytes > MESSAGES_READ_BYTES_MAX:
         return f"({words.size(channel.size_bytes)})"
     first = [words.message(message) for message in islice(channel.iterate(), MESSAGES_SHOWN_MAX)]

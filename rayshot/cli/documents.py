@@ -154,6 +154,7 @@ def _counters(entry: ChannelEntry) -> dict[str, Any]:
         "arrived": entry.arrived,
         "received": entry.received,
         "in_flight": entry.sent - entry.received,
+        "aligned": entry.aligned,
     }
 
 

@@ -43,6 +43,11 @@ class ChannelState:
         return self.sent - self.received
 
     @property
+    def aligned(self) -> bool:
+        """Whether the receiver had waited for the sender's marker, so that nothing may be in flight."""
+        return self.entry.aligned
+
+    @property
     def size_bytes(self) -> int:
         """Bytes of the messages in flight, before compression."""
         return sum(blob.size for blob in self.entry.blobs())
