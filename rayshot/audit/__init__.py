@@ -14,7 +14,8 @@ counts for itself.
     replay        with messages kept: a deterministic class, run again, comes to the recorded state. Runs user code
     proof         all of it for one snapshot: `prove`
 
-Only `replay` needs more: the model, that is the very cell in which the user's class ran, and the module that unpickles.
+Only `proof` and `replay` need more: the first gets bytes and signatures from the store's reading side, the second runs
+user code in the model's cell, with the module that unpickles.
 """
 
 from rayshot.audit.findings import Finding, Findings

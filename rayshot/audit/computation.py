@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from rayshot.audit.document import Document
+from rayshot.audit.equation import DRIVER_PREFIX
 from rayshot.audit.findings import Unproved
 from rayshot.audit.history import History, count
 from rayshot.audit.segment import Ended, Event, Fired, Handled, Recorded
@@ -118,8 +119,13 @@ class Computation:
         for actor in self.actors:
             history = self.histories[actor]
             place = history.place_of(document.snapshot)
+            has_ended = any(isinstance(event, Ended) for event in history.events[-1:])
             if actor in document.ended:
                 place = len(history.events)
+                if history.events and not has_ended:
+                    raise Unproved(f"{actor} is said to have ended, but its trace goes on")
+            elif place is not None and any(isinstance(event, Ended) for event in history.events[:place]):
+                raise Unproved(f"{actor} is in the snapshot, but it had ended before it recorded")
             if place is not None:
                 cuts[actor] = place
             elif actor in document.actors and document.actors[actor].born:
@@ -139,7 +145,8 @@ class _Flight:
 
     def __init__(self, histories: Mapping[str, History]) -> None:
         self._traced = histories.keys()
-        self._clocks: dict[tuple[str, str], deque[Clock | None]] = defaultdict(deque)
+        self._earlier: dict[tuple[str, str], int] = defaultdict(int)
+        self._clocks: dict[tuple[str, str], deque[Clock]] = defaultdict(deque)
         for sender, history in histories.items():
             for receiver, sent in history.sent.items():
                 known = histories.get(receiver)
@@ -148,13 +155,18 @@ class _Flight:
                     raise Unproved(
                         f"at the start {receiver} had received {received} of the {sent} messages of {sender}"
                     )
-                self._clocks[sender, receiver].extend([None] * (sent - received))
+                self._earlier[sender, receiver] = sent - received
 
     def may_take(self, sender: str, receiver: str) -> bool:
-        return sender not in self._traced or bool(self._clocks[sender, receiver])
+        return sender not in self._traced or bool(self._earlier[sender, receiver] or self._clocks[sender, receiver])
 
     def take(self, sender: str, receiver: str) -> Clock | None:
-        return self._clocks[sender, receiver].popleft() if sender in self._traced else None
+        if sender not in self._traced:
+            return None
+        if self._earlier[sender, receiver]:
+            self._earlier[sender, receiver] -= 1
+            return None
+        return self._clocks[sender, receiver].popleft()
 
     def put(self, sender: str, receiver: str, clock: Clock) -> None:
         self._clocks[sender, receiver].append(clock)
@@ -193,8 +205,17 @@ def _compare(run: _Run, document: Document, cuts: Iterable[str]) -> None:
                 f"channel {channel}: the events before the recording sent {sent} and received {received}, the snapshot "
                 f"says {channel.sent} and {channel.received}"
             )
+    for receiver in members:
+        for sender, received in run.received[receiver].items():
+            if received and receiver in document.actors and not document.actors[receiver].born:
+                raise Unproved(f"{receiver} is said not to be born, but it had handled messages")
+            known = sender in document.actors or sender in document.ended or sender.startswith(DRIVER_PREFIX)
+            if received and not known:
+                raise Unproved(f"{receiver} had handled messages of {sender}, which the snapshot does not know")
     for sender in members:
         for receiver, sent in run.sent[sender].items():
+            if sent and {sender, receiver} <= document.actors.keys() and (sender, receiver) not in listed:
+                raise Unproved(f"channel {sender} -> {receiver} had carried messages and is not in the snapshot")
             received = run.received[receiver].get(sender, 0) if receiver in members else 0
             if sent > received and (sender, receiver) not in listed and receiver not in document.ended:
                 raise Unproved(f"messages {received + 1} .. {sent} of {sender} to {receiver} are not in the snapshot")

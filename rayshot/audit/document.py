@@ -78,7 +78,8 @@ class Document:
     def messages(self, channel: StoredChannel) -> Iterator[int]:
         """The numbers of the messages stored for a channel, as they lie there. Raises Unproved for what is none."""
         for spans in (channel.mailbox, channel.outbox):
-            for first, count, body in _stream(self.bytes_of(spans)) if spans is not None else ():
+            for frame in _stream(self.bytes_of(spans)) if spans is not None else ():
+                first, count, body = _frame(channel, frame)
                 number = first
                 for message in _stream(body):
                     if not isinstance(message, list) or not message:
@@ -115,6 +116,13 @@ class Document:
 def _actor(row: list[Any]) -> StoredActor:
     name, _, _, _, options, status, _, _ = row
     return StoredActor(name, status == "born", options.get("deterministic") is True)
+
+
+def _frame(channel: StoredChannel, frame: Any) -> tuple[int, int, bytes]:
+    match frame:
+        case [int(first), int(count), bytes(body)]:
+            return first, count, body
+    raise Unproved(f"channel {channel}: what is stored of it is no run of messages")
 
 
 def _stream(data: bytes) -> Iterator[Any]:

@@ -33,5 +33,9 @@ class Findings:
         return {finding.name: finding for finding in self.findings}[name]
 
 
+class NoTrace(Exception):
+    """The traces at hand do not reach far enough to judge by."""
+
+
 class Unproved(Damaged):
     """A property of a snapshot does not hold."""

@@ -8,12 +8,9 @@ it there is one that all have in common, and from there the actors' events are a
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rayshot.audit.findings import Unproved
+from rayshot.audit.findings import NoTrace, Unproved
 from rayshot.audit.segment import Ended, Event, Fired, Handled, Recorded, Segment
-
-
-class NoTrace(Exception):
-    """The traces at hand do not reach far enough."""
+from rayshot.store.snapshot import Snapshot
 
 
 @dataclass(slots=True)
@@ -45,10 +42,14 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """The histories of all actors from a common cut on; `base` is the id of its snapshot, "" for the beginning."""
+    """The histories of all actors from a common cut on; `base` is the id of its snapshot, "" for the beginning.
+
+    `near` are the other snapshots whose segments they are made of.
+    """
 
     histories: Mapping[str, History]
     base: str
+    near: Sequence[Snapshot]
 
 
 def count(event: Event, actor: str, sent: dict[str, int], received: dict[str, int]) -> None:
@@ -64,23 +65,26 @@ def count(event: Event, actor: str, sent: dict[str, int], received: dict[str, in
             pass
 
 
-def join(segments: Iterable[Segment]) -> dict[str, History]:
-    """Join the segments of each actor as far as they reach on to one another, ending with the highest events.
+def join(segments: Iterable[Segment], target: str = "") -> dict[str, History]:
+    """Join the segments of each actor as far as they reach on to one another.
 
-    Raises Unproved where two segments tell different stories of the same events.
+    Where there is a gap, the part that recorded `target` is kept, and if none did the last one. Raises Unproved where
+    two segments tell different stories of the same events.
     """
     by_actor: dict[str, list[Segment]] = {}
     for segment in segments:
         if segment.base is not None:
             by_actor.setdefault(segment.actor, []).append(segment)
-    return {actor: _join(sorted(several, key=lambda one: one.first)) for actor, several in by_actor.items()}
+    return {actor: _join(sorted(several, key=lambda one: one.first), target) for actor, several in by_actor.items()}
 
 
-def _join(segments: Sequence[Segment]) -> History:
+def _join(segments: Sequence[Segment], target: str) -> History:
     history = _begin(segments[0])
     for segment in segments[1:]:
         overlap = history.first + len(history.events) - segment.first
         if overlap < 0:  # what lies between is in no snapshot at hand
+            if history.place_of(target) is not None:
+                return history
             history = _begin(segment)
             continue
         known = history.events[segment.first - history.first :]
@@ -97,24 +101,33 @@ def _begin(segment: Segment) -> History:
 
 
 def from_common_cut(
-    histories: Mapping[str, History], target: str, actors: Iterable[str], ended: Mapping[str, Collection[str]]
+    histories: Mapping[str, History],
+    target: str,
+    actors: Iterable[str],
+    ended: Mapping[str, Collection[str]],
+    at_hand: Collection[str] = (),
 ) -> str:
     """Let all histories start at one cut before `target`, as early as there is one; returns its id, "" for birth.
 
-    `actors` are those that recorded `target`; `ended` are, per snapshot, those that had ended before. Raises NoTrace
-    where there is no such cut.
+    `actors` are those that recorded `target`; `ended` are, per snapshot, those that had ended before. A cut whose
+    snapshot is `at_hand`, or the beginning, goes first: a replay starts from there. Raises NoTrace where there is none.
     """
     recorders = list(actors)
     missing = sorted(actor for actor in recorders if actor not in histories)
     if missing:
         raise NoTrace(f"there is no trace of {', '.join(missing[:5])}")
-    for candidate in _candidates(histories, target, recorders):
+    if not recorders:
+        raise NoTrace("no actor recorded it: there was none yet, or all had ended")
+    candidates = _candidates(histories, target, recorders)
+    for candidate in sorted(candidates, key=lambda cut: cut != "" and cut not in at_hand):
         gone = ended.get(candidate, ())
         places = {
             actor: len(history.events) if actor in gone else _start(history, candidate)
             for actor, history in histories.items()
         }
-        if all(place is not None for place in places.values()):
+        if all(place is not None for place in places.values()) and not any(
+            _is_behind(histories[actor], place or 0, target) for actor, place in places.items()
+        ):
             for actor, place in places.items():
                 if place:
                     histories[actor].start_at(candidate, place)
@@ -127,6 +140,8 @@ def _candidates(histories: Mapping[str, History], target: str, actors: Sequence[
     places: dict[str, int] = {}
     for actor in actors:
         history = histories[actor]
+        if history.place_of(target) is None:
+            continue  # it came into being behind the target: what it passes may lie behind that too
         if history.base != target:
             places[history.base] = max(0, places.get(history.base, 0))
         for index, event in enumerate(history.events):
@@ -135,6 +150,12 @@ def _candidates(histories: Mapping[str, History], target: str, actors: Sequence[
                     break
                 places[event.snapshot] = max(index + 1, places.get(event.snapshot, 0))
     return sorted(places, key=lambda snapshot: (places[snapshot], snapshot))
+
+
+def _is_behind(history: History, place: int, target: str) -> bool:
+    """Whether a start there would lose the recording of the target."""
+    recorded = history.place_of(target)
+    return recorded is not None and place >= recorded
 
 
 def _start(history: History, snapshot: str) -> int | None:

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable, Sequence
 from rayshot.audit.computation import Computation
 from rayshot.audit.document import Document
 from rayshot.audit.equation import check_alignment, check_equation
-from rayshot.audit.findings import Finding, Findings
-from rayshot.audit.history import NoTrace, Traced, from_common_cut, join
+from rayshot.audit.findings import Finding, Findings, NoTrace
+from rayshot.audit.history import Traced, from_common_cut, join
 from rayshot.audit.replay import replay_all
-from rayshot.audit.segment import read_segment
-from rayshot.errors import Damaged, Incompatible
+from rayshot.audit.segment import Segment, read_segment
+from rayshot.errors import Damaged, Incompatible, NotFound, StoreError
 from rayshot.format.signing import SigningKey, verify
 from rayshot.store.snapshot import Snapshot
 
@@ -44,35 +44,49 @@ def prove(
     findings.append(_judge("cut equation", lambda: check_equation(document)))
     if any(channel.aligned for channel in document.channels):
         findings.append(_judge("alignment", lambda: check_alignment(document)))
-    near = _neighbours(snapshot, others)
+    known = list(others)
     try:
-        traced = trace_of(snapshot, near)
+        traced = trace_of(snapshot, known)
+        computation = Computation(traced.histories)
     except NoTrace as reason:
         return Findings((*findings, Finding("trace", holds=None, detail=str(reason))))
     except Damaged as error:
         return Findings((*findings, Finding("trace", holds=False, detail=error.message)))
-    computation = Computation(traced.histories)
     findings.append(_judge("vector clocks", lambda: computation.check_clocks(document)))
     findings.append(_judge("theorem 1", lambda: computation.check_theorem_1(document)))
-    if replay:
-        used = [snapshot, *near]
+    if replay and all(finding.holds for finding in findings):
+        used = [snapshot, *(one for one in known if str(one.id) == traced.base or one in traced.near)]
         for one in used if keys is not None else ():
             verify(one.envelope, keys or ())
         findings.append(_judge("replay", lambda: replay_all(document, traced, snapshot, used)))
     return Findings(tuple(findings))
 
 
-def trace_of(snapshot: Snapshot, near: Sequence[Snapshot]) -> Traced:
+def trace_of(snapshot: Snapshot, others: Sequence[Snapshot]) -> Traced:
     """What the actors of a snapshot did, as far as it and those near to it know. Raises NoTrace and Damaged."""
-    documents = [_document_of(one) for one in (snapshot, *near)]
-    document = documents[0]
-    if not document.traces:
+    document = _document_of(snapshot)
+    if document.actors and not document.traces:
         raise NoTrace(UNTRACED)
-    segments = [read_segment(actor, one.bytes_of(spans)) for one in documents for actor, spans in one.traces.items()]
-    histories = join(segments)
+    segments = _segments(document)
+    ended = {document.snapshot: document.ended}
+    near = []
+    for one in _neighbours(snapshot, others):
+        try:
+            beside = _document_of(one)
+            segments += _segments(beside)
+        except (Damaged, Incompatible, StoreError, NotFound, NoTrace):
+            continue  # it is not the one that is being judged
+        ended[beside.snapshot] = beside.ended
+        near.append(one)
+    histories = join(segments, document.snapshot)
     recorders = [name for name, actor in document.actors.items() if actor.born or name in histories]
-    base = from_common_cut(histories, document.snapshot, recorders, {one.snapshot: one.ended for one in documents})
-    return Traced(histories, base)
+    at_hand = {str(one.id) for one in others}
+    base = from_common_cut(histories, document.snapshot, recorders, ended, at_hand)
+    return Traced(histories, base, near)
+
+
+def _segments(document: Document) -> list[Segment]:
+    return [read_segment(actor, document.bytes_of(spans)) for actor, spans in document.traces.items()]
 
 
 def _neighbours(snapshot: Snapshot, others: Iterable[Snapshot]) -> list[Snapshot]:

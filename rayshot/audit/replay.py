@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from rayshot.audit.document import Document
-from rayshot.audit.findings import Unproved
-from rayshot.audit.history import NoTrace, Traced
+from rayshot.audit.findings import NoTrace, Unproved
+from rayshot.audit.history import Traced
 from rayshot.audit.segment import Event, Fired, Handled
 from rayshot.errors import CodeMismatch
 from rayshot.format.codec import Codec
@@ -107,7 +107,8 @@ class _Replay:
         user_class = specification.resolve()
         buffers = [bytearray(base.read(buffer)) for buffer in entry.state.buffers]
         try:
-            self.cell.load(specification, user_class, load_state(base.read(entry.state.stream), buffers))
+            own = self.cell.become(specification, user_class)
+            self.cell.load(load_state(base.read(entry.state.stream), buffers, own))
         except (AttributeError, TypeError, KeyError) as error:
             raise CodeMismatch(f"{self.name} cannot be loaded for a replay: {error!r}", actor=self.name) from error
 
@@ -131,7 +132,7 @@ class _Replay:
                 self.cell.handle(fields)
             except CodeMismatch:
                 raise
-            except BaseException:  # noqa: BLE001, S110 - a handler may have raised before as well, and so it does again
+            except (Exception, SystemExit):  # noqa: BLE001, S110 - it may have raised before as well, and does so again
                 pass
         self.cell.open_calls.clear()
         if tuple(self.sent) != tuple(receivers):
@@ -141,8 +142,10 @@ class _Replay:
             )
 
     def _fire(self, message: bytes | None) -> None:
-        for timer in self.cell.timers:
-            if message is None or self.codec.tell(timer.method, timer.args) == message:
+        assert message is not None
+        method, args, _ = self.codec.decode_tell(message)
+        for timer in sorted(self.cell.timers, key=lambda timer: timer.due):
+            if (timer.method, list(timer.args)) == (method, list(args)):
                 self.cell.timers.remove(timer)
                 return
         raise Unproved(f"{self.name}, run again, has not set the timer that fired")
@@ -150,7 +153,7 @@ class _Replay:
     def compare(self, snapshot: Snapshot) -> None:
         """Raise Unproved unless the actor is in the state that `snapshot` holds. A timer's time is not compared."""
         recorded = snapshot.recorded(self.name)
-        pickled = dump_state(self.cell.state(), self.name)
+        pickled = dump_state(self.cell.state(), self.name, self.cell.instance)
         replayed = read_inertly(pickled.stream, [bytes(buffer) for buffer in pickled.buffers])
         for what, before, now in (
             ("state", recorded.state, replayed["state"]),
@@ -203,4 +206,4 @@ class _Replay:
 
 
 def _without_time(timers: Any) -> list[Any]:
-    return [(method, args) for _, method, args in timers or ()]
+    return sorted(((method, args) for _, method, args in timers or ()), key=repr)

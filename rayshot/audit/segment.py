@@ -29,9 +29,10 @@ from typing import Any, NamedTuple
 
 import msgpack
 
-from rayshot.audit.findings import Unproved
+from rayshot.audit.findings import NoTrace, Unproved
 
-EVENTS_MAX = 20_000_000
+EVENTS_MAX = 4_000_000
+"""Events of one segment that are judged at most; they and their clocks lie in memory."""
 _VERSION = 1
 
 
@@ -83,11 +84,12 @@ def read_segment(actor: str, data: bytes) -> Segment:
             raise Unproved(f"the trace of {actor} has version {version}, this audit reads {_VERSION}")
         _check(base is None or type(base) is str, actor)
         _check(type(first) is int and first > 0 and type(full) is bool, actor)
-        _check(all(type(name) is str for name in names), actor)
+        _check(type(names) is list and all(type(name) is str for name in names), actor)
         for counters in (sent, received):
+            _check(type(counters) is dict, actor)
             _check(all(type(name) is str and type(n) is int and n >= 0 for name, n in counters.items()), actor)
         return Segment(actor, full, base, first, sent, received, tuple(_events(names, events)))
-    except (ValueError, TypeError, IndexError, AttributeError, msgpack.UnpackException) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, msgpack.UnpackException) as error:
         raise Unproved(f"the trace of {actor} cannot be read: {error!r}") from error
 
 
@@ -103,15 +105,28 @@ def _events(names: list[str], packed: bytes) -> Iterator[Event]:
     for fields in unpacker:
         event, count = _event(names, fields)
         left -= count
-        if left < 0 or count < 1:
-            raise Unproved(f"a trace holds more than {EVENTS_MAX:,} events")
+        if count < 1:
+            raise Unproved("a trace holds a run of no events")
+        if left < 0:
+            raise NoTrace(f"a trace holds more than {EVENTS_MAX:,} events: take snapshots more often")
         for _ in range(count):
             yield event
     if unpacker.tell() != len(packed):
         raise Unproved("a trace ends in the middle of an event")
 
 
+def _indexes(fields: list[Any]) -> list[int]:
+    match fields:
+        case [0 | 1 | 2, int(sender), list(receivers), *_]:
+            return [sender, *receivers]
+        case [0, int(sender), *_]:
+            return [sender]
+    return []
+
+
 def _event(names: list[str], fields: Any) -> tuple[Event, int]:
+    if isinstance(fields, list) and any(index < 0 for index in _indexes(fields)):
+        raise Unproved("a trace names an actor by a negative number")
     match fields:
         case [0, int(sender), int(count)]:
             return Handled(names[sender]), count

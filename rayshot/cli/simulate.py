@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from rayshot.cli.exits import FINE, UNSOUND
-from rayshot.errors import BadManifest
+from rayshot.errors import BadManifest, ConfigError
 from rayshot.simulation.acceptance import FAULTS, Acceptance
 from rayshot.simulation.networks import NETWORKS
 from rayshot.simulation.schedule import Outcome, Summary, add, replay, run_seed
@@ -58,6 +58,8 @@ def simulate(
     if again is not None:
         _replay(again)
         return
+    if save is not None and not save.parent.is_dir():
+        raise ConfigError(f"--save {save}: there is no folder {save.parent}")
     kind: dict[str, Any] = {"mode": mode, "topology": topology, "network": network}
     summary, acceptance, began = Summary(), Acceptance(), time.process_time()
     with _bar() as bar:
@@ -94,8 +96,8 @@ def _replay(path: Path) -> None:
         saved = json.loads(path.read_text())
         choices, mode, topology, network = saved["choices"], saved["mode"], saved["topology"], saved["network"]
         known = mode in (None, *MODES) and topology in (None, *TOPOLOGIES) and network in (None, *NETWORKS)
-        sound = known and all(type(choice) is int for choice in choices)
-    except (OSError, ValueError, TypeError, KeyError) as error:
+        sound = known and all(type(choice) is int and choice >= 0 for choice in choices)
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise BadManifest(f"{path} is no schedule that `rayshot simulate --save` wrote: {error!r}") from error
     if not sound:
         raise BadManifest(f"{path} is no schedule that this `rayshot simulate --save` wrote")

@@ -6,7 +6,7 @@ import click
 from rich.console import Group
 
 from rayshot.audit.computation import Computation, describe
-from rayshot.audit.history import NoTrace
+from rayshot.audit.findings import NoTrace
 from rayshot.audit.proof import trace_of
 from rayshot.audit.shiviz import PARSER, shiviz
 from rayshot.cli.grid import ROWS_MAX, Column, console, grid, heading, left_out, sections

@@ -9,8 +9,10 @@ a state's pickle holds `put_again(buffer)` in the place of each, and whoever sto
 with `provide_references`.
 """
 
+import copyreg
 import io
 import pickle
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -63,19 +65,38 @@ def provide_references(kind: type, get: Callable[[Any], Any], put: Callable[[Any
     _references.kind, _references.get, _references.put = kind, get, put
 
 
-def dump_state(state: object, name: str) -> PickledState:
+class _Own(threading.local):
+    """The instance whose state is being loaded on this thread."""
+
+    instance: object = None
+
+
+_own = _Own()
+
+
+def own_instance() -> object:
+    """What stands in a state for the actor's own instance. Snapshots hold this function by name: keep it here."""
+    if _own.instance is None:
+        raise pickle.UnpicklingError("a state that refers to its own actor is read outside of one")
+    return _own.instance
+
+
+def dump_state(state: object, name: str, own: object = None) -> PickledState:
     """Pickle a state. Plain pickle first; cloudpickle where a class or function cannot be had by reference.
+
+    `own` is the instance whose state it is: where the state refers to it - a callback that is a bound method, say - it
+    will refer to the instance that the state is loaded into, and not to a copy.
 
     Raises StateNotSerializable with the path to what cannot be pickled, `name` at its head.
     """
     buffers: list[pickle.PickleBuffer] = []
     references: tuple[Referenced, ...] = ()
     try:
-        stream = _by_reference(state, buffers)
+        stream = _by_reference(state, buffers, own)
         codec = PICKLE
         if stream is None:
             codec = CLOUDPICKLE
-            stream, buffers, places = _with_places(state)
+            stream, buffers, places = _with_places(state, own)
             references = tuple(Referenced(place, find_path(state, name, found), found) for place, found in places)
     except _REFUSALS as error:
         path = find_culprit(state, name)
@@ -86,9 +107,15 @@ def dump_state(state: object, name: str) -> PickledState:
     return PickledState(codec, stream, tuple(buffer.raw() for buffer in buffers), references)
 
 
-def load_state(stream: bytes | memoryview, buffers: Sequence[bytes | bytearray | memoryview] = ()) -> Any:
-    """Unpickle what `dump_state` pickled, by either codec."""
-    return pickle.loads(stream, buffers=buffers)
+def load_state(
+    stream: bytes | memoryview, buffers: Sequence[bytes | bytearray | memoryview] = (), own: object = None
+) -> Any:
+    """Unpickle what `dump_state` pickled, by either codec, to be the state of the instance `own`."""
+    _own.instance = own
+    try:
+        return pickle.loads(stream, buffers=buffers)
+    finally:
+        _own.instance = None
 
 
 def dump_object(value: object, get: Callable[[Any], Any]) -> bytes:
@@ -156,18 +183,27 @@ def load_class(payload: bytes) -> type:
     return cls
 
 
-def _by_reference(value: object, buffers: list[pickle.PickleBuffer] | None) -> bytes | None:
+def _by_reference(value: object, buffers: list[pickle.PickleBuffer] | None, own: object = None) -> bytes | None:
     """A plain pickle, or None where only cloudpickle serves.
 
     A class of `__main__` pickles here by its name, but means another module in the process that reads it. A reference
     cannot be pickled plainly; a look at the pickle tells whether to search for one at all.
     """
+    file = io.BytesIO()
+    pickler = pickle.Pickler(file, protocol=5, buffer_callback=None if buffers is None else buffers.append)
+    if own is not None:  # a table of types costs nothing for objects of all other types
+        pickler.dispatch_table = {**copyreg.dispatch_table, type(own): _reducer_of_others_than(own)}
     try:
-        stream = pickle.dumps(value, protocol=5, buffer_callback=None if buffers is None else buffers.append)
+        pickler.dump(value)
+        stream = file.getvalue()
     except _REFUSALS:
         return None
     kind = _references.kind
     return None if b"__main__" in stream or (kind is not None and kind.__name__.encode() in stream) else stream
+
+
+def _reducer_of_others_than(own: object) -> Callable[[Any], Any]:
+    return lambda found: (own_instance, ()) if found is own else found.__reduce_ex__(5)
 
 
 def _value_of(argument: Any) -> Any:
@@ -183,7 +219,9 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no
         reduce_reference: Callable[[Any], Any],
         buffer_callback: Callable[[pickle.PickleBuffer], None] | None = None,
         heed: tuple[type, Callable[[Any], object]] | None = None,
+        own: object = None,
     ) -> None:
+        self._own = own
         self._file = io.BytesIO()
         self._reduce_reference = reduce_reference
         self._heed = heed
@@ -194,6 +232,8 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no
         return self._file.getvalue()
 
     def reducer_override(self, obj: Any) -> Any:
+        if obj is self._own and obj is not None:
+            return own_instance, ()
         if _references.kind is not None and isinstance(obj, _references.kind):
             return self._reduce_reference(obj)
         if self._heed is not None and isinstance(obj, self._heed[0]):
@@ -207,7 +247,7 @@ def _refuse(reference: Any) -> Any:
     raise pickle.PicklingError(f"an {name} inside of another value: give it as an argument of its own, or its value")
 
 
-def _with_places(state: object) -> tuple[bytes, list[pickle.PickleBuffer], list[tuple[int, Any]]]:
+def _with_places(state: object, own: object) -> tuple[bytes, list[pickle.PickleBuffer], list[tuple[int, Any]]]:
     """Pickle a state with an empty place among the buffers for the value of each reference: (place, reference)."""
     buffers: list[pickle.PickleBuffer] = []
     references: list[tuple[int, Any]] = []
@@ -216,7 +256,7 @@ def _with_places(state: object) -> tuple[bytes, list[pickle.PickleBuffer], list[
         references.append((len(buffers), reference))  # the pickler takes the place right after this
         return put_again, (pickle.PickleBuffer(b"\0"),)
 
-    return _Pickler(leave_place, buffers.append).pickle(state), buffers, references
+    return _Pickler(leave_place, buffers.append, own=own).pickle(state), buffers, references
 
 
 def find_path(value: object, path: str, wanted: object) -> str:

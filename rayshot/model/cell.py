@@ -228,10 +228,14 @@ class Cell:
             "ending": self.ending,
         }
 
-    def load(self, specification: ActorSpecification, user_class: type, state: Mapping[str, Any]) -> None:
-        """Become an actor with this state, without calling its constructor."""
+    def become(self, specification: ActorSpecification, user_class: type) -> Any:
+        """Become an actor without calling its constructor; returns the bare instance, whose state `load` brings."""
         self._become(specification, user_class)
-        if hasattr(user_class, "__setstate__"):
+        return self.instance
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Take the state of the actor that this has become."""
+        if hasattr(self.instance, "__setstate__"):
             self.instance.__setstate__(state["state"])
         else:
             _set_attributes(self.instance, state["state"])

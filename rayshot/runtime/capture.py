@@ -22,6 +22,7 @@ import msgpack
 from rayshot.errors import RayshotError, StateNotSerializable
 from rayshot.format.entries import StateCodec
 from rayshot.format.pickling import Referenced, dump_state
+from rayshot.model.cell import Cell
 
 FORK_BYTES_MIN = 1 << 20
 """Above this a capture by fork holds the actor for less time than pickling does."""
@@ -125,10 +126,10 @@ class Capturer:
         self._inline_next = False
         self._holds_references = False
 
-    def capture(self, state: Any) -> Captured | CaptureChild:
+    def capture(self, cell: Cell) -> Captured | CaptureChild:
         """Fix the state as it is now; call between two handlers. Raises StateNotSerializable."""
         inline, self._inline_next = self._inline_next or not self._by_fork(), False
-        return self._inline(state) if inline else self._fork(state)
+        return self._inline(cell) if inline else self._fork(cell)
 
     def learn(self, captured: Captured) -> None:
         """Remember how large the state was."""
@@ -148,21 +149,22 @@ class Capturer:
             return _resident_bytes() >= _FORK_RESIDENT_BYTES_MIN
         return self._last_size >= FORK_BYTES_MIN
 
-    def _inline(self, state: Any) -> Captured:
-        pickled = dump_state(state, self._name)
+    def _inline(self, cell: Cell) -> Captured:
+        pickled = dump_state(cell.state(), self._name, cell.instance)
         parts = (pickled.stream, *(bytes(buffer) for buffer in pickled.buffers))
         captured = Captured(pickled.codec, tuple(map(len, parts)), parts, references=pickled.references)
         self._holds_references = bool(pickled.references)
         self.learn(captured)
         return captured
 
-    def _fork(self, state: Any) -> CaptureChild:
+    def _fork(self, cell: Cell) -> CaptureChild:
+        state = cell.state()  # here, where its errors are seen
         self._count += 1
         spool = Path(self._spool_folder) / f"{_SPOOL_PREFIX}{os.getpid()}-{self._count}{_SPOOL_SUFFIX}"
         read_end, write_end = os.pipe()
         pid = os.fork()
         if pid == 0:
-            _pickle_in_child(state, self._name, spool, write_end)
+            _pickle_in_child(state, cell.instance, self._name, spool, write_end)
         os.close(write_end)
         return CaptureChild(pid, read_end, spool)
 
@@ -196,14 +198,14 @@ def sweep_spools(folder: str) -> None:
                 path.unlink()
 
 
-def _pickle_in_child(state: Any, name: str, spool: Path, pipe: int) -> None:
+def _pickle_in_child(state: Any, own: object, name: str, spool: Path, pipe: int) -> None:
     """Never returns."""
     status = 1
     try:
         os.closerange(0, pipe)
         os.closerange(pipe + 1, min(1 << 20, os.sysconf("SC_OPEN_MAX")))
         try:
-            pickled = dump_state(state, name)
+            pickled = dump_state(state, name, own)
             if pickled.references:
                 path = pickled.references[0].path
                 raise StateNotSerializable(

@@ -50,9 +50,10 @@ def load_process(process: ActorProcess, plan: LoadPlan) -> None:
         state = load_state(
             reader.read(plan.state.stream),
             [bytearray(reader.read(buffer)) for buffer in plan.state.buffers],  # writable, as they were
+            process.cell.become(plan.specification, user_class),
         )
         try:
-            process.cell.load(plan.specification, user_class, state)
+            process.cell.load(state)
         except (AttributeError, TypeError, KeyError) as error:
             raise CodeMismatch(
                 f"actor {process.name!r}: class {plan.specification.class_name} does not take the recorded state: "

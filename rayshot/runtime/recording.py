@@ -101,7 +101,7 @@ class Recording:
         if process.cell.specification is not None:
             self.capturer.method = process.cell.specification.capture
         try:
-            self._state = self.capturer.capture(process.cell.state()) if process.cell.born else None
+            self._state = self.capturer.capture(process.cell) if process.cell.born else None
         except (StateNotSerializable, OSError) as error:  # OSError: no child could be forked
             process.carry_out(process.participant.handle(CaptureFailed(snapshot, str(error))))
             return

@@ -4,7 +4,7 @@ A segment of it goes with every record: the events since the last snapshot that 
 segments of committed snapshots join on to each other. How one is written says `rayshot/audit/segment.py`, which reads
 it and shares no code with this file.
 
-Everything here happens on the worker's thread, but `committed`.
+Everything here happens on the worker's thread, but `over`.
 """
 
 from collections import deque
@@ -47,7 +47,7 @@ class Tracer:
         self._number = 1
         self._base: _Mark | None = _Mark("", 0, 1, {}, {})
         self._marks: dict[SnapshotId, _Mark] = {}
-        self._committed: deque[SnapshotId] = deque()
+        self._over: deque[tuple[SnapshotId, bool]] = deque()
         self._indexes: dict[str, int] = {}
         self._sends: list[int] = []
         self._handled: tuple[str, bytes | memoryview] | None = None
@@ -80,8 +80,9 @@ class Tracer:
     def recorded(self, snapshot: SnapshotId, sent: Mapping[str, int], received: Mapping[str, int]) -> None:
         """The actor recorded a snapshot with these counters."""
         self._settle()
-        while self._committed:
-            self._forget_before(self._committed.popleft())
+        while self._over:
+            over, committed = self._over.popleft()
+            self._forget(over, committed=committed)
         self._add((RECORDED, str(snapshot)))
         mark = _Mark(str(snapshot), self._end, self._number, dict(sent), dict(received))
         if self._base is None:
@@ -93,9 +94,9 @@ class Tracer:
         self._settle()
         self._add((ENDED,))
 
-    def committed(self, snapshot: SnapshotId) -> None:
-        """A snapshot holds all that was recorded for it: what came before is not needed any more. From any thread."""
-        self._committed.append(snapshot)
+    def over(self, snapshot: SnapshotId, *, committed: bool) -> None:
+        """A snapshot ended; what came before one that was committed is not needed any more. From any thread."""
+        self._over.append((snapshot, committed))
 
     def segment(self) -> bytes:
         """All events since the base, as bytes."""
@@ -160,9 +161,9 @@ class Tracer:
             self._marks.clear()
             self._drop_to(self._end)
 
-    def _forget_before(self, snapshot: SnapshotId) -> None:
+    def _forget(self, snapshot: SnapshotId, *, committed: bool) -> None:
         mark = self._marks.pop(snapshot, None)
-        if mark is not None and self._base is not None and mark.offset >= self._base.offset:
+        if committed and mark is not None and self._base is not None and mark.offset >= self._base.offset:
             self._start_at(mark)
             self._marks = {k: other for k, other in self._marks.items() if other.offset > mark.offset}
 

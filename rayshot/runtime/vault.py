@@ -181,7 +181,9 @@ def _write(writer: ChunkWriter, held: _Held, cut: Cut, last_traces: Mapping[str,
             frames = _behind(held.records[channel.sender][0].outbox[channel.receiver], channel_cut.arrived)
             outboxes[channel] = writer.add(frames)
             _note_creation(frames, channel.receiver, specifications)
-    segments = {name: report.trace for name, (report, _) in held.records.items() if report.trace} | dict(last_traces)
+    members = cut.records.keys() | set(cut.unborn)  # others recorded too, and came into being behind the cut
+    segments = {name: r.trace for name, (r, _) in held.records.items() if name in members and r.trace}
+    segments |= last_traces
     traces = {name: writer.add(segment) for name, segment in segments.items()}
     classes = {
         name: writer.add(specification.class_pickle)

@@ -287,7 +287,7 @@ class ActorMachine:
         del self._captures[snapshot]
         self.world.note(f"{self.name} records {snapshot}")
         if self.cell.born:
-            captured = dump_state(self.cell.state(), self.name)
+            captured = dump_state(self.cell.state(), self.name, self.cell.instance)
             copies = tuple(memoryview(bytes(buffer)) for buffer in captured.buffers)  # they are views of what lives
             self._captured = captured._replace(buffers=copies)
         self.tell(StateCaptured(snapshot, self.cell.born, dict(self.sent), dict(self.received)))

@@ -4,6 +4,8 @@ import random
 from collections.abc import Sequence
 from typing import Protocol
 
+from rayshot.errors import ConfigError
+
 
 class Choices(Protocol):
     """A source of decisions. A run depends on nothing else."""
@@ -29,9 +31,14 @@ class SeededChoices:
 
 
 class RecordedChoices:
-    """The decisions of an earlier run, or any list: behind its end always 0, and what is too large is cut down."""
+    """The decisions of an earlier run, or any list: behind its end always 0, and what is too large is cut down.
+
+    Raises ConfigError for a list with anything but whole numbers from 0 on.
+    """
 
     def __init__(self, choices: Sequence[int]) -> None:
+        if any(type(choice) is not int or choice < 0 for choice in choices):
+            raise ConfigError("choices are whole numbers, none negative")
         self.taken: list[int] = []
         self._choices = choices
 

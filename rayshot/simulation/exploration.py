@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from rayshot.errors import ScheduleFailed
+from rayshot.errors import ConfigError, ScheduleFailed
 from rayshot.simulation.actor_schedule import STEPS_MAX
 from rayshot.simulation.actor_world import World
 from rayshot.simulation.choices import Choices, RecordedChoices, SeededChoices
+from rayshot.simulation.shrinking import same_failure
 
 STORY_LINES_MAX = 100
 SHRINKS_MAX = 60
@@ -61,6 +62,10 @@ def explore(
             seed, tells the story and gives the list of choices that repeats it, shortened where a shorter one fails
             too; the failure itself is its cause.
     """
+    if inspect.iscoroutinefunction(scenario) or inspect.iscoroutinefunction(check):
+        raise ConfigError("scenario and check are plain functions: nothing awaits one that is `async def`")
+    if schedules < 1:
+        raise ConfigError(f"schedules={schedules}: run at least one")
     trial = _Trial(scenario, check, seconds, {"snapshots": snapshots, "crashes": crashes, "mode": mode})
     trial.settings["steps_max"] = steps_max
     seen = Exploration()
@@ -87,23 +92,26 @@ class _Trial:
     seconds: float | None
     settings: dict[str, Any]
 
-    def run(self, source: Choices, *, tell: bool = False) -> tuple[World, Exception | None]:
+    def run(self, source: Choices, *, tell: bool = False) -> tuple[World, BaseException | None]:
         """Run one schedule; returns the world, and what was raised."""
         world = World(choices=source, tell=tell, **self.settings)
         try:
             with world:
                 self.scenario(world)
                 world.run(seconds=self.seconds)
-            if self.check is not None and self.check(world) is False:
-                raise AssertionError(f"{getattr(self.check, '__name__', self.check)} is False")  # noqa: TRY301
-        except Exception as error:  # noqa: BLE001 - whatever a test raises means that it failed
+            verdict = None if self.check is None else self.check(world)
+            if verdict is not None and not verdict:
+                raise AssertionError(f"{getattr(self.check, '__name__', self.check)} is {verdict}")  # noqa: TRY301
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever a test raises means that it failed; pytest's own too
             return world, error
         return world, None
 
 
-def _failure(trial: _Trial, seed: int, choices: list[int], error: Exception) -> ScheduleFailed:
+def _failure(trial: _Trial, seed: int, choices: list[int], error: BaseException) -> ScheduleFailed:
     def fails(candidate: list[int]) -> bool:
-        return type(trial.run(RecordedChoices(candidate))[1]) is type(error)
+        return same_failure(trial.run(RecordedChoices(candidate))[1], error)
 
     repeats = fails(choices)
     if repeats:
@@ -116,8 +124,9 @@ def _failure(trial: _Trial, seed: int, choices: list[int], error: Exception) -> 
     settings = "".join(
         f", {name}={value!r}" for name, value in trial.settings.items() if value != _DEFAULTS[name].default
     )
+    of_seconds = "" if trial.seconds is None else f", and world.run(seconds={trial.seconds!r})"
     hint = (
-        f"to repeat it: World(choices={choices}{settings})"
+        f"to repeat it: World(choices={choices}{settings}){of_seconds}"
         if repeats
         else "it did NOT fail when it was repeated: do the actors look at a clock, at random numbers, at a set's order?"
     )

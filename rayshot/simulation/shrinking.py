@@ -43,12 +43,12 @@ def shrink(choices: Sequence[int], fails: Callable[[Sequence[int]], bool], *, ru
     return Shrunk(best, search.runs, minimal=False)
 
 
-def same_failure(one: Exception | None, other: Exception | None) -> bool:
+def same_failure(one: BaseException | None, other: BaseException | None) -> bool:
     """Whether two runs failed in the same way: the same exception with the same words up to the first number."""
     return one is not None and type(one) is type(other) and _words(one) == _words(other)
 
 
-def _words(failure: Exception) -> str:
+def _words(failure: BaseException) -> str:
     """What a failure says before it comes to which snapshot and how many; so it is told from others of its oracle."""
     return re.split(r"\d", str(failure), maxsplit=1)[0]
 

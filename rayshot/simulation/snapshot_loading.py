@@ -59,7 +59,7 @@ def load_cell(cell: Cell, recorded: RecordedActor) -> None:
     user_class = specification.resolve()
     try:
         buffers = [bytearray(buffer) for buffer in recorded.state.buffers]  # writable, as they were
-        state = load_state(recorded.state.stream, buffers)
+        state = load_state(recorded.state.stream, buffers, cell.become(specification, user_class))
     except (ImportError, AttributeError) as error:
         if _PUT_AGAIN in recorded.state.stream and not isinstance(error, ImportError):
             raise CodeMismatch(
@@ -76,7 +76,7 @@ def load_cell(cell: Cell, recorded: RecordedActor) -> None:
     if not isinstance(state, dict):
         raise BadManifest(f"the recorded state of actor {cell.name!r} is not what an actor writes", actor=cell.name)
     try:
-        cell.load(specification, user_class, state)
+        cell.load(state)
     except (AttributeError, TypeError, KeyError) as error:
         raise CodeMismatch(
             f"actor {cell.name!r}: class {class_name} does not take the recorded state: {error!r}", actor=cell.name

@@ -86,7 +86,7 @@ def view_of(cell: Cell) -> dict[str, Any]:
     """
     if not cell.born:
         return {}
-    pickled = dump_state(cell.state(), cell.name)
+    pickled = dump_state(cell.state(), cell.name, cell.instance)
     tree = inert.read(pickled.stream, [bytes(buffer) for buffer in pickled.buffers])
     timers = [timer_words(cell, timer) for timer in sorted(cell.timers, key=lambda timer: timer.due)]
     calls = {number: method for number, (method, *_) in tree["calls"].items()}

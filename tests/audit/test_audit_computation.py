@@ -7,8 +7,8 @@ import pytest
 
 from rayshot.audit.computation import Computation
 from rayshot.audit.document import StoredActor, StoredChannel
-from rayshot.audit.findings import Unproved
-from rayshot.audit.history import NoTrace, from_common_cut, join
+from rayshot.audit.findings import NoTrace, Unproved
+from rayshot.audit.history import from_common_cut, join
 from rayshot.audit.segment import Fired, Handled, Recorded, Segment
 from rayshot.audit.shiviz import PARSER, shiviz
 
@@ -76,7 +76,7 @@ def test_counters_of_the_snapshot_that_the_events_do_not_lead_to_are_found(count
     made = computation(segment("p", kick("q"), Recorded(CUT)), segment("q", Recorded(CUT), Handled("p")))
     with pytest.raises(Unproved, match="the snapshot"):
         made.check_theorem_1(document([("p", "q", *counters)]))
-    with pytest.raises(Unproved, match="are not in the snapshot"):
+    with pytest.raises(Unproved, match="not in the snapshot"):
         made.check_theorem_1(document())
 
 
@@ -135,6 +135,44 @@ def test_one_who_recorded_before_it_came_into_being_is_no_obstacle():
     assert from_common_cut(histories, CUT, ("p", "r"), {}) == ""
     made = Computation(histories)
     made.check_theorem_1(document([("p", "r", 1, 0)], actors=("p",)))
+
+
+def test_a_gap_in_the_trace_leaves_the_part_that_is_judged():
+    target = segment("p", kick("q"), Recorded(CUT))
+    later = segment("p", kick("q"), Recorded("1-coordinator-9"), base="1-coordinator-8", first=50, sent={"q": 9})
+    histories = join([later, target], CUT)
+    assert histories["p"].events == [kick("q"), Recorded(CUT)]
+
+
+def test_no_cut_behind_the_one_that_is_judged_serves_as_a_beginning():
+    later = "1-aligned-6"
+    histories = join(
+        [
+            segment("p", kick("n"), Recorded(CUT), Recorded(later), base="1-coordinator-0", sent={"x": 1}),
+            segment("n", Recorded(later), Handled("p")),
+        ]
+    )
+    assert from_common_cut(histories, CUT, ("p",), {}) == "1-coordinator-0"
+
+
+def test_who_is_said_to_have_ended_unborn_or_nobody_must_be_so():
+    made = computation(
+        segment("p", kick("q"), Recorded(CUT)),
+        segment("q", Handled("p"), Recorded(CUT)),
+        segment("r", kick("q"), Recorded(CUT)),
+        actors=("p", "q", "r"),
+    )
+    cut = document([("p", "q", 1, 1), ("r", "q", 1, 0)], actors=("p", "q", "r"))
+    made.check_theorem_1(cut)
+    with pytest.raises(Unproved, match="said to have ended"):
+        made.check_theorem_1(document([("r", "q", 1, 0)], actors=("q", "r"), ended=("p",)))
+    cut.actors["q"] = StoredActor("q", born=False, deterministic=False)
+    with pytest.raises(Unproved, match="said not to be born"):
+        made.check_theorem_1(cut)
+    with pytest.raises(Unproved, match="which the snapshot does not know"):
+        made.check_theorem_1(document([("r", "q", 1, 0)], actors=("q", "r")))
+    with pytest.raises(Unproved, match="not in the snapshot"):
+        made.check_theorem_1(document([("r", "q", 1, 0)], actors=("p", "q", "r")))
 
 
 def test_one_who_ended_before_the_common_cut_is_no_obstacle():

@@ -93,7 +93,14 @@ def test_a_channel_that_was_aligned_holds_nothing(repository):
 def test_bytes_that_are_no_messages_are_found(repository):
     from rayshot.store.chunk_writer import ChunkWriter
 
-    for blob in (b"\xc1", msgpack.packb([7, 3, b"\x01\x02\x03"]), msgpack.packb([7, 2, msgpack.packb(["deposit", 1])])):
+    for blob in (
+        msgpack.packb(5),
+        msgpack.packb(["a", "b", b""]),
+        msgpack.packb([1, 2]),
+        b"\xc1",
+        msgpack.packb([7, 3, b"\x01\x02\x03"]),
+        msgpack.packb([7, 2, msgpack.packb(["deposit", 1])]),
+    ):
         writer = ChunkWriter(repository.store, "bank", "1-coordinator-9", {})
         writer.add(blob)
         _, (chunk,) = writer.finish()

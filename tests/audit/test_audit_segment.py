@@ -5,7 +5,7 @@ import random
 import msgpack
 import pytest
 
-from rayshot.audit.findings import Unproved
+from rayshot.audit.findings import NoTrace, Unproved
 from rayshot.audit.segment import Ended, Fired, Handled, Recorded, read_segment
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.tracing import Tracer
@@ -71,7 +71,7 @@ def test_a_segment_starts_at_the_last_snapshot_that_is_known_to_be_committed():
     handle(tracer, "a", messages=4)
     tracer.recorded(FIRST, {}, {"a": 4})
     handle(tracer, "a", "b")
-    tracer.committed(FIRST)
+    tracer.over(FIRST, committed=True)
     tracer.recorded(FIRST._replace(counter=2), {"b": 1}, {"a": 5})
     segment = read_segment("p", tracer.segment())
     assert (segment.base, segment.first, segment.received) == ("1-coordinator-1", 6, {"a": 4})
@@ -84,8 +84,8 @@ def test_commits_out_of_their_order_lose_nothing():
     tracer.recorded(first, {}, {})
     handle(tracer, "a")
     tracer.recorded(second, {}, {"a": 1})
-    tracer.committed(second)
-    tracer.committed(first)
+    tracer.over(second, committed=True)
+    tracer.over(first, committed=True)
     handle(tracer, "a")
     tracer.recorded(third, {}, {"a": 2})
     segment = read_segment("p", tracer.segment())
@@ -136,7 +136,27 @@ def test_cut_or_changed_bytes_are_refused_or_read_and_nothing_else(seed):
                 continue
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        [1, False, "", 1, {}, {}, {"a": "b"}, msgpack.packb([0, 0, 1])],
+        [1, False, "", 1, {}, {}, "ab", msgpack.packb([0, 0, 1])],
+        [1, False, "", 1, {}, {}, ["a"], msgpack.packb([0, -1, 1])],
+        [1, False, "", 1, {"a": -1}, {}, ["a"], b""],
+        [1, False, "", 1, [], {}, ["a"], b""],
+        [1, False, 7, 1, {}, {}, ["a"], b""],
+        [1, False, "", 0, {}, {}, ["a"], b""],
+        [1, False, "", 1, {}, {}, ["a"], msgpack.packb([1, 0, [1]])],
+        [2],
+        7,
+    ],
+)
+def test_what_is_laid_out_otherwise_is_refused(fields):
+    with pytest.raises(Unproved):
+        read_segment("p", msgpack.packb(fields))
+
+
 def test_a_run_that_promises_too_many_events_is_refused():
     events = msgpack.packb([0, 0, 10**12])
-    with pytest.raises(Unproved, match="more than"):
+    with pytest.raises(NoTrace, match="more than"):
         read_segment("p", msgpack.packb([1, False, "", 1, {}, {}, ["a"], events]))

@@ -8,7 +8,17 @@ import rayshot
 from rayshot.errors import CodeMismatch, ConfigError, MessageNotSerializable, OutsideHandler, UnknownMethod
 from rayshot.model.current import current, enter
 from rayshot.model.specification import ActorSpecification
-from tests.model.workloads import Account, Asker, Connected, Counted, Fragile, Leaver, Registered, Unreadable
+from tests.model.workloads import (
+    Account,
+    Asker,
+    Connected,
+    Counted,
+    Fragile,
+    Leaver,
+    Registered,
+    Switchboard,
+    Unreadable,
+)
 
 
 class Fuse:
@@ -260,6 +270,18 @@ def test_a_state_comes_back_without_the_constructor(world):
     assert vars(moved.cell.instance) == {"balance": 5, "log": [({"a": (1, 2)},)]}
     moved.tell("deposit", 1)
     assert (moved.cell.instance.balance, account.balance) == (6, 5)
+
+
+def test_a_state_that_refers_to_its_own_actor_refers_to_the_one_it_is_loaded_into(world):
+    world.construct(Switchboard)
+    moved = world.moved()
+    here = moved.cell.instance
+    assert here.me is here
+    moved.tell("press", "up")
+    moved.tell("press", "up")
+    assert here.count == 2
+    assert here.friend is not here
+    assert here.friend.count == 0, "another instance of the class is a part of the state like any other"
 
 
 def test_a_class_that_says_what_its_state_is_gets_that_back(world):

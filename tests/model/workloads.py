@@ -146,3 +146,21 @@ class Leaver:
 
     def leave(self):
         rayshot.current().end()
+
+
+@rayshot.actor
+class Switchboard:
+    """Keeps its own methods in a table, and itself."""
+
+    def __init__(self):
+        self.count = 0
+        self.me = self
+        self.table = {"up": self.up}
+        self.friend = Switchboard.__rayshot_user_class__.__new__(Switchboard.__rayshot_user_class__)
+        self.friend.count = 0
+
+    def up(self):
+        self.count += 1
+
+    def press(self, key):
+        self.table[key]()

@@ -80,10 +80,11 @@ class World:
     def moved(self):
         """Another world, whose cell was loaded from a pickle of this cell's state."""
         other = World(self.cell.name)
-        pickled = dump_state(self.cell.state(), self.cell.name)
+        pickled = dump_state(self.cell.state(), self.cell.name, self.cell.instance)
         specification = ActorSpecification.unpack(self.cell.specification.pack())
         provide_port(lambda: other)
-        other.cell.load(specification, specification.resolve(), load_state(pickled.stream, pickled.buffers))
+        own = other.cell.become(specification, specification.resolve())
+        other.cell.load(load_state(pickled.stream, pickled.buffers, own))
         return other
 
 

@@ -1,5 +1,7 @@
 """Deterministic actors for the tests of tracing: stations on a ring, stages of a flow."""
 
+import time
+
 import rayshot
 
 
@@ -115,3 +117,14 @@ class Leaver:
         for number in range(self.count):
             self.stage.add.tell(number)
         rayshot.current().end()
+
+
+@rayshot.actor
+class Sleeper:
+    """Is busy for a while."""
+
+    def sleep(self, seconds):
+        time.sleep(seconds)
+
+    def ready(self):
+        return True

@@ -6,10 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import rayshot
-from rayshot.errors import ScheduleFailed
+from rayshot.errors import ConfigError, ScheduleFailed
 from rayshot.protocol.participant import Participant
 from rayshot.simulation import World, explore
 from tests.simulation.workloads import Account, Clock, Forgetful, Trader
@@ -232,3 +233,30 @@ def test_a_scenario_may_use_rays_own_spelling():
         alice.deposit.tell(1)
 
     assert explore(scenario, schedules=5, check=lambda world: world.state("alice") == {"balance": 2}).schedules == 5
+
+
+@pytest.mark.parametrize("verdict", [False, 0, np.bool_(False)])
+def test_a_check_that_is_not_true_fails(verdict):
+    with pytest.raises(ScheduleFailed):
+        explore(lambda world: None, schedules=1, check=lambda world: verdict)
+
+
+def test_a_check_that_nothing_awaits_and_no_schedules_at_all_are_refused():
+    async def check(world):
+        raise AssertionError
+
+    with pytest.raises(ConfigError, match="nothing awaits"):
+        explore(lambda world: None, schedules=1, check=check)
+    with pytest.raises(ConfigError, match="at least one"):
+        explore(lambda world: None, schedules=0)
+
+
+def test_a_failure_of_pytest_tells_its_story_too():
+    with pytest.raises(ScheduleFailed, match="seed 0"):
+        explore(lambda world: pytest.fail("no"), schedules=1)
+
+
+@pytest.mark.parametrize("choices", [[-1], [1.5], ["a"], [True]])
+def test_choices_that_are_none_are_refused(choices):
+    with pytest.raises(ConfigError, match="whole numbers"):
+        World(choices=choices)
