@@ -165,6 +165,16 @@ def test_when_all_are_quiet_it_records_and_stands_still_until_all_have_recorded(
     assert not q.paused
 
 
+def test_of_two_stops_the_end_of_one_leaves_the_other_standing(q):
+    other = STOPPED_K._replace(counter=2)
+    for snapshot in (STOPPED_K, other):
+        q.handle(Begun(snapshot, 1))
+    q.handle(EverybodyRecorded(STOPPED_K))
+    assert q.paused
+    q.handle(EverybodyRecorded(other))
+    assert not q.paused
+
+
 @pytest.mark.parametrize("event", [SnapshotEnded(STOPPED_K), DeadlinePassed(STOPPED_K)])
 def test_a_stop_ends_with_its_snapshot_or_its_deadline(q, event):
     q.handle(Begun(STOPPED_K, 1))

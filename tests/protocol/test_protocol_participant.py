@@ -366,3 +366,21 @@ def test_a_restored_process_knows_which_senders_had_ended(q):
     q.handle(Begun(second))
     record = record_of(captured(q, second, received={"p": 4, "s": 1}))
     assert (record.closed, record.arrived) == ({"p": 6}, {"p": 6})
+
+
+def test_who_ended_in_a_life_that_is_over_is_there_again_after_the_restore(q):
+    connected(q, "r", sent=2)
+    q.handle(ReceiverEnded("r"))
+    assert q.ended_peers == {"r"}
+    q.handle(Restored(2, {"r": 2}))
+    assert q.ended_peers == frozenset()
+    assert q.may_end({"r": 2}), "what was sent before the cut lies with its receiver"
+    connected(q, "r")
+    q.handle(BatchTaken("r", 1))
+    assert not q.may_end({"r": 3})
+
+
+def test_what_was_held_in_a_life_that_is_over_is_not_delivered_after_the_restore(q):
+    arrives(q, 3, 2)
+    q.handle(Restored(2))
+    assert arrives(q, 1, 2, incarnation=2) == (DeliverBatch("p", 1, 2),)
