@@ -10,7 +10,7 @@ from rayshot.audit.findings import NoTrace
 from rayshot.audit.proof import trace_of
 from rayshot.audit.shiviz import PARSER, shiviz
 from rayshot.cli.grid import ROWS_MAX, Column, console, grid, heading, left_out, sections
-from rayshot.errors import SnapshotNotFound
+from rayshot.errors import ConfigError
 from rayshot.store.repository import open as open_storage
 from rayshot.store.snapshot import Snapshot
 
@@ -35,7 +35,7 @@ def trace(
     try:
         traced = trace_of(found, [one for one in view.snapshots() if one.id != found.id])
     except NoTrace as reason:
-        raise SnapshotNotFound(f"{found.id} has no trace: {reason}") from reason
+        raise ConfigError(f"{found.id} cannot be shown: {reason}") from reason
     computation = Computation(traced.histories)
     if as_shiviz:
         click.echo(f"parse with {PARSER}", err=True)

@@ -235,14 +235,6 @@ def _live(world: RecoveringWorld) -> dict[str, Account]:
     }
 
 
-def run_many(seeds: Sequence[int], machines: Machines = REAL) -> Summary:
-    """Run the schedules of these seeds."""
-    summary = Summary()
-    for seed in seeds:
-        add(summary, seed, run_seed(seed, machines))
-    return summary
-
-
 def add(summary: Summary, seed: int, outcome: Outcome) -> None:
     """Count one schedule."""
     settings = outcome.settings

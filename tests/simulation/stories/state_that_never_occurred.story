@@ -2,9 +2,10 @@
 #
 # p is in state A or B, q in C or D. p sends M and goes from A to B, and back when it receives M'; q sends M' and goes
 # from C to D. Both may send at any time: the system is not deterministic. Chandy and Lamport 1985: example 2.2 in
-# section 2.2; the run below is that of section 4.1. Look at the four lines "now", which the paper calls S0 to S3, and
-# at what S1 holds: A, D, nothing on p -> q, M' on q -> p. It is none of the four. But had e1 come before e0, as well it
-# might, the system would have been in it, and in S3 at the end all the same (theorem 1).
+# section 2.2; the run below is that of section 4.1. Look at the four lines "now", global states that the paper numbers
+# from 0 to 3, and at what the snapshot holds (S1 here, S* in the paper): A, D, nothing on p -> q, M' on q -> p. It is none
+# of the four. But had e1 come before e0, as well it might, the system would have been in it, and in the last of the four
+# at the end all the same (theorem 1).
 
 processes p=0 q=0
 names p 0=A -1=B
