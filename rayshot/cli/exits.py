@@ -28,7 +28,7 @@ INCOMPATIBLE = 14
 
 EPILOG = """Exit codes: 0 fine (diff: no difference); 1 damaged or inconsistent (diff: there are differences); 2 wrong
 use; 10 no such storage or system; 11 no such snapshot; 12 nobody trusted vouches for it; 13 the storage failed; 14 made
-by a newer rayshot."""
+by a newer rayshot, or by a program whose classes are not here."""
 
 _CODES: tuple[tuple[type[RayshotError], int], ...] = (
     (SystemNotFound, NO_SYSTEM),

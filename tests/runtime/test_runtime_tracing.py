@@ -77,6 +77,29 @@ def test_every_snapshot_is_proved(new_system, flow, mode):
     assert "and 0 after" not in proofs[0].finding("theorem 1").detail
 
 
+@pytest.mark.parametrize("flow", [ring, dag_with_two_sources, cyclic_flow])
+def test_alignment_that_ends_early_is_proved(new_system, flow):
+    system = new_system(trace="full", snapshot=SnapshotConfig(mode="aligned", alignment_timeout_s=0.02))
+    flow()
+    snapshots = [system.snapshot() for _ in range(3)]
+    stop(system)
+    prove_all(snapshots)
+
+
+def test_snapshots_that_spread_by_their_markers_alone_are_proved(new_system):
+    system = new_system(trace="full")
+    ring()
+    eventually(lambda: all(system.topology().values()) or None)
+    prove_all([system.snapshot(initiator=f"station{n}", helped=False) for n in range(3)])
+
+
+def prove_all(snapshots):
+    for snapshot in snapshots:
+        proof = prove(snapshot, snapshots, replay=True, keys=[find_key()])
+        for name in ("cut equation", "vector clocks", "theorem 1", "replay"):
+            assert proof.finding(name).holds, proof
+
+
 def test_overlapping_snapshots_by_several_initiators_are_proved(new_system):
     system = new_system(trace=True, snapshot=SnapshotConfig(max_concurrent=8, interval_s=0.05))
     ring()
