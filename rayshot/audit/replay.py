@@ -3,6 +3,7 @@
 This executes user code and unpickles: the caller has looked at the signatures.
 """
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -12,7 +13,7 @@ from rayshot.audit.findings import NoTrace, Unproved
 from rayshot.audit.history import Traced
 from rayshot.audit.segment import Event, Fired, Handled
 from rayshot.errors import CodeMismatch
-from rayshot.format.codec import Codec
+from rayshot.format.codec import Codec, Frame, read_messages
 from rayshot.format.inert import alike
 from rayshot.format.inert import read as read_inertly
 from rayshot.format.pickling import dump_state, load_state
@@ -39,7 +40,7 @@ def replay_all(document: Document, traced: Traced, snapshot: Snapshot, others: S
     base = next((one for one in others if str(one.id) == traced.base), None)
     if traced.base and base is None:
         raise NoTrace(f"snapshot {traced.base}, from which the trace starts, is not there any more")
-    handled = 0
+    handled = compared = 0
     for name in names:
         history = traced.histories[name]
         place = history.place_of(document.snapshot)
@@ -47,7 +48,7 @@ def replay_all(document: Document, traced: Traced, snapshot: Snapshot, others: S
         events = history.events[:place]
         if any(isinstance(event, Handled) and event.message is None for event in events):
             raise NoTrace("messages were not kept: rayshot.init(..., trace='full') keeps them")
-        replay = _Replay(name, snapshot.system)
+        replay = _Replay(name, snapshot)
         with replay.at_work():
             if base is not None and name in base.actors:
                 replay.load(base)
@@ -55,9 +56,13 @@ def replay_all(document: Document, traced: Traced, snapshot: Snapshot, others: S
                 replay.execute(event)
                 handled += isinstance(event, Handled)
             replay.compare(snapshot)
+            compared += replay.compare_messages(snapshot)
     rest = sum(actor.born for actor in document.actors.values()) - len(names)
     unsaid = f"; {rest:,} more are not declared deterministic" if rest else ""
-    return f"{len(names):,} actors, run again on {handled:,} messages, come to the states that were recorded{unsaid}"
+    return (
+        f"{len(names):,} actors, run again on {handled:,} messages, come to the states that were recorded and send "
+        f"again {compared:,} messages that were in flight{unsaid}"
+    )
 
 
 class _Channel:
@@ -69,16 +74,20 @@ class _Channel:
 
     def append(self, message: bytes) -> None:
         """See OutPort."""
-        del message
-        self._replay.sent.append(self._receiver)
+        self._replay.note(self._receiver, message)
 
 
 class _Replay:
     """One actor's cell in a world in which everything was sent before: implements CellPort."""
 
-    def __init__(self, name: str, system: str) -> None:
+    def __init__(self, name: str, snapshot: Snapshot) -> None:
         self.name = name
-        self.system = system
+        self.system = system = snapshot.system
+        self._in_flight = {
+            receiver: deque[bytes | OpenCall | None](maxlen=channel.count)
+            for (sender, receiver), channel in snapshot.channels.items()
+            if sender == name and channel.count
+        }
         self.codec = Codec(ActorHandle, lambda handle: handle.name_in(system), self._handle_of)
         self.cell = Cell(name, self, lambda: 0.0)
         self.sent: list[str] = []
@@ -141,8 +150,15 @@ class _Replay:
                 f"before to {', '.join(receivers) or 'nobody'}: is its class deterministic?"
             )
 
+    def note(self, receiver: str, message: bytes | OpenCall | None) -> None:
+        """The actor sent this; None stands for what cannot be compared. Of each channel the last ones are kept."""
+        self.sent.append(receiver)
+        if receiver in self._in_flight:
+            self._in_flight[receiver].append(message)
+
     def _fire(self, message: bytes | None) -> None:
         assert message is not None
+        self.note(self.name, message)
         method, args, _ = self.codec.decode_tell(message)
         for timer in sorted(self.cell.timers, key=lambda timer: timer.due):
             if (timer.method, list(timer.args)) == (method, list(args)):
@@ -165,6 +181,29 @@ class _Replay:
                     f"{self.name}, run again, comes to other {what}: {now!r:.200} instead of {before!r:.200}"
                 )
 
+    def compare_messages(self, snapshot: Snapshot) -> int:
+        """Raise Unproved unless what was sent and is in flight is what the actor sends again; returns how many."""
+        compared = 0
+        for receiver, sent in self._in_flight.items():
+            stored = snapshot.channel(self.name, receiver).messages
+            for before, message in zip(stored[len(stored) - len(sent) :], sent, strict=True):
+                if message is None:
+                    continue
+                (now,) = read_messages(Frame(before.number, 1, self._settled(message)))
+                if before[:3] != now[:3] or not alike([before.args, dict(before.kwargs)], [now.args, dict(now.kwargs)]):
+                    raise Unproved(
+                        f"message {before.number} of {self.name} to {receiver} is {before.method}{before.args!r:.100}, "
+                        f"but {self.name}, run again, sends {now.method}{now.args!r:.100}"
+                    )
+                compared += 1
+        return compared
+
+    def _settled(self, message: bytes | OpenCall) -> bytes:
+        """A call is a tell where nobody waits for its reply, as it is when it leaves an actor."""
+        if not isinstance(message, OpenCall):
+            return message
+        return message.tell if message.call_id is None else self.codec.call(message.call_id, message.tell)
+
     def _handle_of(self, name: str) -> ActorHandle:
         return ActorHandle(self.system, name, None, self)
 
@@ -178,25 +217,29 @@ class _Replay:
         """See Port."""
         call = OpenCall(tell)
         self.cell.open_calls.append(call)
-        self.sent.append(receiver)
+        self.note(receiver, call)
         return Reply(self.cell, call)
 
     def spawn(
         self, specification: ActorSpecification, name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> ActorHandle:
         """See Port. Who was given no name gets the one that it had."""
-        self.codec.tell("__init__", args, kwargs)
+        message = self.codec.create(specification.pack(), self.codec.tell("__init__", args, kwargs))
         if name is None:
             place = len(self.sent)
             name = self._expected[place] if place < len(self._expected) else ""
-        self.sent.append(name)
+        self.note(name, message)
         return ActorHandle(self.system, name, frozenset(specification.methods), self)
 
     def answer(self, sender: str, call_id: int, value: object, *, ok: bool) -> None:
         """See CellPort."""
-        del call_id, value, ok
-        if not sender.startswith(DRIVER_PREFIX):
-            self.sent.append(sender)
+        if sender.startswith(DRIVER_PREFIX):
+            return
+        try:
+            message = self.codec.reply(call_id, value, ok=ok)
+        except Exception:  # noqa: BLE001 - encoding runs code of the value's class; then an error of ours was sent
+            message = None
+        self.note(sender, message)
 
     def request_snapshot(self) -> None:
         """See CellPort: the snapshot was taken."""

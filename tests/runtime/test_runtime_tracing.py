@@ -14,6 +14,7 @@ from rayshot import SnapshotConfig
 from rayshot.audit import prove
 from rayshot.errors import ConfigError
 from rayshot.format.signing import find_key
+from rayshot.store.channel_state import ChannelState
 from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.traced import Feed, Leaver, Liar, Sleeper, Stage, Station
 
@@ -192,6 +193,25 @@ def test_a_class_that_is_not_what_it_says_is_found_by_the_replay(new_system):
     assert proof.finding("theorem 1").holds
     assert proof.finding("replay").holds is False
     assert "run again, comes to other state" in proof.finding("replay").detail
+
+
+def test_a_message_in_flight_that_its_sender_did_not_send_is_found_by_the_replay(new_system, monkeypatch):
+    system = new_system(trace="full")
+    sleeper = Sleeper.options(name="sleeper").remote()
+    stage = Stage.options(name="stage").remote(sleeper)
+    ray.get([sleeper.ready.remote(), stage.ready.remote()])
+    sleeper.sleep.tell(2.0)
+    for number in (2, 4, 6):
+        stage.add.tell(number)
+    ray.get(stage.ready.remote())
+    snapshot = system.snapshot()
+    assert "send again 3 messages" in prove(snapshot, replay=True, keys=[find_key()]).finding("replay").detail
+    stored = ChannelState.messages.fget
+    forged = property(lambda self: [message._replace(args=(7,)) for message in stored(self)])
+    monkeypatch.setattr(ChannelState, "messages", forged)
+    replay = prove(snapshot, replay=True, keys=[find_key()]).finding("replay")
+    assert replay.holds is False
+    assert "message 1 of stage to sleeper is add(7,)" in replay.detail
 
 
 def test_without_kept_messages_nothing_is_replayed_and_without_a_trace_nothing_but_the_bytes_judged(new_system):

@@ -123,6 +123,9 @@ class Leaver:
 class Sleeper:
     """Is busy for a while."""
 
+    def add(self, number):
+        pass
+
     def sleep(self, seconds):
         time.sleep(seconds)
 
