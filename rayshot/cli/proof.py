@@ -24,7 +24,7 @@ def proof(snapshot: Snapshot, verification: Verification, audited: Findings) -> 
         for finding in audited.findings
     ]
     title = heading(snapshot.system, str(snapshot.id), f"position {snapshot.position:,}")
-    by_itself = Text("Audited by code that shares nothing with the code that wrote it:", style="dim")
+    by_itself = Text("Audited apart from the code that wrote it:", style="dim")
     return sections([title], [facts(lines)], [by_itself, facts(audit)], [_verdict(snapshot, verification, audited)])
 
 

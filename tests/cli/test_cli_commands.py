@@ -200,7 +200,7 @@ def test_verify_says_what_was_proved(tmp_path: Path) -> None:
         " ✓  states     2 states can be read",
         f" ✓  signature  signed with the key {KEY.key_id}, which is at hand",
         "",
-        "Audited by code that shares nothing with the code that wrote it:",
+        "Audited apart from the code that wrote it:",
         f" ✓  cut equation  {equation}",
         " ?  trace         not traced: rayshot.init(..., trace=True) lets actors write down what they do",
         "",
