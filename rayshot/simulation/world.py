@@ -58,6 +58,7 @@ class World(DrivenWorld):
         self.overlapped_cuts: list[Cut] = []
         self.alone: set[SnapshotId] = set()
         self.joins: list[Begun] | None = None
+        self.over: dict[SnapshotId, SnapshotEnded] = {}
         self.helpers: frozenset[str] | None = None
         self.inputs: dict[tuple[SnapshotId, str], frozenset[str]] = {}
         self.unaligned: set[tuple[SnapshotId, str]] = set()
@@ -193,11 +194,11 @@ class World(DrivenWorld):
         self.tell_of_dead_drivers(process)
         self.arrived(name)
 
-    def on_joined(self, process: Process, begun: tuple[Begun, ...]) -> None:
-        """A process hears that the coordinator knows it, and which snapshots are open."""
+    def on_joined(self, process: Process, news: tuple[SnapshotEnded | Begun, ...]) -> None:
+        """A process hears that the coordinator knows it, and which snapshots have ended and which are open."""
         if process.joining:
             process.joining = False
-            for event in begun:
+            for event in news:
                 process.tell(event)
             self.wake(process)
 
@@ -244,13 +245,14 @@ class World(DrivenWorld):
             self.arrived(event.record.process)
 
     def answer_join(self, coordinator: Coordinator, event: ProcessJoined) -> None:
-        """The answer to a hello brings the news of the snapshots that are open."""
+        """The answer to a hello brings the news of the snapshots that have ended, and of those that are open."""
         self.joins = []
         coordinator.tell(event)
         begun, self.joins = tuple(self.joins), None
         process = self.processes.get(event.process)
         if process is not None and self.is_current(process):
-            self.push("joined", process, begun)
+            ended = (end for end in self.over.values() if end.snapshot.incarnation == process.incarnation)
+            self.push("joined", process, (*ended, *begun))
 
     def opened(self, coordinator: Coordinator, snapshot: SnapshotId) -> None:
         """See Surroundings."""
@@ -377,7 +379,7 @@ class World(DrivenWorld):
         if (end.reason is None) != bool(committed) and coordinator.generation == self.writer:
             raise OracleFailure("commit", f"{end.snapshot} was announced as {end.reason}, but committed: {committed}")
         stored = stored or (committed[0] if committed else None)
-        ended = SnapshotEnded(end.snapshot, end.floor)
+        ended = self.over[end.snapshot] = SnapshotEnded(end.snapshot, end.floor)
         for name in self.processes:
             if self.odds(self.settings.lost_ends_one_in):
                 self.counts["ends of snapshots lost"] += 1

@@ -140,3 +140,7 @@ def test_whom_the_end_of_a_stop_does_not_reach_goes_on_at_its_deadline():
     changes = dict.fromkeys(("snapshots", "alone", "crashes", "coordinator_crashes", "deadlines"), 0)
     changes |= {"stopped": 2, "aligned": 1, "aborts": 3, "lost_ends_one_in": 2, "activity": 60, "length": 200}
     assert {seed: failure for seed in range(120) if (failure := run_seed(seed, **changes).failure)} == {}
+
+
+def test_who_joins_when_a_stop_is_over_is_told_and_does_not_stand_still():
+    assert run_seed(3030329).failure is None  # a late marker told it of the stop, and nobody of the end
