@@ -107,10 +107,8 @@ def _document_of(snapshot: Snapshot) -> Document:
 def _judge(name: str, check: Callable[[], str | None]) -> Finding:
     try:
         detail = check()
-    except NoTrace as reason:
+    except (NoTrace, Incompatible) as reason:
         return Finding(name, holds=None, detail=str(reason))
-    except Incompatible as error:
-        return Finding(name, holds=None, detail=error.message)
     except Damaged as error:
         return Finding(name, holds=False, detail=error.message)
     return Finding(name, holds=True, detail=detail or "")

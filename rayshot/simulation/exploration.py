@@ -2,7 +2,7 @@
 
 import inspect
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from rayshot.errors import ConfigError, ScheduleFailed
 from rayshot.simulation.actor_schedule import STEPS_MAX
 from rayshot.simulation.actor_world import World
 from rayshot.simulation.choices import Choices, RecordedChoices, SeededChoices
-from rayshot.simulation.shrinking import same_failure
+from rayshot.simulation.shrinking import same_failure, shrink
 
 STORY_LINES_MAX = 100
 SHRINKS_MAX = 60
@@ -110,12 +110,12 @@ class _Trial:
 
 
 def _failure(trial: _Trial, seed: int, choices: list[int], error: BaseException) -> ScheduleFailed:
-    def fails(candidate: list[int]) -> bool:
+    def fails(candidate: Sequence[int]) -> bool:
         return same_failure(trial.run(RecordedChoices(candidate))[1], error)
 
     repeats = fails(choices)
     if repeats:
-        choices = _shorten(choices, fails)
+        choices = list(shrink(choices, fails, runs_max=SHRINKS_MAX).choices)
     world, found = trial.run(RecordedChoices(choices), tell=True)
     lines = world.story
     if len(lines) > STORY_LINES_MAX:
@@ -135,35 +135,3 @@ def _failure(trial: _Trial, seed: int, choices: list[int], error: BaseException)
 
 
 _DEFAULTS = inspect.signature(World).parameters
-
-
-def _shorten(choices: list[int], fails: Callable[[list[int]], bool]) -> list[int]:
-    """A simpler list that fails too: a beginning of it, and zeros where the choice does not matter.
-
-    What is behind the end of a list is 0: the first of what is possible.
-    """
-    tries = 0
-
-    def still(candidate: list[int]) -> bool:
-        nonlocal tries
-        tries += 1
-        return tries <= SHRINKS_MAX and fails(candidate)
-
-    low, high = 0, len(choices)
-    while low < high:
-        middle = (low + high) // 2
-        if still(choices[:middle]):
-            high = middle
-        else:
-            low = middle + 1
-    shortest = choices[:high]
-    size = max(1, len(shortest) // 4)
-    while size and tries <= SHRINKS_MAX:
-        for begin in range(0, len(shortest), size):
-            zeros = [*shortest[:begin], *([0] * len(shortest[begin : begin + size])), *shortest[begin + size :]]
-            if zeros != shortest and still(zeros):
-                shortest = zeros
-        size //= 2
-    while shortest and shortest[-1] == 0:
-        shortest.pop()
-    return shortest
