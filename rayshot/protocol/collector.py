@@ -104,6 +104,11 @@ class Collector:
         return tuple(self._open)
 
     @property
+    def unannounced(self) -> tuple[SnapshotId, ...]:
+        """Snapshots of which records came before the announcement."""
+        return tuple(self._unannounced)
+
+    @property
     def is_aligning(self) -> bool:
         """Whether an aligned snapshot is under way."""
         return any(snapshot.initiator == ALIGNED for snapshot in self._open)

@@ -20,6 +20,7 @@ from rayshot.errors import (
 )
 from rayshot.format.manifest import ActorEntry, ChannelEntry, Chunk, Manifest, TraceEntry
 from rayshot.format.signing_key import SigningKey
+from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.runtime.failpoints import failpoint
@@ -50,7 +51,7 @@ class Committer:
     def store(
         self,
         cut: Cut,
-        vaults: Iterable[Any],
+        shares: Iterable[tuple[Any, list[Any]]],
         *,
         mode: str,
         label: str | None,
@@ -58,7 +59,10 @@ class Committer:
         stats: Mapping[str, int | float],
         timeout_s: float,
     ) -> CommitRecord:
-        """Write and commit one snapshot. Raises StoreError, StateNotSerializable; nothing of it is visible then."""
+        """Write and commit one snapshot; `shares` are the vaults, with the bodies that each is to write.
+
+        Raises StoreError, StateNotSerializable; nothing of it is visible then.
+        """
         snapshot = cut.snapshot
         started = time.perf_counter()
         retained = {record.snapshot for record in self._repository.retained()}
@@ -68,8 +72,8 @@ class Committer:
             reuse = dict(self._reuse) if base is not None else {}
             ended = {name: self._last_traces[name] for name in cut.ended if name in self._last_traces}
             refs = [
-                vault.store.remote(cut, intent, reuse, timeout_s, {} if index else ended)
-                for index, vault in enumerate(vaults)
+                vault.store.remote(cut, intent, reuse, timeout_s, {} if index else ended, *bodies)
+                for index, (vault, bodies) in enumerate(shares)
             ]
             written = self._gather(refs, timeout_s + ANSWER_S)
             manifest = self._manifest(cut, written, intent, mode, label, taken_at, stats, started)
@@ -132,7 +136,7 @@ class Committer:
             if isinstance(error.cause, StoreError | StateNotSerializable):
                 raise error.cause from error
             raise StoreUnavailable(f"a vault could not write: {error.cause!r}") from error
-        except (ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError) as error:
+        except ray.exceptions.RayError as error:  # the vault died, its time was up, or a record was lost with its node
             raise StoreUnavailable(f"a vault did not answer: {error}") from error
 
     def _abandon(self, snapshot: SnapshotId) -> None:
@@ -198,6 +202,20 @@ class Committer:
             },
             traces=tuple(TraceEntry(name, blob) for name, blob in sorted(traces.items())),
         )
+
+
+def why_unwritten(snapshot: SnapshotId, error: Exception) -> tuple[AbortReason, str]:
+    """Why a snapshot is not committed, after `Committer.store` raised `error`."""
+    match error:
+        case Fenced():
+            return AbortReason.FENCED, error.message
+        case StoreError():
+            return AbortReason.STORE_UNAVAILABLE, error.message
+        case StateNotSerializable():
+            return AbortReason.OBJECT_MISSING, error.message
+        case _:
+            log.error("snapshot %s could not be written, a defect of rayshot", snapshot, exc_info=error)
+            return AbortReason.DEFECT, repr(error)
 
 
 def _is_aligned(cut: Cut, channel: Channel) -> bool:

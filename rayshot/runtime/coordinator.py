@@ -13,7 +13,7 @@ from typing import Any, assert_never
 
 import ray
 
-from rayshot.errors import Fenced, StateNotSerializable, StoreError, SystemDown
+from rayshot.errors import Fenced, SystemDown
 from rayshot.model.configuration import CHANDY_LAMPORT, STOP_THE_WORLD, SnapshotConfig
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import (
@@ -36,13 +36,14 @@ from rayshot.protocol.collector import Collector
 from rayshot.protocol.cut import Cut, Record
 from rayshot.protocol.identity import ALIGNED, COORDINATOR, STOPPED, SnapshotId
 from rayshot.protocol.topology import forward_inputs
-from rayshot.runtime.committer import Committer
+from rayshot.runtime.committer import Committer, why_unwritten
 from rayshot.runtime.failpoints import failpoint
 from rayshot.runtime.identity import HostIdentity, Stop
+from rayshot.runtime.intake import Arrived, Gathered, Intake
 from rayshot.runtime.members import Members
 from rayshot.runtime.naming import NAMESPACE, coordinator_name
 from rayshot.runtime.priority import go_first
-from rayshot.runtime.reports import unpack_record
+from rayshot.runtime.reports import Body, unpack_record
 from rayshot.runtime.requests import Asked, Ends, Request, UnderWay, abort_error
 from rayshot.runtime.restarts import was_restarted
 from rayshot.runtime.settings import SystemSettings
@@ -82,14 +83,15 @@ class Coordinator:
         self._members = Members(settings.system, incarnation, settings.storage, own, self._died, self._vault_died)
         self._open: dict[SnapshotId, UnderWay] = {}
         self._wanted: list[Request] = []
-        self._exploring = False
+        self._intake = Intake(self._take)
+        self._gathered: dict[SnapshotId, Gathered] = {}
+        self._exploring, self._aborted = False, 0
         self._asked, self._ends = Asked(), Ends()
         self._commits: queue.SimpleQueue[Cut | None] = queue.SimpleQueue()
         self._committing = threading.Thread(target=self._commit_all, name="rayshot-committer", daemon=True)
         self._stop: Stop | None = None
         self._loading = settings.loading and not restarted
         self._last_began = self._last_ended = time.monotonic()
-        self._aborted = 0
         self._committed: CommitRecord | None = None
         if restarted:
             self._take_over()
@@ -99,20 +101,18 @@ class Coordinator:
     # Members ---------------------------------------------------------------------------------------------------
 
     @ray.method(concurrency_group="control")
-    def join(
-        self, name: str, node: str, handle: Any
-    ) -> tuple[Any, list[tuple[Any, ...]], list[tuple[SnapshotId, int]]]:
+    def join(self, name: str, node: str, handle: Any) -> tuple[list[tuple[Any, ...]], list[tuple[SnapshotId, int]]]:
         """An actor's process is up: it is a member from now on. Raises ActorEnded for a used name.
 
-        Returns the vault of its node, for each snapshot under way what `Host.begin` wants, and which have ended.
+        Returns for each snapshot under way what `Host.begin` wants, and which have ended.
         """
         with self._lock:
             if self._stop is not None:
                 handle.stop.remote(self._stop)
-            vault = self._members.join(name, node, handle)
+            self._members.join(name, node, handle)
             effects = self._collector.handle(ProcessJoined(name))
             begun = [(e.snapshot, e.floor, e.inputs, e.quiet) for e in effects if isinstance(e, SendBegin)]
-            return vault, begun, self._ends.known()
+            return begun, self._ends.known()
 
     @ray.method(concurrency_group="control")
     def ended(self, packed_record: tuple[object, ...], unfinished: tuple[SnapshotId, ...], trace: bytes | None) -> None:
@@ -172,11 +172,8 @@ class Coordinator:
             self._carry_out(self._collector.handle(ProcessDied(name, detail)))
 
     def _vault_died(self, node: str, detail: str) -> None:
-        """What a vault held is gone; Ray starts it anew, and the next snapshot has it again."""
-        with self._lock:
-            log.warning("the vault of node %s died: %s", node, detail)
-            for snapshot in [snapshot for snapshot, under_way in self._open.items() if under_way.recorded_s is None]:
-                self._abort(snapshot, AbortReason.STORE_UNAVAILABLE, f"the vault of node {node} died: {detail}")
+        """What it was writing is lost; Ray starts it anew."""
+        log.warning("the vault of node %s died: %s", node, detail)
 
     def _stop_all(self, stop: Stop) -> None:
         self._stop = stop
@@ -244,16 +241,18 @@ class Coordinator:
             self._carry_out(self._collector.handle(CaptureRefused(snapshot, name, detail, reason)))
 
     @ray.method(concurrency_group="control")
-    def report(self, records: list[tuple[tuple[object, ...], float, int]]) -> None:
-        """A vault holds these: (record, seconds for which its actor was stopped, bytes of its state)."""
+    def report(self, head: bytes, body: Body) -> None:
+        """An actor brings its report of a snapshot that a process began, or that began before it joined."""
+        self._intake.put(head, body)
+
+    def _take(self, reports: list[Arrived]) -> None:
         with self._lock:
-            for packed, hold_s, state_bytes in records:
-                record = unpack_record(packed)
-                if under_way := self._open.get(record.snapshot):
-                    under_way.hold_s.append(hold_s)
-                    under_way.state_bytes += state_bytes
-                self._carry_out(self._collector.handle(RecordArrived(record)))
+            for report in reports:
+                self._gathered.setdefault(report.record.snapshot, Gathered()).add(report)
+                self._carry_out(self._collector.handle(RecordArrived(report.record)))
                 failpoint("after_ack")
+            for over in self._gathered.keys() - {*self._collector.open_snapshots, *self._collector.unannounced}:
+                del self._gathered[over]
 
     @ray.method(concurrency_group="control")
     def configure(self, config: SnapshotConfig) -> None:
@@ -304,7 +303,12 @@ class Coordinator:
             match effect:
                 case SendBegin(process, snapshot, floor, inputs, quiet):
                     self._note(snapshot, request or Request(CHANDY_LAMPORT))
-                    self._members.tell(process, "begin", snapshot, floor, inputs, quiet)
+                    host = self._members.hosts.get(process)
+                    if host is not None and snapshot.by_coordinator and not quiet:
+                        self._intake.fetch(host, snapshot, floor, inputs)
+                        self._ends.said(snapshot.initiator, floor)
+                    else:
+                        self._members.tell(process, "begin", snapshot, floor, inputs, quiet)
                     failpoint("begin")
                 case StoreSnapshot(cut):
                     self._note(cut.snapshot, request or Request(CHANDY_LAMPORT))  # without actors nobody is told first
@@ -320,11 +324,16 @@ class Coordinator:
 
     def _announce_end(self, end: AnnounceEnd) -> None:
         under_way = self._open.pop(end.snapshot, None)
+        self._gathered.pop(end.snapshot, None)
         self._ends.add(end.snapshot, end.floor)
         failpoint("before_announce")
         committed = end.reason is None
-        self._members.tell_all("ended", end.snapshot, end.floor, committed)
-        self._members.tell_vaults("forget", end.snapshot, committed=committed)
+        if committed and end.snapshot.by_coordinator and not self._settings.trace:
+            self._ends.leave_unsaid(end.snapshot, time.monotonic())
+        else:
+            self._members.tell_all("ended", end.snapshot, end.floor, committed)
+        if not committed:
+            self._members.tell_vaults("sweep")
         if under_way is None:
             return  # of a coordinator that was lost, or its announcement is late
         self._last_ended = time.monotonic()
@@ -341,27 +350,21 @@ class Coordinator:
         while (cut := self._commits.get()) is not None:
             try:
                 self._commit(cut)
-            except Fenced as error:
-                self._abort(cut.snapshot, AbortReason.FENCED, error.message)
-                self._yield(error)
-            except StoreError as error:
-                self._abort(cut.snapshot, AbortReason.STORE_UNAVAILABLE, error.message)
-            except StateNotSerializable as error:
-                self._abort(cut.snapshot, AbortReason.OBJECT_MISSING, error.message)
-            except Exception as error:
-                log.exception("snapshot %s could not be written", cut.snapshot)
-                self._abort(cut.snapshot, AbortReason.DEFECT, repr(error))
+            except Exception as error:  # noqa: BLE001 - `why_unwritten` logs what it does not know
+                self._abort(cut.snapshot, *why_unwritten(cut.snapshot, error))
+                if isinstance(error, Fenced):
+                    self._yield(error)
 
     def _commit(self, cut: Cut) -> None:
         with self._lock:
-            under_way = self._open[cut.snapshot]
+            under_way, gathered = self._open[cut.snapshot], self._gathered.get(cut.snapshot, Gathered())
         record = self._committer.store(
             cut,
-            self._members.vaults(),
+            self._members.shares(gathered.bodies),
             mode=under_way.request.mode,
             label=under_way.request.label,
             taken_at=under_way.taken_at,
-            stats=under_way.stats(),
+            stats={"recorded_s": under_way.recorded_s or 0.0, **gathered.stats()},
             timeout_s=max(1.0, under_way.deadline - time.monotonic()),
         )
         with self._lock:
@@ -405,6 +408,8 @@ class Coordinator:
                 self._members.tell_all("stop_aligning", snapshot)
         if self._asked.expire(now):
             self._begin_wanted()
+        for snapshot, floor in self._ends.overdue(now):
+            self._members.tell_all("ended", snapshot, floor, True)  # noqa: FBT003 - a Ray call
         interval = self._config.interval_s
         if interval is None or self._stop is not None or self._wanted or not self._may_begin or not self._members.hosts:
             return
@@ -458,16 +463,11 @@ class Coordinator:
     def status(self) -> dict[str, Any]:
         """See `System.status`."""
         with self._lock:
-            now = time.monotonic()
-            under_way: dict[SnapshotId, dict[str, Any]] = {
-                snapshot: {
-                    "seconds": now - self._open[snapshot].began,
-                    "recorded": self._open[snapshot].recorded_s is not None,
-                    "missing": self._collector.missing(snapshot),
-                    "open_channels": self._collector.open_channels(snapshot),
-                }
-                for snapshot in self._collector.open_snapshots
-                if snapshot in self._open
+            collector = self._collector
+            under_way = {
+                k: self._open[k].status(collector.missing(k), collector.open_channels(k))
+                for k in collector.open_snapshots
+                if k in self._open
             }
             status = {
                 "system": self._settings.system,

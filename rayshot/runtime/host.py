@@ -22,7 +22,7 @@ from rayshot.runtime.identity import Abandoned, HostIdentity, Stop
 from rayshot.runtime.loading import LoadPlan, load_process
 from rayshot.runtime.naming import NAMESPACE, actor_name
 from rayshot.runtime.process import ActorProcess, Waiter
-from rayshot.runtime.reports import pack_record
+from rayshot.runtime.reports import Body, pack_record
 from rayshot.runtime.wire import Answer, Status, pack_answer, unpack_packet
 from rayshot.runtime.worker import Worker
 
@@ -40,15 +40,15 @@ class Host:
         self._asked_at: dict[SnapshotId, tuple[float, Any]] = {}
         self._highest_counter = 0
         provide_port(lambda: self._process)
-        node = ray.get_runtime_context().get_node_id()
+        self._node = ray.get_runtime_context().get_node_id()
         own_name = actor_name(identity.system, identity.incarnation, identity.name)
         own = ray.get_actor(own_name, namespace=NAMESPACE)
-        vault, begun, over = ray.get(identity.coordinator.join.remote(identity.name, node, own))
-        self._process.recording.vault = vault
+        begun, over = ray.get(identity.coordinator.join.remote(identity.name, self._node, own))
         for snapshot, floor in over:
             self._process.participant.handle(SnapshotEnded(snapshot, floor))
         for begin in begun:  # before the first message: else what a driver did through this actor could lie in a cut
-            self._begin(*begin)  # that the actor is not part of
+            self._process.recording.bring(begin[0])  # that the actor is not part of
+            self._begin(*begin)
         self._worker.start()
 
     # Transport -------------------------------------------------------------------------------------------------
@@ -128,8 +128,16 @@ class Host:
 
     @ray.method(concurrency_group="control")
     def begin(self, snapshot: SnapshotId, floor: int, inputs: frozenset[str], quiet: bool) -> None:  # noqa: FBT001
-        """The coordinator began a snapshot, or one for which the world stopped goes on."""
+        """A process began a snapshot, or one for which the world stopped goes on."""
         self._begin(snapshot, floor, inputs, quiet)
+
+    @ray.method(concurrency_group="record", num_returns=2)
+    def record(
+        self, snapshot: SnapshotId, floor: int, inputs: frozenset[str]
+    ) -> tuple[bytes, Body] | tuple[None, None]:
+        """The coordinator began a snapshot. Returns this actor's report; None where the snapshot ended before."""
+        self._begin(snapshot, floor, inputs, quiet=False)
+        return self._process.recording.fetch(snapshot)
 
     @ray.method(concurrency_group="control")
     def everybody_recorded(self, snapshot: SnapshotId) -> None:
@@ -148,6 +156,8 @@ class Host:
         process = self._process
         with process.lock:
             process.carry_out(process.participant.handle(Begun(snapshot, floor, inputs, quiet)))
+            still_open = process.participant.open_snapshots
+            self._asked_at = {k: asked for k, asked in self._asked_at.items() if k in still_open}
             self._asked_at[snapshot] = (time.monotonic(), self._worker.handling)
             if snapshot.by_coordinator:
                 self._highest_counter = max(self._highest_counter, snapshot.counter)
@@ -248,6 +258,7 @@ class Host:
                 process.carry_out(process.participant.handle(DeadlinePassed(snapshot)))
             last = process.recording.last_record
             return Abandoned(
+                self._node,
                 process.down is None,
                 process.loading,
                 tuple(process.channels),

@@ -33,6 +33,7 @@ class Abandoned:
     actor that ended itself, with its last trace.
     """
 
+    node: str
     alive: bool
     loading: bool
     receivers: tuple[str, ...]

@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import ray
@@ -22,7 +22,7 @@ TAKE_OVER_S = 30.0
 """An actor that does not answer a new coordinator for so long counts as dead."""
 LINGER_S = 10.0
 """An actor that ended goes on saying so to late senders for this long."""
-VAULT_GROUPS = {"intake": 1, "store": 1, "watch": 1}
+VAULT_GROUPS = {"store": 1, "watch": 1}
 
 
 class Members:
@@ -43,13 +43,14 @@ class Members:
         self._storage = storage
         self._coordinator = coordinator
         self._vaults: dict[str, Any] = {}
+        self._nodes: dict[str, str] = {}
         self._ended: dict[str, str] = {}
         self._watches = Watches(on_death)
         self._on_vault_death = on_vault_death
         self._vault_watches = Watches(self._vault_died)
 
-    def join(self, name: str, node: str, handle: Any) -> Any:
-        """Add a host and watch it; returns the vault of its node, made if it is the first there.
+    def join(self, name: str, node: str, handle: Any) -> None:
+        """Add a host and watch it; its node gets a vault if it is the first there.
 
         Raises ActorEnded for the name of an actor that ended: what is under way to that one must not reach another.
         """
@@ -57,9 +58,10 @@ class Members:
             raise ActorEnded(f"{self._ended[name]}; in one life of a system a name serves one actor", actor=name)
         self.hosts[name] = handle
         self._watches.add(name, handle)
-        return self._vault_of(node)
+        self._nodes[name] = node
+        self._make_vault(node)
 
-    def _vault_of(self, node: str) -> Any:
+    def _make_vault(self, node: str) -> None:
         if node not in self._vaults:
             vault_class = ray.remote(concurrency_groups=VAULT_GROUPS, num_cpus=0, enable_task_events=False)(Vault)
             self._vaults[node] = vault_class.options(
@@ -69,9 +71,8 @@ class Members:
                 max_restarts=-1,
                 get_if_exists=True,
                 scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
-            ).remote(self._system, self._storage, self._coordinator)
+            ).remote(self._system, self._storage)
             self._vault_watches.add(node, self._vaults[node])
-        return self._vaults[node]
 
     def _vault_died(self, node: str, detail: str) -> None:
         if node in self._vaults:
@@ -82,9 +83,13 @@ class Members:
         """These actors ended before."""
         self._ended.update({name: f"actor {name!r} ended" for name in names})
 
-    def vaults(self) -> tuple[Any, ...]:
-        """All vaults."""
-        return tuple(self._vaults.values())
+    def shares(self, bodies: Mapping[str, Any]) -> list[tuple[Any, list[Any]]]:
+        """Each vault, with the bodies that it is to write: those from its node, where large ones lie."""
+        nodes = list(self._vaults)
+        shares: dict[str, list[Any]] = {node: [] for node in nodes}
+        for name, body in bodies.items():
+            shares[self._nodes.get(name, nodes[0])].append(body)
+        return [(self._vaults[node], share) for node, share in shares.items()]
 
     def end(self, name: str, detail: str) -> None:
         """A host left by its own wish: nobody needs its process any more."""
@@ -178,4 +183,6 @@ class Members:
                 self.hosts.pop(name)
             else:
                 self._watches.add(name, self.hosts[name])
+                self._nodes[name] = answer.node
+                self._make_vault(answer.node)
         return answers

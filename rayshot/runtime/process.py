@@ -347,6 +347,7 @@ class ActorProcess:
             waiter.settle(error, (), ok=False)
         self.waiters.clear()
         self.wake.notify_all()
+        self.recording.given.notify_all()
 
     def fail(self, detail: str) -> None:
         """This actor is a failure: the whole system stops."""

@@ -1,11 +1,16 @@
-"""A process's share of snapshots: captures the state, hands it to the vault together with what is in flight."""
+"""A process's share of snapshots: captures the state, hands it over together with what is in flight.
+
+The coordinator calls `Host.record` for a snapshot that it begins, and the answer is the report: one call for both ways.
+Reports of snapshots that processes begin are brought to it.
+"""
 
 import logging
 import threading
 import time
 from collections import deque
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rayshot.errors import StateNotSerializable
 from rayshot.protocol.abort import AbortReason
@@ -21,7 +26,7 @@ from rayshot.protocol.events import CaptureFailed, DeadlinePassed, SnapshotReque
 from rayshot.protocol.identity import COORDINATOR, SnapshotId
 from rayshot.runtime.capture import CaptureChild, Captured, Capturer, spool_folder
 from rayshot.runtime.failpoints import failpoint
-from rayshot.runtime.reports import RecordReport, pack_record, pack_reports, pack_run, references_of
+from rayshot.runtime.reports import Body, RecordBody, RecordReport, pack_record, pack_report, pack_run
 
 if TYPE_CHECKING:  # process.py makes the recording
     from rayshot.runtime.process import ActorProcess
@@ -37,13 +42,16 @@ class Recording:
 
     def __init__(self, process: "ActorProcess") -> None:
         self.requested: deque[str] = deque()
-        self.vault: Any = None
         self.last_record: ReportEnd | None = None
         self.last_trace: bytes | None = None
         self.capturer = Capturer(process.name, spool_folder())
         self._process = process
         self._deadlines: dict[SnapshotId, float] = {}
         self._outgoing: list[RecordReport] = []
+        self._given: dict[SnapshotId, tuple[bytes, Body]] = {}
+        self._brought: set[SnapshotId] = set()
+        self._spools: dict[SnapshotId, str] = {}
+        self.given = threading.Condition(process.lock)
         self._state: Captured | CaptureChild | None = None
         self._children: dict[SnapshotId, CaptureChild] = {}
         self._captured_at = 0.0
@@ -153,6 +161,11 @@ class Recording:
                 process.identity.coordinator.announce.remote(snapshot, floor, self._token)
             case ForgetSnapshot(snapshot):
                 self._deadlines.pop(snapshot, None)
+                self._given.pop(snapshot, None)
+                self._brought.discard(snapshot)
+                self.given.notify_all()
+                if spool := self._spools.pop(snapshot, None):  # of a snapshot that no vault wrote
+                    Path(spool).unlink(missing_ok=True)
                 process.captures.pop(snapshot, None)
                 process.wake.notify()  # of messages that an aligned snapshot held back
                 if child := self._children.get(snapshot):  # it was aborted: there is nobody for whom to go on
@@ -189,12 +202,13 @@ class Recording:
         packed = None if specification is None else specification.pack()
         trace = None if process.tracer is None else process.tracer.segment()
         state = self._state
+        captured = None if isinstance(state, CaptureChild) else state
+        report = RecordReport(record, hold_s, RecordBody(process.name, packed, captured, outbox, mailbox, trace))
         if isinstance(state, CaptureChild):
-            report = RecordReport(record, packed, None, outbox, mailbox, hold_s, trace)
             self._children[record.snapshot] = state
             threading.Thread(target=self._report_from_child, args=(state, report), daemon=True).start()
         else:
-            self._outgoing.append(RecordReport(record, packed, state, outbox, mailbox, hold_s, trace))
+            self._outgoing.append(report)
 
     def _report_from_child(self, child: CaptureChild, report: RecordReport) -> None:
         process = self._process
@@ -210,15 +224,45 @@ class Recording:
         with process.lock:
             del self._children[report.record.snapshot]
             self.capturer.learn(captured)
-            self._outgoing.append(replace(report, state=captured))
+            if report.record.snapshot in process.participant.open_snapshots:
+                self._spools[report.record.snapshot] = str(captured.spool)
+                self._outgoing.append(replace(report, body=replace(report.body, state=captured)))
+            else:
+                Path(str(captured.spool)).unlink(missing_ok=True)
         self.flush()
 
     def flush(self) -> None:
-        """Send what was gathered to the vault, in one call. Call without the lock."""
-        if self._outgoing:
-            with self._process.lock:
-                reports, self._outgoing = self._outgoing, []
-            if reports:
-                failpoint("before_upload")
-                self.vault.take.remote(pack_reports(reports), references_of(reports))
-                failpoint("after_upload_before_ack")
+        """Give or bring what was gathered to the coordinator. Call without the lock."""
+        if not self._outgoing:
+            return
+        process = self._process
+        with process.lock:
+            reports, self._outgoing = self._outgoing, []
+        for report in reports:
+            failpoint("before_upload")
+            snapshot = report.record.snapshot
+            head, body = pack_report(report)
+            if snapshot.by_coordinator and snapshot not in self._brought:
+                with process.lock:
+                    if snapshot in process.participant.open_snapshots:
+                        self._given[snapshot] = head, body
+                        self.given.notify_all()
+            else:
+                process.identity.coordinator.report.remote(head, body)
+            failpoint("after_upload_before_ack")
+
+    # On the coordinator's call ---------------------------------------------------------------------------------
+
+    def fetch(self, snapshot: SnapshotId) -> tuple[bytes, Body] | tuple[None, None]:
+        """Wait for the report of a snapshot that the coordinator began; None where it ended without one."""
+        process = self._process
+        with process.lock:
+            while snapshot not in self._given:
+                if process.down is not None or snapshot not in process.participant.open_snapshots:
+                    return None, None
+                self.given.wait()
+            return self._given.pop(snapshot)
+
+    def bring(self, snapshot: SnapshotId) -> None:
+        """The coordinator began this snapshot before it knew of the process, and will not call for the report."""
+        self._brought.add(snapshot)

@@ -1,4 +1,8 @@
-"""What a host hands to its vault, and the vault to the coordinator: records."""
+"""What a host hands to the coordinator, and the coordinator to the vaults: records, and the bytes that belong to them.
+
+The coordinator reads the head of a report alone. The body stays an object in Ray's object store, and goes from there
+to the vault that writes it.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,23 +15,34 @@ from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.capture import Captured
 from rayshot.runtime.wire import pack, unpack
 
+Body = bytes | tuple[bytes, tuple[tuple[Any, ...], ...]]
+"""A packed RecordBody; the ObjectRefs in its state lie beside it: Ray must see them to keep them."""
+
 
 @dataclass(frozen=True, slots=True)
-class RecordReport:
-    """A record with the bytes that belong to it.
+class RecordBody:
+    """The bytes that belong to the record of `process`.
 
     `specification` is None and `state` is None for an actor that is not yet born. `outbox` holds, per receiver, the
-    frames of messages released+1 .. sent, `mailbox`, per sender, those of received+1 .. arrived. `hold_s`: how long
-    the actor was stopped. `trace` is the segment of a traced actor.
+    frames of messages released+1 .. sent, `mailbox`, per sender, those of received+1 .. arrived. `trace` is the segment
+    of a traced actor.
     """
 
-    record: Record
+    process: str
     specification: bytes | None
     state: Captured | None
     outbox: Mapping[str, bytes]
     mailbox: Mapping[str, bytes]
+    trace: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordReport:
+    """A record with the bytes that belong to it. `hold_s`: how long the actor was stopped."""
+
+    record: Record
     hold_s: float
-    trace: bytes | None = None
+    body: RecordBody
 
 
 def pack_run(frames: Sequence[Frame], first: int, last: int) -> bytes:
@@ -39,21 +54,6 @@ def pack_run(frames: Sequence[Frame], first: int, last: int) -> bytes:
         expected = frame.last + 1
     assert expected == last + 1, f"messages {expected}..{last} were not kept"
     return pack_frames(run)
-
-
-def pack_reports(reports: Sequence[RecordReport]) -> bytes:
-    """Encode reports for one call."""
-    return pack([_fields(report) for report in reports])
-
-
-def unpack_reports(packed: bytes, references: Sequence[Sequence[tuple[Any, ...]]]) -> list[RecordReport]:
-    """Decode what `pack_reports` encoded; `references` are what `references_of` gave for the same reports."""
-    return [_report(fields, found) for fields, found in zip(unpack(packed), references, strict=True)]
-
-
-def references_of(reports: Sequence[RecordReport]) -> list[list[tuple[Any, ...]]]:
-    """The ObjectRefs in the states of each report. They go beside the packed ones: Ray must see them to keep them."""
-    return [[tuple(found) for found in report.state.references] if report.state else [] for report in reports]
 
 
 def pack_record(record: Record) -> tuple[object, ...]:
@@ -84,16 +84,26 @@ def unpack_record(fields: tuple[object, ...]) -> Record:
     return Record(SnapshotId(*snapshot), *counters, earlier, aligned, arrived)  # type: ignore[arg-type,call-arg]
 
 
-def _fields(report: RecordReport) -> tuple[object, ...]:
-    state = report.state
+def pack_report(report: RecordReport) -> tuple[bytes, Body]:
+    """A report in two parts: what the coordinator must know of it, and what only a vault reads."""
+    body, state = report.body, report.body.state
+    head = pack((pack_record(report.record), report.hold_s, 0 if state is None else state.size))
     captured = None if state is None else (state.codec, state.sizes, state.parts, state.spool)
-    record = pack_record(report.record)
-    parts = dict(report.outbox), dict(report.mailbox)
-    return (record, report.specification, captured, *parts, report.hold_s, report.trace)
+    fields = body.process, body.specification, captured, dict(body.outbox), dict(body.mailbox), body.trace
+    references = tuple(tuple(found) for found in state.references) if state else ()
+    return head, (pack(fields), references) if references else pack(fields)
 
 
-def _report(fields: tuple[Any, ...], references: Sequence[tuple[Any, ...]]) -> RecordReport:
-    record, specification, captured, outbox, mailbox, hold_s, trace = fields
+def unpack_head(head: bytes) -> tuple[Record, float, int]:
+    """A record, for how many seconds its actor was stopped, and the bytes of its state."""
+    record, hold_s, state_bytes = unpack(head)
+    return unpack_record(record), hold_s, state_bytes
+
+
+def unpack_body(body: Body) -> RecordBody:
+    """The bytes of a record."""
+    packed, references = (body, ()) if isinstance(body, bytes) else body
+    process, specification, captured, outbox, mailbox, trace = unpack(packed)
     found = tuple(Referenced(*reference) for reference in references)
     state = None if captured is None else replace(Captured(*captured), references=found)
-    return RecordReport(unpack_record(record), specification, state, outbox, mailbox, hold_s, trace)
+    return RecordBody(process, specification, state, outbox, mailbox, trace)

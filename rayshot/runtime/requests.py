@@ -1,15 +1,19 @@
 """Snapshots as those see them who asked for one and who wait for one: the coordinator's notes beside the Collector."""
 
 import threading
+import time
 import uuid
 from collections.abc import Container
 from dataclasses import dataclass, field
+from typing import Any
 
 from rayshot.errors import ActorEnded, RayshotError, SnapshotAborted
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import AnnounceEnd
-from rayshot.protocol.identity import SnapshotId
+from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.store.records import CommitRecord
+
+UNSAID_S = 2.0
 
 
 @dataclass(slots=True)
@@ -49,19 +53,16 @@ class UnderWay:
     taken_at: float
     deadline: float
     request: Request
-    hold_s: list[float] = field(default_factory=list)
-    state_bytes: int = 0
     aligning: bool = True
     recorded_s: float | None = None
 
-    def stats(self) -> dict[str, float]:
-        """What the manifest says of its taking: seconds, and bytes of all states."""
-        holds = self.hold_s or [0.0]
+    def status(self, missing: tuple[str, ...], open_channels: tuple[Channel, ...]) -> dict[str, Any]:
+        """Where it stands, for `Coordinator.status`."""
         return {
-            "recorded_s": self.recorded_s or 0.0,
-            "hold_max_s": max(holds),
-            "hold_mean_s": sum(holds) / len(holds),
-            "state_bytes": self.state_bytes,
+            "seconds": time.monotonic() - self.began,
+            "recorded": self.recorded_s is not None,
+            "missing": missing,
+            "open_channels": open_channels,
         }
 
 
@@ -81,10 +82,31 @@ def abort_error(end: AnnounceEnd) -> SnapshotAborted:
 
 
 class Ends:
-    """The ends of snapshots that whoever joins must know: others may still send it markers of them."""
+    """The ends of snapshots that whoever joins must know: others may still send it markers of them.
+
+    That one was committed everybody learns in time from the beginning of the next one, whose floor is above it. So it
+    is announced by itself only when it is UNSAID_S old: until then actors tag what they send, and that is all.
+    """
 
     def __init__(self) -> None:
         self._floors: dict[SnapshotId, int] = {}
+        self._unsaid: dict[SnapshotId, float] = {}
+
+    def leave_unsaid(self, snapshot: SnapshotId, now: float) -> None:
+        """A coordinator's snapshot was committed."""
+        self._unsaid[snapshot] = now + UNSAID_S
+
+    def said(self, initiator: str, floor: int) -> None:
+        """All were told that what this initiator began with a counter below `floor` is over."""
+        for snapshot in [k for k in self._unsaid if k.initiator == initiator and k.counter < floor]:
+            del self._unsaid[snapshot]
+
+    def overdue(self, now: float) -> list[tuple[SnapshotId, int]]:
+        """Snapshots and floors to announce now, as no other one has begun."""
+        due = [snapshot for snapshot, when in self._unsaid.items() if when <= now]
+        for snapshot in due:
+            del self._unsaid[snapshot]
+        return [(snapshot, self._floors.get(snapshot, 0)) for snapshot in due]
 
     def add(self, snapshot: SnapshotId, floor: int) -> None:
         """A snapshot ended, and with it all of its initiator below `floor`."""

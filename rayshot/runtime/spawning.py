@@ -12,7 +12,16 @@ from rayshot.runtime.naming import NAMESPACE, actor_name
 
 CALLS_AT_ONCE = 64
 """Driver calls that may wait for their results at one actor; further ones queue up in order."""
-GROUPS = {"transport": 1, "calls": CALLS_AT_ONCE, "credit": 4, "control": 2, "watch": 1}
+RECORDS_AT_ONCE = 4
+"""Snapshots under way whose records the coordinator waits for; of further ones the markers tell, and they queue up."""
+GROUPS = {
+    "transport": 1,
+    "calls": CALLS_AT_ONCE,
+    "credit": 4,
+    "control": 2,
+    "record": RECORDS_AT_ONCE,
+    "watch": 1,
+}
 
 _classes: dict[str, Any] = {}
 

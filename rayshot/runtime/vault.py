@@ -1,33 +1,30 @@
-"""The vault of a node: keeps what actors recorded, in the object store at once and in the storage when asked.
+"""The vault of a node: writes what actors of its node recorded into the storage.
 
-What an actor puts into the object store dies with the actor; what the vault puts there lives as long as the
-vault. So a record counts as held only from here on, and only then does the coordinator hear of it.
+It lives apart from the actors, so that writing takes no time of theirs, and that what they recorded can still be
+written when they have died. What they spooled it keeps in the object store too, until the next snapshot.
 """
 
-import contextlib
 import logging
-import queue
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import ray
 
-from rayshot.errors import StateNotSerializable
+from rayshot.errors import StateNotSerializable, StoreUnavailable
 from rayshot.format.codec import creation_of, cut_frame, pack_frames, read_frames
 from rayshot.format.manifest import Blob, CapturedState, Chunk
 from rayshot.format.pickling import dump_object
 from rayshot.model.specification import ActorSpecification
-from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.cut import Cut
-from rayshot.protocol.identity import Channel, SnapshotId
+from rayshot.protocol.identity import Channel
 from rayshot.runtime.capture import read_spool, spool_folder, sweep_spools
 from rayshot.runtime.failpoints import failpoint
 from rayshot.runtime.priority import go_first, go_with_others
 from rayshot.runtime.references import know_references
-from rayshot.runtime.reports import RecordReport, pack_record, unpack_reports
+from rayshot.runtime.reports import Body, RecordBody, unpack_body
 from rayshot.store.chunk_writer import ChunkWriter
 from rayshot.store.locate import open_store
 
@@ -58,101 +55,49 @@ class Stored:
     written_bytes: int
 
 
-@dataclass(slots=True)
-class _Held:
-    """One snapshot's reports. `objects` are references into the object store, kept alive by being here."""
-
-    records: dict[str, tuple[RecordReport, list[memoryview]]] = field(default_factory=dict)
-    objects: list[Any] = field(default_factory=list)
-
-
 class Vault:
     """A Ray actor, one per node and life of a system."""
 
-    def __init__(self, system: str, storage: str, coordinator: Any) -> None:
+    def __init__(self, system: str, storage: str) -> None:
         self._system = system
         self._store = open_store(storage)
-        self._coordinator = coordinator
-        self._lock = threading.Lock()
-        self._held: dict[SnapshotId, _Held] = {}
-        self._over: dict[SnapshotId, None] = {}
-        self._committed: _Held | None = None
-        self._taken: queue.SimpleQueue[tuple[bytes, References]] = queue.SimpleQueue()
+        self._copies: list[Any] = []
         self._ended = threading.Event()
         know_references()
         sweep_spools(spool_folder())
         go_first()
-        threading.Thread(target=self._hold_all, name="rayshot-vault", daemon=True).start()
-
-    @ray.method(concurrency_group="intake")
-    def take(self, packed: bytes, references: References) -> None:
-        """Hold reports and the objects that states refer to, then tell the coordinator: see `_hold_all`."""
-        self._taken.put((packed, references))
-
-    def _hold_all(self) -> None:
-        """Work off what comes in, always everything that is there: many actors record at the same moment."""
-        while True:
-            taken = [self._taken.get()]
-            with contextlib.suppress(queue.Empty):
-                while True:
-                    taken.append(self._taken.get_nowait())
-            try:
-                self._hold(taken)
-            except Exception:
-                log.exception("records could not be held, a defect of rayshot: their snapshots will time out")
-
-    def _hold(self, taken: list[tuple[bytes, References]]) -> None:
-        records: list[tuple[Any, float, int]] = []
-        copies = _copy([packed for packed, _ in taken])
-        for report in (report for reports in taken for report in unpack_reports(*reports)):
-            snapshot, process = report.record.snapshot, report.record.process
-            with self._lock:
-                held = None if snapshot in self._over else self._held.setdefault(snapshot, _Held())
-            try:
-                parts = _parts_of(report)
-            except OSError as error:
-                detail = f"its captured state cannot be read: {error}"
-                self._coordinator.refuse.remote(snapshot, process, detail, AbortReason.CAPTURE_FAILED)
-                continue
-            if held is not None:
-                held.objects += copies
-                if report.state and report.state.spool:
-                    held.objects += [copy for part in parts for copy in _copy(_as_bytes(part))]
-                held.records[process] = (report, parts)
-                records.append((pack_record(report.record), report.hold_s, report.state.size if report.state else 0))
-        self._coordinator.report.remote(records)
 
     @ray.method(concurrency_group="store")
     def store(
-        self, cut: Cut, intent: str, reuse: dict[str, Chunk], timeout_s: float, traces: Mapping[str, bytes]
+        self,
+        cut: Cut,
+        intent: str,
+        reuse: dict[str, Chunk],
+        timeout_s: float,
+        traces: Mapping[str, bytes],
+        *bodies: Body,
     ) -> Stored:
-        """Write what is held of a snapshot as far as its cut counts it; returns where it lies.
+        """Write records as far as their cut counts them; returns where they lie.
 
-        `traces` are segments of actors that ended, which no vault holds.
+        `traces` are segments of actors that ended, which no record holds.
 
         Raises StoreError, and StateNotSerializable for an object that a state refers to and that is not to be had.
         """
         deadline = time.monotonic() + timeout_s
         go_with_others()  # what it writes may be large, and nobody's state waits for it
-        with self._lock:
-            held = self._held.setdefault(cut.snapshot, _Held())
-        for name in held.records.keys() & cut.records.keys():
-            _fetch_objects(*held.records[name], deadline)
+        held = {}
+        for body in map(unpack_body, bodies):
+            held[body.process] = body, _parts_of(body)
+        spooled = [parts for body, parts in held.values() if body.state is not None and body.state.spool is not None]
+        self._copies = [copy for parts in spooled for part in parts for copy in _copy(part)]
+        for name in held.keys() & cut.records.keys():
+            _fetch_objects(*held[name], deadline)
         return _write(ChunkWriter(self._store, self._system, intent, reuse), held, cut, traces)
 
     @ray.method(concurrency_group="store")
-    def forget(self, snapshot: SnapshotId, *, committed: bool) -> None:
-        """The snapshot ended: release it; of the last committed one the copies in the object store stay."""
-        with self._lock:
-            self._over[snapshot] = None
-            while len(self._over) > OVER_MAX:
-                del self._over[next(iter(self._over))]
-            held = self._held.pop(snapshot, None)
-            if held is not None and committed:
-                held.records.clear()
-                self._committed = held
-        if not committed:  # maybe because an actor died
-            sweep_spools(spool_folder())
+    def sweep(self) -> None:
+        """A snapshot was aborted, maybe because an actor died: remove what it left."""
+        sweep_spools(spool_folder())
 
     @ray.method(concurrency_group="watch")
     def watch(self) -> None:
@@ -160,29 +105,33 @@ class Vault:
         self._ended.wait()
 
 
-def _write(writer: ChunkWriter, held: _Held, cut: Cut, last_traces: Mapping[str, bytes]) -> Stored:
+Held = Mapping[str, tuple[RecordBody, list[memoryview]]]
+"""By actor what belongs to its record, and the parts of its state."""
+
+
+def _write(writer: ChunkWriter, held: Held, cut: Cut, last_traces: Mapping[str, bytes]) -> Stored:
     """Write all parts, small ones gathered; blobs are known only once all is written, so tickets come first."""
     states: dict[str, list[int]] = {}
     outboxes: dict[Channel, int] = {}
     mailboxes: dict[Channel, int] = {}
     specifications: dict[str, ActorSpecification] = {}
-    for name, (report, parts) in held.records.items():
+    for name, (body, parts) in held.items():
         states[name] = [writer.add(part) for part in parts]
         failpoint("mid_upload")
-        if report.specification is not None:
-            specifications[name] = ActorSpecification.unpack(report.specification)
+        if body.specification is not None:
+            specifications[name] = ActorSpecification.unpack(body.specification)
     for channel_cut in cut.channels:
         channel = channel_cut.channel
-        if channel_cut.arrived > channel_cut.received and channel.receiver in held.records:
-            frames = held.records[channel.receiver][0].mailbox[channel.sender]
+        if channel_cut.arrived > channel_cut.received and channel.receiver in held:
+            frames = held[channel.receiver][0].mailbox[channel.sender]
             mailboxes[channel] = writer.add(frames)
             _note_creation(frames, channel.receiver, specifications)
-        if channel_cut.sent > channel_cut.arrived and channel.sender in held.records:
-            frames = _behind(held.records[channel.sender][0].outbox[channel.receiver], channel_cut.arrived)
+        if channel_cut.sent > channel_cut.arrived and channel.sender in held:
+            frames = _behind(held[channel.sender][0].outbox[channel.receiver], channel_cut.arrived)
             outboxes[channel] = writer.add(frames)
             _note_creation(frames, channel.receiver, specifications)
     members = cut.records.keys() | set(cut.unborn)  # others recorded too, and came into being behind the cut
-    segments = {name: r.trace for name, (r, _) in held.records.items() if name in members and r.trace}
+    segments = {name: b.trace for name, (b, _) in held.items() if name in members and b.trace}
     segments |= last_traces
     traces = {name: writer.add(segment) for name, segment in segments.items()}
     classes = {
@@ -196,7 +145,7 @@ def _write(writer: ChunkWriter, held: _Held, cut: Cut, last_traces: Mapping[str,
         tickets = states.get(name)
         state = None
         if tickets:
-            captured = held.records[name][0].state
+            captured = held[name][0].state
             assert captured is not None
             state = CapturedState(captured.codec, blobs[tickets[0]], tuple(blobs[ticket] for ticket in tickets[1:]))
         actors[name] = StoredActor(specification, blobs[classes[name]] if name in classes else None, state)
@@ -210,9 +159,9 @@ def _write(writer: ChunkWriter, held: _Held, cut: Cut, last_traces: Mapping[str,
     )
 
 
-def _fetch_objects(report: RecordReport, parts: list[memoryview], deadline: float) -> None:
+def _fetch_objects(body: RecordBody, parts: list[memoryview], deadline: float) -> None:
     """Put the values of the state's ObjectRefs into the buffers that are kept free for them."""
-    for found in report.state.references if report.state else ():
+    for found in body.state.references if body.state else ():
 
         def get(reference: Any, path: str = found.path) -> Any:
             try:
@@ -235,29 +184,27 @@ def _behind(frames: bytes, arrived: int) -> bytes:
     return pack_frames(part for frame in parts if (part := cut_frame(frame, arrived + 1, frame.last)).count)
 
 
-def _parts_of(report: RecordReport) -> list[memoryview]:
-    """The parts of a state; those of a spooled one are its last trace: the file goes. Raises OSError."""
-    if report.state is None:
+def _parts_of(body: RecordBody) -> list[memoryview]:
+    """The parts of a state; those of a spooled one are its last trace: the file goes."""
+    if body.state is None:
         return []
-    if report.state.spool is not None:
-        return read_spool(report.state)
-    return [memoryview(part) for part in report.state.parts]
+    if body.state.spool is not None:
+        try:
+            return read_spool(body.state)
+        except OSError as error:
+            raise StoreUnavailable(f"the captured state of {body.process!r} cannot be read: {error}") from error
+    return [memoryview(part) for part in body.state.parts]
 
 
-def _copy(value: Any) -> list[Any]:
+def _copy(part: memoryview) -> list[Any]:
     """A copy in the object store; none where that is full, as the storage gets the snapshot anyway."""
+    import numpy as np  # noqa: PLC0415 - comes with Ray; needed for large states only
+
     try:
-        return [ray.put(value)]
+        return [ray.put(np.frombuffer(part, np.uint8))] if part.nbytes else []
     except ray.exceptions.ObjectStoreFullError as error:
         log.warning("the object store holds no copy of what was recorded: %s", error)
         return []
-
-
-def _as_bytes(part: memoryview) -> Any:
-    """What `ray.put` can take without unpacking it element by element."""
-    import numpy as np  # noqa: PLC0415 - comes with Ray; needed for large states only
-
-    return np.frombuffer(part, np.uint8) if part.nbytes else b""
 
 
 def _note_creation(frames: bytes, receiver: str, creations: dict[str, ActorSpecification]) -> None:
