@@ -50,6 +50,12 @@ class SnapshotConfig:
         _count("max_channel_state_bytes", self.max_channel_state_bytes)
         check_mode(self.mode)
 
+    def next_due(self, last_began: float, last_ended: float) -> float | None:
+        """When the next periodic snapshot is due, by the clock of the arguments; None: never."""
+        if self.interval_s is None:
+            return None
+        return max(last_began + self.interval_s, last_ended + self.min_pause_s)
+
 
 Trace = bool | Literal["full"]
 """Whether actors write down what they do; "full" keeps the messages too."""

@@ -123,6 +123,13 @@ class Coordinator:
         self._leave(ProcessEnded(record, unfinished), f"actor {record.process!r} ended")
 
     @ray.method(concurrency_group="control")
+    def leaving(self, name: str) -> None:
+        """An actor wants to end, and cannot while a snapshot is open there: it is told of ends at once."""
+        with self._lock:
+            for snapshot, floor in self._ends.say_at_once(name):
+                self._members.tell(name, "ended", snapshot, floor, True)  # noqa: FBT003 - a Ray call
+
+    @ray.method(concurrency_group="control")
     def failed_to_start(self, name: str, detail: str) -> None:
         """An actor's constructor raised: it never was a part of the system."""
         nothing = Record(SnapshotId(self._incarnation, name, 0), name, born=False, ended=True)
@@ -132,6 +139,7 @@ class Coordinator:
         with self._lock:
             self._members.end(end.record.process, detail)
             self._asked.drop(end.record.process)
+            self._ends.leaving.discard(end.record.process)
             for snapshot, under_way in self._open.items():
                 if under_way.request.helpers is not None:
                     self._members.tell_all("begin", snapshot, 0, frozenset(), False)  # noqa: FBT003 - a Ray call
@@ -328,17 +336,16 @@ class Coordinator:
         self._ends.add(end.snapshot, end.floor)
         failpoint("before_announce")
         committed = end.reason is None
-        if committed and end.snapshot.by_coordinator and not self._settings.trace:
-            self._ends.leave_unsaid(end.snapshot, time.monotonic())
-        else:
-            self._members.tell_all("ended", end.snapshot, end.floor, committed)
-        if not committed:
-            self._members.tell_vaults("sweep")
+        lazily = committed and end.snapshot.by_coordinator and not self._settings.trace
+        told = self._ends.leave_unsaid(end.snapshot, time.monotonic()) if lazily else tuple(self._members.hosts)
+        for name in told:
+            self._members.tell(name, "ended", end.snapshot, end.floor, committed)
         if under_way is None:
             return  # of a coordinator that was lost, or its announcement is late
         self._last_ended = time.monotonic()
         if end.reason is not None:
             self._aborted += 1
+            self._members.tell_vaults("sweep")
             error = abort_error(end)
             log.warning("%s", error)
             under_way.request.settle(error)
@@ -398,23 +405,17 @@ class Coordinator:
 
     def _tick(self, now: float) -> None:
         for snapshot in [k for k, under_way in self._open.items() if now >= under_way.deadline]:
-            detail = f"not durable after {self._config.timeout_s:g} s"
-            self._carry_out(self._collector.handle(AbortWanted(snapshot, AbortReason.TIMEOUT, detail)))
-        patience_s = self._config.alignment_timeout_s
+            self._abort(snapshot, AbortReason.TIMEOUT, f"not durable after {self._config.timeout_s:g} s")
         for snapshot, under_way in self._open.items():
-            overdue = patience_s is not None and now >= under_way.began + patience_s
-            if overdue and under_way.aligning and snapshot.initiator == ALIGNED:
-                under_way.aligning = False
+            if snapshot.initiator == ALIGNED and under_way.loses_patience(now, self._config.alignment_timeout_s):
                 self._members.tell_all("stop_aligning", snapshot)
         if self._asked.expire(now):
             self._begin_wanted()
         for snapshot, floor in self._ends.overdue(now):
             self._members.tell_all("ended", snapshot, floor, True)  # noqa: FBT003 - a Ray call
-        interval = self._config.interval_s
-        if interval is None or self._stop is not None or self._wanted or not self._may_begin or not self._members.hosts:
-            return
-        due = max(self._last_began + interval, self._last_ended + self._config.min_pause_s)
-        if now >= due:
+        due = self._config.next_due(self._last_began, self._last_ended)
+        idle = self._stop is None and not self._wanted and self._may_begin and self._members.hosts
+        if idle and due is not None and now >= due:
             self._wanted.append(Request(self._config.mode))
             self._begin_wanted()
 

@@ -256,6 +256,7 @@ class Host:
             lost = process.participant.open_snapshots
             for snapshot in lost:
                 process.carry_out(process.participant.handle(DeadlinePassed(snapshot)))
+            process.leaving = False  # the new coordinator does not know it yet
             last = process.recording.last_record
             return Abandoned(
                 self._node,

@@ -132,6 +132,7 @@ class ActorProcess:
         self.waiters: dict[tuple[str, int], Waiter] = {}
         self.interrupted = False
         self.ending = False
+        self.leaving = False
         self.loading = identity.loading
         self.down: SystemDown | ActorEnded | None = None
         self._handles: dict[str, ActorHandle] = {}
@@ -348,6 +349,12 @@ class ActorProcess:
         self.waiters.clear()
         self.wake.notify_all()
         self.recording.given.notify_all()
+
+    def wait_for_ends(self) -> None:
+        """The end of this actor waits, maybe for a snapshot whose end was not said yet: the coordinator must say it."""
+        if not self.leaving:
+            self.leaving = True
+            self.identity.coordinator.leaving.remote(self.name)
 
     def fail(self, detail: str) -> None:
         """This actor is a failure: the whole system stops."""

@@ -56,6 +56,13 @@ class UnderWay:
     aligning: bool = True
     recorded_s: float | None = None
 
+    def loses_patience(self, now: float, patience_s: float | None) -> bool:
+        """Whether it has aligned for as long as it may; True once."""
+        if patience_s is None or not self.aligning or now < self.began + patience_s:
+            return False
+        self.aligning = False
+        return True
+
     def status(self, missing: tuple[str, ...], open_channels: tuple[Channel, ...]) -> dict[str, Any]:
         """Where it stands, for `Coordinator.status`."""
         return {
@@ -91,10 +98,17 @@ class Ends:
     def __init__(self) -> None:
         self._floors: dict[SnapshotId, int] = {}
         self._unsaid: dict[SnapshotId, float] = {}
+        self.leaving: set[str] = set()
 
-    def leave_unsaid(self, snapshot: SnapshotId, now: float) -> None:
-        """A coordinator's snapshot was committed."""
+    def leave_unsaid(self, snapshot: SnapshotId, now: float) -> tuple[str, ...]:
+        """A coordinator's snapshot was committed. Returns the actors that must hear of it at once."""
         self._unsaid[snapshot] = now + UNSAID_S
+        return tuple(self.leaving)
+
+    def say_at_once(self, name: str) -> list[tuple[SnapshotId, int]]:
+        """An actor waits for ends, now and from now on. Returns what it must hear."""
+        self.leaving.add(name)
+        return [(snapshot, self._floors.get(snapshot, 0)) for snapshot in self._unsaid]
 
     def said(self, initiator: str, floor: int) -> None:
         """All were told that what this initiator began with a counter below `floor` is over."""

@@ -164,6 +164,7 @@ class Worker:
         with process.lock:
             sent = {receiver: channel.sent for receiver, channel in process.channels.items() if channel.sent}
             if process.captures or not process.participant.may_end(sent):
+                process.wait_for_ends()
                 process.interrupted = True
                 process.wake.wait(0.01)
                 return
