@@ -451,8 +451,7 @@ class Coordinator:
     def shutdown(self, detail: str) -> None:
         """End all actors and vaults of the system, dead or alive. Only the coordinator is left; it writes no more."""
         with self._lock:
-            stop = self._stop or Stop(self._settings.system, self._settings.storage, None, detail)
-            self._stop = stop
+            stop = self._stop = self._stop or Stop(self._settings.system, self._settings.storage, None, detail)
             for snapshot in tuple(self._open):
                 self._carry_out(self._collector.handle(AbortWanted(snapshot, AbortReason.REQUESTED, detail)))
             self._refuse_waiting(stop.error())

@@ -44,6 +44,24 @@ def test_who_joins_later_takes_late_news_of_an_ended_snapshot_for_what_it_is(sys
     assert eventually(lambda: set(system.actors()) == {"old"} or None)
 
 
+def test_an_actor_can_end_while_snapshots_follow_one_another_without_a_pause(new_system):
+    system = new_system(snapshot=rayshot.SnapshotConfig(interval_s=0.01))
+    stays, goes = Account.options(name="stays").remote(0), Account.options(name="goes").remote(0)
+    ray.get([stays.read.remote(), goes.read.remote()])
+    eventually(lambda: len(system.snapshots()) > 2 or None)
+    goes.leave.tell()
+    assert eventually(lambda: set(system.actors()) == {"stays"} or None)
+    assert system.snapshot().manifest.ended == ("goes",)
+
+
+def test_that_a_snapshot_ended_is_said_also_where_no_other_one_follows(system):
+    ray.get(Account.options(name="alone").remote(0).read.remote())
+    system.snapshot()
+    host = ray.get(system._identity.coordinator.actors.remote())["alone"]
+    open_there = lambda: ray.get(host.__ray_call__.remote(lambda self: self._process.participant.open_snapshots))  # noqa: E731
+    assert eventually(lambda: open_there() == () or None)
+
+
 def test_what_a_sender_keeps_for_a_snapshot_that_it_cannot_record_yet_is_bounded(new_system):
     system = new_system(snapshot=rayshot.SnapshotConfig(max_channel_state_bytes=1_000_000))
     source, sink = Account.options(name="source").remote(0), Account.options(name="sink").remote(0)
