@@ -10,7 +10,7 @@ from rayshot.audit.history import Traced, from_common_cut, join
 from rayshot.audit.replay import replay_all
 from rayshot.audit.segment import Segment, read_segment
 from rayshot.errors import Damaged, Incompatible, NotFound, StoreError
-from rayshot.format.signing import SigningKey, verify
+from rayshot.format.signing import Prover, verify
 from rayshot.store.snapshot import Snapshot
 
 NEIGHBOURS_MAX = 4
@@ -23,7 +23,7 @@ def prove(
     others: Iterable[Snapshot] = (),
     *,
     replay: bool = False,
-    keys: Sequence[SigningKey] | None = None,
+    keys: Sequence[Prover] | None = None,
 ) -> Findings:
     """Prove a snapshot from its bytes, and where its system was traced from what its actors wrote down.
 

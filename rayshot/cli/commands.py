@@ -13,13 +13,14 @@ from rayshot.cli.difference import difference
 from rayshot.cli.exits import DIFFERENT, EPILOG, FINE, NOT_TRUSTED, UNSOUND, Group
 from rayshot.cli.graph import graph, graph_document
 from rayshot.cli.grid import ROWS_MAX, console, sections
+from rayshot.cli.keygen import keygen
 from rayshot.cli.listing import listing
 from rayshot.cli.proof import proof
 from rayshot.cli.replay import replay
 from rayshot.cli.simulate import simulate
 from rayshot.cli.trace import trace
 from rayshot.errors import SnapshotNotFound
-from rayshot.format.signing import find_key
+from rayshot.format.signing import find_trusted_keys
 from rayshot.store.catalog import Storage, SystemView
 from rayshot.store.repository import open as open_storage
 from rayshot.store.snapshot import Snapshot
@@ -39,6 +40,7 @@ def main() -> None:
     """
 
 
+main.add_command(keygen)
 main.add_command(replay)
 main.add_command(simulate)
 main.add_command(trace)
@@ -130,8 +132,7 @@ def verify(
     view = open_storage(storage).system(system)
     found = view.snapshot(snapshot)
     verification = found.examine()
-    key = find_key()
-    audited = prove(found, view.snapshots(), replay=replay, keys=[key] if key else [])
+    audited = prove(found, view.snapshots(), replay=replay, keys=find_trusted_keys())
     sound = verification.sound and audited.sound
     if as_json:
         click.echo(documents.dump(documents.verification_document(found, verification, audited)))

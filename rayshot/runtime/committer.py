@@ -19,7 +19,7 @@ from rayshot.errors import (
     StoreUnavailable,
 )
 from rayshot.format.manifest import ActorEntry, ChannelEntry, Chunk, Manifest, TraceEntry
-from rayshot.format.signing_key import SigningKey
+from rayshot.format.signing_key import Signer
 from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.runtime.failpoints import failpoint
@@ -36,7 +36,7 @@ ANSWER_S = 5.0
 class Committer:
     """The only one who writes to the repository of a running system. For one thread."""
 
-    def __init__(self, repository: Repository, key: SigningKey | None) -> None:
+    def __init__(self, repository: Repository, key: Signer | None) -> None:
         self._repository = repository
         self._key = key
         self._base: SnapshotId | None = None

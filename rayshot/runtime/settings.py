@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from rayshot.format.signing_key import SigningKey
+from rayshot.format.signing_key import Signer
 from rayshot.model.configuration import FailureConfig, SnapshotConfig, Trace
 
 
@@ -12,7 +12,7 @@ class SystemSettings:
 
     system: str
     storage: str
-    key: SigningKey | None = field(repr=False)
+    key: Signer | None = field(repr=False)
     snapshot: SnapshotConfig
     failure: FailureConfig
     trace: Trace = False

@@ -10,7 +10,7 @@ import ray
 
 from rayshot.errors import ConfigError, RayshotError, RestoreFailed
 from rayshot.format.manifest import Blob, Manifest
-from rayshot.format.signing_key import find_key, load_key
+from rayshot.format.signing_key import find_key, find_trusted_keys, load_key
 from rayshot.model.configuration import FailureConfig, SnapshotConfig, Trace, check_config, check_trace
 from rayshot.model.resolution import resolve_classes
 from rayshot.model.specification import ActorSpecification
@@ -102,8 +102,8 @@ def restore(
     location, _ = _locate(storage)
     view = open_storage(location).system(system)
     chosen = view.snapshot(snapshot)
-    key = find_key()
-    check_trust(chosen, key, trust)
+    key, trusted = find_key(), find_trusted_keys()
+    check_trust(chosen, trusted, trust)
     classes = resolve_classes(chosen.manifest, class_map or {}, chosen.read)
     _ensure_ray()
     _make_room(view.name)
@@ -116,7 +116,7 @@ def restore(
             latest = view.snapshot(None)
             if latest.id != chosen.id:
                 chosen = latest
-                check_trust(chosen, key, trust)
+                check_trust(chosen, trusted, trust)
                 classes = resolve_classes(chosen.manifest, class_map or {}, chosen.read)
         _load_all(identity, chosen, classes)
     except BaseException as error:

@@ -10,7 +10,7 @@ import os
 from rayshot.errors import AlreadyExists, CommitUnknown, ConfigError, Fenced, SnapshotNotFound, SystemNotFound
 from rayshot.format.chunks import digest
 from rayshot.format.manifest import Manifest, encode
-from rayshot.format.signing import SigningKey, seal
+from rayshot.format.signing import Signer, seal
 from rayshot.protocol.identity import SnapshotId, check_name
 from rayshot.store.catalog import Storage, check_format_is_there, format_document, open_system
 from rayshot.store.intents import write_intent
@@ -95,7 +95,7 @@ class Repository:
         write_intent(self.store, self.system, snapshot, epoch.writer, base)
         return str(snapshot)
 
-    def commit(self, manifest: Manifest, key: SigningKey | None) -> CommitRecord:
+    def commit(self, manifest: Manifest, key: Signer | None) -> CommitRecord:
         """Make a snapshot visible whose chunks are all written. Calling it again with the same manifest is safe.
 
         Args:

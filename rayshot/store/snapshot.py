@@ -8,7 +8,7 @@ from typing import Any
 
 from rayshot.errors import ActorNotFound, KeyNotFound, MissingChunk, NotFound
 from rayshot.format.manifest import ActorEntry, Blob, Manifest
-from rayshot.format.signing import Envelope, SigningKey, find_key
+from rayshot.format.signing import Envelope, Prover, find_trusted_keys
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.store.channel_state import ChannelState
 from rayshot.store.chunk_reader import ChunkReader
@@ -151,11 +151,11 @@ class Snapshot:
         except KeyNotFound as error:
             raise MissingChunk(f"{key} of the system {self.system!r} is not in the store", key=key) from error
 
-    def verify(self, keys: Iterable[SigningKey] | None = None) -> Verification:
+    def verify(self, keys: Iterable[Prover] | None = None) -> Verification:
         """Prove from the bytes that the snapshot is whole and its cut consistent, and find out who vouches for it.
 
         Args:
-            keys: the keys to trust; None means the one that this user's environment has, if it has one.
+            keys: the keys to trust; None means those that this user's environment has.
 
         Returns what was proved. An untrusted snapshot is reported (`.trust`), not raised: reading is safe
         without. Raises the Damaged error of the first check that failed, and StoreError.
@@ -164,7 +164,7 @@ class Snapshot:
         verification.require_sound()
         return verification
 
-    def examine(self, keys: Iterable[SigningKey] | None = None) -> Verification:
+    def examine(self, keys: Iterable[Prover] | None = None) -> Verification:
         """As `verify`, but report damage too instead of raising it."""
         reading = run_check("manifest", self._describe)
         if not reading.ok:
@@ -202,11 +202,8 @@ def _reopen(url: str, system: str, record: CommitRecord) -> Snapshot:
     return Snapshot(open_store(url), system, record)
 
 
-def _keys(keys: Iterable[SigningKey] | None) -> list[SigningKey]:
-    if keys is not None:
-        return list(keys)
-    found = find_key()
-    return [] if found is None else [found]
+def _keys(keys: Iterable[Prover] | None) -> list[Prover]:
+    return list(find_trusted_keys() if keys is None else keys)
 
 
 def _info(actor: ActorEntry) -> ActorInfo:
