@@ -73,6 +73,10 @@ class MessageTooLarge(UsageError):
     """A message is over the limit; nothing was sent."""
 
 
+class EncryptionKeyNeeded(UsageError):
+    """A snapshot is encrypted with a key that this reader does not hold; `evidence["key_id"]` says which."""
+
+
 # What was asked for is not there. ---------------------------------------------------------------------------------
 
 

@@ -1,7 +1,8 @@
 """A snapshot as stored, read by its layout alone: the manifest, and the bytes that it names.
 
 The layout is that of `rayshot/format/manifest.py` and `chunks.py`; nothing of them is used here. All that is read was
-or is proved by a digest: the manifest by the commit record, a chunk by the manifest.
+or is proved by a digest: the manifest by the commit record, a chunk by the manifest. Where a snapshot is encrypted,
+both come decrypted.
 """
 
 from collections.abc import Callable, Iterator
@@ -96,7 +97,7 @@ class Document:
             self._last = index, self._expand(*self._chunks[index])
         return self._last[1]
 
-    def _expand(self, key: str, digest: bytes, size: int, stored_size: int, codec: str) -> bytes:
+    def _expand(self, key: str, digest: bytes, size: int, stored_size: int, codec: str, *_: int) -> bytes:
         if not 0 < size <= CHUNK_BYTES_MAX or not 0 < stored_size <= CHUNK_BYTES_MAX + _SEAL_BYTES:
             raise Unproved(f"chunk {key} announces {size} bytes")
         data = self._read(key, stored_size + 1)

@@ -19,7 +19,7 @@ from rayshot.cli.proof import proof
 from rayshot.cli.replay import replay
 from rayshot.cli.simulate import simulate
 from rayshot.cli.trace import trace
-from rayshot.errors import SnapshotNotFound
+from rayshot.errors import EncryptionKeyNeeded, RayshotError, SnapshotNotFound
 from rayshot.format.signing import find_trusted_keys
 from rayshot.store.catalog import Storage, SystemView
 from rayshot.store.repository import open as open_storage
@@ -75,7 +75,7 @@ def list_(storage: str, system: str | None, snapshot: str | None, *, as_json: bo
         terminal, rows_max = console(), _rows_max(everything=everything)
         parts = [[listing(name, rows, width=terminal.width, rows_max=rows_max)] for name, rows in found.items()]
         terminal.print(sections(*parts))
-    unreadable = any("error" in documents.row(one) for rows in found.values() for one in rows)
+    unreadable = any(_is_damaged(one) for rows in found.values() for one in rows)
     _leave(UNSOUND if unreadable else FINE)
 
 
@@ -164,6 +164,16 @@ def diff(storage: str, system: str | None, snapshots: Sequence[str], *, as_json:
     else:
         console().print(difference(old.system, found, rows_max=_rows_max(everything=everything)))
     _leave(FINE if found.same else DIFFERENT)
+
+
+def _is_damaged(snapshot: Snapshot) -> bool:
+    """Whether its manifest cannot be read by anyone; one that needs another key is no damage."""
+    try:
+        return snapshot.manifest is None
+    except EncryptionKeyNeeded:
+        return False
+    except RayshotError:
+        return True
 
 
 def _views(storage: Storage, system: str | None) -> Mapping[str, SystemView]:

@@ -84,7 +84,11 @@ class DataKey:
 
     def chunk_name(self, digest: str) -> str:
         """What a chunk with that digest is called: 64 digits, by which only who has the key can find what it holds."""
-        return blake3(bytes.fromhex(digest), key=_derive(self.secret, "rayshot 1 chunk name")).hexdigest()
+        return blake3(bytes.fromhex(digest), key=self._name_key).hexdigest()
+
+    @cached_property
+    def _name_key(self) -> bytes:
+        return _derive(self.secret, "rayshot 1 chunk name")
 
 
 @dataclass(frozen=True)

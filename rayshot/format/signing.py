@@ -17,7 +17,7 @@ from typing import Any
 
 from rayshot.errors import BadManifest, BadSignature, FormatTooNew, UnknownKey, Unsigned
 from rayshot.format import canonical
-from rayshot.format.bounds import MANIFEST_BYTES_MAX
+from rayshot.format.bounds import ENVELOPE_BYTES_MAX
 from rayshot.format.keys import KEY_ID_DIGITS, SIGNATURE_BYTES, Prover, Signer, SigningKey
 from rayshot.format.signing_key import find_key, find_trusted_keys, key_path, load_key
 
@@ -36,7 +36,6 @@ __all__ = [
 ]
 
 ENVELOPE_VERSION = 1
-ENVELOPE_BYTES_MAX = MANIFEST_BYTES_MAX + 4096
 _MAGIC = "rayshot manifest"
 _NONE = "none"
 _KEY_ID = re.compile(rf"[0-9a-f]{{{KEY_ID_DIGITS}}}")
@@ -83,9 +82,9 @@ def _read_fields(fields: list[Any]) -> Envelope:
     match fields:
         case [str(algorithm), None, b"", bytes(payload)] if algorithm == _NONE:
             return Envelope(payload, None, b"")
-        case [str(algorithm), str(key_id), bytes(signature), bytes(payload)] if len(signature) == dict[str, int](
-            SIGNATURE_BYTES
-        ).get(algorithm) and _KEY_ID.fullmatch(key_id):
+        case [str(algorithm), str(key_id), bytes(signature), bytes(payload)] if len(signature) == SIGNATURE_BYTES.get(
+            algorithm
+        ) and _KEY_ID.fullmatch(key_id):
             return Envelope(payload, key_id, signature, algorithm)
         case _:
             raise BadManifest("the envelope's signature is of no known form")

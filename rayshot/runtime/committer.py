@@ -12,12 +12,14 @@ import rayshot
 from rayshot.errors import (
     ConfigError,
     Damaged,
+    EncryptionKeyNeeded,
     Fenced,
     RayshotError,
     StateNotSerializable,
     StoreError,
     StoreUnavailable,
 )
+from rayshot.format.encryption_key import DataKey
 from rayshot.format.manifest import ActorEntry, ChannelEntry, Chunk, Manifest, TraceEntry
 from rayshot.format.signing_key import Signer
 from rayshot.protocol.cut import Cut
@@ -64,15 +66,16 @@ class Committer:
         retained = {record.snapshot for record in self._repository.retained()}
         base = self._base if self._base in retained else None
         intent = self._repository.intend(snapshot, base)
+        data_key = self._repository.new_data_key()
         try:
             reuse = dict(self._reuse) if base is not None else {}
             ended = {name: self._last_traces[name] for name in cut.ended if name in self._last_traces}
             refs = [
-                vault.store.remote(cut, intent, reuse, timeout_s, {} if index else ended)
+                vault.store.remote(cut, intent, reuse, timeout_s, {} if index else ended, data_key)
                 for index, vault in enumerate(vaults)
             ]
             written = self._gather(refs, timeout_s + ANSWER_S)
-            manifest = self._manifest(cut, written, intent, mode, label, taken_at, stats, started)
+            manifest = self._manifest(cut, written, intent, mode, label, taken_at, stats, started, data_key)
             failpoint("before_commit")
             record = self._repository.commit(manifest, self._key)
             failpoint("after_commit")
@@ -108,7 +111,7 @@ class Committer:
             return set()
         try:
             manifest = self._repository.snapshot(retained[-1]).manifest
-        except (StoreError, Damaged) as error:
+        except (StoreError, Damaged, EncryptionKeyNeeded) as error:
             log.warning("who had ended cannot be read now: %s", error)
             return set()
         return set(manifest.ended)
@@ -119,7 +122,7 @@ class Committer:
             sweep = self._repository.retain(keep)
         except Fenced:
             raise
-        except (StoreError, Damaged) as error:
+        except (StoreError, Damaged, EncryptionKeyNeeded) as error:
             log.warning("old snapshots could not be deleted now: %s", error)
         else:
             if sweep.unreadable:
@@ -151,6 +154,7 @@ class Committer:
         taken_at: float,
         stats: Mapping[str, int | float],
         started: float,
+        data_key: DataKey | None,
     ) -> Manifest:
         actors = {name: actor for stored in written for name, actor in stored.actors.items()}
         mailboxes = {channel: blob for stored in written for channel, blob in stored.mailboxes.items()}
@@ -197,6 +201,7 @@ class Committer:
                 "stored_s": time.perf_counter() - started,
             },
             traces=tuple(TraceEntry(name, blob) for name, blob in sorted(traces.items())),
+            data_key=data_key,
         )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import ray
 
 from rayshot.errors import ConfigError, RayshotError, RestoreFailed
+from rayshot.format.encryption_key import find_encryption_keys
 from rayshot.format.manifest import Blob, Manifest
 from rayshot.format.signing_key import find_key, find_trusted_keys, load_key
 from rayshot.model.configuration import FailureConfig, SnapshotConfig, Trace, check_config, check_trace
@@ -63,7 +64,8 @@ def init(
         return _attach(name, running, location)
     store.check()
     key = load_key(local=_is_local(location))
-    settings = SystemSettings(name, location, key, snapshot or SnapshotConfig(), failure or FailureConfig(), trace)
+    configs = snapshot or SnapshotConfig(), failure or FailureConfig()
+    settings = SystemSettings(name, location, key, *configs, trace, encryption_keys=find_encryption_keys())
     return System(_start(settings))
 
 
@@ -109,7 +111,8 @@ def restore(
     _make_room(view.name)
     signing = key or load_key(local=_is_local(location))
     configs = config or SnapshotConfig(), FailureConfig()
-    settings = SystemSettings(view.name, location, signing, *configs, trace, loading=True)
+    keys = find_encryption_keys()
+    settings = SystemSettings(view.name, location, signing, *configs, trace, loading=True, encryption_keys=keys)
     identity = _start(settings)
     try:
         if snapshot is None:  # only now that nobody else can commit is the latest known

@@ -17,6 +17,7 @@ import ray
 
 from rayshot.errors import StateNotSerializable
 from rayshot.format.codec import creation_of, cut_frame, pack_frames, read_frames
+from rayshot.format.encryption_key import DataKey
 from rayshot.format.manifest import Blob, CapturedState, Chunk
 from rayshot.format.pickling import dump_object
 from rayshot.model.specification import ActorSpecification
@@ -124,11 +125,17 @@ class Vault:
 
     @ray.method(concurrency_group="store")
     def store(
-        self, cut: Cut, intent: str, reuse: dict[str, Chunk], timeout_s: float, traces: Mapping[str, bytes]
+        self,
+        cut: Cut,
+        intent: str,
+        reuse: dict[str, Chunk],
+        timeout_s: float,
+        traces: Mapping[str, bytes],
+        data_key: DataKey | None = None,
     ) -> Stored:
         """Write what is held of a snapshot as far as its cut counts it; returns where it lies.
 
-        `traces` are segments of actors that ended, which no vault holds.
+        `traces` are segments of actors that ended, which no vault holds. `data_key` encrypts what is written.
 
         Raises StoreError, and StateNotSerializable for an object that a state refers to and that is not to be had.
         """
@@ -138,7 +145,7 @@ class Vault:
             held = self._held.setdefault(cut.snapshot, _Held())
         for name in held.records.keys() & cut.records.keys():
             _fetch_objects(*held.records[name], deadline)
-        return _write(ChunkWriter(self._store, self._system, intent, reuse), held, cut, traces)
+        return _write(ChunkWriter(self._store, self._system, intent, reuse, data_key), held, cut, traces)
 
     @ray.method(concurrency_group="store")
     def forget(self, snapshot: SnapshotId, *, committed: bool) -> None:
