@@ -119,6 +119,10 @@ class BindingMismatch(Untrusted):
     """A valid signature of another system, snapshot or log position."""
 
 
+class RolledBack(Untrusted):
+    """The storage is older than its reader knows it to be, or the snapshot that was asked for is."""
+
+
 # These bytes are damaged; take another snapshot. ------------------------------------------------------------------
 
 

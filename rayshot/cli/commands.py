@@ -119,8 +119,23 @@ def topology(storage: str, system: str | None, snapshot: str | None, *, as_json:
     help="Run deterministic classes again on the messages of a full trace. Executes what the snapshot holds, so it "
     "must be signed with the key at hand.",
 )
+@click.option(
+    "--min-position",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="Refuse a snapshot before this position of the log: it is known that one was committed there, so the storage "
+    "was put back to an older state.",
+)
 def verify(
-    storage: str, system: str | None, snapshot: str | None, *, as_json: bool, everything: bool, replay: bool
+    storage: str,
+    system: str | None,
+    snapshot: str | None,
+    *,
+    as_json: bool,
+    everything: bool,
+    replay: bool,
+    min_position: int,
 ) -> None:
     """Prove one snapshot from its bytes.
 
@@ -129,7 +144,7 @@ def verify(
     their vector clocks, and that the snapshot lies on a course of events that could have been (Theorem 1).
     """
     del everything  # its output is short as it is
-    view = open_storage(storage).system(system)
+    view = open_storage(storage, min_position=min_position).system(system)
     found = view.snapshot(snapshot)
     verification = found.examine()
     audited = prove(found, view.snapshots(), replay=replay, keys=find_trusted_keys())

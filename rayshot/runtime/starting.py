@@ -78,6 +78,7 @@ def restore(
     class_map: Mapping[str, type] | None = None,
     config: SnapshotConfig | None = None,
     trace: Trace = False,
+    min_position: int = 0,
 ) -> System:
     """Bring a system back from a snapshot: every actor with its state, every message in flight once and in order.
 
@@ -92,6 +93,7 @@ def restore(
         class_map: classes by their recorded name ("module.Class") where they moved.
         config: when snapshots are taken by themselves from now on.
         trace: as for `rayshot.init`, from now on.
+        min_position: as for `rayshot.open`: refuses a storage that was put back to an older state.
 
     Raises:
         NotFound: no such system or snapshot; the message lists what there is.
@@ -102,7 +104,7 @@ def restore(
     check_config(config or SnapshotConfig(), SnapshotConfig)
     check_trace(trace)
     location, _ = _locate(storage)
-    view = open_storage(location).system(system)
+    view = open_storage(location, min_position=min_position).system(system)
     chosen = view.snapshot(snapshot)
     key, trusted = find_key(), find_trusted_keys()
     check_trust(chosen, trusted, trust)

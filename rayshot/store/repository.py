@@ -28,16 +28,23 @@ from rayshot.store.snapshot import Snapshot
 from rayshot.store.store import Store
 
 
-def open(storage: str | os.PathLike[str]) -> Storage:  # noqa: A001 - users read `rayshot.open`
+def open(storage: str | os.PathLike[str], *, min_position: int = 0) -> Storage:  # noqa: A001 - users read `rayshot.open`
     """Open a storage for reading: `rayshot.open("./shots").systems["bank"].latest()`.
 
-    Needs neither Ray nor keys and executes nothing of what it reads. Raises ConfigError for an address of no
-    known kind, and SystemNotFound for a folder that does not exist.
+    Needs neither Ray nor keys, but for encrypted snapshots, and executes nothing of what it reads.
+
+    Args:
+        storage: its address.
+        min_position: the position in the log of a snapshot that is known to have been committed: where the newest is
+            older, or one that is asked for, it is refused with RolledBack. A signature cannot tell that the whole
+            storage was put back to an older state.
+
+    Raises ConfigError for an address of no known kind, and SystemNotFound for a folder that does not exist.
     """
     store = open_store(storage)
     if isinstance(store, LocalStore) and not store.folder.is_dir():
         raise SystemNotFound(f"there is no storage folder {store.folder}", url=store.url, exists=[])
-    return Storage(store)
+    return Storage(store, min_position)
 
 
 class Repository:
