@@ -13,6 +13,7 @@ import zstandard
 from blake3 import blake3
 
 from rayshot.audit.findings import Unproved
+from rayshot.format.walking import count_documents
 
 MANIFEST_FORMAT = 1
 CHUNK_BYTES_MAX = 64 << 20
@@ -131,6 +132,7 @@ def _stream(data: bytes) -> Iterator[Any]:
     unpacker = msgpack.Unpacker(None, max_buffer_size=0, strict_map_key=False, max_bin_len=len(data))
     unpacker.feed(data)
     try:
+        count_documents(data)
         yield from unpacker
     except (ValueError, msgpack.UnpackException) as error:
         raise Unproved(f"what is stored of a channel cannot be read: {error!r}") from error

@@ -23,6 +23,7 @@ One msgpack array:
 To handle a message is one atomic event, and so a message needs no number: it is the next one of its channel.
 """
 
+import reprlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -30,6 +31,7 @@ from typing import Any, NamedTuple
 import msgpack
 
 from rayshot.audit.findings import NoTrace, Unproved
+from rayshot.format.walking import count_documents
 
 EVENTS_MAX = 4_000_000
 """Events of one segment that are judged at most; they and their clocks lie in memory."""
@@ -79,6 +81,7 @@ class Segment:
 def read_segment(actor: str, data: bytes) -> Segment:
     """Read a segment. Raises Unproved for bytes that are none."""
     try:
+        count_documents(data)
         version, full, base, first, sent, received, names, events = msgpack.unpackb(data)
         if version != _VERSION:
             raise Unproved(f"the trace of {actor} has version {version}, this audit reads {_VERSION}")
@@ -99,6 +102,7 @@ def _check(fits: bool, actor: str) -> None:  # noqa: FBT001 - a condition
 
 
 def _events(names: list[str], packed: bytes) -> Iterator[Event]:
+    count_documents(packed)
     unpacker = msgpack.Unpacker(None, max_buffer_size=0, max_bin_len=len(packed))
     unpacker.feed(packed)
     left = EVENTS_MAX
@@ -140,4 +144,4 @@ def _event(names: list[str], fields: Any) -> tuple[Event, int]:
             return Recorded(snapshot), 1
         case [5]:
             return Ended(), 1
-    raise Unproved(f"a trace holds something that is no event: {fields!r:.100}")
+    raise Unproved(f"a trace holds something that is no event: {reprlib.repr(fields)}")

@@ -12,6 +12,7 @@ import msgpack
 
 from rayshot.errors import BadManifest, CodeMismatch, ConfigError
 from rayshot.format.pickling import dump_class, load_class
+from rayshot.format.walking import count_documents
 
 RAY_OPTIONS = frozenset(
     {
@@ -117,8 +118,13 @@ class ActorSpecification:
 
     @classmethod
     def unpack(cls, packed: bytes) -> "ActorSpecification":
-        """Read what `pack` wrote."""
-        match msgpack.unpackb(packed):
+        """Read what `pack` wrote. Raises BadManifest for anything else."""
+        try:
+            count_documents(packed)
+            fields = msgpack.unpackb(packed)
+        except (ValueError, TypeError, msgpack.UnpackException) as error:
+            raise BadManifest(f"an actor's specification cannot be read: {error}") from error
+        match fields:
             case [str(module), str(name), bytes() | None as class_pickle, list(methods), dict(options)]:
                 return cls(module, name, class_pickle, tuple(methods), options)
         raise BadManifest("an actor's specification cannot be read")

@@ -188,8 +188,8 @@ def _read_format(store: Store, name: str) -> bytes | None:
 def _check_format(data: bytes, name: str) -> None:
     """Raise unless this rayshot reads that format."""
     try:
-        document = json.loads(data)
-    except ValueError as error:
+        document = json.loads(data.decode())  # as bytes it would guess an encoding, and import it
+    except (ValueError, RecursionError) as error:
         raise BadManifest(f"{format_key(name)} is not what rayshot writes: {error}") from error
     match document:
         case {"rayshot": int(version)} if version > STORAGE_FORMAT:
