@@ -17,6 +17,7 @@ from rayshot.cli.keygen import keygen
 from rayshot.cli.listing import listing
 from rayshot.cli.proof import proof
 from rayshot.cli.replay import replay
+from rayshot.cli.secrets_option import secrets_option
 from rayshot.cli.simulate import simulate
 from rayshot.cli.trace import trace
 from rayshot.errors import EncryptionKeyNeeded, RayshotError, SnapshotNotFound
@@ -82,6 +83,7 @@ def list_(storage: str, system: str | None, snapshot: str | None, *, as_json: bo
 @main.command()
 @_common
 @_one_snapshot
+@secrets_option
 def show(storage: str, system: str | None, snapshot: str | None, *, as_json: bool, everything: bool) -> None:
     """Show the actors and channels of one snapshot.
 
@@ -167,6 +169,7 @@ def verify(
     multiple=True,
     help="Which snapshot; give it twice for old and new. One alone is compared with the one before it.",
 )
+@secrets_option
 def diff(storage: str, system: str | None, snapshots: Sequence[str], *, as_json: bool, everything: bool) -> None:
     """Show what changed between two snapshots.
 

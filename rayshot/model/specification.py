@@ -11,7 +11,9 @@ from typing import Any
 import msgpack
 
 from rayshot.errors import BadManifest, CodeMismatch, ConfigError
+from rayshot.format.inert_record import short_repr
 from rayshot.format.pickling import dump_class, load_class
+from rayshot.format.redaction import shown
 from rayshot.format.walking import count_documents
 
 RAY_OPTIONS = frozenset(
@@ -209,5 +211,7 @@ def _storable(key: str, value: Any) -> Any:
     try:
         msgpack.packb(value, strict_types=True)
     except (TypeError, ValueError, OverflowError) as error:
-        raise ConfigError(f"{key}={value!r} cannot be stored with a snapshot: give plain numbers and texts") from error
+        raise ConfigError(
+            f"{key}={short_repr(shown(key, value))} cannot be stored with a snapshot: give plain numbers and texts"
+        ) from error
     return value
