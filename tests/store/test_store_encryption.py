@@ -120,6 +120,7 @@ def test_without_the_key_nothing_is_deleted() -> None:
     assert_every_chunk_is_reachable(store)
 
 
+@pytest.mark.acceptance("G9")
 def test_chunks_that_were_swapped_are_refused() -> None:
     store = MemoryStore()
     snapshot = make_snapshot(open_bank(store, keys=[KEY]), Bank(states=states()))
@@ -131,6 +132,7 @@ def test_chunks_that_were_swapped_are_refused() -> None:
         Storage(store).system("bank").latest().verify()
 
 
+@pytest.mark.acceptance("G5")
 def test_an_encrypted_manifest_in_the_place_of_another_is_refused() -> None:
     store = MemoryStore()
     repository = open_bank(store, keys=[KEY])

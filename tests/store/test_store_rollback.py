@@ -52,6 +52,7 @@ def test_an_older_snapshot_is_refused_by_its_own_position(store: MemoryStore) ->
         view.snapshot("1-coordinator-1")
 
 
+@pytest.mark.acceptance("G5")
 def test_a_log_that_was_lengthened_by_records_that_nobody_signs_does_not_help(store: MemoryStore) -> None:
     old = Storage(store).system("bank").snapshot("1-coordinator-1")
     store.delete("bank/log/" + "0" * 19 + "2")
