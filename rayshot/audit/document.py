@@ -132,7 +132,7 @@ def _stream(data: bytes) -> Iterator[Any]:
     unpacker = msgpack.Unpacker(None, max_buffer_size=0, strict_map_key=False, max_bin_len=len(data))
     unpacker.feed(data)
     try:
-        count_documents(data)
+        count_documents(data, len(data))
         yield from unpacker
     except (ValueError, msgpack.UnpackException) as error:
         raise Unproved(f"what is stored of a channel cannot be read: {error!r}") from error

@@ -35,6 +35,7 @@ from rayshot.format.walking import count_documents
 
 EVENTS_MAX = 4_000_000
 """Events of one segment that are judged at most; they and their clocks lie in memory."""
+TOO_MANY = f"a trace holds more than {EVENTS_MAX:,} events: take snapshots more often"
 _VERSION = 1
 
 
@@ -81,7 +82,7 @@ class Segment:
 def read_segment(actor: str, data: bytes) -> Segment:
     """Read a segment. Raises Unproved for bytes that are none."""
     try:
-        count_documents(data)
+        _check(count_documents(data, 1) == 1, actor)
         version, full, base, first, sent, received, names, events = msgpack.unpackb(data)
         if version != _VERSION:
             raise Unproved(f"the trace of {actor} has version {version}, this audit reads {_VERSION}")
@@ -102,7 +103,8 @@ def _check(fits: bool, actor: str) -> None:  # noqa: FBT001 - a condition
 
 
 def _events(names: list[str], packed: bytes) -> Iterator[Event]:
-    count_documents(packed)
+    if count_documents(packed, EVENTS_MAX) > EVENTS_MAX:
+        raise NoTrace(TOO_MANY)
     unpacker = msgpack.Unpacker(None, max_buffer_size=0, max_bin_len=len(packed))
     unpacker.feed(packed)
     left = EVENTS_MAX
@@ -112,7 +114,7 @@ def _events(names: list[str], packed: bytes) -> Iterator[Event]:
         if count < 1:
             raise Unproved("a trace holds a run of no events")
         if left < 0:
-            raise NoTrace(f"a trace holds more than {EVENTS_MAX:,} events: take snapshots more often")
+            raise NoTrace(TOO_MANY)
         for _ in range(count):
             yield event
     if unpacker.tell() != len(packed):

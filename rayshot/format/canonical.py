@@ -47,9 +47,8 @@ def unpack(data: bytes, *, what: str, bytes_max: int) -> Any:
 
 
 def _walk(data: bytes, what: str) -> None:
-    count = count_documents(data)
-    if count != 1:
-        raise BadManifest(f"{what} is {count} documents, not one: bytes are missing, or trail behind it")
+    if count_documents(data, 1) != 1:
+        raise BadManifest(f"{what} is not one document: bytes are missing, or trail behind it")
 
 
 def _build(data: bytes, what: str) -> Any:

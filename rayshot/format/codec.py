@@ -209,7 +209,7 @@ def read_messages(frame: Frame) -> Iterator[RecordedMessage]:
     unpacker.feed(frame.body)
     number = frame.first
     try:
-        found = count_documents(frame.body)
+        found = count_documents(frame.body, frame.count)
         for fields in unpacker if found == frame.count else ():
             yield _recorded(number, fields)
             number += 1
@@ -217,7 +217,8 @@ def read_messages(frame: Frame) -> Iterator[RecordedMessage]:
         raise BadManifest(f"message {number} cannot be read: {error}", number=number) from error
     if found != frame.count:
         raise BadManifest(
-            f"a frame promises {frame.count} messages from {frame.first} on and holds {found}",
+            f"a frame promises {frame.count} messages from {frame.first} on and holds "
+            f"{'more' if found > frame.count else found}",
             first=frame.first,
             count=frame.count,
         )
@@ -260,7 +261,8 @@ def _inert_tell(fields: Any) -> tuple[str, tuple[Any, ...], Mapping[str, Any]]:
 
 
 def _one(message: bytes) -> Any:
-    count_documents(message)
+    if count_documents(message, 1) != 1:
+        raise ValueError("a call is not one document")
     return msgpack.unpackb(message, ext_hook=_inert_extension, strict_map_key=False, **_UNBOUNDED)
 
 

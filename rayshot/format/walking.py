@@ -10,8 +10,8 @@ BYTES_MAX = 2**31 - 1
 """msgpack counts no further."""
 
 
-def count_documents(data: bytes | memoryview) -> int:
-    """How many msgpack documents lie in `data`, one behind the other.
+def count_documents(data: bytes | memoryview, most: int) -> int:
+    """How many msgpack documents lie in `data`, one behind the other; it stops counting above `most`.
 
     Raises ValueError or msgpack.UnpackException where the last one is cut, or one is nested too deep or none at all.
     """
@@ -20,7 +20,7 @@ def count_documents(data: bytes | memoryview) -> int:
     walker = msgpack.Unpacker(None, max_buffer_size=BYTES_MAX)
     walker.feed(data)
     count = 0
-    while walker.tell() < len(data):
+    while walker.tell() < len(data) and count <= most:
         walker.skip()
         count += 1
     return count

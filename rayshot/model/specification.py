@@ -122,8 +122,7 @@ class ActorSpecification:
     def unpack(cls, packed: bytes) -> "ActorSpecification":
         """Read what `pack` wrote. Raises BadManifest for anything else."""
         try:
-            count_documents(packed)
-            fields = msgpack.unpackb(packed)
+            fields = msgpack.unpackb(packed) if count_documents(packed, 1) == 1 else None
         except (ValueError, TypeError, msgpack.UnpackException) as error:
             raise BadManifest(f"an actor's specification cannot be read: {error}") from error
         match fields:

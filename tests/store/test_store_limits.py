@@ -88,6 +88,12 @@ def test_a_header_that_announces_what_is_not_there_takes_no_room_for_it(reader: 
         READERS[reader](bomb)
 
 
+@pytest.mark.parametrize("reader", ["canonical", "messages", "messages of a call", "trace"])
+def test_documents_behind_the_last_one_are_not_even_counted(reader: str) -> None:
+    with little_memory(256 << 20, seconds_max=1.0), pytest.raises((BadManifest, Unproved)):
+        READERS[reader](bytes(20_000_000))
+
+
 def test_what_is_no_event_and_nested_deep_is_described_in_short() -> None:
     deep = b"\x91" * 1000 + b"\x00"
     with pytest.raises(Unproved, match="no event"):
