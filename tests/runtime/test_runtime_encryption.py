@@ -1,5 +1,6 @@
 """Encrypted systems on Ray: keys go from the driver to whoever writes, and nothing readable reaches the storage."""
 
+import pickle
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ import rayshot
 from rayshot.errors import EncryptionKeyNeeded, RolledBack, UnknownKey
 from rayshot.format.encryption_key import EncryptionKey
 from rayshot.format.keys import PrivateKey
+from rayshot.model.configuration import FailureConfig, SnapshotConfig
+from rayshot.runtime.settings import SystemSettings
 from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.test_runtime_restore import restore
 from tests.runtime.workloads import Account, Holder
@@ -62,3 +65,11 @@ def test_an_encrypted_system_is_snapshotted_again_and_again_restored_and_its_key
         rayshot.restore(system.storage, system=system.name, snapshot=second.id)
     with pytest.raises(RolledBack):
         rayshot.restore(system.storage, system=system.name, min_position=third.position + 1)
+
+
+def test_settings_do_not_show_their_keys():
+    settings = SystemSettings("bank", "./shots", PAIR, SnapshotConfig(), FailureConfig(), encryption_keys=(OLD,))
+    for secret in (PAIR.secret, OLD.secret):
+        assert secret.hex() not in repr(settings)
+        assert secret.decode() not in repr(settings)
+    assert pickle.loads(pickle.dumps(settings)) == settings
