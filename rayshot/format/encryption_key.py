@@ -10,54 +10,24 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from blake3 import blake3
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from rayshot.errors import BadManifest, ConfigError
-from rayshot.format.key_files import given, lines_of
-from rayshot.format.keys import key_id_of
+from rayshot.format.key_files import given, key_id_of, lines_of
+
+if TYPE_CHECKING:
+    from rayshot.format.cipher import Cipher
 
 KEY_VARIABLE = "RAYSHOT_ENCRYPTION_KEY"
 KEY_BYTES = 32
-NONCE_BYTES, TAG_BYTES = 12, 16
-OVERHEAD_BYTES = NONCE_BYTES + TAG_BYTES
-"""By so much encrypted bytes are longer."""
+OVERHEAD_BYTES = 12 + 16
+"""By so much encrypted bytes are longer: a nonce and a tag."""
 
 WRAPPED_BYTES = KEY_BYTES + OVERHEAD_BYTES
 _PREFIX = "rayshot-encryption:"
 _DIGITS = re.compile(rf"[0-9a-f]{{{2 * KEY_BYTES}}}")
-
-
-class Cipher:
-    """AES-256-GCM under one secret, with nonces that follow from what is encrypted.
-
-    The nonce is a keyed BLAKE3 of the associated data and the plain bytes. Two different encryptions share one only
-    where 96 bits of that collide, which 2**24 of them do with a probability of 2**-49. And whoever encrypts the same
-    again - a second vault, a second attempt after a lost answer - gets the same bytes, so that writing once stays
-    writing once. Each use of a secret has a `purpose`, from which keys of its own are derived.
-    """
-
-    def __init__(self, secret: bytes, purpose: str) -> None:
-        self._cipher = AESGCM(_derive(secret, f"rayshot 1 {purpose} encryption"))
-        self._nonce_key = _derive(secret, f"rayshot 1 {purpose} nonce")
-
-    def encrypt(self, plain: bytes, bound: bytes) -> bytes:
-        """Nonce, encrypted bytes and tag; they open with the same `bound` only."""
-        hasher = blake3(len(bound).to_bytes(8, "little"), key=self._nonce_key)
-        nonce = hasher.update(bound).update(plain).digest(NONCE_BYTES)
-        return nonce + self._cipher.encrypt(nonce, plain, bound)
-
-    def decrypt(self, data: bytes, bound: bytes) -> bytes | None:
-        """The plain bytes; None for what was not encrypted under this secret and `bound`."""
-        if len(data) < OVERHEAD_BYTES:
-            return None
-        view = memoryview(data)
-        try:
-            return self._cipher.decrypt(view[:NONCE_BYTES], view[NONCE_BYTES:], bound)
-        except InvalidTag:
-            return None
 
 
 @dataclass(frozen=True)
@@ -73,14 +43,14 @@ class DataKey:
         return {"secret": self.secret}  # ciphers are made anew where it arrives
 
     @cached_property
-    def chunks(self) -> Cipher:
+    def chunks(self) -> "Cipher":
         """For chunks."""
-        return Cipher(self.secret, "chunk")
+        return _cipher(self.secret, "chunk")
 
     @cached_property
-    def manifest(self) -> Cipher:
+    def manifest(self) -> "Cipher":
         """For the manifest."""
-        return Cipher(self.secret, "manifest")
+        return _cipher(self.secret, "manifest")
 
     def chunk_name(self, digest: str) -> str:
         """What a chunk with that digest is called: 64 digits, by which only who has the key can find what it holds."""
@@ -88,7 +58,7 @@ class DataKey:
 
     @cached_property
     def _name_key(self) -> bytes:
-        return _derive(self.secret, "rayshot 1 chunk name")
+        return derive(self.secret, "rayshot 1 chunk name")
 
 
 @dataclass(frozen=True)
@@ -122,8 +92,8 @@ class EncryptionKey:
         return DataKey(secret)
 
     @cached_property
-    def _cipher(self) -> Cipher:
-        return Cipher(self.secret, "data key")
+    def _cipher(self) -> "Cipher":
+        return _cipher(self.secret, "data key")
 
 
 def new_data_key() -> DataKey:
@@ -164,5 +134,12 @@ def key_with(key_id: str, keys: Sequence[EncryptionKey]) -> EncryptionKey | None
     return next((key for key in keys if key.key_id == key_id), None)
 
 
-def _derive(secret: bytes, context: str) -> bytes:
+def _cipher(secret: bytes, purpose: str) -> "Cipher":
+    from rayshot.format.cipher import Cipher  # noqa: PLC0415 - every actor imports this module; few encrypt
+
+    return Cipher(secret, purpose)
+
+
+def derive(secret: bytes, context: str) -> bytes:
+    """A key of 32 bytes for one use of `secret`, which `context` names."""
     return blake3(secret, derive_key_context=context).digest()

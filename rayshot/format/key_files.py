@@ -1,6 +1,7 @@
-"""Texts of keys in variables and files: read with a bound, written for their owner alone and never over another."""
+"""Keys as texts in variables and files, and their names: read with a bound, written for their owner, over no other."""
 
 import contextlib
+import hashlib
 import os
 import secrets
 from pathlib import Path
@@ -11,7 +12,13 @@ KEYS_BYTES_MAX = 1 << 20
 """What a variable or a file of keys may hold."""
 
 KEYS_MAX = 1_000
+KEY_ID_DIGITS = 32
 PRIVATE_MODE, PUBLIC_MODE = 0o600, 0o644
+
+
+def key_id_of(domain: str, secret: bytes) -> str:
+    """A name that follows from a key by a hash: two keys never share one, nobody chooses it, and it betrays nothing."""
+    return hashlib.sha256(f"rayshot {domain} key id\0".encode() + secret).hexdigest()[:KEY_ID_DIGITS]
 
 
 def given(variable: str) -> tuple[bytes, str] | None:

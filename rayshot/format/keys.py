@@ -8,7 +8,6 @@ What begins like one of ours and is none is refused: were it taken for an HMAC s
 pen would be a secret that everybody knows.
 """
 
-import hashlib
 import hmac
 import re
 import secrets
@@ -22,10 +21,10 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from rayshot.errors import ConfigError
+from rayshot.format.key_files import key_id_of
 
 SECRET_BYTES_MIN = 32
 SECRET_BYTES_MAX = 64 << 10
-KEY_ID_DIGITS = 32
 OURS = "rayshot-"
 """What all keys begin with that are not plain secrets."""
 
@@ -34,11 +33,6 @@ _ED25519_DIGITS = re.compile(r"[0-9a-f]{64}")
 
 Algorithm = Literal["hmac-sha256", "ed25519"]
 SIGNATURE_BYTES: Mapping[str, int] = MappingProxyType({"hmac-sha256": 32, "ed25519": 64})
-
-
-def key_id_of(domain: str, secret: bytes) -> str:
-    """A name that follows from a key by a hash: two keys never share one, nobody chooses it, and it betrays nothing."""
-    return hashlib.sha256(f"rayshot {domain} key id\0".encode() + secret).hexdigest()[:KEY_ID_DIGITS]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,8 @@ from typing import Any
 from rayshot.errors import BadManifest, BadSignature, FormatTooNew, UnknownKey, Unsigned
 from rayshot.format import canonical
 from rayshot.format.bounds import ENVELOPE_BYTES_MAX
-from rayshot.format.keys import KEY_ID_DIGITS, SIGNATURE_BYTES, Prover, Signer, SigningKey
+from rayshot.format.key_files import KEY_ID_DIGITS
+from rayshot.format.keys import SIGNATURE_BYTES, Prover, Signer, SigningKey
 from rayshot.format.signing_key import find_key, find_trusted_keys, key_path, load_key
 
 __all__ = [

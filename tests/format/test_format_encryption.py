@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from rayshot.errors import BadManifest, ConfigError, CorruptChunk, EncryptionKeyNeeded, FormatTooNew, LimitExceeded
 from rayshot.format.bounds import DATA_KEYS_MAX
+from rayshot.format.cipher import NONCE_BYTES
 from rayshot.format.encryption import decrypt_chunk, encrypt_chunk, encrypt_manifest, open_manifest
 from rayshot.format.encryption_key import (
-    NONCE_BYTES,
     OVERHEAD_BYTES,
     DataKey,
     EncryptionKey,

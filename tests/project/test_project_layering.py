@@ -140,3 +140,10 @@ def test_reading_snapshots_imports_neither_ray_nor_pyspark():
         "assert not {'ray', 'pyspark'} & sys.modules.keys()"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
+def test_actors_import_nothing_that_signs_or_encrypts():
+    import subprocess
+
+    code = "import rayshot, sys; rayshot.actor; assert 'cryptography' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
