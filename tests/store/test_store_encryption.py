@@ -8,12 +8,12 @@ import pytest
 
 from rayshot.audit import prove
 from rayshot.errors import BadManifest, BindingMismatch, CorruptChunk, Damaged, EncryptionKeyNeeded
-from rayshot.format.encryption_key import EncryptionKey
+from rayshot.format.encryption_key import EncryptionKey, new_data_key
 from rayshot.format.signing import open_envelope
 from rayshot.store.catalog import Storage
 from rayshot.store.chunk_writer import ChunkWriter
 from rayshot.store.local import LocalStore
-from rayshot.store.memory import MemoryStore
+from rayshot.store.memory import Fault, FaultEffect, MemoryStore
 from rayshot.store.store import Store
 from rayshot.store.verification import Trust
 from tests.store.snapshot_builder import KEY as SIGNING_KEY
@@ -198,3 +198,15 @@ def test_no_repr_of_anything_holds_a_key() -> None:
     for secret in (KEY.secret, manifest.data_key.secret):
         assert repr(secret)[2:-1] not in shown
         assert secret.hex() not in shown
+
+
+def test_two_vaults_that_hold_the_same_bytes_write_one_object_and_a_lost_answer_is_no_loss() -> None:
+    store, data_key = MemoryStore(), new_data_key()
+    store.fault = Fault(1, FaultEffect.AFTER)
+    chunks = []
+    for _ in range(2):
+        writer = ChunkWriter(store, "bank", "1-coordinator-1", data_key=data_key)
+        writer.add(NOISE)
+        chunks += writer.finish()[1]
+    assert chunks[0] == chunks[1]
+    assert len(list(store.list())) == 1
