@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ROWS ?=
 
-.PHONY: demo test simulate check bench format clean setup java
+.PHONY: demo test simulate fuzz check bench format clean setup java
 
 setup: $(STAMP)
 
@@ -32,6 +32,10 @@ test: setup java
 simulate: setup
 	@$(BIN)/rayshot simulate --schedules $(or $(SCHEDULES),100000) --seed $(or $(SEED),0)
 	@$(BIN)/python -m pytest tests/simulation/test_simulation_mutants.py
+
+# The readers of stored bytes under atheris; the test suite has a derandomised share of it.
+fuzz: setup
+	@$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS_MAX),60) --seed $(or $(SEED),1)
 
 check: setup
 	@$(BIN)/ruff format --check .

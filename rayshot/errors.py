@@ -73,6 +73,10 @@ class MessageTooLarge(UsageError):
     """A message is over the limit; nothing was sent."""
 
 
+class EncryptionKeyNeeded(UsageError):
+    """A snapshot is encrypted with a key that this reader does not hold; `evidence["key_id"]` says which."""
+
+
 # What was asked for is not there. ---------------------------------------------------------------------------------
 
 
@@ -113,6 +117,10 @@ class Unsigned(Untrusted):
 
 class BindingMismatch(Untrusted):
     """A valid signature of another system, snapshot or log position."""
+
+
+class RolledBack(Untrusted):
+    """The storage is older than its reader knows it to be, or the snapshot that was asked for is."""
 
 
 # These bytes are damaged; take another snapshot. ------------------------------------------------------------------

@@ -8,6 +8,7 @@ def own_configuration(tmp_path_factory):
     """Keys made by tests lie in a folder that goes away."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
-        patch.delenv("RAYSHOT_SIGNING_KEY", raising=False)
-        patch.delenv("RAYSHOT_SIGNING_KEY_FILE", raising=False)
+        for name in ("SIGNING_KEY", "TRUSTED_KEYS", "ENCRYPTION_KEY"):
+            patch.delenv(f"RAYSHOT_{name}", raising=False)
+            patch.delenv(f"RAYSHOT_{name}_FILE", raising=False)
         yield

@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from pyspark_rayshot.views import ENTRY_OPTIONS, VIEWS, View
 from rayshot.errors import BadManifest, ConfigError, LimitExceeded
 from rayshot.format.bounds import check_process
+from rayshot.format.encryption_key import EncryptionKey, find_encryption_keys, parse_encryption_keys
+from rayshot.format.key_files import read_text
 from rayshot.protocol.identity import SnapshotId, check_name
 
 LATEST = "latest"
@@ -18,6 +21,8 @@ COMMON_OPTIONS: Mapping[str, str] = MappingProxyType(
         "view": f"which table; `{DEFAULT_VIEW}` if left out",
         "system": "whose snapshots; needed only where the storage holds several systems",
         "snapshot": f"the id of one snapshot, or `{LATEST}`; all of them if left out",
+        "encryptionKeyFile": "a file with the keys of encrypted snapshots, on the driver; else its environment",
+        "showSecrets": "`true` shows values that are named like secrets; `<redacted>` if left out",
     }
 )
 """Options of every view -> what they say."""
@@ -36,11 +41,19 @@ class ReadOptions:
     system: str | None
     snapshot: SnapshotId | str | None
     entry: tuple[tuple[str, str], ...]
+    show_secrets: bool = False
+    key_file: str | None = None
 
     @property
     def view(self) -> View:
         """The table that is read."""
         return VIEWS[self.view_name]
+
+    def encryption_keys(self) -> tuple[EncryptionKey, ...]:
+        """The keys of this process, to be looked up on the driver. Raises ConfigError."""
+        if self.key_file is None:
+            return find_encryption_keys()
+        return parse_encryption_keys(read_text(Path(self.key_file), "encryptionKeyFile is "), self.key_file)
 
     def selects(self, entry: Any) -> bool:
         """Whether that actor or channel of a manifest is asked for."""
@@ -55,7 +68,7 @@ def parse_options(given: Mapping[str, str]) -> ReadOptions:
         raise _refused("view", f"one of {', '.join(VIEWS)}", options["view"], exists=list(VIEWS))
     known = [*COMMON_OPTIONS, *view.options]
     for name, value in options.items():
-        if name not in known:
+        if name not in map(str.lower, known):
             raise ConfigError(
                 f"the view {view.name!r} has no option {name!r} (given as {value!r}); it has {', '.join(known)}",
                 option=name,
@@ -68,7 +81,15 @@ def parse_options(given: Mapping[str, str]) -> ReadOptions:
         system=None if "system" not in options else _system(options["system"]),
         snapshot=None if "snapshot" not in options else _snapshot(options["snapshot"]),
         entry=tuple((option, _process(option, options[option])) for option in view.options if option in options),
+        show_secrets=_truth("showSecrets", options.get("showsecrets", "false")),
+        key_file=options.get("encryptionkeyfile"),
     )
+
+
+def _truth(option: str, text: str) -> bool:
+    if text.lower() not in {"true", "false"}:
+        raise _refused(option, "true or false", text)
+    return text.lower() == "true"
 
 
 def _storage(address: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from pyspark_rayshot.options import LATEST, ReadOptions
 from rayshot.errors import ActorNotFound, NotFound
+from rayshot.format.encryption_key import EncryptionKey
 from rayshot.store.locate import open_store
 from rayshot.store.records import CommitRecord
 from rayshot.store.repository import open as open_storage
@@ -50,8 +51,10 @@ class _Weighed:
     bytes: int
 
 
-def plan(options: ReadOptions) -> list[Share]:
+def plan(options: ReadOptions, keys: Sequence[EncryptionKey] | None = None) -> list[Share]:
     """Divide what `options` select into at least one share; empty only where the system has no snapshot.
+
+    `keys` open encrypted snapshots; None means those of the environment.
 
     Raises NotFound for a system, snapshot, actor or channel that is nowhere in what was selected; the message
     lists what is.
@@ -63,17 +66,19 @@ def plan(options: ReadOptions) -> list[Share]:
     else:
         snapshots = [system.snapshot(None if options.snapshot == LATEST else options.snapshot)]
     records = [snapshot.record for snapshot in snapshots]
-    pieces = _cut(storage.url, system.name, records, options)
+    pieces = _cut(storage.url, system.name, records, options, keys)
     return [Share(storage.url, system.name, packed) for packed in _pack(pieces)] or [
         Share(storage.url, system.name, ())
     ]
 
 
-def read_items(options: ReadOptions, share: Share) -> Iterator[tuple[Snapshot, Any]]:
-    """The rows of one share, each with its snapshot; raises what reading snapshots raises."""
+def read_items(
+    options: ReadOptions, share: Share, keys: Sequence[EncryptionKey] | None = None
+) -> Iterator[tuple[Snapshot, Any]]:
+    """The rows of one share, each with its snapshot; `keys` as for `plan`. Raises what reading snapshots raises."""
     store = open_store(share.url)
     for piece in share.pieces:
-        snapshot = Snapshot(store, share.system, piece.record)
+        snapshot = Snapshot(store, share.system, piece.record, keys)
         for entry in _entries(snapshot, piece, options):
             for row in options.view.rows(snapshot, entry):
                 yield snapshot, row
@@ -85,7 +90,13 @@ def _entries(snapshot: Snapshot, piece: Piece, options: ReadOptions) -> Iterator
     return filter(options.selects, islice(options.view.entries(snapshot), piece.first, piece.stop))
 
 
-def _cut(url: str, system: str, records: Sequence[CommitRecord], options: ReadOptions) -> Iterator[_Weighed]:
+def _cut(
+    url: str,
+    system: str,
+    records: Sequence[CommitRecord],
+    options: ReadOptions,
+    keys: Sequence[EncryptionKey] | None,
+) -> Iterator[_Weighed]:
     """Cut the selected entries of all snapshots into pieces of about SHARE_BYTES."""
     if options.view.entries is None:
         yield from (_Weighed(Piece(record), SNAPSHOT_COST_BYTES) for record in records)
@@ -94,7 +105,7 @@ def _cut(url: str, system: str, records: Sequence[CommitRecord], options: ReadOp
     found = False
     seen: dict[str, None] = {}
     for record in records:
-        entries = options.view.entries(Snapshot(store, system, record))  # opened anew: it keeps its manifest
+        entries = options.view.entries(Snapshot(store, system, record, keys))  # opened anew: it keeps its manifest
         for weighed in _cut_one(record, entries, options):
             found = True
             yield weighed

@@ -7,6 +7,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from pyspark_rayshot.options import ReadOptions, parse_options
 from pyspark_rayshot.planning import Share, plan, read_items
+from rayshot.format.redaction import show_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,15 +45,20 @@ class SnapshotPartition(InputPartition):  # type: ignore[misc]  # Spark has no t
 
 
 class SnapshotReader(DataSourceReader):  # type: ignore[misc]  # Spark has no types
-    """Plans on the driver and reads on the executors. `nullable` says which columns, and which may hold nulls."""
+    """Plans on the driver and reads on the executors. `nullable` says which columns, and which may hold nulls.
+
+    Keys of encrypted snapshots are looked up on the driver and travel to the executors with the reader, never as an
+    option, which Spark would show.
+    """
 
     def __init__(self, options: ReadOptions, nullable: dict[str, bool]) -> None:
+        self._keys = options.encryption_keys()
         self._options = options
         self._nullable = nullable
 
     def partitions(self) -> list[SnapshotPartition]:
         """Which snapshots, and which of their actors or channels, are read by which task."""
-        return [SnapshotPartition(share) for share in plan(self._options)]
+        return [SnapshotPartition(share) for share in plan(self._options, self._keys)]
 
     def read(self, partition: SnapshotPartition) -> "Iterator[pa.RecordBatch]":
         """The rows of one partition."""
@@ -60,4 +66,5 @@ class SnapshotReader(DataSourceReader):  # type: ignore[misc]  # Spark has no ty
 
         columns = self._options.view.columns_named(self._nullable)
         schema = arrow_schema(columns, self._nullable)
-        return to_batches(read_items(self._options, partition.share), columns, schema)
+        with show_secrets(shown=self._options.show_secrets):
+            yield from to_batches(read_items(self._options, partition.share, self._keys), columns, schema)

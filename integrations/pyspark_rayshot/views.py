@@ -13,6 +13,7 @@ from pyspark_rayshot import values
 from rayshot.errors import ConfigError
 from rayshot.format.codec import RecordedMessage
 from rayshot.format.manifest import ActorEntry, ChannelEntry
+from rayshot.format.redaction import shown, shown_call
 from rayshot.protocol.identity import Channel
 from rayshot.store.diff import WHOLE_STATE
 from rayshot.store.snapshot import Snapshot
@@ -109,6 +110,11 @@ class AttributeRow(NamedTuple):
     attribute: str
     value: Any
 
+    @property
+    def shown(self) -> Any:
+        """The value, or what stands for one that is named like a secret."""
+        return shown(self.attribute, self.value)
+
 
 class MessageRow(NamedTuple):
     """One message in flight."""
@@ -116,6 +122,11 @@ class MessageRow(NamedTuple):
     channel: Channel
     part: str
     message: RecordedMessage
+
+    @property
+    def call(self) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments, with what stands for those that are named like secrets."""
+        return shown_call(self.message.method, self.message.args, self.message.kwargs)
 
 
 def _attribute_rows(snapshot: Snapshot, actor: ActorEntry) -> Iterable[AttributeRow]:
@@ -198,16 +209,16 @@ _STATE_COLUMNS = (
     ),
     Column("type", "string", "the value's class", lambda _, row: values.type_name(row.value)),
     Column("bytes", "bigint", "what the value holds, shared parts once", lambda _, row: values.size_bytes(row.value)),
-    Column("value", "string", "as JSON; what does not fit is marked", lambda _, row: values.as_json(row.value)),
-    Column("value_long", "bigint", "an integer of up to 64 bits", lambda _, row: values.as_long(row.value)),
-    Column("value_double", "double", "a float; a wider integer, rounded", lambda _, row: values.as_double(row.value)),
+    Column("value", "string", "as JSON; what does not fit is marked", lambda _, row: values.as_json(row.shown)),
+    Column("value_long", "bigint", "an integer of up to 64 bits", lambda _, row: values.as_long(row.shown)),
+    Column("value_double", "double", "a float; a wider integer, rounded", lambda _, row: values.as_double(row.shown)),
     Column(
         "value_string",
         "string",
         f"a text of up to {values.TEXT_LENGTH_MAX:,} characters",
-        lambda _, row: values.as_string(row.value),
+        lambda _, row: values.as_string(row.shown),
     ),
-    Column("value_bool", "boolean", "a truth value", lambda _, row: values.as_bool(row.value)),
+    Column("value_bool", "boolean", "a truth value", lambda _, row: values.as_bool(row.shown)),
 )
 
 _CHANNEL_COLUMNS = (
@@ -227,8 +238,8 @@ _MESSAGE_COLUMNS = (
     Column("part", "string", "where it waited: the receiver's mailbox, the sender's outbox", lambda _, row: row.part),
     Column("kind", "string", "tell, call, reply or create", lambda _, row: row.message.kind),
     Column("method", "string", "empty for a reply", lambda _, row: values.sound_text(row.message.method)),
-    Column("args", "string", "as a JSON array", lambda _, row: values.as_json(row.message.args)),
-    Column("kwargs", "string", "as a JSON object", lambda _, row: values.as_json(row.message.kwargs)),
+    Column("args", "string", "as a JSON array", lambda _, row: values.as_json(row.call[0])),
+    Column("kwargs", "string", "as a JSON object", lambda _, row: values.as_json(row.call[1])),
 )
 
 _ALL = (

@@ -1,7 +1,8 @@
 """A snapshot as stored, read by its layout alone: the manifest, and the bytes that it names.
 
 The layout is that of `rayshot/format/manifest.py` and `chunks.py`; nothing of them is used here. All that is read was
-or is proved by a digest: the manifest by the commit record, a chunk by the manifest.
+or is proved by a digest: the manifest by the commit record, a chunk by the manifest. Where a snapshot is encrypted,
+both come decrypted.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ import zstandard
 from blake3 import blake3
 
 from rayshot.audit.findings import Unproved
+from rayshot.format.walking import count_documents
 
 MANIFEST_FORMAT = 1
 CHUNK_BYTES_MAX = 64 << 20
@@ -96,7 +98,7 @@ class Document:
             self._last = index, self._expand(*self._chunks[index])
         return self._last[1]
 
-    def _expand(self, key: str, digest: bytes, size: int, stored_size: int, codec: str) -> bytes:
+    def _expand(self, key: str, digest: bytes, size: int, stored_size: int, codec: str, *_: int) -> bytes:
         if not 0 < size <= CHUNK_BYTES_MAX or not 0 < stored_size <= CHUNK_BYTES_MAX + _SEAL_BYTES:
             raise Unproved(f"chunk {key} announces {size} bytes")
         data = self._read(key, stored_size + 1)
@@ -130,6 +132,7 @@ def _stream(data: bytes) -> Iterator[Any]:
     unpacker = msgpack.Unpacker(None, max_buffer_size=0, strict_map_key=False, max_bin_len=len(data))
     unpacker.feed(data)
     try:
+        count_documents(data, len(data))
         yield from unpacker
     except (ValueError, msgpack.UnpackException) as error:
         raise Unproved(f"what is stored of a channel cannot be read: {error!r}") from error

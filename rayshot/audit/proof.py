@@ -9,8 +9,8 @@ from rayshot.audit.findings import Finding, Findings, NoTrace
 from rayshot.audit.history import Traced, from_common_cut, join
 from rayshot.audit.replay import replay_all
 from rayshot.audit.segment import Segment, read_segment
-from rayshot.errors import Damaged, Incompatible, NotFound, StoreError
-from rayshot.format.signing import SigningKey, verify
+from rayshot.errors import Damaged, EncryptionKeyNeeded, Incompatible, NotFound, StoreError
+from rayshot.format.signing import Prover, verify
 from rayshot.store.snapshot import Snapshot
 
 NEIGHBOURS_MAX = 4
@@ -23,7 +23,7 @@ def prove(
     others: Iterable[Snapshot] = (),
     *,
     replay: bool = False,
-    keys: Sequence[SigningKey] | None = None,
+    keys: Sequence[Prover] | None = None,
 ) -> Findings:
     """Prove a snapshot from its bytes, and where its system was traced from what its actors wrote down.
 
@@ -74,7 +74,7 @@ def trace_of(snapshot: Snapshot, others: Sequence[Snapshot]) -> Traced:
         try:
             beside = _document_of(one)
             segments += _segments(beside)
-        except (Damaged, Incompatible, StoreError, NotFound, NoTrace):
+        except (Damaged, Incompatible, StoreError, NotFound, NoTrace, EncryptionKeyNeeded):
             continue  # it is not the one that is being judged
         ended[beside.snapshot] = beside.ended
         near.append(one)
@@ -101,7 +101,7 @@ def _neighbours(snapshot: Snapshot, others: Iterable[Snapshot]) -> list[Snapshot
 
 
 def _document_of(snapshot: Snapshot) -> Document:
-    return Document(snapshot.envelope.payload, snapshot.read_stored)
+    return Document(snapshot.document, snapshot.read_stored)
 
 
 def _judge(name: str, check: Callable[[], str | None]) -> Finding:

@@ -23,6 +23,7 @@ One msgpack array:
 To handle a message is one atomic event, and so a message needs no number: it is the next one of its channel.
 """
 
+import reprlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -30,9 +31,11 @@ from typing import Any, NamedTuple
 import msgpack
 
 from rayshot.audit.findings import NoTrace, Unproved
+from rayshot.format.walking import count_documents
 
 EVENTS_MAX = 4_000_000
 """Events of one segment that are judged at most; they and their clocks lie in memory."""
+TOO_MANY = f"a trace holds more than {EVENTS_MAX:,} events: take snapshots more often"
 _VERSION = 1
 
 
@@ -79,6 +82,7 @@ class Segment:
 def read_segment(actor: str, data: bytes) -> Segment:
     """Read a segment. Raises Unproved for bytes that are none."""
     try:
+        _check(count_documents(data, 1) == 1, actor)
         version, full, base, first, sent, received, names, events = msgpack.unpackb(data)
         if version != _VERSION:
             raise Unproved(f"the trace of {actor} has version {version}, this audit reads {_VERSION}")
@@ -99,6 +103,8 @@ def _check(fits: bool, actor: str) -> None:  # noqa: FBT001 - a condition
 
 
 def _events(names: list[str], packed: bytes) -> Iterator[Event]:
+    if count_documents(packed, EVENTS_MAX) > EVENTS_MAX:
+        raise NoTrace(TOO_MANY)
     unpacker = msgpack.Unpacker(None, max_buffer_size=0, max_bin_len=len(packed))
     unpacker.feed(packed)
     left = EVENTS_MAX
@@ -108,7 +114,7 @@ def _events(names: list[str], packed: bytes) -> Iterator[Event]:
         if count < 1:
             raise Unproved("a trace holds a run of no events")
         if left < 0:
-            raise NoTrace(f"a trace holds more than {EVENTS_MAX:,} events: take snapshots more often")
+            raise NoTrace(TOO_MANY)
         for _ in range(count):
             yield event
     if unpacker.tell() != len(packed):
@@ -140,4 +146,4 @@ def _event(names: list[str], fields: Any) -> tuple[Event, int]:
             return Recorded(snapshot), 1
         case [5]:
             return Ended(), 1
-    raise Unproved(f"a trace holds something that is no event: {fields!r:.100}")
+    raise Unproved(f"a trace holds something that is no event: {reprlib.repr(fields)}")

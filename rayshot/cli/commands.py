@@ -13,13 +13,15 @@ from rayshot.cli.difference import difference
 from rayshot.cli.exits import DIFFERENT, EPILOG, FINE, NOT_TRUSTED, UNSOUND, Group
 from rayshot.cli.graph import graph, graph_document
 from rayshot.cli.grid import ROWS_MAX, console, sections
+from rayshot.cli.keygen import keygen
 from rayshot.cli.listing import listing
 from rayshot.cli.proof import proof
 from rayshot.cli.replay import replay
+from rayshot.cli.secrets_option import secrets_option
 from rayshot.cli.simulate import simulate
 from rayshot.cli.trace import trace
-from rayshot.errors import SnapshotNotFound
-from rayshot.format.signing import find_key
+from rayshot.errors import EncryptionKeyNeeded, RayshotError, SnapshotNotFound
+from rayshot.format.signing import find_trusted_keys
 from rayshot.store.catalog import Storage, SystemView
 from rayshot.store.repository import open as open_storage
 from rayshot.store.snapshot import Snapshot
@@ -39,6 +41,7 @@ def main() -> None:
     """
 
 
+main.add_command(keygen)
 main.add_command(replay)
 main.add_command(simulate)
 main.add_command(trace)
@@ -73,13 +76,14 @@ def list_(storage: str, system: str | None, snapshot: str | None, *, as_json: bo
         terminal, rows_max = console(), _rows_max(everything=everything)
         parts = [[listing(name, rows, width=terminal.width, rows_max=rows_max)] for name, rows in found.items()]
         terminal.print(sections(*parts))
-    unreadable = any("error" in documents.row(one) for rows in found.values() for one in rows)
+    unreadable = any(_is_damaged(one) for rows in found.values() for one in rows)
     _leave(UNSOUND if unreadable else FINE)
 
 
 @main.command()
 @_common
 @_one_snapshot
+@secrets_option
 def show(storage: str, system: str | None, snapshot: str | None, *, as_json: bool, everything: bool) -> None:
     """Show the actors and channels of one snapshot.
 
@@ -117,8 +121,23 @@ def topology(storage: str, system: str | None, snapshot: str | None, *, as_json:
     help="Run deterministic classes again on the messages of a full trace. Executes what the snapshot holds, so it "
     "must be signed with the key at hand.",
 )
+@click.option(
+    "--min-position",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="Refuse a snapshot before this position of the log: it is known that one was committed there, so the storage "
+    "was put back to an older state.",
+)
 def verify(
-    storage: str, system: str | None, snapshot: str | None, *, as_json: bool, everything: bool, replay: bool
+    storage: str,
+    system: str | None,
+    snapshot: str | None,
+    *,
+    as_json: bool,
+    everything: bool,
+    replay: bool,
+    min_position: int,
 ) -> None:
     """Prove one snapshot from its bytes.
 
@@ -127,11 +146,10 @@ def verify(
     their vector clocks, and that the snapshot lies on a course of events that could have been (Theorem 1).
     """
     del everything  # its output is short as it is
-    view = open_storage(storage).system(system)
+    view = open_storage(storage, min_position=min_position).system(system)
     found = view.snapshot(snapshot)
     verification = found.examine()
-    key = find_key()
-    audited = prove(found, view.snapshots(), replay=replay, keys=[key] if key else [])
+    audited = prove(found, view.snapshots(), replay=replay, keys=find_trusted_keys())
     sound = verification.sound and audited.sound
     if as_json:
         click.echo(documents.dump(documents.verification_document(found, verification, audited)))
@@ -151,6 +169,7 @@ def verify(
     multiple=True,
     help="Which snapshot; give it twice for old and new. One alone is compared with the one before it.",
 )
+@secrets_option
 def diff(storage: str, system: str | None, snapshots: Sequence[str], *, as_json: bool, everything: bool) -> None:
     """Show what changed between two snapshots.
 
@@ -163,6 +182,16 @@ def diff(storage: str, system: str | None, snapshots: Sequence[str], *, as_json:
     else:
         console().print(difference(old.system, found, rows_max=_rows_max(everything=everything)))
     _leave(FINE if found.same else DIFFERENT)
+
+
+def _is_damaged(snapshot: Snapshot) -> bool:
+    """Whether its manifest cannot be read by anyone; one that needs another key is no damage."""
+    try:
+        return snapshot.manifest is None
+    except EncryptionKeyNeeded:
+        return False
+    except RayshotError:
+        return True
 
 
 def _views(storage: Storage, system: str | None) -> Mapping[str, SystemView]:

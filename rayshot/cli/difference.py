@@ -10,7 +10,8 @@ from rayshot.cli import words
 from rayshot.cli.grid import Cell, Column, grid, heading, left_out, sections
 from rayshot.format.inert import alike
 from rayshot.format.manifest import ChannelEntry
-from rayshot.store.diff import ABSENT, SnapshotDiff
+from rayshot.format.redaction import shown
+from rayshot.store.diff import ABSENT, SnapshotDiff, ValueChange
 
 
 def difference(system: str, diff: SnapshotDiff, *, rows_max: int | None) -> Group:
@@ -26,7 +27,7 @@ def _actors(diff: SnapshotDiff, rows_max: int | None) -> list[RenderableType]:
         *((name, Text("(added)", style="green"), "", "") for name in diff.actors_added),
         *((name, Text("(removed)", style="red"), "", "") for name in diff.actors_removed),
         *(
-            (actor.name, words.printable(change.name), *sides(change.old, change.new))
+            (actor.name, words.printable(change.name), *sides(change))
             for actor in diff.actors_changed
             for change in actor.values
         ),
@@ -43,8 +44,9 @@ def _actors(diff: SnapshotDiff, rows_max: int | None) -> list[RenderableType]:
     return [grid(columns, shown), *left_out(len(rows) - len(shown), "change")]
 
 
-def sides(old: Any, new: Any) -> tuple[str, str]:
+def sides(change: ValueChange) -> tuple[str, str]:
     """Old and new; of two dicts what differs, of two lists what comes after their common start."""
+    old, new = (one if one is ABSENT else shown(change.name, one) for one in (change.old, change.new))
     if type(old) is dict and type(new) is dict:
         same = {key for key in old.keys() & new if alike(old[key], new[key])}
         return _rest(_without(old, same), len(same)), _rest(_without(new, same), len(same))

@@ -9,6 +9,7 @@ from rayshot.errors import RayshotError
 from rayshot.format.codec import RecordedMessage
 from rayshot.format.jsonable import jsonable
 from rayshot.format.manifest import ChannelEntry
+from rayshot.format.redaction import shown, shown_call
 from rayshot.store.diff import ABSENT, SnapshotDiff, ValueChange
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.verification import Verification
@@ -139,12 +140,13 @@ def _actor(snapshot: Snapshot, name: str) -> dict[str, Any]:
 
 
 def _message(message: RecordedMessage) -> dict[str, Any]:
+    args, kwargs = shown_call(message.method, message.args, message.kwargs)
     return {
         "number": message.number,
         "kind": message.kind,
         "method": message.method,
-        "args": jsonable(list(message.args)),
-        "kwargs": jsonable(dict(message.kwargs)),
+        "args": jsonable(args),
+        "kwargs": jsonable(kwargs),
     }
 
 
@@ -160,5 +162,6 @@ def _counters(entry: ChannelEntry) -> dict[str, Any]:
 
 def change_document(change: ValueChange) -> dict[str, Any]:
     """A change; `old` or `new` is left out where the attribute was not there."""
-    sides = {"old": change.old, "new": change.new}
-    return {"name": change.name, **{side: jsonable(what) for side, what in sides.items() if what is not ABSENT}}
+    there = {"old": change.old, "new": change.new}
+    sides = {side: jsonable(shown(change.name, what)) for side, what in there.items() if what is not ABSENT}
+    return {"name": change.name, **sides}

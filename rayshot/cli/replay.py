@@ -14,8 +14,10 @@ from rayshot.cli import documents, words
 from rayshot.cli.difference import sides
 from rayshot.cli.exits import FINE
 from rayshot.cli.grid import ROWS_MAX, console, heading
+from rayshot.cli.secrets_option import secrets_option
 from rayshot.errors import CodeMismatch
 from rayshot.format.inert import jsonable
+from rayshot.format.redaction import shown_call
 from rayshot.simulation.actor_schedule import STEPS_MAX
 from rayshot.simulation.actor_world import World
 from rayshot.simulation.stepping import TIMER, Pending, Step
@@ -36,6 +38,7 @@ HELP = "Enter: any of these.  A number: that one.  b: branch.  u: back to before
 @click.option("--interactive", is_flag=True, help="Ask before each step which message it shall be.")
 @click.option("--trust", type=click.Choice(["unsigned"]), help="Load it although nobody trusted vouches for it.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document with everything.")
+@secrets_option
 def replay(
     storage: str,
     system: str | None,
@@ -118,7 +121,7 @@ def _told(number: int, step: Step) -> Text:
     receiver = step.handled.receiver
     lines = [Text.assemble((f"{number:>4}  ", "dim"), _message(step.handled))]
     for change in step.changes:
-        old, new = sides(change.old, change.new)
+        old, new = sides(change)
         name = words.printable(change.name)
         lines.append(Text.assemble("        ", f"{receiver}.{name}: ", (old, "red"), " -> ", (new, "green")))
     lines += [Text.assemble("        ", ("sends ", "dim"), _message(sent)) for sent in step.sent]
@@ -142,8 +145,9 @@ def _message(message: Pending) -> Text:
 
 
 def _arguments(message: Pending) -> str:
-    named = [f"{words.printable(name)}={words.value(value)}" for name, value in (message.kwargs or {}).items()]
-    return f"({', '.join([*map(words.value, message.args), *named])})"
+    args, kwargs = shown_call(message.method, message.args, message.kwargs or {})
+    named = [f"{words.printable(name)}={words.value(value)}" for name, value in kwargs.items()]
+    return f"({', '.join([*map(words.value, args), *named])})"
 
 
 def _rest(world: World, *, after_steps: int) -> str:
@@ -237,13 +241,14 @@ def _step_document(number: int, step: Step) -> dict[str, Any]:
 
 
 def _message_document(message: Pending) -> dict[str, Any]:
+    args, kwargs = shown_call(message.method, message.args, message.kwargs or {})
     document = {
         "sender": message.sender,
         "receiver": message.receiver,
         "number": message.number,
         "kind": message.kind,
         "method": message.method,
-        "args": jsonable(list(message.args)),
-        "kwargs": jsonable(dict(message.kwargs or {})),
+        "args": jsonable(args),
+        "kwargs": jsonable(kwargs),
     }
     return document if message.due is None else {**document, "due_s": message.due}

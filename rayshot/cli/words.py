@@ -6,6 +6,7 @@ from typing import Any
 
 from rayshot.format.codec import RecordedMessage
 from rayshot.format.inert import short_repr
+from rayshot.format.redaction import shown, shown_call
 
 UNIT = 1024
 TEXT_LENGTH_MAX = 400
@@ -50,14 +51,17 @@ def state(anything: Any) -> str:
     """A state as `name=value, ...`; one that is no dict of attributes as a value."""
     if not isinstance(anything, dict) or not all(isinstance(name, str) for name in anything):
         return value(anything)
-    shown = [f"{printable(name)}={value(item)}" for name, item in islice(anything.items(), ATTRIBUTES_SHOWN_MAX)]
+    parts = [
+        f"{printable(name)}={value(shown(name, item))}" for name, item in islice(anything.items(), ATTRIBUTES_SHOWN_MAX)
+    ]
     if len(anything) > ATTRIBUTES_SHOWN_MAX:
-        shown.append("...")
-    return ", ".join(shown)[:TEXT_LENGTH_MAX] or "(empty)"
+        parts.append("...")
+    return ", ".join(parts)[:TEXT_LENGTH_MAX] or "(empty)"
 
 
 def message(recorded: RecordedMessage) -> str:
     """A message as the call that it is: `deposit(30)`."""
     name = recorded.method or recorded.kind
-    arguments = [*map(value, recorded.args), *(f"{key}={value(item)}" for key, item in recorded.kwargs.items())]
+    args, kwargs = shown_call(recorded.method, recorded.args, recorded.kwargs)
+    arguments = [*map(value, args), *(f"{key}={value(item)}" for key, item in kwargs.items())]
     return f"{printable(name)}({', '.join(arguments)})"[:TEXT_LENGTH_MAX]

@@ -16,6 +16,12 @@ from rayshot.errors import BadManifest, ConfigError, LimitExceeded
 from rayshot.protocol.identity import DRIVER_PREFIX, check_name, is_driver
 
 MANIFEST_BYTES_MAX = 256 << 20
+ENVELOPE_BYTES_MAX = MANIFEST_BYTES_MAX + (8 << 20)
+"""A manifest as it is stored: signed, and encrypted with its wrapped keys."""
+
+DATA_KEYS_MAX = 100_000
+"""Snapshots whose chunks one encrypted snapshot may use."""
+
 CONTAINERS_MAX = 16_000_000
 """Lists and maps in one document: bounds the memory that a document of empty ones blows up to."""
 

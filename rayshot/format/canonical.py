@@ -14,6 +14,7 @@ import msgpack
 
 from rayshot.errors import BadManifest, LimitExceeded
 from rayshot.format.bounds import CONTAINERS_MAX
+from rayshot.format.walking import count_documents
 
 _TIMESTAMP_AS_DATETIME = 3
 """msgpack's own extension type never reaches `ext_hook`; as a datetime it fails when it is packed again."""
@@ -46,11 +47,8 @@ def unpack(data: bytes, *, what: str, bytes_max: int) -> Any:
 
 
 def _walk(data: bytes, what: str) -> None:
-    walker = msgpack.Unpacker(max_buffer_size=max(len(data), 1))
-    walker.feed(data)
-    walker.skip()
-    if walker.tell() != len(data):
-        raise BadManifest(f"{what} has {len(data) - walker.tell()} trailing bytes")
+    if count_documents(data, 1) != 1:
+        raise BadManifest(f"{what} is not one document: bytes are missing, or trail behind it")
 
 
 def _build(data: bytes, what: str) -> Any:

@@ -52,7 +52,7 @@ def compress(view: Buffer) -> tuple[ChunkCodec, bytes]:
 
 
 def expand(stored: bytes, chunk: Chunk) -> bytes:
-    """The uncompressed bytes of `chunk`, proved by its digest, from what the store holds under its key.
+    """The uncompressed bytes of `chunk`, proved by its digest, from what the store holds under its key, decrypted.
 
     Never allocates more than the size that the manifest announces. Raises LimitExceeded for a size above
     CHUNK_BYTES_MAX, announced by the manifest or the bytes, and CorruptChunk for everything that does not
@@ -60,8 +60,8 @@ def expand(stored: bytes, chunk: Chunk) -> bytes:
     """
     if chunk.size > CHUNK_BYTES_MAX:
         raise _too_large(chunk, chunk.size)
-    if len(stored) != chunk.stored_size:
-        raise _corrupt(chunk, f"{len(stored)} bytes are stored instead of {chunk.stored_size}")
+    if len(stored) != chunk.packed_size:
+        raise _corrupt(chunk, f"{len(stored)} bytes are stored instead of {chunk.packed_size}")
     data = stored if chunk.codec == "raw" else _decompress(_unseal(stored, chunk), chunk)
     if len(data) != chunk.size:
         raise _corrupt(chunk, f"it holds {len(data)} bytes instead of {chunk.size}")

@@ -25,6 +25,7 @@ import msgpack
 from rayshot.errors import BadManifest, MessageTooLarge
 from rayshot.format import inert
 from rayshot.format.pickling import dump_message, load_message
+from rayshot.format.walking import count_documents
 
 PICKLED, CALL, REPLY, CREATE = 0, 1, 2, 3
 HANDLE_EXTENSION = 1
@@ -203,21 +204,21 @@ def read_messages(frame: Frame) -> Iterator[RecordedMessage]:
         ext_hook=_inert_extension,
         strict_map_key=False,
         max_buffer_size=0,
-        max_array_len=len(frame.body),  # an element takes a byte at least: a header that promises more is refused
-        max_map_len=len(frame.body),
         **_UNBOUNDED,
     )
     unpacker.feed(frame.body)
     number = frame.first
     try:
-        for fields in unpacker:
+        found = count_documents(frame.body, frame.count)
+        for fields in unpacker if found == frame.count else ():
             yield _recorded(number, fields)
             number += 1
     except (ValueError, TypeError, msgpack.UnpackException) as error:
         raise BadManifest(f"message {number} cannot be read: {error}", number=number) from error
-    if number != frame.last + 1 or unpacker.tell() != len(frame.body):
+    if found != frame.count:
         raise BadManifest(
-            f"a frame promises {frame.count} messages from {frame.first} on and holds {number - frame.first}",
+            f"a frame promises {frame.count} messages from {frame.first} on and holds "
+            f"{'more' if found > frame.count else found}",
             first=frame.first,
             count=frame.count,
         )
@@ -260,6 +261,8 @@ def _inert_tell(fields: Any) -> tuple[str, tuple[Any, ...], Mapping[str, Any]]:
 
 
 def _one(message: bytes) -> Any:
+    if count_documents(message, 1) != 1:
+        raise ValueError("a call is not one document")
     return msgpack.unpackb(message, ext_hook=_inert_extension, strict_map_key=False, **_UNBOUNDED)
 
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from rayshot.format.encryption_key import OVERHEAD_BYTES, DataKey
+
 ChunkCodec = Literal["zstd", "raw"]
 StateCodec = Literal["pickle", "cloudpickle"]
 ActorStatus = Literal["born", "unborn"]
@@ -12,10 +14,10 @@ ActorStatus = Literal["born", "unborn"]
 class Chunk:
     """One object of the store.
 
-    `key` is relative to the system's folder and is always `chunk_key(digest, intent)` of the intent that
+    `key` is relative to the system's folder and is always `chunk_key(name, intent)` of the intent that
     wrote it; `digest` is the BLAKE3 of the uncompressed bytes, 64 hexadecimal digits, once in a manifest;
-    `size` counts the uncompressed bytes, at least 1; `stored_size` the bytes in the store, equal to `size`
-    for the codec "raw".
+    `size` counts the uncompressed bytes, at least 1; `stored_size` the bytes in the store. An encrypted chunk
+    has the `data_key` of the snapshot that wrote it.
     """
 
     key: str
@@ -23,6 +25,17 @@ class Chunk:
     size: int
     stored_size: int
     codec: ChunkCodec
+    data_key: DataKey | None = None
+
+    @property
+    def name(self) -> str:
+        """What its key is made of: the digest, or where it is encrypted what does not betray it."""
+        return self.digest if self.data_key is None else self.data_key.chunk_name(self.digest)
+
+    @property
+    def packed_size(self) -> int:
+        """Bytes as compressed, before encryption; equal to `size` for the codec "raw"."""
+        return self.stored_size if self.data_key is None else self.stored_size - OVERHEAD_BYTES
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from rayshot.format.bounds import (
     check_text,
     is_intent,
 )
+from rayshot.format.encryption_key import OVERHEAD_BYTES
 from rayshot.format.entries import ActorEntry, Blob, CapturedState, ChannelEntry, Chunk, TraceEntry
 from rayshot.protocol.identity import is_driver
 
@@ -30,9 +31,9 @@ Sizes = Mapping[str, int]
 """Digest of a chunk -> its uncompressed bytes."""
 
 
-def chunk_key(digest: str, intent: str) -> str:
-    """Where the chunk with this digest lies, relative to the system's folder, if `intent` wrote it."""
-    return f"chunks/{digest[:2]}/{digest}-{intent}"
+def chunk_key(name: str, intent: str) -> str:
+    """Where the chunk of this name lies, relative to the system's folder, if `intent` wrote it; see `Chunk.name`."""
+    return f"chunks/{name[:2]}/{name}-{intent}"
 
 
 def check_chunks(chunks: Sequence[Chunk]) -> Sizes:
@@ -48,20 +49,25 @@ def check_chunks(chunks: Sequence[Chunk]) -> Sizes:
 
 def _check_chunk(chunk: Chunk) -> None:
     digest = check_digest(chunk.digest, "a chunk")
-    _check_key(chunk.key, digest)
+    _check_key(chunk.key, chunk.name)
     check_count(chunk.size, f"size of chunk {digest}", CHUNK_BYTES_MAX, 1)
-    check_count(chunk.stored_size, f"stored size of chunk {digest}", CHUNK_BYTES_MAX, 1)
+    check_count(chunk.stored_size, f"stored size of chunk {digest}", CHUNK_BYTES_MAX + OVERHEAD_BYTES, 1)
+    check_count(chunk.packed_size, f"compressed size of chunk {digest}", CHUNK_BYTES_MAX, 1)
     if chunk.codec not in {"zstd", "raw"}:
         raise BadManifest(f"chunk {digest} has the codec {reprlib.repr(chunk.codec)}; it is zstd or raw")
-    if chunk.codec == "raw" and chunk.size != chunk.stored_size:
-        raise BadManifest(f"chunk {digest} is raw, but {chunk.stored_size} bytes are stored for {chunk.size}")
+    if chunk.codec == "raw" and chunk.size != chunk.packed_size:
+        raise BadManifest(f"chunk {digest} is raw, but {chunk.packed_size} bytes are stored for {chunk.size}")
+    if chunk.codec == "zstd" and chunk.size <= chunk.packed_size:
+        raise BadManifest(
+            f"chunk {digest} is compressed from {chunk.size} to {chunk.packed_size} bytes, which is no less"
+        )
 
 
-def _check_key(key: Any, digest: str) -> None:
+def _check_key(key: Any, name: str) -> None:
     """A key has one form only, so it cannot name anything outside the folder of chunks."""
-    prefix = chunk_key(digest, "")
+    prefix = chunk_key(name, "")
     if not isinstance(key, str) or not key.startswith(prefix) or not is_intent(key.removeprefix(prefix)):
-        raise PathRefused(f"chunk {digest} has the key {reprlib.repr(key)}; it must be {prefix}<intent>", key=key)
+        raise PathRefused(f"chunk {name} has the key {reprlib.repr(key)}; it must be {prefix}<intent>", key=key)
 
 
 def check_actors(actors: Sequence[ActorEntry], sizes: Sizes) -> set[str]:

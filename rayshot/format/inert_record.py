@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, TypeGuard
 
+from rayshot.format.redaction import Redacted, shown, shown_mapping
+
 _STATE_PAIR = 2
 _INTEGER_BITS_SHOWN_MAX = 1_000
 
@@ -81,7 +83,7 @@ def is_inert(value: object) -> TypeGuard[Inert]:
 
 
 class _Short(reprlib.Repr):
-    """A repr of bounded depth, length and work, whatever the records hold."""
+    """A repr of bounded depth, length and work, whatever the records hold; secrets are redacted."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -95,12 +97,14 @@ class _Short(reprlib.Repr):
         if isinstance(x, HandleRecord):
             return f"<actor {x.name}>"
         if isinstance(x, dict):
-            return self.repr_dict(x, level)
+            return self.repr_dict(shown_mapping(x), level)  # type: ignore[arg-type]  # it asks for no more
+        if isinstance(x, Redacted):
+            return repr(x)
         if isinstance(x, bytes | bytearray | memoryview):
             return f"<{type(x).__name__} of {memoryview(x).nbytes} bytes>"
         numpy = sys.modules.get("numpy")
-        if numpy is not None and isinstance(x, numpy.ndarray):
-            return f"<ndarray {x.dtype} {x.shape}>"
+        if numpy is not None and isinstance(x, numpy.ndarray | numpy.void):
+            return f"<{type(x).__name__} {x.dtype} {x.shape}>"
         return super().repr1(x, level)
 
     def repr_int(self, x: int, level: int) -> str:
@@ -130,7 +134,7 @@ class _Short(reprlib.Repr):
         return f"<{' '.join([record.class_name, *words])}>"
 
     def _pair(self, name: str, value: Any, level: int) -> str:
-        return f"{name:.60}={self.repr1(value, level - 1)}"
+        return f"{name:.60}={self.repr1(shown(name, value), level - 1)}"
 
 
 _SHORT = _Short()

@@ -12,6 +12,8 @@ JSON has no word for:
     {"$set": []}, {"$dict": [[key, value]]}             a set; a dict with keys that are not all plain strings
     {"$cycle": levels}                                  the value that many levels further out, again
     {"$omitted": count}                                 so many more that did not fit
+
+What is named like a secret is "<redacted>", see `redaction`.
 """
 
 import array
@@ -28,6 +30,7 @@ from itertools import islice
 from typing import Any
 
 from rayshot.format.inert_record import HandleRecord, Inert, short_repr
+from rayshot.format.redaction import REDACTED, Redacted, hides, shown
 
 NODES_MAX = 100_000
 DEPTH_MAX = 32
@@ -122,7 +125,8 @@ class _Rendering:
     def _dict(self, mapping: dict[Any, Any]) -> _Json:
         if all(type(key) is str and not key.startswith("$") for key in islice(mapping, max(self._nodes_left, 1))):
             return self._object(mapping)
-        return {"$dict": self._list(mapping.items(), len(mapping))}
+        pairs = ((key, shown(key, item)) for key, item in mapping.items())
+        return {"$dict": self._list(pairs, len(mapping))}
 
     def _object(self, mapping: dict[str, Any]) -> dict[str, _Json]:
         rendered: dict[str, _Json] = {}
@@ -130,7 +134,7 @@ class _Rendering:
             if self._nodes_left <= 0:
                 rendered["$omitted"] = len(mapping) - len(rendered)
                 break
-            rendered[_text(key)] = self.render(item)
+            rendered[_text(key)] = self.render(shown(key, item))
         return rendered
 
     def _record(self, record: Inert) -> dict[str, _Json]:
@@ -151,9 +155,13 @@ class _Rendering:
     def _numpy(self, value: Any, numpy: Any) -> _Json:
         if isinstance(value, numpy.dtype):
             return _text(str(value))
+        if isinstance(value, numpy.void) and any(hides(name, value) for name in value.dtype.names or ()):
+            return repr(REDACTED)
         if isinstance(value, numpy.generic):
             has_no_plain_twin = value.dtype.char in "gGmM"
             return _text(str(value)) if has_no_plain_twin else self.render(value.item())
+        if any(hides(name, value) for name in value.dtype.names or ()):
+            return {"$array": str(value.dtype), "shape": list(value.shape), "head": repr(REDACTED)}
         head = [self.render(item) for item in islice(value.flat, HEAD_ITEMS)]
         return {"$array": str(value.dtype), "shape": list(value.shape), "head": head}
 
@@ -191,4 +199,5 @@ _SCALARS: dict[type, Callable[[Any], _Json]] = {
     int: _integer,
     float: _real,
     str: _text,
+    Redacted: repr,
 }

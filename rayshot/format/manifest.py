@@ -5,7 +5,7 @@ It is canonical msgpack (see `canonical`): a map whose keys stand in the order o
 number; a reader that meets a higher one than its own stops there. What is numerous is written as arrays:
 
     snapshot       [incarnation, initiator, counter]
-    chunk          [key, digest as 32 bytes, size, stored size, codec]
+    chunk          [key, digest as 32 bytes, size, stored size, codec], and the index of its data key if it is encrypted
     span           [index into chunks, offset, length]
     blob           [span, ...], or nil where there is none
     state          [codec, stream as a blob, [buffer as a blob, ...]], or nil where there is none
@@ -15,7 +15,7 @@ number; a reader that meets a higher one than its own stops there. What is numer
     trace          [actor, segment as a blob]
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,7 @@ from rayshot.format.bounds import (
     check_text,
     is_intent,
 )
+from rayshot.format.encryption_key import DataKey
 from rayshot.format.entries import ActorEntry, Blob, CapturedState, ChannelEntry, Chunk, Span, TraceEntry
 from rayshot.format.entry_checks import (
     check_actors,
@@ -82,7 +83,8 @@ class Manifest:
 
     `position` is that of its COMMIT record in the log; `taken_at` counts Unix seconds; `intent` names the
     write that made it and ends the keys of the chunks it wrote itself; `label` is a person's word for a
-    savepoint; `stats` are finite numbers by name; `traces` are there where the system is traced. Building one raises
+    savepoint; `stats` are finite numbers by name; `traces` are there where the system is traced. `data_key` is that
+    of an encrypted snapshot, whose chunks all are encrypted too; it is not part of the document. Building one raises
     BadManifest, InconsistentCut, LimitExceeded or PathRefused.
     """
 
@@ -101,11 +103,20 @@ class Manifest:
     chunks: tuple[Chunk, ...]
     stats: dict[str, int | float]
     traces: tuple[TraceEntry, ...] = ()
+    data_key: DataKey | None = None
+
+    @property
+    def data_keys(self) -> tuple[DataKey, ...]:
+        """Its own and then those of chunks that it did not write itself; none where nothing is encrypted."""
+        found = dict.fromkeys([self.data_key, *(chunk.data_key for chunk in self.chunks)])
+        return tuple(key for key in found if key is not None)
 
     def __post_init__(self) -> None:
         self._check_header()
         _check_stats(self.stats)
         sizes = check_chunks(self.chunks)
+        if any((chunk.data_key is None) is not (self.data_key is None) for chunk in self.chunks):
+            raise BadManifest("a chunk is encrypted and the manifest is not, or the other way round")
         names = check_actors(self.actors, sizes)
         check_ended(self.ended, names)
         check_channels(self.channels, names, names | set(self.ended), sizes)
@@ -146,7 +157,8 @@ def encode(manifest: Manifest) -> bytes:
     tree["actors"] = [_actor_tree(actor, index) for actor in manifest.actors]
     tree["ended"] = list(manifest.ended)
     tree["channels"] = [_channel_tree(channel, index) for channel in manifest.channels]
-    tree["chunks"] = [_chunk_tree(chunk) for chunk in manifest.chunks]
+    keys = {key: position for position, key in enumerate(manifest.data_keys)}
+    tree["chunks"] = [_chunk_tree(chunk, keys) for chunk in manifest.chunks]
     tree["stats"] = manifest.stats
     tree["traces"] = [[trace.actor, _blob_tree(trace.segment, index)] for trace in manifest.traces]
     packed = canonical.pack(tree)
@@ -180,16 +192,19 @@ def _channel_tree(channel: ChannelEntry, index: Mapping[str, int]) -> list[Any]:
     return [channel.sender, channel.receiver, *counters, *blobs, channel.aligned]
 
 
-def _chunk_tree(chunk: Chunk) -> list[Any]:
-    return [chunk.key, bytes.fromhex(chunk.digest), chunk.size, chunk.stored_size, chunk.codec]
+def _chunk_tree(chunk: Chunk, keys: Mapping[DataKey, int]) -> list[Any]:
+    row = [chunk.key, bytes.fromhex(chunk.digest), chunk.size, chunk.stored_size, chunk.codec]
+    return row if chunk.data_key is None else [*row, keys[chunk.data_key]]
 
 
 def _blob_tree(blob: Blob | None, index: Mapping[str, int]) -> list[Any] | None:
     return None if blob is None else [[index[span.chunk], span.offset, span.length] for span in blob.spans]
 
 
-def decode(data: bytes) -> Manifest:
+def decode(data: bytes, data_keys: Sequence[DataKey] = ()) -> Manifest:
     """Read what `encode` wrote, and nothing else: `encode(decode(data)) == data`.
+
+    `data_keys` are those that came with an encrypted manifest, see `encryption`.
 
     Raises FormatTooNew for a newer format, else BadManifest, InconsistentCut, LimitExceeded or PathRefused.
     """
@@ -197,7 +212,7 @@ def decode(data: bytes) -> Manifest:
     _check_format(tree)
     if tuple(tree) != _KEYS:
         raise BadManifest("the manifest does not have the keys of its format, in their order")
-    chunks = tuple(_read_chunk(item) for item in _rows(tree["chunks"], "chunks"))
+    chunks = tuple(_read_chunk(item, data_keys) for item in _rows(tree["chunks"], "chunks"))
     header = {key: tree[key] for key in _HEADER[1:]}
     header["snapshot"] = SnapshotId(*_row(tree["snapshot"], 3, "the snapshot id"))
     return Manifest(
@@ -208,6 +223,7 @@ def decode(data: bytes) -> Manifest:
         chunks=chunks,
         stats=tree["stats"],
         traces=tuple(_read_trace(item, chunks) for item in _rows(tree["traces"], "traces")),
+        data_key=data_keys[0] if data_keys else None,
     )
 
 
@@ -239,11 +255,12 @@ def _row(tree: Any, width: int, what: str) -> list[Any]:
     return tree
 
 
-def _read_chunk(tree: Any) -> Chunk:
-    key, digest, size, stored_size, codec = _row(tree, 5, "a chunk")
+def _read_chunk(tree: Any, data_keys: Sequence[DataKey]) -> Chunk:
+    key, digest, size, stored_size, codec, *index = _row(tree, 6 if data_keys else 5, "a chunk")
     if type(digest) is not bytes:
         raise BadManifest("the digest of a chunk is not bytes")
-    return Chunk(key, digest.hex(), size, stored_size, _text(codec, "codec of a chunk"))
+    data_key = data_keys[check_count(index[0], "data key of a chunk", len(data_keys) - 1)] if index else None
+    return Chunk(key, digest.hex(), size, stored_size, _text(codec, "codec of a chunk"), data_key)
 
 
 def _read_actor(tree: Any, chunks: tuple[Chunk, ...]) -> ActorEntry:

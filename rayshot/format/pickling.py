@@ -20,6 +20,7 @@ import cloudpickle
 
 from rayshot.errors import MessageNotSerializable, RayshotError, StateNotSerializable
 from rayshot.format.entries import StateCodec
+from rayshot.format.redaction import REDACTED, is_secret_name
 
 PICKLE: StateCodec = "pickle"
 CLOUDPICKLE: StateCodec = "cloudpickle"
@@ -261,6 +262,7 @@ def _with_places(state: object, own: object) -> tuple[bytes, list[pickle.PickleB
 
 def find_path(value: object, path: str, wanted: object) -> str:
     """Path to `wanted` inside of `value`; `path` itself where it is not found among the plain parts."""
+    start = len(path)
     waiting: list[tuple[str, object]] = [(path, value)]
     seen: set[int] = set()
     while waiting and len(seen) < _PATH_PARTS_MAX:
@@ -269,20 +271,26 @@ def find_path(value: object, path: str, wanted: object) -> str:
             return at
         if id(part) not in seen:
             seen.add(id(part))
-            waiting += [(at + step, inner) for step, inner in _parts(part)]
+            waiting += [(_deeper(at, step, start), inner) for step, inner in _parts(part)]
     return path
 
 
 def find_culprit(value: object, path: str) -> str:
     """Path to the innermost part of `value` that cannot be pickled, such as `Worker.state['conn']`."""
+    start = len(path)
     for _ in range(_PATH_DEPTH_MAX):
         for step, part in _parts(value):
             if not _can_pickle(part):
-                path, value = path + step, part
+                path, value = _deeper(path, step, start), part
                 break
         else:
             return path
     return path
+
+
+def _deeper(path: str, step: str, start: int) -> str:
+    """One step on; what is named like a secret may be keyed by secrets, which errors do not tell."""
+    return path + (f"[{REDACTED}]" if step[0] != "." and is_secret_name(path[start:]) else step)
 
 
 def _parts(value: object) -> list[tuple[str, object]]:

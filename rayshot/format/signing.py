@@ -4,26 +4,31 @@ What lies under `manifests/<snapshot id>` is one canonical msgpack array:
 
     ["rayshot manifest", 1, algorithm, key id, signature, payload]
 
-The algorithm is "hmac-sha256", or "none" with the key id nil and an empty signature. The signature covers the first
-four elements as they are spelled, followed by the payload: each is self-delimiting, so the two cannot run into one
-another. System, snapshot and log position are inside the payload; the repository compares them with where it looked.
+The algorithm is "hmac-sha256" (32 bytes of signature), "ed25519" (64), or "none" with the key id nil and an empty
+signature. The signature covers the first four elements as they are spelled, followed by the payload: each is
+self-delimiting, so the two cannot run into one another. System, snapshot and log position are inside the payload; the
+repository compares them with where it looked. The payload is the manifest, or an encrypted one: see `encryption`.
 """
 
-import hmac
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from rayshot.errors import BadManifest, BadSignature, FormatTooNew, UnknownKey, Unsigned
 from rayshot.format import canonical
-from rayshot.format.bounds import MANIFEST_BYTES_MAX
-from rayshot.format.signing_key import SigningKey, find_key, key_path, load_key
+from rayshot.format.bounds import ENVELOPE_BYTES_MAX
+from rayshot.format.key_files import KEY_ID_DIGITS
+from rayshot.format.keys import SIGNATURE_BYTES, Prover, Signer, SigningKey
+from rayshot.format.signing_key import find_key, find_trusted_keys, key_path, load_key
 
 __all__ = [
     "Envelope",
+    "Prover",
+    "Signer",
     "SigningKey",
     "find_key",
+    "find_trusted_keys",
     "key_path",
     "load_key",
     "open_envelope",
@@ -32,11 +37,9 @@ __all__ = [
 ]
 
 ENVELOPE_VERSION = 1
-ENVELOPE_BYTES_MAX = MANIFEST_BYTES_MAX + 4096
 _MAGIC = "rayshot manifest"
-_HMAC, _NONE = "hmac-sha256", "none"
-_SIGNATURE_BYTES = 32
-_KEY_ID = re.compile(r"[0-9a-f]{32}")
+_NONE = "none"
+_KEY_ID = re.compile(rf"[0-9a-f]{{{KEY_ID_DIGITS}}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +49,15 @@ class Envelope:
     payload: bytes = field(repr=False)
     key_id: str | None
     signature: bytes = field(repr=False)
+    algorithm: str = _NONE
 
 
-def seal(payload: bytes, key: SigningKey | None) -> bytes:
+def seal(payload: bytes, key: Signer | None) -> bytes:
     """The envelope to store; `key=None` leaves it unsigned, so that every restore refuses it until told otherwise."""
     if key is None:
         return canonical.pack([_MAGIC, ENVELOPE_VERSION, _NONE, None, b"", payload])
-    signature = _sign(payload, key)
-    return canonical.pack([_MAGIC, ENVELOPE_VERSION, _HMAC, key.key_id, signature, payload])
+    signature = key.sign(_signed(key.algorithm, key.key_id, payload))
+    return canonical.pack([_MAGIC, ENVELOPE_VERSION, key.algorithm, key.key_id, signature, payload])
 
 
 def open_envelope(data: bytes) -> Envelope:
@@ -79,16 +83,16 @@ def _read_fields(fields: list[Any]) -> Envelope:
     match fields:
         case [str(algorithm), None, b"", bytes(payload)] if algorithm == _NONE:
             return Envelope(payload, None, b"")
-        case [str(algorithm), str(key_id), bytes(signature), bytes(payload)] if (
-            algorithm == _HMAC and _KEY_ID.fullmatch(key_id) and len(signature) == _SIGNATURE_BYTES
-        ):
-            return Envelope(payload, key_id, signature)
+        case [str(algorithm), str(key_id), bytes(signature), bytes(payload)] if len(signature) == SIGNATURE_BYTES.get(
+            algorithm
+        ) and _KEY_ID.fullmatch(key_id):
+            return Envelope(payload, key_id, signature, algorithm)
         case _:
             raise BadManifest("the envelope's signature is of no known form")
 
 
-def verify(envelope: Envelope, keys: Iterable[SigningKey]) -> SigningKey:
-    """Return the key out of `keys` that signed exactly this payload.
+def verify(envelope: Envelope, keys: Iterable[Prover]) -> Prover:
+    """Return the key out of `keys` that proves the signature of exactly this payload.
 
     Raises Unsigned, UnknownKey (signed, but with none of `keys`) or BadSignature.
     """
@@ -98,19 +102,20 @@ def verify(envelope: Envelope, keys: Iterable[SigningKey]) -> SigningKey:
     key = known.get(envelope.key_id)
     if key is None:
         raise UnknownKey(
-            f"the manifest is signed with the key {envelope.key_id}, which is not among the "
-            f"{len(known)} at hand: set RAYSHOT_SIGNING_KEY to the key of the system that wrote it",
+            f"the manifest is signed with the {envelope.algorithm} key {envelope.key_id}, which is not among the "
+            f"{len(known)} at hand: set RAYSHOT_SIGNING_KEY to the key of the system that wrote it, or list it in "
+            "RAYSHOT_TRUSTED_KEYS",
             key_id=envelope.key_id,
             known=sorted(known),
         )
-    if not hmac.compare_digest(_sign(envelope.payload, key), envelope.signature):
+    signed = _signed(key.algorithm, key.key_id, envelope.payload)
+    if envelope.algorithm != key.algorithm or not key.proves(envelope.signature, signed):
         raise BadSignature(f"the manifest was changed after the key {key.key_id} signed it", key_id=key.key_id)
     return key
 
 
-def _sign(payload: bytes, key: SigningKey) -> bytes:
-    code = hmac.new(key.secret, digestmod="sha256")
-    for element in (_MAGIC, ENVELOPE_VERSION, _HMAC, key.key_id):
-        code.update(canonical.pack(element))
-    code.update(payload)
-    return code.digest()
+def _signed(algorithm: str, key_id: str, payload: bytes) -> Iterator[bytes]:
+    """What a signature covers, in parts."""
+    for element in (_MAGIC, ENVELOPE_VERSION, algorithm, key_id):
+        yield canonical.pack(element)
+    yield payload

@@ -1,45 +1,28 @@
-"""Where the key that signs manifests comes from: the environment, a file, or on local storage one made at first use."""
+"""Where keys come from: the environment, files, or on local storage one made at first use.
+
+One key signs (KEY_VARIABLE, or the file that KEY_VARIABLE_FILE names). Any number may be accepted besides it, one a
+line, in TRUSTED_VARIABLE or the file that TRUSTED_VARIABLE_FILE names. So a key is rotated by signing with a new one
+and listing what proves the old one, and retired by taking it off the list.
+"""
 
 import contextlib
-import hashlib
 import os
 import secrets
 import stat
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from rayshot.errors import ConfigError
+from rayshot.format.key_files import PRIVATE_MODE, create_file, given, lines_of, read_text
+from rayshot.format.keys import SECRET_BYTES_MIN, PrivateKey, Prover, PublicKey, Signer, SigningKey, parse_key
+
+__all__ = ["Prover", "Signer", "SigningKey", "find_key", "find_trusted_keys", "key_path", "load_key", "new_secret"]
 
 KEY_VARIABLE = "RAYSHOT_SIGNING_KEY"
-FILE_VARIABLE = "RAYSHOT_SIGNING_KEY_FILE"
-SECRET_BYTES_MIN = 32
-SECRET_BYTES_MAX = 64 << 10
-_ID_DOMAIN = b"rayshot signing key id\0"
-_ID_DIGITS = 32
+FILE_VARIABLE = f"{KEY_VARIABLE}_FILE"
+TRUSTED_VARIABLE = "RAYSHOT_TRUSTED_KEYS"
 
 
-@dataclass(frozen=True, slots=True)
-class SigningKey:
-    """A secret of SECRET_BYTES_MIN to SECRET_BYTES_MAX bytes that never shows in a repr.
-
-    `key_id` follows from the secret by a hash, so that two secrets never share one and nobody chooses it.
-    """
-
-    secret: bytes = field(repr=False)
-    key_id: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        if not SECRET_BYTES_MIN <= len(self.secret) <= SECRET_BYTES_MAX:
-            raise ConfigError(
-                f"a signing key has {len(self.secret)} bytes; use {SECRET_BYTES_MIN} to {SECRET_BYTES_MAX}, "
-                "for example what `openssl rand -hex 32` prints"
-            )
-        digest = hashlib.sha256(_ID_DOMAIN + self.secret).hexdigest()
-        object.__setattr__(self, "key_id", digest[:_ID_DIGITS])
-
-
-def load_key(*, local: bool) -> SigningKey:
+def load_key(*, local: bool) -> Signer:
     """The key to sign with: KEY_VARIABLE, else the file that FILE_VARIABLE names, else the user's own.
 
     The user's own is made at first use, and only for `local` storage: a key that lived on a lost node would make the
@@ -47,26 +30,36 @@ def load_key(*, local: bool) -> SigningKey:
     holds a secret.
     """
     key = find_key()
-    if key is not None and (local or _is_given(os.environ)):
+    if key is not None and (local or KEY_VARIABLE in os.environ or FILE_VARIABLE in os.environ):
         return key
     if not local:
         raise ConfigError(
-            f"this storage outlives the machine, so its signing key must be given: set {KEY_VARIABLE} to at least "
-            f"{SECRET_BYTES_MIN} characters, or {FILE_VARIABLE} to a file that holds them"
+            f"this storage outlives the machine, so its signing key must be given: set {KEY_VARIABLE}, or "
+            f"{FILE_VARIABLE} to a file that holds it, to what `rayshot keygen` makes"
         )
     path = key_path()
     _create(path)
     return _read_own(path)
 
 
-def find_key() -> SigningKey | None:
+def find_key() -> Signer | None:
     """The key that `load_key` would find, or None; makes nothing. Raises ConfigError for one that is not usable."""
-    if KEY_VARIABLE in os.environ:
-        return _key(os.fsencode(os.environ[KEY_VARIABLE]), KEY_VARIABLE)
-    if FILE_VARIABLE in os.environ:
-        return _read(Path(os.environ[FILE_VARIABLE]), f"{FILE_VARIABLE} names ")
+    found = given(KEY_VARIABLE)
+    if found is not None:
+        return _signer(*found)
     path = key_path()
     return _read_own(path) if path.exists() else None
+
+
+def find_trusted_keys() -> tuple[Prover, ...]:
+    """The keys whose signatures are believed here: what proves those of `find_key`, and all of TRUSTED_VARIABLE.
+
+    Raises ConfigError for one that is not usable; a private key is not: whoever reads has no use for it.
+    """
+    own = find_key()
+    found = given(TRUSTED_VARIABLE)
+    listed = [] if found is None else [_prover(line, found[1]) for line in lines_of(*found)]
+    return tuple(dict.fromkeys([*([] if own is None else [own.public]), *listed]))
 
 
 def key_path() -> Path:
@@ -79,64 +72,51 @@ def key_path() -> Path:
     return folder / "rayshot" / "signing.key"
 
 
-def _is_given(environment: Mapping[str, str]) -> bool:
-    return KEY_VARIABLE in environment or FILE_VARIABLE in environment
+def new_secret() -> str:
+    """A new secret for HMAC-SHA256, as text."""
+    return secrets.token_hex(SECRET_BYTES_MIN)
 
 
-def _key(text: bytes, source: str) -> SigningKey:
+def _parse(text: bytes, source: str) -> SigningKey | PrivateKey | PublicKey:
     try:
-        return SigningKey(text.strip())
+        return parse_key(text)
     except ConfigError as error:
         raise ConfigError(f"{source}: {error.message}") from error
 
 
-def _read(path: Path, said: str = "") -> SigningKey:
-    try:
-        with path.open("rb") as file:
-            text = file.read(SECRET_BYTES_MAX + 1)
-    except OSError as error:
-        raise ConfigError(f"{said}{path}, which cannot be read: {error.strerror}") from error
-    return _key(text, str(path))
+def _signer(text: bytes, source: str) -> Signer:
+    key = _parse(text, source)
+    if isinstance(key, PublicKey):
+        raise ConfigError(
+            f"{source}: a public key cannot sign: give it to readers as {TRUSTED_VARIABLE}, sign with the private one"
+        )
+    return key
 
 
-def _read_own(path: Path) -> SigningKey:
+def _prover(text: bytes, source: str) -> Prover:
+    key = _parse(text, source)
+    if isinstance(key, PrivateKey):
+        raise ConfigError(f"{source}: holds a private key, which only who signs should have: list its public part")
+    return key
+
+
+def _read_own(path: Path) -> Signer:
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
     except OSError as error:
         raise ConfigError(f"the signing key {path} cannot be read: {error.strerror}") from error
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise ConfigError(f"others may use the signing key {path} (mode {mode:o}): run `chmod 600 {path}`")
-    return _read(path)
+    return _signer(read_text(path), str(path))
 
 
 def _create(path: Path) -> None:
     """Put a new key at `path`, whole or not at all; where another process was faster, its key stays."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        try:
-            _write_private(temporary, f"{secrets.token_hex(SECRET_BYTES_MIN)}\n".encode())
-            with contextlib.suppress(FileExistsError):
-                path.hardlink_to(temporary)
-        finally:
-            temporary.unlink(missing_ok=True)
-        _sync_folder(path.parent)
+        with contextlib.suppress(FileExistsError):
+            create_file(path, f"{new_secret()}\n", PRIVATE_MODE)
     except OSError as error:
         raise ConfigError(
             f"a signing key cannot be made at {path}: {error.strerror}; set {KEY_VARIABLE} instead"
         ) from error
-
-
-def _write_private(path: Path, data: bytes) -> None:
-    with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:  # noqa: PTH123
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -11,7 +11,10 @@ from typing import Any
 import msgpack
 
 from rayshot.errors import BadManifest, CodeMismatch, ConfigError
+from rayshot.format.inert_record import short_repr
 from rayshot.format.pickling import dump_class, load_class
+from rayshot.format.redaction import shown
+from rayshot.format.walking import count_documents
 
 RAY_OPTIONS = frozenset(
     {
@@ -117,8 +120,12 @@ class ActorSpecification:
 
     @classmethod
     def unpack(cls, packed: bytes) -> "ActorSpecification":
-        """Read what `pack` wrote."""
-        match msgpack.unpackb(packed):
+        """Read what `pack` wrote. Raises BadManifest for anything else."""
+        try:
+            fields = msgpack.unpackb(packed) if count_documents(packed, 1) == 1 else None
+        except (ValueError, TypeError, msgpack.UnpackException) as error:
+            raise BadManifest(f"an actor's specification cannot be read: {error}") from error
+        match fields:
             case [str(module), str(name), bytes() | None as class_pickle, list(methods), dict(options)]:
                 return cls(module, name, class_pickle, tuple(methods), options)
         raise BadManifest("an actor's specification cannot be read")
@@ -203,5 +210,7 @@ def _storable(key: str, value: Any) -> Any:
     try:
         msgpack.packb(value, strict_types=True)
     except (TypeError, ValueError, OverflowError) as error:
-        raise ConfigError(f"{key}={value!r} cannot be stored with a snapshot: give plain numbers and texts") from error
+        raise ConfigError(
+            f"{key}={short_repr(shown(key, value))} cannot be stored with a snapshot: give plain numbers and texts"
+        ) from error
     return value

@@ -12,14 +12,16 @@ import rayshot
 from rayshot.errors import (
     ConfigError,
     Damaged,
+    EncryptionKeyNeeded,
     Fenced,
     RayshotError,
     StateNotSerializable,
     StoreError,
     StoreUnavailable,
 )
+from rayshot.format.encryption_key import DataKey
 from rayshot.format.manifest import ActorEntry, ChannelEntry, Chunk, Manifest, TraceEntry
-from rayshot.format.signing_key import SigningKey
+from rayshot.format.signing_key import Signer
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import Channel, SnapshotId
@@ -37,7 +39,7 @@ ANSWER_S = 5.0
 class Committer:
     """The only one who writes to the repository of a running system. For one thread."""
 
-    def __init__(self, repository: Repository, key: SigningKey | None) -> None:
+    def __init__(self, repository: Repository, key: Signer | None) -> None:
         self._repository = repository
         self._key = key
         self._base: SnapshotId | None = None
@@ -68,15 +70,16 @@ class Committer:
         retained = {record.snapshot for record in self._repository.retained()}
         base = self._base if self._base in retained else None
         intent = self._repository.intend(snapshot, base)
+        data_key = self._repository.new_data_key()
         try:
             reuse = dict(self._reuse) if base is not None else {}
             ended = {name: self._last_traces[name] for name in cut.ended if name in self._last_traces}
             refs = [
-                vault.store.remote(cut, intent, reuse, timeout_s, {} if index else ended, *bodies)
+                vault.store.remote(cut, intent, reuse, timeout_s, {} if index else ended, data_key, *bodies)
                 for index, (vault, bodies) in enumerate(shares)
             ]
             written = self._gather(refs, timeout_s + ANSWER_S)
-            manifest = self._manifest(cut, written, intent, mode, label, taken_at, stats, started)
+            manifest = self._manifest(cut, written, intent, mode, label, taken_at, stats, started, data_key)
             failpoint("before_commit")
             record = self._repository.commit(manifest, self._key)
             failpoint("after_commit")
@@ -112,7 +115,7 @@ class Committer:
             return set()
         try:
             manifest = self._repository.snapshot(retained[-1]).manifest
-        except (StoreError, Damaged) as error:
+        except (StoreError, Damaged, EncryptionKeyNeeded) as error:
             log.warning("who had ended cannot be read now: %s", error)
             return set()
         return set(manifest.ended)
@@ -123,7 +126,7 @@ class Committer:
             sweep = self._repository.retain(keep)
         except Fenced:
             raise
-        except (StoreError, Damaged) as error:
+        except (StoreError, Damaged, EncryptionKeyNeeded) as error:
             log.warning("old snapshots could not be deleted now: %s", error)
         else:
             if sweep.unreadable:
@@ -155,6 +158,7 @@ class Committer:
         taken_at: float,
         stats: Mapping[str, int | float],
         started: float,
+        data_key: DataKey | None,
     ) -> Manifest:
         actors = {name: actor for stored in written for name, actor in stored.actors.items()}
         mailboxes = {channel: blob for stored in written for channel, blob in stored.mailboxes.items()}
@@ -201,6 +205,7 @@ class Committer:
                 "stored_s": time.perf_counter() - started,
             },
             traces=tuple(TraceEntry(name, blob) for name, blob in sorted(traces.items())),
+            data_key=data_key,
         )
 
 

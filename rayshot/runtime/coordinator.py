@@ -67,9 +67,9 @@ class Coordinator:
 
     def __init__(self, settings: SystemSettings) -> None:
         go_first()
-        self._settings = settings
-        self._config = settings.snapshot
-        repository = Repository(open_store(settings.storage), settings.system, create=True)
+        self._settings, self._config = settings, settings.snapshot
+        store = open_store(settings.storage)
+        repository = Repository(store, settings.system, create=True, keys=settings.encryption_keys)
         restarted = was_restarted()
         incarnation = repository.next_incarnation() - (1 if restarted else 0)
         repository.log.begin_epoch(incarnation, f"coordinator-{uuid.uuid4().hex[:12]}")

@@ -9,8 +9,9 @@ from typing import Any
 import ray
 
 from rayshot.errors import ConfigError, RayshotError, RestoreFailed
+from rayshot.format.encryption_key import find_encryption_keys
 from rayshot.format.manifest import Blob, Manifest
-from rayshot.format.signing_key import find_key, load_key
+from rayshot.format.signing_key import find_key, find_trusted_keys, load_key
 from rayshot.model.configuration import FailureConfig, SnapshotConfig, Trace, check_config, check_trace
 from rayshot.model.resolution import resolve_classes
 from rayshot.model.specification import ActorSpecification
@@ -63,7 +64,8 @@ def init(
         return _attach(name, running, location)
     store.check()
     key = load_key(local=_is_local(location))
-    settings = SystemSettings(name, location, key, snapshot or SnapshotConfig(), failure or FailureConfig(), trace)
+    configs = snapshot or SnapshotConfig(), failure or FailureConfig()
+    settings = SystemSettings(name, location, key, *configs, trace, encryption_keys=find_encryption_keys())
     return System(_start(settings))
 
 
@@ -76,6 +78,7 @@ def restore(
     class_map: Mapping[str, type] | None = None,
     config: SnapshotConfig | None = None,
     trace: Trace = False,
+    min_position: int = 0,
 ) -> System:
     """Bring a system back from a snapshot: every actor with its state, every message in flight once and in order.
 
@@ -90,6 +93,7 @@ def restore(
         class_map: classes by their recorded name ("module.Class") where they moved.
         config: when snapshots are taken by themselves from now on.
         trace: as for `rayshot.init`, from now on.
+        min_position: as for `rayshot.open`: refuses a storage that was put back to an older state.
 
     Raises:
         NotFound: no such system or snapshot; the message lists what there is.
@@ -100,23 +104,24 @@ def restore(
     check_config(config or SnapshotConfig(), SnapshotConfig)
     check_trace(trace)
     location, _ = _locate(storage)
-    view = open_storage(location).system(system)
+    view = open_storage(location, min_position=min_position).system(system)
     chosen = view.snapshot(snapshot)
-    key = find_key()
-    check_trust(chosen, key, trust)
+    key, trusted = find_key(), find_trusted_keys()
+    check_trust(chosen, trusted, trust)
     classes = resolve_classes(chosen.manifest, class_map or {}, chosen.read)
     _ensure_ray()
     _make_room(view.name)
     signing = key or load_key(local=_is_local(location))
     configs = config or SnapshotConfig(), FailureConfig()
-    settings = SystemSettings(view.name, location, signing, *configs, trace, loading=True)
+    keys = find_encryption_keys()
+    settings = SystemSettings(view.name, location, signing, *configs, trace, loading=True, encryption_keys=keys)
     identity = _start(settings)
     try:
         if snapshot is None:  # only now that nobody else can commit is the latest known
             latest = view.snapshot(None)
             if latest.id != chosen.id:
                 chosen = latest
-                check_trust(chosen, key, trust)
+                check_trust(chosen, trusted, trust)
                 classes = resolve_classes(chosen.manifest, class_map or {}, chosen.read)
         _load_all(identity, chosen, classes)
     except BaseException as error:

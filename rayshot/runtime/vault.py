@@ -15,6 +15,7 @@ import ray
 
 from rayshot.errors import StateNotSerializable, StoreUnavailable
 from rayshot.format.codec import creation_of, cut_frame, pack_frames, read_frames
+from rayshot.format.encryption_key import DataKey
 from rayshot.format.manifest import Blob, CapturedState, Chunk
 from rayshot.format.pickling import dump_object
 from rayshot.model.specification import ActorSpecification
@@ -75,11 +76,12 @@ class Vault:
         reuse: dict[str, Chunk],
         timeout_s: float,
         traces: Mapping[str, bytes],
+        data_key: DataKey | None,
         *bodies: Body,
     ) -> Stored:
         """Write records as far as their cut counts them; returns where they lie.
 
-        `traces` are segments of actors that ended, which no record holds.
+        `traces` are segments of actors that ended, which no record holds. `data_key` encrypts what is written.
 
         Raises StoreError, and StateNotSerializable for an object that a state refers to and that is not to be had.
         """
@@ -92,7 +94,7 @@ class Vault:
         self._copies = [copy for parts in spooled for part in parts for copy in _copy(part)]
         for name in held.keys() & cut.records.keys():
             _fetch_objects(*held[name], deadline)
-        return _write(ChunkWriter(self._store, self._system, intent, reuse), held, cut, traces)
+        return _write(ChunkWriter(self._store, self._system, intent, reuse, data_key), held, cut, traces)
 
     @ray.method(concurrency_group="store")
     def sweep(self) -> None:

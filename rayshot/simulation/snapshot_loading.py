@@ -6,7 +6,7 @@ from rayshot.errors import BadManifest, CodeMismatch
 from rayshot.format.codec import read_frames, split_frame
 from rayshot.format.manifest import ActorEntry
 from rayshot.format.pickling import PickledState, load_state, put_again
-from rayshot.format.signing import find_key
+from rayshot.format.signing import find_trusted_keys
 from rayshot.model.cell import Cell
 from rayshot.model.resolution import resolve_classes
 from rayshot.model.specification import ActorSpecification
@@ -28,7 +28,7 @@ def read_stored(snapshot: Snapshot | WorldSnapshot, trust: str | None, class_map
     """
     if isinstance(snapshot, WorldSnapshot):
         return snapshot
-    check_trust(snapshot, find_key(), trust)
+    check_trust(snapshot, find_trusted_keys(), trust)
     manifest = snapshot.manifest
     specifications = resolve_classes(manifest, class_map, snapshot.read)
     actors = {actor.name: _actor(snapshot, actor, specifications[actor.name]) for actor in manifest.actors}

@@ -5,7 +5,15 @@ import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from rayshot.errors import BadManifest, ConfigError, FormatTooNew, KeyNotFound, SnapshotNotFound, SystemNotFound
+from rayshot.errors import (
+    BadManifest,
+    ConfigError,
+    FormatTooNew,
+    KeyNotFound,
+    RolledBack,
+    SnapshotNotFound,
+    SystemNotFound,
+)
 from rayshot.protocol.identity import NAME_LENGTH_MAX, SnapshotId, check_name
 from rayshot.store.history import History
 from rayshot.store.layout import format_key, log_folder
@@ -23,11 +31,13 @@ _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_.-]{{0,{NAME_LENGTH_MAX - 1}}}")
 class SystemView:
     """The committed snapshots of one system. Every question looks at the log anew.
 
-    Raises FormatTooNew and BadManifest where the system cannot be read, and StoreError.
+    Raises FormatTooNew and BadManifest where the system cannot be read, StoreError, and RolledBack where the newest
+    snapshot lies before `min_position` in the log.
     """
 
-    def __init__(self, store: Store, name: str) -> None:
+    def __init__(self, store: Store, name: str, min_position: int = 0) -> None:
         self._store = store
+        self._min_position = min_position
         self._log = CommitLog(store, name)
         self.name = name
 
@@ -48,13 +58,15 @@ class SystemView:
     def snapshot(self, which: SnapshotId | str | None = None) -> Snapshot:
         """The snapshot with that id; None means the latest.
 
-        Raises SnapshotNotFound, which lists what there is, and ConfigError for a text that is no snapshot id.
+        Raises SnapshotNotFound, which lists what there is, RolledBack for one before `min_position`, and ConfigError
+        for a text that is no snapshot id.
         """
         if which is None:
             return self.latest()
         wanted = SnapshotId.parse(which) if isinstance(which, str) else which
         history = self._history()
         if wanted in history.retained:
+            self._check_position(f"the snapshot {wanted}", history.retained[wanted])
             return self._snapshot(history.retained[wanted])
         fate = "was deleted" if wanted in history.deleted else "does not exist"
         exists = [str(snapshot) for snapshot in history.retained]
@@ -66,17 +78,36 @@ class SystemView:
 
     def _history(self) -> History:
         open_system(self._store, self.name)
-        return self._log.refresh()
+        history = self._log.refresh()
+        self._check_position("the newest snapshot", next(reversed([*history.retained.values()]), None))
+        return history
+
+    def _check_position(self, what: str, record: CommitRecord | None) -> None:
+        """Only a snapshot's own position is looked at, which its signature covers: anyone could lengthen the log."""
+        found = None if record is None else record.position
+        if self._min_position > (found or 0):
+            where = "there is none" if found is None else f"{what} is at position {found} of the log"
+            raise RolledBack(
+                f"{where}, and position {self._min_position} is known to have been committed: the storage of "
+                f"{self.name!r} was put back to an older state, or snapshots were deleted; find out which",
+                found=found,
+                min_position=self._min_position,
+            )
 
     def _snapshot(self, record: CommitRecord) -> Snapshot:
         return Snapshot(self._store, self.name, record)
 
 
 class Storage:
-    """The systems in one store."""
+    """The systems in one store. Raises ConfigError for a `min_position`, see SystemView, that is below 0."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, min_position: int = 0) -> None:
+        if min_position < 0:
+            raise ConfigError(
+                f"min_position={min_position}: give the position of a snapshot, as `rayshot list` shows it"
+            )
         self._store = store
+        self._min_position = min_position
         self.url = store.url
 
     def __repr__(self) -> str:
@@ -85,7 +116,7 @@ class Storage:
     @property
     def systems(self) -> Mapping[str, SystemView]:
         """The systems by name, looked up now; also those that only a newer rayshot can read."""
-        return MappingProxyType({name: SystemView(self._store, name) for name in system_names(self._store)})
+        return MappingProxyType({name: self._view(name) for name in system_names(self._store)})
 
     def system(self, name: str | None = None) -> SystemView:
         """The system of that name; None means the only one.
@@ -95,13 +126,16 @@ class Storage:
         """
         if name is not None:
             open_system(self._store, name)
-            return SystemView(self._store, name)
+            return self._view(name)
         names = system_names(self._store)
         if not names:
             raise SystemNotFound(f"{self.url} holds no system", exists=[])
         if len(names) > 1:
             raise ConfigError(f"{self.url} holds several systems; name one of {', '.join(names)}", exists=names)
-        return SystemView(self._store, names[0])
+        return self._view(names[0])
+
+    def _view(self, name: str) -> SystemView:
+        return SystemView(self._store, name, self._min_position)
 
 
 def system_names(store: Store) -> list[str]:
@@ -154,8 +188,8 @@ def _read_format(store: Store, name: str) -> bytes | None:
 def _check_format(data: bytes, name: str) -> None:
     """Raise unless this rayshot reads that format."""
     try:
-        document = json.loads(data)
-    except ValueError as error:
+        document = json.loads(data.decode())  # as bytes it would guess an encoding, and import it
+    except (ValueError, RecursionError) as error:
         raise BadManifest(f"{format_key(name)} is not what rayshot writes: {error}") from error
     match document:
         case {"rayshot": int(version)} if version > STORAGE_FORMAT:

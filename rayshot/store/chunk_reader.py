@@ -6,6 +6,7 @@ from io import BytesIO
 from rayshot.errors import KeyNotFound, LimitExceeded, MissingChunk
 from rayshot.format.bounds import BLOB_BYTES_MAX
 from rayshot.format.chunks import expand
+from rayshot.format.encryption import decrypt_chunk
 from rayshot.format.manifest import Blob, Chunk
 from rayshot.store.layout import inside
 from rayshot.store.store import Store
@@ -53,7 +54,7 @@ class ChunkReader:
                 f"the chunk {chunk.key} of the system {self._system!r} is not in the store; take another snapshot",
                 key=chunk.key,
             ) from error
-        return expand(stored, chunk)
+        return expand(decrypt_chunk(stored, chunk, self._system), chunk)
 
 
 def read_blob(store: Store, system: str, blob: Blob, chunks_by_digest: Mapping[str, Chunk]) -> bytes:

@@ -8,6 +8,8 @@ never be something that this snapshot found "already there".
 from collections.abc import Mapping, Sequence
 
 from rayshot.format.chunks import Buffer, compress, digest, split
+from rayshot.format.encryption import encrypt_chunk
+from rayshot.format.encryption_key import DataKey
 from rayshot.format.manifest import Blob, Chunk, Span, chunk_key
 from rayshot.store.layout import inside
 from rayshot.store.once import create_once
@@ -28,13 +30,22 @@ class ChunkWriter:
         system: whose folder.
         intent: what `Repository.intend` returned for the snapshot.
         reuse: chunks by digest that are not written again: those of the snapshot that the intent leans on.
+        data_key: encrypts what is written, see `Repository.new_data_key`; chunks to reuse are then encrypted ones only.
     """
 
-    def __init__(self, store: Store, system: str, intent: str, reuse: Mapping[str, Chunk] | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        system: str,
+        intent: str,
+        reuse: Mapping[str, Chunk] | None = None,
+        data_key: DataKey | None = None,
+    ) -> None:
         self._store = store
         self._system = system
         self._intent = intent
         self._reuse = {} if reuse is None else reuse
+        self._data_key = data_key
         self._chunks: dict[str, Chunk] = {}
         self._blobs: list[Blob | None] = []
         """By ticket; None while the blob waits in the pack."""
@@ -83,15 +94,21 @@ class ChunkWriter:
         """Make sure that the bytes of `piece` are stored; return their digest."""
         name = digest(piece)
         if name not in self._chunks:
-            self._chunks[name] = self._reuse.get(name) or self._create(name, piece)
+            known = self._reuse.get(name)
+            fits = known is not None and (known.data_key is None) is (self._data_key is None)
+            self._chunks[name] = known if known is not None and fits else self._create(name, piece)
         return name
 
     def _create(self, name: str, piece: memoryview) -> Chunk:
         codec, stored = compress(piece)
-        key = chunk_key(name, self._intent)
+        if self._data_key is None:
+            key = chunk_key(name, self._intent)
+        else:
+            key = chunk_key(self._data_key.chunk_name(name), self._intent)
+            stored = encrypt_chunk(stored, key, self._system, self._data_key)
         create_once(self._store, inside(self._system, key), stored)
         self.written_bytes += len(stored)
-        return Chunk(key, name, piece.nbytes, len(stored), codec)
+        return Chunk(key, name, piece.nbytes, len(stored), codec, self._data_key)
 
 
 def merge_chunks(parts: Sequence[Sequence[Chunk]]) -> tuple[Chunk, ...]:

@@ -6,11 +6,14 @@ of it is.
 """
 
 import os
+from collections.abc import Sequence
 
 from rayshot.errors import AlreadyExists, CommitUnknown, ConfigError, Fenced, SnapshotNotFound, SystemNotFound
 from rayshot.format.chunks import digest
+from rayshot.format.encryption import encrypt_manifest
+from rayshot.format.encryption_key import DataKey, EncryptionKey, find_encryption_keys, new_data_key
 from rayshot.format.manifest import Manifest, encode
-from rayshot.format.signing import SigningKey, seal
+from rayshot.format.signing import Signer, seal
 from rayshot.protocol.identity import SnapshotId, check_name
 from rayshot.store.catalog import Storage, check_format_is_there, format_document, open_system
 from rayshot.store.intents import write_intent
@@ -25,16 +28,23 @@ from rayshot.store.snapshot import Snapshot
 from rayshot.store.store import Store
 
 
-def open(storage: str | os.PathLike[str]) -> Storage:  # noqa: A001 - users read `rayshot.open`
+def open(storage: str | os.PathLike[str], *, min_position: int = 0) -> Storage:  # noqa: A001 - users read `rayshot.open`
     """Open a storage for reading: `rayshot.open("./shots").systems["bank"].latest()`.
 
-    Needs neither Ray nor keys and executes nothing of what it reads. Raises ConfigError for an address of no
-    known kind, and SystemNotFound for a folder that does not exist.
+    Needs neither Ray nor keys, but for encrypted snapshots, and executes nothing of what it reads.
+
+    Args:
+        storage: its address.
+        min_position: the position in the log of a snapshot that is known to have been committed: where the newest is
+            older, or one that is asked for, it is refused with RolledBack. A signature cannot tell that the whole
+            storage was put back to an older state.
+
+    Raises ConfigError for an address of no known kind, and SystemNotFound for a folder that does not exist.
     """
     store = open_store(storage)
     if isinstance(store, LocalStore) and not store.folder.is_dir():
         raise SystemNotFound(f"there is no storage folder {store.folder}", url=store.url, exists=[])
-    return Storage(store)
+    return Storage(store, min_position)
 
 
 class Repository:
@@ -44,14 +54,17 @@ class Repository:
         store: where.
         system: whose.
         create: make the system if it is not there; else raise SystemNotFound.
+        keys: open what is encrypted, and the first of them encrypts what is written; where there is none nothing is
+            encrypted. None means those of the environment.
 
     Raises ConfigError for a store that cannot be written or has no conditional create, FormatTooNew,
     BadManifest. Before anything is written, `log.begin_epoch(next_incarnation(), writer)` must
     have been called.
     """
 
-    def __init__(self, store: Store, system: str, *, create: bool) -> None:
+    def __init__(self, store: Store, system: str, *, create: bool, keys: Sequence[EncryptionKey] | None = None) -> None:
         check_name(system, "a system")
+        self._keys = find_encryption_keys() if keys is None else keys
         if create:
             store.check()
             _create_format(store, system)
@@ -61,7 +74,7 @@ class Repository:
         self.store = store
         self.system = system
         self.log = CommitLog(store, system)
-        self._sweeper = Sweeper(store, system)
+        self._sweeper = Sweeper(store, system, self._keys)
         self._unsettled: dict[SnapshotId, int] = {}
         """Snapshots whose commit got no answer -> position of the COMMIT record that may exist."""
         self._proved: set[SnapshotId] = set()
@@ -77,7 +90,11 @@ class Repository:
 
     def snapshot(self, record: CommitRecord) -> Snapshot:
         """Open what `commit` or `retained` returned for reading."""
-        return Snapshot(self.store, self.system, record)
+        return Snapshot(self.store, self.system, record, self._keys)
+
+    def new_data_key(self) -> DataKey | None:
+        """What a new snapshot is encrypted with, for its ChunkWriters and manifest; None where nothing is encrypted."""
+        return new_data_key() if self._keys else None
 
     def intend(self, snapshot: SnapshotId, base: SnapshotId | None = None) -> str:
         """Announce that `snapshot` is about to be written; return the intent for its ChunkWriters and manifest.
@@ -95,7 +112,7 @@ class Repository:
         write_intent(self.store, self.system, snapshot, epoch.writer, base)
         return str(snapshot)
 
-    def commit(self, manifest: Manifest, key: SigningKey | None) -> CommitRecord:
+    def commit(self, manifest: Manifest, key: Signer | None) -> CommitRecord:
         """Make a snapshot visible whose chunks are all written. Calling it again with the same manifest is safe.
 
         Args:
@@ -110,7 +127,7 @@ class Repository:
         assert manifest.system == self.system, "a manifest of another system"
         epoch = self._own_epoch()
         assert manifest.position <= self.log.next_position, "the manifest's position leaves a hole in the log"
-        envelope = seal(encode(manifest), key)
+        envelope = seal(self._payload(manifest), key)
         try:
             create_once(self.store, manifest_key(self.system, manifest.snapshot), envelope)
         except AlreadyExists as error:
@@ -135,6 +152,13 @@ class Repository:
             raise
         self._unsettled.pop(manifest.snapshot, None)
         return record
+
+    def _payload(self, manifest: Manifest) -> bytes:
+        """What of a manifest is signed and stored: the same bytes each time, as a second attempt compares them."""
+        if manifest.data_key is None:
+            return encode(manifest)
+        assert self._keys, "an encrypted manifest comes from `new_data_key`"
+        return encrypt_manifest(encode(manifest), manifest.data_keys, self._keys[0])
 
     def abandon(self, snapshot: SnapshotId) -> None:
         """Remove what was written of a snapshot that was not committed and never will be; its intent last.

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rayshot.errors import ConfigError, Damaged, Untrusted
+from rayshot.format.encryption_key import EncryptionKey
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.history import History
 from rayshot.store.intents import leased_bases
@@ -35,8 +36,9 @@ class Sweep:
 class Sweeper:
     """Removes bytes of one system. Remembers which chunks a manifest names, since manifests never change."""
 
-    def __init__(self, store: Store, system: str) -> None:
+    def __init__(self, store: Store, system: str, keys: Sequence[EncryptionKey] = ()) -> None:
         self._store = store
+        self._encryption_keys = keys
         self._system = system
         self._keys: dict[SnapshotId, frozenset[str]] = {}
 
@@ -74,11 +76,14 @@ class Sweeper:
         return found
 
     def _named(self, record: CommitRecord) -> frozenset[str] | None:
-        """The keys of the chunks that a snapshot needs; None where its manifest cannot be read."""
+        """The keys of the chunks that a snapshot needs; None where its manifest is damaged.
+
+        Raises EncryptionKeyNeeded where it cannot be known without a key: then nothing may be removed.
+        """
         known = self._keys.get(record.snapshot)
         if known is None:
             try:
-                _, manifest = read_sealed(self._store, self._system, record)
+                _, manifest = read_sealed(self._store, self._system, record, self._encryption_keys)
             except (Damaged, Untrusted):
                 return None
             known = self._keys[record.snapshot] = frozenset(chunk.key for chunk in manifest.chunks)

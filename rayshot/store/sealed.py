@@ -1,19 +1,37 @@
 """From a COMMIT record to the manifest it names, and the proof that they belong together."""
 
-from rayshot.errors import BadManifest, BindingMismatch, Damaged, Incompatible, KeyNotFound, SnapshotNotFound
+from collections.abc import Sequence
+
+from rayshot.errors import (
+    BadManifest,
+    BindingMismatch,
+    Damaged,
+    EncryptionKeyNeeded,
+    Incompatible,
+    KeyNotFound,
+    SnapshotNotFound,
+)
+from rayshot.format.bounds import ENVELOPE_BYTES_MAX
 from rayshot.format.chunks import digest
+from rayshot.format.encryption import open_manifest
+from rayshot.format.encryption_key import EncryptionKey
 from rayshot.format.manifest import Manifest, decode
-from rayshot.format.signing import ENVELOPE_BYTES_MAX, Envelope, open_envelope
+from rayshot.format.signing import Envelope, open_envelope
 from rayshot.store.layout import inside
 from rayshot.store.log import CommitLog
 from rayshot.store.records import CommitRecord
 from rayshot.store.store import Store
 
 
-def read_sealed(store: Store, system: str, record: CommitRecord) -> tuple[Envelope, Manifest]:
+def read_sealed(
+    store: Store, system: str, record: CommitRecord, keys: Sequence[EncryptionKey] | None = None
+) -> tuple[Envelope, Manifest]:
     """Read the manifest of a committed snapshot; whether anyone trusted vouches for it is the caller's question.
 
+    `keys` open it where it is encrypted; None means those of the environment.
+
     Raises:
+        EncryptionKeyNeeded: it is encrypted with a key that is not among them.
         SnapshotNotFound: it was deleted meanwhile.
         BindingMismatch: the manifest is that of another system, snapshot or log position.
         BadManifest: it is missing, or not what was committed; also LimitExceeded, InconsistentCut,
@@ -21,13 +39,13 @@ def read_sealed(store: Store, system: str, record: CommitRecord) -> tuple[Envelo
     """
     data = _read(store, system, record)
     if digest(data) != record.manifest_digest:
-        _refuse_foreign(data, system, record)
+        _refuse_foreign(data, system, record, keys)
         raise BadManifest(
             f"the manifest of {record.snapshot} is not what was committed; take another snapshot",
             key=record.manifest_key,
         )
     envelope = open_envelope(data)
-    manifest = decode(envelope.payload)
+    manifest = decode(*open_manifest(envelope.payload, keys))
     _check_binding(manifest, system, record)
     return envelope, manifest
 
@@ -43,11 +61,11 @@ def _read(store: Store, system: str, record: CommitRecord) -> bytes:
         ) from error
 
 
-def _refuse_foreign(data: bytes, system: str, record: CommitRecord) -> None:
+def _refuse_foreign(data: bytes, system: str, record: CommitRecord, keys: Sequence[EncryptionKey] | None) -> None:
     """Raise BindingMismatch where the bytes are a manifest, but of something else: it was put in this place."""
     try:
-        manifest = decode(open_envelope(data).payload)
-    except (Damaged, Incompatible):
+        manifest = decode(*open_manifest(open_envelope(data).payload, keys))
+    except (Damaged, Incompatible, EncryptionKeyNeeded):
         return
     _check_binding(manifest, system, record)
 

@@ -1,14 +1,16 @@
 """A committed snapshot, opened for reading: no Ray, no keys, and nothing of it is ever executed."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
 from rayshot.errors import ActorNotFound, KeyNotFound, MissingChunk, NotFound
-from rayshot.format.manifest import ActorEntry, Blob, Manifest
-from rayshot.format.signing import Envelope, SigningKey, find_key
+from rayshot.format.encryption import decrypt_chunk, open_manifest
+from rayshot.format.encryption_key import EncryptionKey
+from rayshot.format.manifest import ActorEntry, Blob, Chunk, Manifest
+from rayshot.format.signing import Envelope, Prover, find_trusted_keys
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.store.channel_state import ChannelState
 from rayshot.store.chunk_reader import ChunkReader
@@ -27,12 +29,16 @@ NAMES_SHOWN_MAX = 10
 class Snapshot:
     """One committed snapshot. Its manifest is read when first needed, states and messages each time they are.
 
+    `keys` open an encrypted one; None means those of the environment, where it is read. They are not pickled with it.
     Whatever reads may raise Damaged (BadManifest, CorruptChunk, MissingChunk, ...), BindingMismatch,
-    FormatTooNew, StoreError, or SnapshotNotFound when it was deleted meanwhile.
+    FormatTooNew, StoreError, EncryptionKeyNeeded, or SnapshotNotFound when it was deleted meanwhile.
     """
 
-    def __init__(self, store: Store, system: str, record: CommitRecord) -> None:
+    def __init__(
+        self, store: Store, system: str, record: CommitRecord, keys: Sequence[EncryptionKey] | None = None
+    ) -> None:
         self._store = store
+        self._keys = keys
         self.system = system
         self.record = record
         """The COMMIT record in the log."""
@@ -101,6 +107,11 @@ class Snapshot:
         """The signed bytes of the manifest, for those who must trust it."""
         return self._sealed[0]
 
+    @property
+    def document(self) -> bytes:
+        """The bytes of the manifest, decrypted, for those who read them in their own way."""
+        return open_manifest(self.envelope.payload, self._keys)[0]
+
     @cached_property
     def actors(self) -> Mapping[str, ActorInfo]:
         """The actors by name, without their states."""
@@ -145,17 +156,20 @@ class Snapshot:
         return self._reader.read(blob)
 
     def read_stored(self, key: str, size: int) -> bytes:
-        """Read up to `size` bytes of the object under a key of the system's folder, as they are: proved by nothing."""
+        """Read up to `size` bytes under a key of the system's folder, decrypted where need be: proved by nothing."""
+        encrypted = self._encrypted.get(key)
+        wanted = size if encrypted is None else max(size, encrypted.stored_size + 1)
         try:
-            return self._store.read_range(inside(self.system, key), 0, size)
+            stored = self._store.read_range(inside(self.system, key), 0, wanted)
+            return stored if encrypted is None else decrypt_chunk(stored, encrypted, self.system)[:size]
         except KeyNotFound as error:
             raise MissingChunk(f"{key} of the system {self.system!r} is not in the store", key=key) from error
 
-    def verify(self, keys: Iterable[SigningKey] | None = None) -> Verification:
+    def verify(self, keys: Iterable[Prover] | None = None) -> Verification:
         """Prove from the bytes that the snapshot is whole and its cut consistent, and find out who vouches for it.
 
         Args:
-            keys: the keys to trust; None means the one that this user's environment has, if it has one.
+            keys: the keys to trust; None means those that this user's environment has.
 
         Returns what was proved. An untrusted snapshot is reported (`.trust`), not raised: reading is safe
         without. Raises the Damaged error of the first check that failed, and StoreError.
@@ -164,12 +178,12 @@ class Snapshot:
         verification.require_sound()
         return verification
 
-    def examine(self, keys: Iterable[SigningKey] | None = None) -> Verification:
+    def examine(self, keys: Iterable[Prover] | None = None) -> Verification:
         """As `verify`, but report damage too instead of raising it."""
         reading = run_check("manifest", self._describe)
         if not reading.ok:
             return Verification((reading,), Trust.UNREADABLE, "the manifest cannot be read")
-        trust, detail = examine_trust(self.envelope, _keys(keys))
+        trust, detail = examine_trust(self.envelope, _provers(keys))
         checks: tuple[Check, ...] = examine(self.manifest, self.channels.values(), self._reader)
         return Verification((reading, *checks), trust, detail)
 
@@ -179,12 +193,16 @@ class Snapshot:
 
     @cached_property
     def _sealed(self) -> tuple[Envelope, Manifest]:
-        return read_sealed(self._store, self.system, self.record)
+        return read_sealed(self._store, self.system, self.record, self._keys)
 
     @cached_property
     def _reader(self) -> ChunkReader:
         chunks = {chunk.digest: chunk for chunk in self.manifest.chunks}
         return ChunkReader(self._store, self.system, chunks)
+
+    @cached_property
+    def _encrypted(self) -> Mapping[str, Chunk]:
+        return {chunk.key: chunk for chunk in self.manifest.chunks if chunk.data_key is not None}
 
     @cached_property
     def _entries(self) -> Mapping[str, ActorEntry]:
@@ -202,11 +220,8 @@ def _reopen(url: str, system: str, record: CommitRecord) -> Snapshot:
     return Snapshot(open_store(url), system, record)
 
 
-def _keys(keys: Iterable[SigningKey] | None) -> list[SigningKey]:
-    if keys is not None:
-        return list(keys)
-    found = find_key()
-    return [] if found is None else [found]
+def _provers(keys: Iterable[Prover] | None) -> list[Prover]:
+    return list(find_trusted_keys() if keys is None else keys)
 
 
 def _info(actor: ActorEntry) -> ActorInfo:

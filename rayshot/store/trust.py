@@ -1,7 +1,9 @@
 """Whether a snapshot may be loaded: loading runs code that its bytes choose."""
 
+from collections.abc import Iterable
+
 from rayshot.errors import ConfigError
-from rayshot.format.signing import SigningKey, verify
+from rayshot.format.signing import Prover, verify
 from rayshot.store.snapshot import Snapshot
 
 UNSIGNED = "unsigned"
@@ -13,8 +15,8 @@ def check_trust_word(trust: str | None) -> None:
         raise ConfigError(f"trust={trust!r}: leave it out, or say {UNSIGNED!r}")
 
 
-def check_trust(snapshot: Snapshot, key: SigningKey | None, trust: str | None) -> None:
-    """Raise Untrusted unless `key` signed exactly this snapshot, or `trust` says that nobody needs to have."""
+def check_trust(snapshot: Snapshot, keys: Iterable[Prover], trust: str | None) -> None:
+    """Raise Untrusted unless one of `keys` proves this snapshot's signature, or `trust` says that none needs to."""
     check_trust_word(trust)
     if trust != UNSIGNED:
-        verify(snapshot.envelope, [key] if key is not None else [])
+        verify(snapshot.envelope, keys)

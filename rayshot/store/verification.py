@@ -6,7 +6,7 @@ from enum import Enum
 
 from rayshot.errors import BadSignature, BindingMismatch, Damaged, Incompatible, RayshotError, UnknownKey, Unsigned
 from rayshot.format.manifest import Manifest
-from rayshot.format.signing import Envelope, SigningKey, verify
+from rayshot.format.signing import Envelope, Prover, verify
 from rayshot.store.channel_state import ChannelState
 from rayshot.store.chunk_reader import ChunkReader
 from rayshot.store.state import read_captured
@@ -80,7 +80,7 @@ def run_check(name: str, prove: Callable[[], str]) -> Check:
         return Check(name, error.message, error)
 
 
-def examine_trust(envelope: Envelope, keys: Sequence[SigningKey]) -> tuple[Trust, str]:
+def examine_trust(envelope: Envelope, keys: Sequence[Prover]) -> tuple[Trust, str]:
     """Find out who vouches for a manifest, given the keys at hand."""
     try:
         key = verify(envelope, keys)

@@ -8,6 +8,7 @@ from typing import Any
 import msgpack
 
 from rayshot.format.codec import Frame, pack_frames
+from rayshot.format.encryption_key import EncryptionKey
 from rayshot.format.manifest import ActorEntry, Blob, CapturedState, ChannelEntry, Manifest
 from rayshot.format.signing import SigningKey
 from rayshot.protocol.identity import Channel, SnapshotId
@@ -64,8 +65,8 @@ class Bank:
         return {channel: flow for channel, flow in USUAL_FLOWS.items() if there.issuperset(channel)}
 
 
-def open_bank(store: Store, writer: str = "w1", system: str = "bank") -> Repository:
-    repository = Repository(store, system, create=True)
+def open_bank(store: Store, writer: str = "w1", system: str = "bank", keys: Sequence[EncryptionKey] = ()) -> Repository:
+    repository = Repository(store, system, create=True, keys=keys)
     repository.log.begin_epoch(repository.next_incarnation(), writer)
     return repository
 
@@ -75,7 +76,8 @@ def make_manifest(repository: Repository, bank: Bank, counter: int, *, reuse: Sn
     snapshot = SnapshotId(repository.log.epoch.incarnation, "coordinator", counter)
     intent = repository.intend(snapshot, None if reuse is None else reuse.id)
     known = {} if reuse is None else {chunk.digest: chunk for chunk in reuse.manifest.chunks}
-    writer = ChunkWriter(repository.store, repository.system, intent, known)
+    data_key = repository.new_data_key()
+    writer = ChunkWriter(repository.store, repository.system, intent, known, data_key)
     states = {name: _add_state(writer, state) for name, state in bank.states.items()}
     flows = bank.all_flows()
     parts = {channel: _add_parts(writer, flow) for channel, flow in flows.items()}
@@ -107,6 +109,7 @@ def make_manifest(repository: Repository, bank: Bank, counter: int, *, reuse: Sn
         channels=tuple(channels),
         chunks=tuple(chunks),
         stats={"duration_ms": 12.5},
+        data_key=data_key,
     )
 
 

@@ -1,0 +1,150 @@
+"""The keys that sign manifests and prove signatures, and how each is written as a line of text.
+
+    rayshot-ed25519-private:<64 hexadecimal digits>     signs; who holds it can also prove
+    rayshot-ed25519-public:<64 hexadecimal digits>      proves and cannot sign, so it is no secret
+    anything else of 32 bytes and more                  a secret for HMAC-SHA256: who can prove can also sign
+
+What begins like one of ours and is none is refused: were it taken for an HMAC secret, a public key with a slip of the
+pen would be a secret that everybody knows.
+"""
+
+import hmac
+import re
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import ClassVar, Literal
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from rayshot.errors import ConfigError
+from rayshot.format.key_files import key_id_of
+
+SECRET_BYTES_MIN = 32
+SECRET_BYTES_MAX = 64 << 10
+OURS = "rayshot-"
+"""What all keys begin with that are not plain secrets."""
+
+_PRIVATE, _PUBLIC = "rayshot-ed25519-private:", "rayshot-ed25519-public:"
+_ED25519_DIGITS = re.compile(r"[0-9a-f]{64}")
+
+Algorithm = Literal["hmac-sha256", "ed25519"]
+SIGNATURE_BYTES: Mapping[str, int] = MappingProxyType({"hmac-sha256": 32, "ed25519": 64})
+
+
+@dataclass(frozen=True, slots=True)
+class SigningKey:
+    """A secret of SECRET_BYTES_MIN to SECRET_BYTES_MAX bytes for HMAC-SHA256, which never shows in a repr."""
+
+    algorithm: ClassVar[Algorithm] = "hmac-sha256"
+    secret: bytes = field(repr=False)
+    key_id: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        if not SECRET_BYTES_MIN <= len(self.secret) <= SECRET_BYTES_MAX:
+            raise ConfigError(
+                f"a signing key has {len(self.secret)} bytes; use {SECRET_BYTES_MIN} to {SECRET_BYTES_MAX}: "
+                "`rayshot keygen` makes one"
+            )
+        object.__setattr__(self, "key_id", key_id_of("signing", self.secret))
+
+    @property
+    def public(self) -> "SigningKey":
+        """What proves its signatures: itself."""
+        return self
+
+    def sign(self, parts: Iterable[bytes]) -> bytes:
+        """Sign the bytes of `parts`, joined."""
+        code = hmac.new(self.secret, digestmod="sha256")
+        for part in parts:
+            code.update(part)
+        return code.digest()
+
+    def proves(self, signature: bytes, parts: Iterable[bytes]) -> bool:
+        """Whether `signature` is that of the bytes of `parts`, joined."""
+        return hmac.compare_digest(self.sign(parts), signature)
+
+
+@dataclass(frozen=True)
+class PublicKey:
+    """The public half of an Ed25519 pair, 32 bytes: it proves and cannot sign."""
+
+    algorithm: ClassVar[Algorithm] = "ed25519"
+    value: bytes = field(repr=False)
+
+    @cached_property
+    def key_id(self) -> str:
+        """The name of the pair."""
+        return key_id_of("ed25519", self.value)
+
+    @property
+    def public(self) -> "PublicKey":
+        """Itself."""
+        return self
+
+    @property
+    def text(self) -> str:
+        """The line of text that `parse_key` reads."""
+        return _PUBLIC + self.value.hex()
+
+    def proves(self, signature: bytes, parts: Iterable[bytes]) -> bool:
+        """Whether `signature` is that of the bytes of `parts`, joined."""
+        try:
+            Ed25519PublicKey.from_public_bytes(self.value).verify(signature, b"".join(parts))
+        except InvalidSignature:
+            return False
+        return True
+
+
+@dataclass(frozen=True)
+class PrivateKey:
+    """The private half of an Ed25519 pair, 32 bytes, which never show in a repr."""
+
+    algorithm: ClassVar[Algorithm] = "ed25519"
+    secret: bytes = field(repr=False)
+
+    @cached_property
+    def public(self) -> PublicKey:
+        """What proves its signatures."""
+        return PublicKey(Ed25519PrivateKey.from_private_bytes(self.secret).public_key().public_bytes_raw())
+
+    @property
+    def key_id(self) -> str:
+        """The name of the pair."""
+        return self.public.key_id
+
+    @property
+    def text(self) -> str:
+        """The line of text that `parse_key` reads."""
+        return _PRIVATE + self.secret.hex()
+
+    def sign(self, parts: Iterable[bytes]) -> bytes:
+        """Sign the bytes of `parts`, joined."""
+        return Ed25519PrivateKey.from_private_bytes(self.secret).sign(b"".join(parts))
+
+
+Signer = SigningKey | PrivateKey
+Prover = SigningKey | PublicKey
+
+
+def new_private_key() -> PrivateKey:
+    """A new Ed25519 pair."""
+    return PrivateKey(secrets.token_bytes(32))
+
+
+def parse_key(line: bytes) -> SigningKey | PrivateKey | PublicKey:
+    """The key that a line of text holds, blanks around it left out. Raises ConfigError, which never repeats it."""
+    line = line.strip()
+    if not line.lower().startswith(OURS.encode()):
+        return SigningKey(line)
+    for prefix, kind in ((_PRIVATE, PrivateKey), (_PUBLIC, PublicKey)):
+        digits = line.removeprefix(prefix.encode()).decode("ascii", "replace")
+        if line.startswith(prefix.encode()) and _ED25519_DIGITS.fullmatch(digits):
+            return kind(bytes.fromhex(digits))
+    raise ConfigError(
+        f"a key that begins with {OURS!r} is not one that signs or proves: {_PRIVATE} or {_PUBLIC} and 64 hexadecimal "
+        "digits, as `rayshot keygen --algorithm ed25519` writes them"
+    )

@@ -1,0 +1,26 @@
+"""A walk over msgpack that builds nothing: what is announced is proved to be there before anything is allocated for it.
+
+An array's header is five bytes and may announce two billion elements. A reader that builds takes room for all of them
+at once, and for those of each array inside; after the walk it takes no more than a few times the bytes that there are.
+"""
+
+import msgpack
+
+BYTES_MAX = 2**31 - 1
+"""msgpack counts no further."""
+
+
+def count_documents(data: bytes | memoryview, most: int) -> int:
+    """How many msgpack documents lie in `data`, one behind the other; it stops counting above `most`.
+
+    Raises ValueError or msgpack.UnpackException where the last one is cut, or one is nested too deep or none at all.
+    """
+    if len(data) > BYTES_MAX:
+        raise ValueError(f"{len(data)} bytes are above the limit of {BYTES_MAX}")
+    walker = msgpack.Unpacker(None, max_buffer_size=BYTES_MAX)
+    walker.feed(data)
+    count = 0
+    while walker.tell() < len(data) and count <= most:
+        walker.skip()
+        count += 1
+    return count
