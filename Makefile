@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ROWS ?=
 
-.PHONY: demo test simulate check bench format clean setup java
+.PHONY: demo test acceptance simulate check bench format clean setup java
 
 setup: $(STAMP)
 
@@ -27,6 +27,10 @@ demo: setup java
 
 test: setup java
 	@$(BIN)/python -m pytest
+
+# Every fault, bad input and race of the acceptance table, counted; fails where one does not hold.
+acceptance: setup java
+	@$(BIN)/python -m pytest -m acceptance
 
 # The long run of the protocol: all modes, topologies, networks and faults; then every known wrong version.
 simulate: setup
