@@ -23,7 +23,7 @@ def test_a_memory_address_opens_the_same_store_each_time() -> None:
 
 @pytest.mark.acceptance("G25")
 @pytest.mark.parametrize(
-    "address", ["", "s3://bucket/shots", "file://host/shots", "file://", "memory://", "memory://a/b", "a\0b"]
+    "address", ["", "ftp://host/shots", "file://host/shots", "file://", "memory://", "memory://a/b", "a\0b"]
 )
 def test_an_address_that_names_no_store_is_refused_in_one_line(address: str) -> None:
     with pytest.raises(ConfigError) as caught:
