@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.store.azurite_server import KEY, running_azurite
+from tests.store.fault_proxy import FaultProxy, running_proxy
 from tests.store.moto_server import running_moto
 from tests.store.s3_server import CREDENTIALS, S3Server, running_s3_server
 
@@ -21,6 +22,13 @@ def s3(s3_of_the_session: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)
     return s3_of_the_session
+
+
+@pytest.fixture
+def proxy(s3: S3Server) -> Iterator[FaultProxy]:
+    """A proxy in front of the S3 server, which spoils requests as it is told."""
+    with running_proxy(s3.port) as proxy:
+        yield proxy
 
 
 @pytest.fixture(scope="session")
