@@ -27,9 +27,9 @@ def contender(number: int) -> Record:
     return commit(1, "w", 1) if number == 1 else EpochRecord(1, 2, f"w{number}")
 
 
-def put(store: Store, *records: Record) -> None:
+def put(store: Store, *records: Record, system: str = "bank") -> None:
     for record in records:
-        store.create(log_key("bank", record.position), encode_record(record))
+        store.create(log_key(system, record.position), encode_record(record))
 
 
 def test_every_record_is_read_back_as_it_was_written() -> None:
