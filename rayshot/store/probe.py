@@ -1,4 +1,4 @@
-"""Trying out whether a store keeps the one promise that commits are built on: what exists is never overwritten."""
+"""Trying out whether a store can be read, and whether it keeps the promise that commits are built on."""
 
 import uuid
 from contextlib import suppress
@@ -27,6 +27,14 @@ def prove_create_only(store: Store) -> None:
             "another storage, or read about allow_unfenced in docs/storage.md",
             url=store.url,
         )
+
+
+def prove_readable(store: Store) -> None:
+    """Raise ConfigError unless the place answers a reader: it is there, and the credentials at hand may list it."""
+    try:
+        next(store.list(shallow=True), None)
+    except StoreError as error:
+        raise ConfigError(f"{store.url} cannot be read: {error}", url=store.url) from error
 
 
 def _keeps_the_first(store: Store, key: str) -> bool:

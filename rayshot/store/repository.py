@@ -16,9 +16,10 @@ from rayshot.store.catalog import Storage, check_format_is_there, format_documen
 from rayshot.store.intents import write_intent
 from rayshot.store.layout import format_key, manifest_key, manifest_name
 from rayshot.store.local import LocalStore
-from rayshot.store.locate import open_store
+from rayshot.store.locate import is_local, open_store
 from rayshot.store.log import CommitLog
 from rayshot.store.once import create_once
+from rayshot.store.probe import prove_readable
 from rayshot.store.records import CommitRecord, DeleteRecord, EpochRecord
 from rayshot.store.retention import Sweep, Sweeper, choose_doomed
 from rayshot.store.snapshot import Snapshot
@@ -29,11 +30,13 @@ def open(storage: str | os.PathLike[str]) -> Storage:  # noqa: A001 - users read
     """Open a storage for reading: `rayshot.open("./shots").systems["bank"].latest()`.
 
     Needs neither Ray nor keys and executes nothing of what it reads. Raises ConfigError for an address of no
-    known kind, and SystemNotFound for a folder that does not exist.
+    known kind and for a bucket that cannot be read, and SystemNotFound for a folder that does not exist.
     """
     store = open_store(storage)
     if isinstance(store, LocalStore) and not store.folder.is_dir():
         raise SystemNotFound(f"there is no storage folder {store.folder}", url=store.url, exists=[])
+    if not is_local(store):
+        prove_readable(store)
     return Storage(store)
 
 

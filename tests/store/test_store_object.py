@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import rayshot
 from rayshot.errors import AlreadyExists, ConfigError, KeyNotFound, StoreUnavailable
 from rayshot.store.conformance import race
 from rayshot.store.locate import open_store
@@ -99,6 +100,9 @@ def test_a_bucket_that_does_not_exist_is_refused_at_check(s3: S3Server) -> None:
         store.read("a")
     with pytest.raises(StoreUnavailable, match="no bucket"):
         list(store.list())
+    with pytest.raises(ConfigError, match="no bucket") as caught:
+        rayshot.open(store.url)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.acceptance("G25")
