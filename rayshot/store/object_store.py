@@ -68,9 +68,7 @@ class ObjectStore:
     def read(self, key: str) -> bytes:
         """See Store.read."""
         with self._translated(check_key(key)):
-            answer = self._connected().get(key)
-            content = bytes(answer.bytes())
-        return self._whole(key, content, answer.meta["size"])
+            return bytes(self._connected().get(key).bytes())
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
         """See Store.read_range."""
@@ -86,7 +84,12 @@ class ObjectStore:
                 if is_behind_the_end(error):
                     return b""
                 raise
-        return self._whole(key, content, min(answer.meta["size"] - start, length))
+        expected = max(min(answer.meta["size"] - start, length), 0)
+        if len(content) != expected:
+            raise StoreUnavailable(
+                f"{self.address.place}/{key} was answered with {len(content):,} bytes instead of {expected:,}", key=key
+            )
+        return content
 
     def list(self, prefix: str = "", *, after: str = "", shallow: bool = False) -> Iterator[Entry]:
         """See Store.list.
@@ -135,14 +138,6 @@ class ObjectStore:
         for one in found["objects"]:
             if is_key(one["path"]):
                 yield Entry(one["path"], one["size"], one["last_modified"].timestamp())
-
-    def _whole(self, key: str, content: bytes, expected: int) -> bytes:
-        """Return `content`; raises StoreUnavailable where the answer was cut."""
-        if len(content) != max(expected, 0):
-            raise StoreUnavailable(
-                f"{self.address.place}/{key} was answered with {len(content):,} bytes instead of {expected:,}", key=key
-            )
-        return content
 
     def _connected(self) -> "S3Store | GCSStore | AzureStore":
         """The client, made at first use."""

@@ -29,6 +29,7 @@ class Spoil(Enum):
     SILENCE_AFTER = "passed on, never answered"
     DENIED = "answered 403, not passed on"
     SHORT = "passed on; the connection ends in the middle of the answer"
+    CUT = "passed on; half of the answer, which says that it is whole"
     CONFLICT = "answered 409, not passed on"
     FULL = "answered 507, not passed on"
     NO_CONDITIONS = "answered 501 where a condition is asked for"
@@ -47,7 +48,7 @@ class Spoil(Enum):
 
 
 _STATUS = {"UNAVAILABLE": 503, "ERROR": 500, "DENIED": 403, "CONFLICT": 409, "FULL": 507, "NO_CONDITIONS": 501}
-CALL_FAULTS = list(Spoil)[: list(Spoil).index(Spoil.CONFLICT)]
+CALL_FAULTS = list(Spoil)[: list(Spoil).index(Spoil.CUT)]
 """The faults that any call can meet."""
 
 
@@ -155,13 +156,16 @@ class _Handler(BaseHTTPRequestHandler):
         if spoil is Spoil.CONDITIONS_IGNORED:
             del self.headers["If-None-Match"]
             spoil = None
-        if spoil is not None and not spoil.after and spoil is not Spoil.SHORT:
+        if spoil is not None and not spoil.after and spoil not in (Spoil.SHORT, Spoil.CUT):
             self._spoil(spoil)
             return
         answer = self._pass_on(body)
         content = answer.read()
         if spoil is None:
             self._answer(answer, content, len(content))
+        elif spoil is Spoil.CUT:
+            half = content[: len(content) // 2]
+            self._answer(answer, half, len(half))
         elif spoil is Spoil.SHORT:
             self._answer(answer, content, len(content) // 2)
             self._reset()

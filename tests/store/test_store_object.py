@@ -16,6 +16,7 @@ from rayshot.store.conformance import race
 from rayshot.store.locate import open_store
 from rayshot.store.store import Store
 from tests.store.azurite_server import ACCOUNT, CONTAINER
+from tests.store.fault_proxy import FaultProxy, Plan, Spoil
 from tests.store.s3_server import BUCKET, CREDENTIALS, S3Server, free_ports
 
 SECRET = CREDENTIALS["AWS_SECRET_ACCESS_KEY"]
@@ -79,6 +80,18 @@ def test_foreign_objects_whose_names_are_no_keys_are_left_out_of_listings(s3: S3
     assert [entry.key for entry in store.list()] == ["a/b"]
     assert [entry.key for entry in store.list(shallow=True)] == ["a/"]
     assert [entry.key for entry in store.list("a", shallow=True)] == ["a/b"]
+
+
+@pytest.mark.acceptance("D1")
+@pytest.mark.parametrize("spoil", [Spoil.SHORT, Spoil.CUT])
+def test_an_answer_that_was_cut_is_noticed(s3: S3Server, proxy: FaultProxy, spoil: Spoil) -> None:
+    store = open_store(s3.address("cut", proxy.endpoint) + "&retries=0&timeout_s=5")
+    store.create(f"{spoil.name}", b"0123456789" * 1000)
+    proxy.restart(Plan(spoil, count=100))
+    with pytest.raises(StoreUnavailable):
+        store.read_range(f"{spoil.name}", 0, 20_000)
+    with pytest.raises(StoreUnavailable):
+        store.read_range(f"{spoil.name}", 100, 9_000)
 
 
 def refusal(store: Store) -> str:
