@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ROWS ?=
 
-.PHONY: demo test simulate fuzz check bench format clean setup java
+.PHONY: demo test acceptance simulate fuzz check bench format clean setup java azurite
 
 setup: $(STAMP)
 
@@ -22,11 +22,19 @@ $(STAMP): pyproject.toml
 java:
 	@scripts/ensure-java
 
+# Azure storage is tested against Azurite, which comes from npm.
+azurite: setup
+	@scripts/ensure-azurite $(VENV)
+
 demo: setup java
 	@$(BIN)/python -m examples.flights $(if $(ROWS),--rows $(ROWS),)
 
-test: setup java
+test: setup java azurite
 	@$(BIN)/python -m pytest
+
+# Every fault, bad input and race of the acceptance table, counted; fails where one does not hold.
+acceptance: setup java azurite
+	@$(BIN)/python -m pytest -m acceptance
 
 # The long run of the protocol: all modes, topologies, networks and faults; then every known wrong version.
 simulate: setup

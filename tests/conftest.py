@@ -1,6 +1,14 @@
-"""For all tests: a signing key of their own, never the user's."""
+"""For all tests: a signing key of their own, never the user's; the count of acceptance cases."""
 
 import pytest
+
+from tests.acceptance import AcceptancePlugin, cases, in_full
+
+__all__ = ["cases", "in_full"]  # fixtures
+
+
+def pytest_configure(config):
+    config.pluginmanager.register(AcceptancePlugin(), "rayshot-acceptance")
 
 
 @pytest.fixture(scope="session", autouse=True)

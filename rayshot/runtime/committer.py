@@ -80,6 +80,7 @@ class Committer:
             ]
             written = self._gather(refs, timeout_s + ANSWER_S)
             manifest = self._manifest(cut, written, intent, mode, label, taken_at, stats, started, data_key)
+            _refuse_late(started, timeout_s)
             failpoint("before_commit")
             record = self._repository.commit(manifest, self._key)
             failpoint("after_commit")
@@ -221,6 +222,16 @@ def why_unwritten(snapshot: SnapshotId, error: Exception) -> tuple[AbortReason, 
         case _:
             log.error("snapshot %s could not be written, a defect of rayshot", snapshot, exc_info=error)
             return AbortReason.DEFECT, repr(error)
+
+
+def _refuse_late(started: float, timeout_s: float) -> None:
+    """Raise StoreUnavailable where the storage took so long that whoever asked has been promised an end by now."""
+    took_s = time.perf_counter() - started
+    if took_s > timeout_s:
+        raise StoreUnavailable(
+            f"the storage took {took_s:.0f} s to write, longer than the snapshot's time-out allows; "
+            "raise SnapshotConfig.timeout_s if it is always that slow"
+        )
 
 
 def _is_aligned(cut: Cut, channel: Channel) -> bool:

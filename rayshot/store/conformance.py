@@ -11,6 +11,7 @@ empty one:
 
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 
@@ -19,6 +20,10 @@ from rayshot.store.locate import open_store
 from rayshot.store.store import Store
 
 RACERS = 16
+MANY = 1_100
+"""More keys than any object storage lists in one answer."""
+
+LARGE_BYTES = 20 << 20
 CONTENT = bytes(range(256)) * 17
 
 
@@ -43,10 +48,25 @@ class StoreConformance:
         assert store.read_range("a/b", len(CONTENT) - 3, 10) == CONTENT[-3:]
         assert store.read_range("a/b", len(CONTENT) + 3, 10) == b""
 
+    def test_a_range_reaches_as_far_as_there_are_bytes(self, store: Store) -> None:
+        """Never behind the end; of no length, from the start, and of everything."""
+        store.create("a", CONTENT)
+        for start, length in ((0, 0), (0, 1), (1, 1), (0, len(CONTENT)), (0, len(CONTENT) + 1), (len(CONTENT), 1)):
+            assert store.read_range("a", start, length) == CONTENT[start : start + length]
+
+    def test_a_large_object_of_several_buffers_comes_back_whole(self, store: Store) -> None:
+        """As it was and in one piece, and is created only once."""
+        half = memoryview(CONTENT * (LARGE_BYTES // 2 // len(CONTENT)))
+        store.create("large", [half, half])
+        with refused(AlreadyExists):
+            store.create("large", [half, half])
+        assert store.read("large") == bytes(half) * 2
+        assert store.read_range("large", half.nbytes - 5, 10) == bytes(half[-5:]) + bytes(half[:5])
+
     def test_an_object_may_be_empty(self, store: Store) -> None:
         """Zero bytes are an object too."""
         store.create("empty", b"")
-        assert store.read("empty") == b""
+        assert store.read("empty") == store.read_range("empty", 0, 10) == b""
         assert [entry.size for entry in store.list()] == [0]
 
     def test_several_buffers_become_one_object(self, store: Store) -> None:
@@ -102,6 +122,15 @@ class StoreConformance:
         ]
         assert [entry.key for entry in store.list("b", after="b/a-b")] == ["b/a/q", "b/z"]
         assert not list(store.list("nowhere"))
+
+    def test_a_listing_of_many_keys_is_whole(self, store: Store) -> None:
+        """Also where the storage answers in pages, and from the middle on."""
+        keys = [f"many/{number:04}" for number in range(MANY)]
+        with ThreadPoolExecutor(16) as threads:
+            list(threads.map(store.create, keys, [b"x"] * MANY))
+        assert [entry.key for entry in store.list("many")] == keys
+        assert [entry.key for entry in store.list("many", shallow=True)] == keys
+        assert [entry.key for entry in store.list("many", after=keys[MANY // 2])] == keys[MANY // 2 + 1 :]
 
     def test_a_shallow_listing_shows_folders_instead_of_what_is_in_them(self, store: Store) -> None:
         """Each once, with a slash at its end."""

@@ -24,7 +24,8 @@ from rayshot.errors import (
     StoreFull,
     StoreUnavailable,
 )
-from rayshot.store.store import Data, Entry, buffers, check_key, prove_create_only, size_bytes
+from rayshot.store.probe import prove_create_only
+from rayshot.store.store import Data, Entry, buffers, check_key, size_bytes
 
 TEMPORARY_PREFIX = ".rayshot-"
 TEMPORARY_AGE_MAX_S = 3600.0

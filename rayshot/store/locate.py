@@ -5,15 +5,23 @@ from urllib.parse import unquote, urlsplit
 
 from rayshot.errors import ConfigError
 from rayshot.protocol.identity import check_name
+from rayshot.store.address import CLOUDS, parse_address
 from rayshot.store.local import LocalStore
 from rayshot.store.memory import named_memory_store
+from rayshot.store.object_store import ObjectStore
 from rayshot.store.store import Store
 
-SUPPORTED = "a folder ('./shots', 'file:///data/shots') or 'memory://<name>'"
+SUPPORTED = (
+    "a folder ('./shots', 'file:///data/shots'), a bucket ('s3://bucket/shots', 'gs://...', 'az://...') "
+    "or 'memory://<name>'"
+)
 
 
 def open_store(url: str | os.PathLike[str]) -> Store:
-    """Return the store at `url`: a folder, `file://<folder>`, or `memory://<name>` inside this process.
+    """Return the store at `url`.
+
+    A folder or `file://<folder>`; `s3://`, `s3a://`, `gs://`, `az://`, `abfs://` or `abfss://` with a bucket, a folder
+    in it and options (docs/storage.md); `memory://<name>` inside this process.
 
     Touches nothing: use `check` before writing. Raises ConfigError for an address that names no known kind of
     store; the message never repeats what may be a password in it.
@@ -29,6 +37,8 @@ def open_store(url: str | os.PathLike[str]) -> Store:
             return LocalStore(_folder(rest))
         case "memory":
             return named_memory_store(check_name(rest, "a memory store"))
+        case _ if scheme in CLOUDS:
+            return ObjectStore(parse_address(text))
         case _:
             raise ConfigError(f"storage of kind {scheme!r} is not supported; give {SUPPORTED}", scheme=scheme)
 

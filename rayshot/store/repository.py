@@ -19,9 +19,10 @@ from rayshot.store.catalog import Storage, check_format_is_there, format_documen
 from rayshot.store.intents import write_intent
 from rayshot.store.layout import format_key, manifest_key, manifest_name
 from rayshot.store.local import LocalStore
-from rayshot.store.locate import open_store
+from rayshot.store.locate import is_local, open_store
 from rayshot.store.log import CommitLog
 from rayshot.store.once import create_once
+from rayshot.store.probe import prove_readable
 from rayshot.store.records import CommitRecord, DeleteRecord, EpochRecord
 from rayshot.store.retention import Sweep, Sweeper, choose_doomed
 from rayshot.store.snapshot import Snapshot
@@ -39,11 +40,14 @@ def open(storage: str | os.PathLike[str], *, min_position: int = 0) -> Storage: 
             older, or one that is asked for, it is refused with RolledBack. A signature cannot tell that the whole
             storage was put back to an older state.
 
-    Raises ConfigError for an address of no known kind, and SystemNotFound for a folder that does not exist.
+    Raises ConfigError for an address of no known kind and for a bucket that cannot be read, and SystemNotFound for a
+    folder that does not exist.
     """
     store = open_store(storage)
     if isinstance(store, LocalStore) and not store.folder.is_dir():
         raise SystemNotFound(f"there is no storage folder {store.folder}", url=store.url, exists=[])
+    if not is_local(store):
+        prove_readable(store)
     return Storage(store, min_position)
 
 

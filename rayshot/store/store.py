@@ -7,12 +7,11 @@ above, from that alone.
 """
 
 import re
-import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from rayshot.errors import AlreadyExists, ConfigError, PathRefused, StoreError
+from rayshot.errors import PathRefused
 
 KEY_LENGTH_MAX = 1024
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -86,9 +85,14 @@ class Store(Protocol):
         """Make the place ready for writing and prove that it keeps the promises above; raises ConfigError."""
 
 
+def is_key(key: str) -> bool:
+    """Whether `key` stays inside every kind of store."""
+    return len(key) <= KEY_LENGTH_MAX and all(_PART.fullmatch(part) for part in key.split("/"))
+
+
 def check_key(key: str) -> str:
     """Return `key` if it stays inside every kind of store, else raise PathRefused."""
-    if len(key) > KEY_LENGTH_MAX or not all(_PART.fullmatch(part) for part in key.split("/")):
+    if not is_key(key):
         raise PathRefused(f"the key {key[:200]!r} could lead out of the storage folder; it is not followed", key=key)
     return key
 
@@ -102,25 +106,3 @@ def buffers(data: Data) -> list[memoryview]:
 def size_bytes(data: Data) -> int:
     """Count the bytes of `data`."""
     return sum(view.nbytes for view in buffers(data))
-
-
-def prove_create_only(store: Store) -> None:
-    """Raise ConfigError unless a second `create` of a key is refused and leaves the first one's bytes."""
-    key = f"check-{uuid.uuid4().hex}"
-    try:
-        store.create(key, b"first")
-        try:
-            store.create(key, b"second")
-        except AlreadyExists:
-            refused = True
-        else:
-            refused = False
-        if not refused or store.read(key) != b"first":
-            raise ConfigError(
-                f"{store.url} overwrites objects that exist; commits need a store that never does",
-                url=store.url,
-            )
-    except StoreError as error:
-        raise ConfigError(f"{store.url} cannot be written: {error}", url=store.url) from error
-    finally:
-        store.delete(key)

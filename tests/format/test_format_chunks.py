@@ -60,6 +60,7 @@ def test_a_buffer_of_wide_items_is_split_by_bytes():
     assert b"".join(split(memoryview(wide))) == wide.tobytes()
 
 
+@pytest.mark.acceptance("G7")
 @pytest.mark.parametrize("data", [TEXT, NOISE])
 def test_every_flipped_bit_is_seen(data):
     packed, chunk = stored(data)
@@ -75,6 +76,7 @@ def test_zstd_alone_reads_a_stored_chunk():
     assert zstandard.ZstdDecompressor().decompressobj().decompress(packed) == TEXT
 
 
+@pytest.mark.acceptance("G8")
 @pytest.mark.parametrize("data", [TEXT, NOISE])
 def test_cut_longer_and_swapped_chunks_are_seen(data):
     packed, chunk = stored(data)
@@ -92,6 +94,7 @@ def test_cut_longer_and_swapped_chunks_are_seen(data):
         expand(other, dataclasses.replace(chunk, stored_size=len(other), codec=other_chunk.codec))
 
 
+@pytest.mark.acceptance("G8")
 def test_a_second_frame_behind_the_first_is_seen():
     frame = zstandard.compress(TEXT)
     assert expand(*sealed(frame, len(TEXT), digest(TEXT))) == TEXT
@@ -99,6 +102,7 @@ def test_a_second_frame_behind_the_first_is_seen():
         expand(*sealed(frame + frame, len(TEXT), digest(TEXT)))
 
 
+@pytest.mark.acceptance("G11")
 def test_a_compression_bomb_does_not_go_off():
     bomb = zstandard.ZstdCompressor(level=19).compress(bytes(CHUNK_BYTES_MAX + 1))
     data, chunk = sealed(bomb, 100)
@@ -111,12 +115,14 @@ def test_a_compression_bomb_does_not_go_off():
         tracemalloc.stop()
 
 
+@pytest.mark.acceptance("G11")
 def test_a_bomb_that_hides_its_size_does_not_go_off():
     bomb = zstandard.ZstdCompressor(write_content_size=False).compress(bytes(1 << 20))
     with pytest.raises(CorruptChunk):
         expand(*sealed(bomb, 100))
 
 
+@pytest.mark.acceptance("G11")
 @pytest.mark.parametrize("size", [1, len(TEXT) - 1, len(TEXT) + 1, 2**40, 2**63])
 def test_a_header_that_lies_about_the_size_is_seen(size):
     honest = zstandard.compress(TEXT)
@@ -128,6 +134,7 @@ def test_a_header_that_lies_about_the_size_is_seen(size):
             expand(*sealed(lying, announced, digest(TEXT)))
 
 
+@pytest.mark.acceptance("G11")
 def test_a_window_that_would_need_gigabytes_is_refused():
     honest = zstandard.compress(TEXT)
     # Descriptor 0xC0: a window byte (here 2**41 bytes) and eight bytes of content size.
@@ -136,11 +143,13 @@ def test_a_window_that_would_need_gigabytes_is_refused():
         expand(*sealed(wide, len(TEXT), digest(TEXT)))
 
 
+@pytest.mark.acceptance("G11")
 def test_a_manifest_that_announces_too_much_is_refused_before_anything_else():
     with pytest.raises(LimitExceeded):
         expand(b"", Chunk("k", "0" * 64, CHUNK_BYTES_MAX + 1, 0, "raw"))
 
 
+@pytest.mark.acceptance("G7")
 @settings(max_examples=300, derandomize=True, deadline=None)
 @given(st.binary(max_size=200), st.integers(0, 300), st.sampled_from(["raw", "zstd"]))
 def test_arbitrary_bytes_are_corrupt(data, size, codec):

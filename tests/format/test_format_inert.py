@@ -131,6 +131,7 @@ DATA = [
 ]  # fmt: skip
 
 
+@pytest.mark.acceptance("G28")
 @pytest.mark.parametrize("protocol", range(6))
 @pytest.mark.parametrize("value", DATA, ids=lambda value: repr(value)[:30])
 def test_data_comes_as_it_was(value, protocol):
@@ -146,6 +147,7 @@ def test_a_path_comes_without_the_power_to_touch_files():
     assert type(back) is pathlib.PurePosixPath
 
 
+@pytest.mark.acceptance("G28")
 def test_cycles_and_sharing_come_as_they_were():
     one = [1]
     value = {"a": one, "b": one, "t": (one,)}
@@ -157,6 +159,7 @@ def test_cycles_and_sharing_come_as_they_were():
     assert alike(back, value)
 
 
+@pytest.mark.acceptance("G28")
 def test_a_cycle_through_a_tuple_and_an_object_comes_as_it_was():
     plain = Plain()
     plain.me = (plain, [plain])
@@ -287,6 +290,7 @@ ARRAYS = [
 ]  # fmt: skip
 
 
+@pytest.mark.acceptance("G28")
 @pytest.mark.parametrize("protocol", range(6))
 @pytest.mark.parametrize("value", ARRAYS, ids=lambda value: f"{value.dtype}{value.shape}"[:40])
 def test_arrays_come_as_they_were(value, protocol):

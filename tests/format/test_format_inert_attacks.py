@@ -63,6 +63,7 @@ class Bomb:
         return builtins.open, (self.path, "w")
 
 
+@pytest.mark.acceptance("G15")
 def test_a_pickle_that_would_write_a_file_is_shown_and_writes_none(tmp_path):
     target = tmp_path / "written"
     for protocol in range(6):
@@ -91,6 +92,7 @@ CALLS = {
 }  # fmt: skip
 
 
+@pytest.mark.acceptance("G15")
 @pytest.mark.parametrize("name", CALLS)
 def test_calls_of_every_kind_are_shown_and_not_made(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
@@ -409,12 +411,14 @@ def edited(stream, edits):
     return stream
 
 
+@pytest.mark.acceptance("G15")
 @settings(max_examples=1500, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(STREAMS), EDITS)
 def test_edited_pickles_are_read_or_refused_and_nothing_else(stream, edits):
     check_harmless(edited(stream, edits))
 
 
+@pytest.mark.acceptance("G15")
 @settings(max_examples=500, derandomize=True, deadline=None)
 @given(st.lists(PIECES, max_size=30).map(b"".join))
 def test_arbitrary_programs_are_read_or_refused_and_nothing_else(program):

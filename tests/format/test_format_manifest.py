@@ -87,17 +87,20 @@ def test_a_manifest_is_readable_without_rayshot():
     assert tree["channels"][0][:5] == ["alice", "bob", 5, 3, 1]
 
 
+@pytest.mark.acceptance("G1")
 def test_no_bytes_are_refused():
     with pytest.raises(BadManifest):
         decode(b"")
 
 
+@pytest.mark.acceptance("G1")
 def test_a_cut_at_every_byte_is_refused():
     for length in range(len(BYTES)):
         with pytest.raises(BadManifest):
             decode(BYTES[:length])
 
 
+@pytest.mark.acceptance("G2")
 def test_every_flipped_bit_raises_a_typed_error_or_reads_canonically():
     for index in range(len(BYTES)):
         for bit in range(8):
@@ -110,6 +113,7 @@ def test_every_flipped_bit_raises_a_typed_error_or_reads_canonically():
             assert encode(manifest) == flipped
 
 
+@pytest.mark.acceptance("G2")
 @settings(max_examples=300, derandomize=True, deadline=None)
 @given(st.binary(max_size=400))
 def test_arbitrary_bytes_raise_typed_errors_only(data):
@@ -124,6 +128,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.acceptance("G2")
 @settings(max_examples=300, derandomize=True, deadline=None)
 @given(st.sampled_from(sorted(msgpack.unpackb(BYTES))), VALUES)
 def test_any_value_in_any_field_raises_a_typed_error_or_reads_canonically(key, value):
@@ -135,6 +140,7 @@ def test_any_value_in_any_field_raises_a_typed_error_or_reads_canonically(key, v
     assert encode(manifest) == data
 
 
+@pytest.mark.acceptance("G2")
 @settings(max_examples=300, derandomize=True, deadline=None)
 @given(st.data())
 def test_any_value_in_any_place_of_an_entry_raises_a_typed_error_or_reads_canonically(data):
@@ -163,6 +169,7 @@ def test_options_come_back_as_they_were(options):
     assert encode(decode(data)) == data
 
 
+@pytest.mark.acceptance("G6")
 def test_a_newer_format_says_what_to_install():
     with pytest.raises(FormatTooNew, match=r"install rayshot 9\.9\.0 or later"):
         decode(msgpack.packb({"format": 2, "rayshot_version": "9.9.0", "whatever": [1]}))
@@ -170,17 +177,20 @@ def test_a_newer_format_says_what_to_install():
         decode(msgpack.packb({"format": 2}))
 
 
+@pytest.mark.acceptance("G6")
 @pytest.mark.parametrize("version", [0, -1, True, 1.0, "1", None])
 def test_a_format_that_never_was_is_refused(version):
     with pytest.raises(BadManifest):
         decode(raw_with(format=version))
 
 
+@pytest.mark.acceptance("G12")
 def test_trailing_bytes_are_refused():
     with pytest.raises(BadManifest, match="not one document"):
         decode(BYTES + b"\xc0")
 
 
+@pytest.mark.acceptance("G12")
 def test_unknown_missing_and_reordered_keys_are_refused():
     tree = msgpack.unpackb(BYTES)
     for bad in (
@@ -192,6 +202,7 @@ def test_unknown_missing_and_reordered_keys_are_refused():
             decode(msgpack.packb(bad))
 
 
+@pytest.mark.acceptance("G12")
 def test_a_repeated_key_is_refused():
     unpacker = msgpack.Unpacker()
     unpacker.feed(BYTES)
@@ -201,6 +212,7 @@ def test_a_repeated_key_is_refused():
         decode(msgpack.Packer().pack_map_header(keys + 1) + twice)
 
 
+@pytest.mark.acceptance("G12")
 @pytest.mark.parametrize("extension", [msgpack.ExtType(5, b"x"), msgpack.Timestamp(0), msgpack.Timestamp(2**40)])
 def test_extension_types_are_refused(extension):
     with pytest.raises(BadManifest):
@@ -209,6 +221,7 @@ def test_extension_types_are_refused(extension):
         canonical.unpack(msgpack.packb([extension]), what="a list", bytes_max=100)
 
 
+@pytest.mark.acceptance("G12")
 @pytest.mark.parametrize(
     "bomb",
     [
@@ -229,6 +242,7 @@ def test_msgpack_bombs_are_refused_before_they_allocate(bomb):
         decode(bomb)
 
 
+@pytest.mark.acceptance("G12")
 def test_longer_spellings_are_refused():
     with pytest.raises(BadManifest, match="canonical"):
         canonical.unpack(b"\xcc\x01", what="a number", bytes_max=10)
@@ -236,6 +250,7 @@ def test_longer_spellings_are_refused():
         canonical.unpack(b"\xca\x00\x00\x00\x00", what="a number", bytes_max=10)
 
 
+@pytest.mark.acceptance("G12")
 def test_too_many_bytes_and_containers_are_refused(monkeypatch):
     with pytest.raises(LimitExceeded):
         canonical.unpack(BYTES, what="the manifest", bytes_max=len(BYTES) - 1)
@@ -250,12 +265,14 @@ def test_a_manifest_over_the_limit_is_not_written(monkeypatch):
         encode(MANIFEST)
 
 
+@pytest.mark.acceptance("G13")
 @pytest.mark.parametrize(("sent", "arrived", "received"), [(5, 3, 4), (2, 3, 1), (0, 0, 1), (5, 6, 1), (1, 5, 5)])
 def test_counters_out_of_order_are_an_inconsistent_cut(sent, arrived, received):
     with pytest.raises(InconsistentCut):
         changed(channels=(ChannelEntry("alice", "bob", sent, arrived, received, BLOB, BLOB),))
 
 
+@pytest.mark.acceptance("G13")
 @pytest.mark.parametrize(
     "channel",
     [
@@ -271,6 +288,7 @@ def test_messages_where_none_can_be_and_none_where_some_must_be_are_an_inconsist
         changed(channels=(channel,))
 
 
+@pytest.mark.acceptance("G14")
 @pytest.mark.parametrize(
     ("sender", "receiver"),
     [
@@ -287,12 +305,14 @@ def test_a_channel_of_a_stranger_is_refused(sender, receiver):
         changed(channels=(ChannelEntry(sender, receiver, 0, 0, 0),))
 
 
+@pytest.mark.acceptance("G14")
 def test_an_actor_a_channel_or_a_chunk_listed_twice_is_refused():
     for twice in ({"actors": (ALICE, BOB, BOB)}, {"channels": (CHANNEL, CHANNEL)}, {"chunks": CHUNKS * 2}):
         with pytest.raises(BadManifest, match="twice"):
             changed(**twice)
 
 
+@pytest.mark.acceptance("G14")
 def test_a_born_actor_has_a_state_and_no_other_has():
     for bad in (
         dataclasses.replace(ALICE, state=None),
@@ -318,6 +338,7 @@ def test_who_ended_may_have_sent_what_is_in_flight_but_receives_nothing():
         changed(ended=("gone",), channels=(dataclasses.replace(CHANNEL, receiver="gone"),))
 
 
+@pytest.mark.acceptance("G10")
 @pytest.mark.parametrize(
     "key",
     [
@@ -340,6 +361,7 @@ def test_a_chunk_key_that_could_leave_the_folder_is_refused(key):
         changed(chunks=(dataclasses.replace(CHUNKS[0], key=key), CHUNKS[1]))
 
 
+@pytest.mark.acceptance("G9")
 @pytest.mark.parametrize(
     "change",
     [
@@ -358,12 +380,14 @@ def test_a_chunk_that_cannot_be_is_refused(change):
         changed(chunks=(dataclasses.replace(CHUNKS[0], **change), CHUNKS[1]))
 
 
+@pytest.mark.acceptance("G11")
 @pytest.mark.parametrize("field", ["size", "stored_size"])
 def test_a_chunk_over_the_limit_is_refused(field):
     with pytest.raises(LimitExceeded):
         changed(chunks=(dataclasses.replace(CHUNKS[0], **{field: bounds.CHUNK_BYTES_MAX + 1}), CHUNKS[1]))
 
 
+@pytest.mark.acceptance("G9")
 @pytest.mark.parametrize(
     "span",
     [
@@ -380,6 +404,7 @@ def test_a_span_outside_its_chunk_is_refused(span):
         changed(actors=(dataclasses.replace(ALICE, state=CapturedState("pickle", Blob((span,)))), BOB))
 
 
+@pytest.mark.acceptance("G11")
 def test_a_blob_whose_spans_add_up_over_the_limit_is_refused(monkeypatch):
     monkeypatch.setattr("rayshot.format.entry_checks.BLOB_BYTES_MAX", 1500)
     with pytest.raises(LimitExceeded):
@@ -393,6 +418,7 @@ def nested(depth):
     return value
 
 
+@pytest.mark.acceptance("G12")
 def test_options_are_bounded_in_depth_and_number():
     fine = dataclasses.replace(BOB, options={"a": nested(bounds.OPTIONS_DEPTH_MAX - 2)})
     assert decode(encode(changed(actors=(ALICE, fine)))).actors[1] == fine
@@ -409,6 +435,7 @@ def test_options_that_msgpack_would_change_are_refused(value):
         changed(actors=(ALICE, dataclasses.replace(BOB, options={"a": value})))
 
 
+@pytest.mark.acceptance("G2")
 @pytest.mark.parametrize(
     "change",
     [
@@ -440,6 +467,7 @@ def test_a_header_that_cannot_be_is_refused(change):
         changed(**change)
 
 
+@pytest.mark.acceptance("G12")
 @pytest.mark.parametrize("change", [{"label": "x" * 257}, {"mode": "x" * 1025}, {"position": 2**63}])
 def test_a_header_over_its_limits_is_refused(change):
     with pytest.raises(LimitExceeded):

@@ -43,6 +43,7 @@ def test_what_was_sealed_opens_and_verifies():
     assert verify(open_envelope(SEALED), [KEY]) == KEY
 
 
+@pytest.mark.acceptance("G3")
 def test_every_flipped_bit_is_refused():
     for index in range(len(SEALED)):
         for bit in range(8):
@@ -52,6 +53,7 @@ def test_every_flipped_bit_is_refused():
                 trusted(bytes(flipped), KEY, OTHER)
 
 
+@pytest.mark.acceptance("G1")
 def test_every_cut_and_every_trailing_byte_is_refused():
     for length in range(len(SEALED)):
         with pytest.raises(BadManifest):
@@ -60,6 +62,7 @@ def test_every_cut_and_every_trailing_byte_is_refused():
         open_envelope(SEALED + b"\0")
 
 
+@pytest.mark.acceptance("G2")
 @settings(derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=200))
 def test_arbitrary_bytes_are_no_envelope(data):
@@ -67,6 +70,7 @@ def test_arbitrary_bytes_are_no_envelope(data):
         open_envelope(data)
 
 
+@pytest.mark.acceptance("G4")
 def test_an_unsigned_envelope_opens_but_is_not_trusted():
     envelope = open_envelope(seal(PAYLOAD, None))
     assert (envelope.payload, envelope.key_id) == (PAYLOAD, None)
@@ -74,12 +78,14 @@ def test_an_unsigned_envelope_opens_but_is_not_trusted():
         verify(envelope, [KEY])
 
 
+@pytest.mark.acceptance("G4")
 def test_a_stripped_signature_is_unsigned():
     *head, _, _, _, payload = msgpack.unpackb(SEALED)
     with pytest.raises(Unsigned):
         trusted(msgpack.packb([*head, "none", None, b"", payload]), KEY)
 
 
+@pytest.mark.acceptance("G3")
 def test_a_key_that_is_not_at_hand_is_unknown_and_named():
     with pytest.raises(UnknownKey, match=KEY.key_id):
         trusted(SEALED, OTHER)
@@ -87,6 +93,7 @@ def test_a_key_that_is_not_at_hand_is_unknown_and_named():
         trusted(SEALED)
 
 
+@pytest.mark.acceptance("G3")
 def test_a_signature_of_another_payload_or_key_is_bad():
     envelope = open_envelope(SEALED)
     for change in (
@@ -99,6 +106,7 @@ def test_a_signature_of_another_payload_or_key_is_bad():
             verify(dataclasses.replace(envelope, **change), [KEY, OTHER])
 
 
+@pytest.mark.acceptance("G3")
 @pytest.mark.parametrize(
     "element",
     [
@@ -122,11 +130,13 @@ def test_an_envelope_of_another_form_is_refused(element):
         open_envelope(msgpack.packb(fields))
 
 
+@pytest.mark.acceptance("G6")
 def test_a_newer_envelope_says_what_to_install():
     with pytest.raises(FormatTooNew, match="pip install --upgrade rayshot"):
         open_envelope(msgpack.packb(["rayshot manifest", 2, {"anything": 1}]))
 
 
+@pytest.mark.acceptance("G12")
 def test_an_envelope_over_the_limit_is_refused(monkeypatch):
     monkeypatch.setattr(signing, "ENVELOPE_BYTES_MAX", 10)
     with pytest.raises(Damaged):

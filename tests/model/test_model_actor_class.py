@@ -145,6 +145,7 @@ class GeneratingByInheritance(Generating):
         return 1
 
 
+@pytest.mark.acceptance("G26")
 @pytest.mark.parametrize("user_class", [Generating, GeneratingAsynchronously, GeneratingByInheritance])
 def test_a_generator_as_handler_is_refused_at_decoration(user_class):
     with pytest.raises(ConfigError, match=rf"{user_class.__name__}\.rows is a generator"):
@@ -153,6 +154,7 @@ def test_a_generator_as_handler_is_refused_at_decoration(user_class):
         ActorSpecification.of(rayshot.actor(user_class), {})
 
 
+@pytest.mark.acceptance("G26")
 @pytest.mark.parametrize("kind", [staticmethod, classmethod])
 def test_a_generator_as_static_or_class_method_is_refused_at_decoration(kind):
     generating = type("Generating", (), {"rows": kind(lambda *_: (yield 1))})

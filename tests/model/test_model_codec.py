@@ -207,6 +207,7 @@ def test_a_result_over_the_limit_is_refused_as_well(monkeypatch):
         CODEC.reply(1, b"x" * 1001, ok=True)
 
 
+@pytest.mark.acceptance("G22")
 def test_what_cannot_be_pickled_is_refused_with_its_path_and_not_enqueued(world):
     bob = world.handle("bob")
     culprit = (number for number in ())

@@ -28,6 +28,7 @@ def test_tells_and_calls_of_one_handle_share_a_channel(world):
     assert [method for method, _ in world.messages("bob")] == ["deposit", "read", "deposit"]
 
 
+@pytest.mark.acceptance("G24")
 def test_an_unknown_method_is_refused_at_the_call_with_those_there_are(world):
     bob = world.handle("bob", ["deposit", "read"])
     with pytest.raises(UnknownMethod, match="'bob' has no method 'withdraw'; it has deposit, read") as raised:

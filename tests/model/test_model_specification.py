@@ -80,6 +80,7 @@ def test_a_class_of_a_script_comes_to_life_in_another_process(tmp_path):
     assert account.own_class().options(name="child")
 
 
+@pytest.mark.acceptance("G18")
 def test_a_class_that_is_gone_is_named_with_the_way_out():
     specification = ActorSpecification("tests.model.workloads", "Moved", None, (), {})
     with pytest.raises(CodeMismatch, match=r"tests\.model\.workloads\.Moved.*class_map") as raised:

@@ -78,6 +78,11 @@ def test_the_core_is_pure(module):
         assert module not in {name.split(".")[0] for name in imports(path)}, path
 
 
+def test_only_one_file_knows_the_client_of_the_clouds():
+    users = [path.name for path in sources() if "obstore" in {name.split(".")[0] for name in imports(path)}]
+    assert users == ["object_store.py"]
+
+
 def test_siblings_form_no_circles():
     paths = {module_name(path): path for path in sources()}
     graph = {name: set(imported_at_the_top(path, paths)) for name, path in paths.items()}

@@ -216,6 +216,7 @@ def refuse(system, error, /, **arguments):
     return str(caught.value)
 
 
+@pytest.mark.acceptance("G16")
 def test_a_snapshot_signed_by_a_stranger_is_refused_unless_trust_is_typed_out(stored, new_system, monkeypatch):
     system, _ = stored
     monkeypatch.setenv("RAYSHOT_SIGNING_KEY", "another key that nobody has seen before")
@@ -245,6 +246,7 @@ def test_a_damaged_chunk_fails_the_restore_and_leaves_nothing_running(stored):
     refuse(system, (CorruptChunk, RestoreFailed))
 
 
+@pytest.mark.acceptance("G18")
 def test_a_class_that_is_gone_is_named_before_anything_starts(stored, monkeypatch, new_system):
     system, _ = stored
     from tests.runtime import workloads
@@ -259,6 +261,7 @@ def test_a_class_that_is_gone_is_named_before_anything_starts(stored, monkeypatc
     assert ray.get(restored.get_actor("carol").whoami.remote())[0] == "carol"
 
 
+@pytest.mark.acceptance("G27")
 def test_what_does_not_exist_is_refused_with_what_does(stored):
     system, snapshot = stored
     assert str(snapshot.id) in refuse(system, SnapshotNotFound, snapshot="1-coordinator-99")
@@ -310,6 +313,7 @@ def test_an_unknown_trust_is_refused(stored):
     refuse(stored[0], ConfigError, trust="everybody")
 
 
+@pytest.mark.acceptance("G25")
 def test_bad_storages_are_refused_in_one_line(cluster, tmp_path):
     file = tmp_path / "file"
     file.write_text("not a folder")

@@ -88,6 +88,7 @@ def test_a_lost_answer_while_writing_is_no_loss() -> None:
     assert read_blob(store, "bank", blobs[0], {chunk.digest: chunk for chunk in chunks}) == b"x"
 
 
+@pytest.mark.acceptance("G7")
 def test_a_chunk_flipped_at_any_byte_is_corrupt() -> None:
     for data in (b"a" * 2000, NOISE[:300]):
         store, blobs, chunks = written(data)
@@ -101,6 +102,7 @@ def test_a_chunk_flipped_at_any_byte_is_corrupt() -> None:
                 read_blob(store, "bank", blobs[0], chunks)
 
 
+@pytest.mark.acceptance("G8")
 def test_a_chunk_that_is_cut_or_longer_is_corrupt() -> None:
     store, blobs, chunks = written(b"abc" * 1000)
     (chunk,) = chunks.values()
@@ -111,6 +113,7 @@ def test_a_chunk_that_is_cut_or_longer_is_corrupt() -> None:
             read_blob(store, "bank", blobs[0], chunks)
 
 
+@pytest.mark.acceptance("G9")
 def test_chunks_that_were_swapped_are_corrupt() -> None:
     store, blobs, chunks = written(NOISE[:CHUNK_SIZE], NOISE[CHUNK_SIZE : 2 * CHUNK_SIZE])
     first, second = (f"bank/{chunk.key}" for chunk in chunks.values())
@@ -122,6 +125,7 @@ def test_chunks_that_were_swapped_are_corrupt() -> None:
             read_blob(store, "bank", blob, chunks)
 
 
+@pytest.mark.acceptance("G9")
 def test_a_chunk_that_is_gone_is_missing() -> None:
     store, blobs, chunks = written(b"x")
     (chunk,) = chunks.values()
@@ -130,12 +134,14 @@ def test_a_chunk_that_is_gone_is_missing() -> None:
         read_blob(store, "bank", blobs[0], chunks)
 
 
+@pytest.mark.acceptance("G9")
 def test_a_span_in_a_chunk_that_is_not_listed_is_missing() -> None:
     store, blobs, _ = written(b"x")
     with pytest.raises(MissingChunk, match="does not list"):
         read_blob(store, "bank", blobs[0], {})
 
 
+@pytest.mark.acceptance("G10")
 def test_a_chunk_key_that_leaves_the_folder_is_refused() -> None:
     store, blobs, chunks = written(b"x")
     (chunk,) = chunks.values()
@@ -143,6 +149,7 @@ def test_a_chunk_key_that_leaves_the_folder_is_refused() -> None:
         read_blob(store, "bank", blobs[0], {chunk.digest: replace(chunk, key="../../etc/passwd")})
 
 
+@pytest.mark.acceptance("G11")
 def test_a_blob_that_repeats_a_chunk_beyond_all_bounds_is_refused_before_it_is_built() -> None:
     store, _, chunks = written(NOISE[:CHUNK_SIZE])
     (chunk,) = chunks.values()

@@ -30,6 +30,7 @@ def reopened(store: Store) -> Snapshot:
     return Storage(store).system("bank").latest()
 
 
+@pytest.mark.acceptance("G1", "G2")
 def test_a_manifest_that_is_empty_cut_or_flipped_anywhere_is_refused(made: tuple[MemoryStore, Snapshot]) -> None:
     store, snapshot = made
     key = f"bank/{snapshot.record.manifest_key}"
@@ -46,6 +47,7 @@ def test_a_manifest_that_is_empty_cut_or_flipped_anywhere_is_refused(made: tuple
             reopened(store).verify()
 
 
+@pytest.mark.acceptance("G2")
 def test_a_manifest_that_is_missing_is_refused(made: tuple[MemoryStore, Snapshot]) -> None:
     store, snapshot = made
     store.delete(f"bank/{snapshot.record.manifest_key}")
@@ -53,6 +55,7 @@ def test_a_manifest_that_is_missing_is_refused(made: tuple[MemoryStore, Snapshot
         reopened(store).verify()
 
 
+@pytest.mark.acceptance("G5")
 def test_a_manifest_copied_from_another_system_is_refused(made: tuple[MemoryStore, Snapshot]) -> None:
     store, snapshot = made
     other = make_snapshot(open_bank(store, system="shop"))
@@ -65,6 +68,7 @@ def test_a_manifest_copied_from_another_system_is_refused(made: tuple[MemoryStor
         reopened(store).verify()
 
 
+@pytest.mark.acceptance("G5")
 def test_a_manifest_copied_from_another_position_is_refused() -> None:
     store = MemoryStore()
     repository = open_bank(store)
@@ -76,6 +80,7 @@ def test_a_manifest_copied_from_another_position_is_refused() -> None:
         reopened(store).verify()
 
 
+@pytest.mark.acceptance("G5")
 def test_a_manifest_that_was_moved_on_to_another_position_is_refused() -> None:
     store = MemoryStore()
     repository = open_bank(store)
@@ -92,6 +97,7 @@ def make_other(snapshot: Snapshot):
     return replace(snapshot.record, snapshot=other, manifest_key=f"manifests/{other}")
 
 
+@pytest.mark.acceptance("G7", "G8", "G9")
 def test_chunks_that_are_flipped_cut_longer_missing_or_swapped_are_found() -> None:
     states = {"alice": {"n": large("a")}, "bob": {"n": large("b")}}
     store = MemoryStore()
@@ -110,6 +116,7 @@ def test_chunks_that_are_flipped_cut_longer_missing_or_swapped_are_found() -> No
         reopened(store).verify()
 
 
+@pytest.mark.acceptance("G10")
 def test_a_chunk_that_is_a_symbolic_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
     store = LocalStore(tmp_path / "shots")
     snapshot = make_snapshot(open_bank(store))

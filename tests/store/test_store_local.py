@@ -32,6 +32,7 @@ def failing(call: Callable[..., Any], at: int, code: int) -> Callable[..., Any]:
     return fail_once
 
 
+@pytest.mark.acceptance("D7")
 @pytest.mark.parametrize("verb", ["write", "fsync", "link", "open"])
 def test_a_full_disk_leaves_nothing_behind_and_says_what_did_not_fit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str
@@ -49,6 +50,7 @@ def test_a_full_disk_leaves_nothing_behind_and_says_what_did_not_fit(
     assert store.read("bank/new") == CONTENT
 
 
+@pytest.mark.acceptance("D7")
 def test_a_disk_that_fills_up_in_mid_object_leaves_no_part_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -68,6 +70,7 @@ def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert store.read("a") == b"12" + CONTENT + b"34"
 
 
+@pytest.mark.acceptance("D8")
 def test_the_file_is_synced_before_it_gets_its_name_and_every_folder_above_it_afterwards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,6 +106,7 @@ def test_the_file_is_synced_before_it_gets_its_name_and_every_folder_above_it_af
     ]
 
 
+@pytest.mark.acceptance("D8")
 def test_a_name_that_could_not_be_synced_is_not_acknowledged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = LocalStore(tmp_path)
     store.create("old", b"old")
@@ -115,6 +119,7 @@ def test_a_name_that_could_not_be_synced_is_not_acknowledged(tmp_path: Path, mon
     assert all_files(tmp_path) == ["new", "old"]
 
 
+@pytest.mark.acceptance("D2")
 @pytest.mark.parametrize("at", range(1, 7))
 def test_a_writer_killed_at_any_call_leaves_the_object_whole_or_absent(tmp_path: Path, at: int) -> None:
     program = f"""
@@ -143,6 +148,7 @@ LocalStore({str(tmp_path)!r}).create("bank/a", [b"1" * 1000, b"2" * 1000])
         assert store.read("bank/a") == b"1" * 1000 + b"2" * 1000
 
 
+@pytest.mark.acceptance("G10")
 def test_a_symbolic_link_out_of_the_folder_is_refused_by_every_verb(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -178,6 +184,7 @@ def test_check_makes_the_folder(tmp_path: Path) -> None:
     assert (tmp_path / "a/b").is_dir()
 
 
+@pytest.mark.acceptance("G25")
 @pytest.mark.parametrize(("verb", "code"), [("open", errno.EROFS), ("write", errno.EACCES), ("link", errno.EPERM)])
 def test_check_refuses_a_folder_that_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str, code: int
@@ -188,12 +195,14 @@ def test_check_refuses_a_folder_that_cannot_be_written(
     assert all_files(tmp_path) == []
 
 
+@pytest.mark.acceptance("G25")
 def test_check_refuses_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(ConfigError, match="cannot be made"):
         LocalStore(tmp_path / "file/shots").check()
 
 
+@pytest.mark.acceptance("D9")
 def test_check_refuses_a_disk_whose_links_overwrite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "link", lambda source, target: Path(target).write_bytes(Path(source).read_bytes()))
     with pytest.raises(ConfigError, match="overwrites"):

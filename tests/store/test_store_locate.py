@@ -21,8 +21,9 @@ def test_a_memory_address_opens_the_same_store_each_time() -> None:
     assert open_store("memory://locate").read("a") == b"x"
 
 
+@pytest.mark.acceptance("G25")
 @pytest.mark.parametrize(
-    "address", ["", "s3://bucket/shots", "file://host/shots", "file://", "memory://", "memory://a/b", "a\0b"]
+    "address", ["", "ftp://host/shots", "file://host/shots", "file://", "memory://", "memory://a/b", "a\0b"]
 )
 def test_an_address_that_names_no_store_is_refused_in_one_line(address: str) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -30,6 +31,7 @@ def test_an_address_that_names_no_store_is_refused_in_one_line(address: str) -> 
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.acceptance("G25")
 def test_a_password_in_an_address_is_not_repeated() -> None:
     with pytest.raises(ConfigError) as caught:
         open_store("s3://user:hunter2@bucket/shots")

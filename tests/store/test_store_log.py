@@ -27,9 +27,9 @@ def contender(number: int) -> Record:
     return commit(1, "w", 1) if number == 1 else EpochRecord(1, 2, f"w{number}")
 
 
-def put(store: Store, *records: Record) -> None:
+def put(store: Store, *records: Record, system: str = "bank") -> None:
     for record in records:
-        store.create(log_key("bank", record.position), encode_record(record))
+        store.create(log_key(system, record.position), encode_record(record))
 
 
 def test_every_record_is_read_back_as_it_was_written() -> None:
@@ -63,6 +63,7 @@ def test_appending_the_same_record_again_changes_nothing() -> None:
     assert len(log.records()) == 2
 
 
+@pytest.mark.acceptance("E1")
 def test_the_loser_of_a_position_is_fenced_and_told_by_whom() -> None:
     store = MemoryStore()
     old, new = CommitLog(store, "bank"), CommitLog(store, "bank")
@@ -77,6 +78,7 @@ def test_the_loser_of_a_position_is_fenced_and_told_by_whom() -> None:
     assert [record.writer for record in new.records()] == ["old", "new", "new"]
 
 
+@pytest.mark.acceptance("E1")
 def test_of_two_threads_racing_for_one_position_one_commits_and_the_other_is_fenced(tmp_path: Path) -> None:
     for round_number in range(10):
         store = LocalStore(tmp_path / str(round_number))
@@ -127,6 +129,7 @@ except Fenced:
 """
 
 
+@pytest.mark.acceptance("E1")
 def test_of_two_processes_racing_for_one_position_one_commits_and_the_other_is_fenced(tmp_path: Path) -> None:
     put(LocalStore(tmp_path), EpochRecord(0, 1, "w"))
     here = Path(__file__)
@@ -154,6 +157,7 @@ def test_of_two_processes_racing_for_one_position_one_commits_and_the_other_is_f
     assert winner == contender(outcomes.index("committed") + 1)
 
 
+@pytest.mark.acceptance("E1")
 def test_a_zombies_commit_after_anothers_epoch_does_not_count() -> None:
     store = MemoryStore()
     put(
@@ -169,6 +173,7 @@ def test_a_zombies_commit_after_anothers_epoch_does_not_count() -> None:
     assert [record.position for record in retained.values()] == [1, 5]
 
 
+@pytest.mark.acceptance("E1")
 def test_a_zombies_epoch_of_an_older_life_does_not_count() -> None:
     history = History()
     for record in (EpochRecord(0, 2, "new"), EpochRecord(1, 1, "old"), commit(2, "old", 1), commit(3, "new", 2)):
@@ -177,6 +182,7 @@ def test_a_zombies_epoch_of_an_older_life_does_not_count() -> None:
     assert [record.position for record in history.retained.values()] == [3]
 
 
+@pytest.mark.acceptance("E1")
 def test_a_writer_without_an_epoch_is_fenced() -> None:
     with pytest.raises(Fenced, match="no epoch was begun"):
         CommitLog(MemoryStore(), "bank").append(commit(0, "w", 1))
@@ -251,6 +257,7 @@ def test_an_epoch_moves_on_past_a_record_that_was_faster() -> None:
     assert new.begin_epoch(2, "new").position == 2
 
 
+@pytest.mark.acceptance("D3")
 @pytest.mark.parametrize("effect", [FaultEffect.BEFORE, FaultEffect.AFTER])
 def test_a_commit_whose_answer_is_lost_is_committed_once(effect: FaultEffect) -> None:
     store = MemoryStore()
@@ -261,6 +268,7 @@ def test_a_commit_whose_answer_is_lost_is_committed_once(effect: FaultEffect) ->
     assert CommitLog(store, "bank").records()[1:] == (commit(1, "w", 1),)
 
 
+@pytest.mark.acceptance("D5")
 @pytest.mark.parametrize("effect", [FaultEffect.BEFORE, FaultEffect.AFTER])
 def test_a_commit_that_gets_no_answer_at_all_is_unknown_and_settled_later(effect: FaultEffect) -> None:
     store = MemoryStore()
@@ -275,6 +283,7 @@ def test_a_commit_that_gets_no_answer_at_all_is_unknown_and_settled_later(effect
     assert len(CommitLog(store, "bank").refresh().retained) == 2
 
 
+@pytest.mark.acceptance("D5")
 def test_a_commit_that_came_through_late_does_not_make_its_own_writer_a_stranger() -> None:
     store = MemoryStore()
     log = CommitLog(store, "bank")
@@ -346,6 +355,7 @@ def test_objects_in_the_log_folder_that_are_no_records_are_not_read() -> None:
     assert len(CommitLog(store, "bank").records()) == 1
 
 
+@pytest.mark.acceptance("G1", "G2")
 def test_a_record_cut_or_flipped_at_any_byte_is_refused_or_another_record() -> None:
     record = commit(1, "w", 1)
     data = encode_record(record)
@@ -362,16 +372,19 @@ def test_a_record_cut_or_flipped_at_any_byte_is_refused_or_another_record() -> N
                 continue
 
 
+@pytest.mark.acceptance("G5")
 def test_a_record_moved_to_another_position_is_refused() -> None:
     with pytest.raises(BadManifest, match="written for position 1"):
         decode_record(encode_record(commit(1, "w", 1)), 2)
 
 
+@pytest.mark.acceptance("G6")
 def test_a_record_of_a_newer_format_says_what_to_do() -> None:
     with pytest.raises(FormatTooNew, match="pip install --upgrade"):
         decode_record(canonical.pack({"format": 2, "kind": "merge"}), 0)
 
 
+@pytest.mark.acceptance("G2")
 @pytest.mark.parametrize(
     "tree",
     [
@@ -392,6 +405,7 @@ def test_a_record_that_contradicts_its_form_is_refused(tree: object) -> None:
         decode_record(canonical.pack(tree), 0)
 
 
+@pytest.mark.acceptance("G5")
 def test_a_commit_that_names_another_snapshots_manifest_is_refused() -> None:
     record = commit(0, "w", 1)
     tree = canonical.unpack(encode_record(record), what="record", bytes_max=1000)

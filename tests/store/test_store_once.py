@@ -49,6 +49,7 @@ def test_a_part_of_the_bytes_is_a_short_answer_and_no_rival() -> None:
         create_once(store, "a", b"bytes and more")
 
 
+@pytest.mark.acceptance("D4")
 def test_a_conflict_that_nobody_won_is_tried_again() -> None:
     store = Moody(taken)
     create_once(store, "a", b"x")
@@ -62,6 +63,7 @@ def test_a_full_store_is_a_clear_answer_only_where_no_earlier_one_was_lost() -> 
         create_once(Moody(away, *[full] * ATTEMPTS_MAX), "a", b"x")
 
 
+@pytest.mark.acceptance("D5")
 def test_attempts_are_bounded() -> None:
     store = Moody(*[away] * 100)
     with pytest.raises(StoreUnavailable, match=f"after {ATTEMPTS_MAX} attempts: away"):

@@ -57,6 +57,7 @@ def test_snapshots_are_listed_in_the_order_of_their_commits() -> None:
     assert view.snapshot().id == ids[-1]
 
 
+@pytest.mark.acceptance("G27")
 def test_a_snapshot_that_does_not_exist_is_refused_with_what_does() -> None:
     repository = open_bank(MemoryStore())
     view = Storage(repository.store).system()
@@ -74,6 +75,7 @@ def test_a_snapshot_that_does_not_exist_is_refused_with_what_does() -> None:
         view.snapshot("latest")
 
 
+@pytest.mark.acceptance("G27")
 def test_an_empty_store_and_a_folder_that_does_not_exist_say_so(tmp_path: Path) -> None:
     assert dict(rayshot.open(tmp_path).systems) == {}
     with pytest.raises(SystemNotFound, match="holds no system"):
@@ -98,6 +100,7 @@ def test_several_systems_share_a_storage_and_must_be_named(tmp_path: Path) -> No
     assert storage.system("shop").latest().system == "shop"
 
 
+@pytest.mark.acceptance("G6")
 def test_a_system_of_a_newer_format_is_refused() -> None:
     store = MemoryStore()
     store.create(format_key("bank"), json.dumps({"rayshot": 2}).encode())
@@ -149,6 +152,7 @@ def test_an_id_cannot_be_used_twice() -> None:
         repository.intend(snapshot, base=SnapshotId(1, "coordinator", 2))
 
 
+@pytest.mark.acceptance("E1")
 def test_a_zombie_commits_nothing_and_deletes_nothing() -> None:
     store = MemoryStore()
     old = open_bank(store, "old")
@@ -169,6 +173,7 @@ def test_a_zombie_commits_nothing_and_deletes_nothing() -> None:
     assert [snapshot.id.incarnation for snapshot in committed(store)] == [1, 2]
 
 
+@pytest.mark.acceptance("E1")
 def test_of_two_coordinators_that_commit_at_once_only_the_newer_one_does() -> None:
     store = MemoryStore()
     old = open_bank(store, "old")
@@ -188,6 +193,7 @@ def test_of_two_coordinators_that_commit_at_once_only_the_newer_one_does() -> No
     assert committed(store) == []
 
 
+@pytest.mark.acceptance("D1")
 @pytest.mark.parametrize("effect", list(FaultEffect))
 def test_when_any_store_call_of_a_commit_fails_it_is_committed_once_or_refused_and_old_snapshots_verify(
     effect: FaultEffect,
@@ -198,6 +204,7 @@ def test_when_any_store_call_of_a_commit_fails_it_is_committed_once_or_refused_a
     assert "committed" in outcomes
 
 
+@pytest.mark.acceptance("D1")
 @pytest.mark.parametrize("effect", [FaultEffect.BEFORE, FaultEffect.AFTER])
 def test_when_the_store_goes_away_at_any_call_it_is_committed_once_or_refused_and_settled_later(
     effect: FaultEffect,
@@ -208,6 +215,7 @@ def test_when_the_store_goes_away_at_any_call_it_is_committed_once_or_refused_an
     assert "StoreUnavailable" in outcomes
 
 
+@pytest.mark.acceptance("D7")
 def test_when_the_store_is_full_at_any_call_the_snapshot_is_refused_and_the_next_one_commits() -> None:
     calls = calls_of_a_snapshot()
     for number in range(1, calls + 1):
@@ -281,6 +289,7 @@ def test_what_was_abandoned_is_gone_and_what_was_committed_cannot_be_abandoned()
     assert kept.verify().sound
 
 
+@pytest.mark.acceptance("D5")
 def test_a_commit_that_never_came_through_is_removed_when_that_is_known() -> None:
     store = MemoryStore()
     repository = open_bank(store)
@@ -299,6 +308,7 @@ def test_a_commit_that_never_came_through_is_removed_when_that_is_known() -> Non
     assert_every_chunk_is_reachable(store)
 
 
+@pytest.mark.acceptance("D5")
 def test_a_commit_is_unknown_only_until_it_is_tried_again() -> None:
     store = MemoryStore()
     repository = open_bank(store)

@@ -75,6 +75,7 @@ def lose_manifest(store: MemoryStore, snapshot: Snapshot) -> None:
     store.delete(f"bank/{snapshot.record.manifest_key}")
 
 
+@pytest.mark.acceptance("E7")
 @pytest.mark.parametrize("spoil", [spoil_chunk, spoil_manifest, lose_manifest])
 def test_retention_never_deletes_the_newest_valid_snapshot(spoil: Callable[[MemoryStore, Snapshot], None]) -> None:
     store = MemoryStore()
@@ -87,6 +88,7 @@ def test_retention_never_deletes_the_newest_valid_snapshot(spoil: Callable[[Memo
     assert committed(store)[0].verify().sound
 
 
+@pytest.mark.acceptance("E7")
 def test_where_nothing_is_valid_retention_deletes_nothing() -> None:
     store = MemoryStore()
     repository = open_bank(store)
@@ -96,6 +98,7 @@ def test_where_nothing_is_valid_retention_deletes_nothing() -> None:
     assert len(committed(store)) == 3
 
 
+@pytest.mark.acceptance("E7")
 def test_while_a_retained_manifest_cannot_be_read_no_bytes_are_removed() -> None:
     store = MemoryStore()
     repository = open_bank(store)
@@ -122,6 +125,7 @@ def test_a_proved_snapshot_is_not_read_again_by_retention() -> None:
     assert not [key for verb, key in store.journal[before:] if "chunks/" in key and "read" in verb]
 
 
+@pytest.mark.acceptance("E3")
 def test_a_running_snapshot_keeps_the_bytes_it_leans_on_until_it_has_ended() -> None:
     store = MemoryStore()
     repository = open_bank(store)
@@ -136,6 +140,7 @@ def test_a_running_snapshot_keeps_the_bytes_it_leans_on_until_it_has_ended() -> 
     assert_every_chunk_is_reachable(store)
 
 
+@pytest.mark.acceptance("E2")
 def test_an_intent_of_an_earlier_coordinator_of_the_same_life_leases_nothing() -> None:
     store = MemoryStore()
     repository = open_bank(store)
@@ -146,6 +151,7 @@ def test_an_intent_of_an_earlier_coordinator_of_the_same_life_leases_nothing() -
     assert successor.delete(base.id).removed == (base.id,)
 
 
+@pytest.mark.acceptance("E2")
 def test_an_intent_of_an_earlier_life_leases_nothing() -> None:
     store = MemoryStore()
     repository = open_bank(store)
@@ -158,6 +164,7 @@ def test_an_intent_of_an_earlier_life_leases_nothing() -> None:
         successor.intend(SnapshotId(2, "coordinator", 9), base.id)
 
 
+@pytest.mark.acceptance("E4")
 def test_a_deletion_that_dies_at_any_call_is_finished_by_the_next_one() -> None:
     def prepared() -> tuple[MemoryStore, Repository, Snapshot]:
         store = MemoryStore()

@@ -72,6 +72,7 @@ def test_what_is_not_there_is_refused_with_what_is() -> None:
         snapshot.channel("bob", "alice")
 
 
+@pytest.mark.acceptance("G28")
 def test_arrays_and_shared_references_in_a_state_are_read_back() -> None:
     shared = [1, 2]
     array = np.arange(50_000, dtype=np.float64)
@@ -107,6 +108,7 @@ def messages(first: int, count: int) -> Frame:
     return Frame(first, count, msgpack.packb(["deposit", 1]) * count)
 
 
+@pytest.mark.acceptance("G13")
 @pytest.mark.parametrize(
     ("frames", "complaint"),
     [
@@ -138,6 +140,7 @@ def test_messages_that_are_not_exactly_those_in_flight_break_the_cut_equation(
     assert failed == ["cut"]
 
 
+@pytest.mark.acceptance("G13")
 def test_a_frame_that_holds_fewer_messages_than_it_promises_is_damage() -> None:
     store = MemoryStore()
     repository = open_bank(store)
@@ -162,6 +165,7 @@ class Hostile:
         return Path.write_text, (self.path, "executed")
 
 
+@pytest.mark.acceptance("G15")
 def test_reading_executes_nothing(tmp_path: Path) -> None:
     proof = tmp_path / "proof"
     snapshot = made(states={"alice": {"x": Hostile(proof)}, "bob": {}})

@@ -1,0 +1,45 @@
+"""Trying out whether a store can be read, and whether it keeps the promise that commits are built on."""
+
+import uuid
+from contextlib import suppress
+
+from rayshot.errors import AlreadyExists, ConfigError, StoreError
+from rayshot.store.store import Store
+
+_FIRST, _SECOND = b"first", b"second"
+
+
+def prove_create_only(store: Store) -> None:
+    """Raise ConfigError unless a second `create` of a key is refused and leaves the first one's bytes."""
+    key = f"check-{uuid.uuid4().hex}"
+    try:
+        with suppress(AlreadyExists):  # an answer that was lost on the way: whose bytes are there is compared below
+            store.create(key, _FIRST)
+        kept = _keeps_the_first(store, key)
+        store.delete(key)
+    except StoreError as error:
+        with suppress(StoreError):  # what failed was the place itself: it is no news that this fails too
+            store.delete(key)
+        raise ConfigError(f"{store.url} cannot be written: {error}", url=store.url) from error
+    if not kept:
+        raise ConfigError(
+            f"{store.url} overwrites objects that exist, so two coordinators could commit over each other; use "
+            "another storage, or read about allow_unfenced in docs/storage.md",
+            url=store.url,
+        )
+
+
+def prove_readable(store: Store) -> None:
+    """Raise ConfigError unless the place answers a reader: it is there, and the credentials at hand may list it."""
+    try:
+        next(store.list(shallow=True), None)
+    except StoreError as error:
+        raise ConfigError(f"{store.url} cannot be read: {error}", url=store.url) from error
+
+
+def _keeps_the_first(store: Store, key: str) -> bool:
+    try:
+        store.create(key, _SECOND)
+    except AlreadyExists:
+        return store.read(key) == _FIRST
+    return False
