@@ -12,6 +12,7 @@ import msgpack
 
 from rayshot.errors import BadManifest, CodeMismatch, ConfigError
 from rayshot.format.pickling import dump_class, load_class
+from rayshot.model.versions import hooks_of, version_of
 
 RAY_OPTIONS = frozenset(
     {
@@ -53,7 +54,7 @@ class ActorSpecification:
     """Class and options of an actor.
 
     `class_pickle` holds the class by value where no other process can import it (a script, a notebook); it may be
-    unpickled by the same minor version of Python only.
+    unpickled by the same minor version of Python only. `version` is what the class says that its state is of.
     """
 
     class_module: str
@@ -61,6 +62,7 @@ class ActorSpecification:
     class_pickle: bytes | None
     methods: tuple[str, ...]
     options: Mapping[str, Any]
+    version: int = 1
 
     @classmethod
     def of(cls, user_class: type, options: Mapping[str, Any]) -> "ActorSpecification":
@@ -71,8 +73,9 @@ class ActorSpecification:
             module,
             name,
             dump_class(user_class) if by_value else None,
-            methods_of(user_class),
+            tuple(name for name in methods_of(user_class) if name not in hooks_of(user_class)),
             check_options(options),
+            version_of(user_class),
         )
 
     @property
@@ -110,7 +113,8 @@ class ActorSpecification:
 
     def pack(self) -> bytes:
         """As bytes, for the message that creates the actor."""
-        fields = (self.class_module, self.class_name, self.class_pickle, self.methods, dict(self.options))
+        named = self.class_module, self.class_name, self.class_pickle
+        fields = (*named, self.methods, dict(self.options), self.version)
         packed = msgpack.packb(fields, use_bin_type=True)
         assert isinstance(packed, bytes)
         return packed
@@ -119,8 +123,8 @@ class ActorSpecification:
     def unpack(cls, packed: bytes) -> "ActorSpecification":
         """Read what `pack` wrote."""
         match msgpack.unpackb(packed):
-            case [str(module), str(name), bytes() | None as class_pickle, list(methods), dict(options)]:
-                return cls(module, name, class_pickle, tuple(methods), options)
+            case [str(module), str(name), bytes() | None as class_pickle, list(methods), dict(options), int(version)]:
+                return cls(module, name, class_pickle, tuple(methods), options, version)
         raise BadManifest("an actor's specification cannot be read")
 
 
@@ -176,6 +180,17 @@ def find_class(module: str, name: str) -> type | None:
 
     Raises CodeMismatch where the module is there and fails while it is imported.
     """
+    return user_class_of(find_global(module, name))
+
+
+def user_class_of(found: Any) -> type | None:
+    """The user's class in what stands where a class is looked for, decorated or not; None where it is none."""
+    found = getattr(found, "__rayshot_user_class__", found)
+    return found if isinstance(found, type) else None
+
+
+def find_global(module: str, name: str) -> Any:
+    """What a module holds under a qualified name; None where it holds nothing. Raises as `find_class`."""
     try:
         found: Any = sys.modules.get(module) or importlib.import_module(module)
     except ImportError:
@@ -187,8 +202,7 @@ def find_class(module: str, name: str) -> type | None:
             found = getattr(found, part)
     except AttributeError:
         return None
-    found = getattr(found, "__rayshot_user_class__", found)
-    return found if isinstance(found, type) else None
+    return found
 
 
 def _importable(module: str, name: str) -> bool:

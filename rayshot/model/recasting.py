@@ -1,0 +1,63 @@
+"""Recorded messages as this program takes them: with classes where they went, and with the specifications of today.
+
+Only what a snapshot holds is written anew, never what is sent from then on: a name that moved may mean something else
+among the living.
+"""
+
+from rayshot.errors import CodeMismatch
+from rayshot.format.codec import CALL, CREATE, PICKLED, REPLY, Codec, Frame, split_frame
+from rayshot.format.pickling import Names, load_message, mentions
+from rayshot.model.specification import ActorSpecification
+
+
+class Recasting:
+    """Writes anew what was in flight to the actor `receiver`.
+
+    `names` says which globals moved. `unborn` is the specification of a receiver that is not born yet: it goes into the
+    message that creates it; None for one that is born.
+    """
+
+    def __init__(self, codec: Codec, receiver: str, names: Names, unborn: ActorSpecification | None) -> None:
+        self._codec = codec
+        self._receiver = receiver
+        self._names = names
+        self._specification = None if unborn is None else unborn.pack()
+
+    def frame(self, frame: Frame) -> Frame:
+        """A frame with all its messages as they are to be. Raises as `message`."""
+        if frame.count == 0 or not self._concerns(frame.body):
+            return frame
+        messages = split_frame(frame)
+        return frame._replace(
+            body=b"".join(self.message(number, one) for number, one in enumerate(messages, frame.first))
+        )
+
+    def message(self, number: int, message: bytes) -> bytes:
+        """One message, number `number` of its channel. Raises CodeMismatch where it does not fit what moved."""
+        if not self._concerns(message):
+            return message
+        try:
+            return self._message(message)
+        except Exception as error:  # unpickling and pickling run code of the values' classes
+            raise CodeMismatch(
+                f"message {number} in flight to {self._receiver!r} cannot be read with the class_map: {error!r}",
+                receiver=self._receiver,
+                number=number,
+            ) from error
+
+    def _concerns(self, body: bytes | memoryview) -> bool:
+        return self._specification is not None or any(mentions(bytes(body), name) for name in self._names)
+
+    def _message(self, message: bytes) -> bytes:
+        codec = self._codec
+        (fields,) = codec.unpacker(message)
+        match fields[0]:
+            case head if head is PICKLED:
+                return codec.tell(*load_message(fields[1], fields[2], self._names))
+            case head if head is CALL:
+                return codec.call(fields[1], self._message(fields[2]))
+            case head if head is REPLY:
+                return codec.pack([REPLY, fields[1], fields[2], self._message(fields[3])])
+            case head if head is CREATE:
+                return codec.create(self._specification or fields[1], self._message(fields[2]))
+        return message
