@@ -2,9 +2,10 @@
 
 import collections
 import pickle
+import platform
 import sys
 import types
-from dataclasses import make_dataclass
+from dataclasses import make_dataclass, replace
 from importlib.machinery import ModuleSpec
 
 import cloudpickle
@@ -20,11 +21,15 @@ from rayshot.errors import (
     MigrationFailed,
     PythonMismatch,
 )
-from rayshot.format.pickling import outline
+from rayshot.format.pickling import dump_class, outline
 from rayshot.model.handle import ActorHandle
+from rayshot.model.resolution import fit
+from rayshot.model.specification import ActorSpecification
 from rayshot.simulation import World
+from rayshot.store.chunk_reader import ChunkReader
+from rayshot.store.chunk_writer import ChunkWriter
 from rayshot.store.memory import MemoryStore
-from tests.store.snapshot_builder import KEY, Bank, Flow, make_snapshot, open_bank
+from tests.store.snapshot_builder import KEY, Bank, Flow, make_manifest, make_snapshot, open_bank
 
 
 @pytest.fixture(autouse=True)
@@ -291,3 +296,44 @@ def test_an_outline_needs_neither_classes_nor_buffers():
     outlined = outline(stream)
     assert outlined.keys() == values.keys()
     assert outlined["plain"] == values["plain"]
+
+
+def test_an_actor_whose_creation_was_in_flight_is_born_in_the_class_of_today(monkeypatch):
+    recorded = ActorSpecification("bank", "Account", None, USUAL, {})
+    create = World().create(Ledger, name="x")._port.codec.create
+    create = create(recorded.pack(), msgpack.packb(["__init__"]))
+    parts = {1: msgpack.packb([1, 2, create + msgpack.packb(["deposit", 3])])}
+    monkeypatch.setattr(Flow, "part", lambda self, first, last: parts[first])
+    bank = Bank(states={"alice": {"cents": 0}}, unborn=["bob"], flows={("alice", "bob"): Flow(sent=2)})
+    world = World.from_snapshot(stored(bank), class_map={"bank.Account": Opened})
+    world.run()
+    assert world.actors["bob"].cents == 300
+    assert type(world.actors["bob"]) is Opened
+    world.snapshot()
+    assert world.snapshots[-1].actors["bob"].specification.class_name == "Opened"
+
+
+class Opened(Ledger):
+    def __init__(self):
+        self.cents = 0
+
+
+def test_a_class_by_value_of_another_python_is_refused(bank, monkeypatch):
+    bank()
+    by_value = account(*USUAL)
+    repository = open_bank(MemoryStore())
+    writer = ChunkWriter(repository.store, "bank", "1-coordinator-1")
+    writer.add(dump_class(by_value))
+    (blob,), chunks = writer.finish()
+
+    def remade(version):
+        made = make_manifest(repository, Bank(python_version=version), 1)
+        actors = tuple(replace(actor, class_pickle=blob) for actor in made.actors)
+        return replace(made, actors=actors, chunks=(*made.chunks, *chunks))
+
+    monkeypatch.setattr(repository, "intend", lambda snapshot, base: str(snapshot))
+    reader = ChunkReader(repository.store, "bank", {chunk.digest: chunk for chunk in remade("3.11").chunks})
+    here = ".".join(platform.python_version_tuple()[:2])
+    assert fit(remade(here), reader.read).specifications["alice"].class_pickle is not None
+    with pytest.raises(PythonMismatch, match=r"the class bank\.Account of alice, .*restore it with Python 3\.2"):
+        fit(remade("3.2"), reader.read)
