@@ -6,24 +6,21 @@ from typing import Any
 import click
 
 import rayshot
-from rayshot.audit import prove
 from rayshot.cli import documents
 from rayshot.cli.details import details
 from rayshot.cli.difference import difference
-from rayshot.cli.exits import DIFFERENT, EPILOG, FINE, NOT_TRUSTED, UNSOUND, Group
+from rayshot.cli.exits import DIFFERENT, EPILOG, FINE, UNSOUND, Group
 from rayshot.cli.graph import graph, graph_document
 from rayshot.cli.grid import ROWS_MAX, console, sections
 from rayshot.cli.listing import listing
-from rayshot.cli.proof import proof
 from rayshot.cli.replay import replay
 from rayshot.cli.simulate import simulate
 from rayshot.cli.trace import trace
+from rayshot.cli.verify import verify
 from rayshot.errors import SnapshotNotFound
-from rayshot.format.signing import find_key
 from rayshot.store.catalog import Storage, SystemView
 from rayshot.store.repository import open as open_storage
 from rayshot.store.snapshot import Snapshot
-from rayshot.store.verification import Trust
 
 COMPARED = 2
 """Snapshots of a diff."""
@@ -42,6 +39,7 @@ def main() -> None:
 main.add_command(replay)
 main.add_command(simulate)
 main.add_command(trace)
+main.add_command(verify)
 
 
 def _common(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -106,40 +104,6 @@ def topology(storage: str, system: str | None, snapshot: str | None, *, as_json:
         click.echo(documents.dump(graph_document(found)))
     else:
         console().print(graph(found, rows_max=_rows_max(everything=everything)))
-
-
-@main.command()
-@_common
-@_one_snapshot
-@click.option(
-    "--replay",
-    is_flag=True,
-    help="Run deterministic classes again on the messages of a full trace. Executes what the snapshot holds, so it "
-    "must be signed with the key at hand.",
-)
-def verify(
-    storage: str, system: str | None, snapshot: str | None, *, as_json: bool, everything: bool, replay: bool
-) -> None:
-    """Prove one snapshot from its bytes.
-
-    Every byte is compared with its digest, the cut equation is checked on every channel, every state is read, and the
-    signature is compared with the key at hand. Where the system was traced, what its actors wrote down proves more:
-    their vector clocks, and that the snapshot lies on a course of events that could have been (Theorem 1).
-    """
-    del everything  # its output is short as it is
-    view = open_storage(storage).system(system)
-    found = view.snapshot(snapshot)
-    verification = found.examine()
-    key = find_key()
-    audited = prove(found, view.snapshots(), replay=replay, keys=[key] if key else [])
-    sound = verification.sound and audited.sound
-    if as_json:
-        click.echo(documents.dump(documents.verification_document(found, verification, audited)))
-    else:
-        console().print(proof(found, verification, audited))
-    if verification.trust is Trust.BAD_SIGNATURE or (sound and not verification.trusted):
-        _leave(NOT_TRUSTED)
-    _leave(FINE if sound else UNSOUND)
 
 
 @main.command()
