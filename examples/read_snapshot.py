@@ -31,9 +31,9 @@ for position, path in enumerate(sorted((folder / "log").iterdir())):  # the log 
     if record["kind"] == "epoch":
         epoch = record if record["incarnation"] >= epoch["incarnation"] else epoch
     elif record["writer"] == epoch.get("writer"):  # others had been taken over, and do not count
-        retained.pop(tuple(record["snapshot"]), None)
-        retained |= {tuple(record["snapshot"]): record} if record["kind"] == "commit" else {}
-commit = list(retained.values())[-1]
+        known = retained.setdefault(tuple(record["snapshot"]), record)
+        known |= {"deleted": record["kind"] == "delete"}
+commit = [record for record in retained.values() if not record["deleted"]][-1]
 envelope = (folder / commit["manifest_key"]).read_bytes()  # which the commit proves
 assert blake3(envelope).hexdigest() == commit["manifest_digest"], "the manifest is not what was committed"
 _, _, algorithm, key_id, _, payload = msgpack.unpackb(envelope)
