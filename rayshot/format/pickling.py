@@ -133,7 +133,14 @@ def outline(stream: bytes | memoryview) -> Any:
     Buffers need not be at hand, and it is as fast as unpickling. For bytes whose signature was checked: it is bounded
     by nothing but their size.
     """
-    return _Outliner(io.BytesIO(stream), buffers=itertools.repeat(b"")).load()
+    return _Outliner(stream).load()
+
+
+def globals_of(stream: bytes | memoryview) -> set[tuple[str, str]]:
+    """The (module, qualified name) of each class and function that a pickle names. As `outline`."""
+    outliner = _Outliner(stream)
+    outliner.load()
+    return outliner.met
 
 
 class _Anything(type):
@@ -159,7 +166,15 @@ class _Placeholder(metaclass=_Anything):
 
 
 class _Outliner(pickle.Unpickler):
-    def find_class(self, _module: str, _name: str) -> Any:
+    """Gives placeholders; `met` are the globals that they stand for, as (module, qualified name)."""
+
+    def __init__(self, stream: bytes | memoryview) -> None:
+        super().__init__(io.BytesIO(stream), buffers=itertools.repeat(b""))
+        self.met: set[tuple[str, str]] = set()
+
+    def find_class(self, module: str, name: str) -> Any:
+        """See pickle.Unpickler."""
+        self.met.add((module, name))
         return _Placeholder
 
 

@@ -1,13 +1,21 @@
 """Recorded messages as this program takes them: with classes where they went, and with the specifications of today.
 
-Only what a snapshot holds is written anew, never what is sent from then on: a name that moved may mean something else
-among the living.
+Each is looked at before any handler runs: one that names a class that is nowhere would be lost later, when its turn
+comes. Only what a snapshot holds is written anew, never what is sent from then on: a name that moved may mean something
+else among the living.
 """
 
 from rayshot.errors import CodeMismatch
 from rayshot.format.codec import CALL, CREATE, PICKLED, REPLY, Codec, Frame, split_frame
-from rayshot.format.pickling import Names, load_message, mentions
-from rayshot.model.specification import ActorSpecification
+from rayshot.format.pickling import Names, globals_of, load_message, mentions
+from rayshot.model.specification import ActorSpecification, find_global
+
+_PICKLE = b"\x80\x05"
+"""How a pickle of protocol 5 begins."""
+
+
+class _Gone(Exception):
+    """A global that is nowhere to be found."""
 
 
 class Recasting:
@@ -22,6 +30,7 @@ class Recasting:
         self._receiver = receiver
         self._names = names
         self._specification = None if unborn is None else unborn.pack()
+        self._found: set[tuple[str, str]] = set()
 
     def frame(self, frame: Frame) -> Frame:
         """A frame with all its messages as they are to be. Raises as `message`."""
@@ -38,6 +47,14 @@ class Recasting:
             return message
         try:
             return self._message(message)
+        except _Gone as gone:
+            raise CodeMismatch(
+                f"message {number} in flight to {self._receiver!r} holds {gone}, which this program has not: import "
+                "what defines it, or say where it went with class_map={'old.module.Class': NewClass}",
+                receiver=self._receiver,
+                number=number,
+                class_name=str(gone),
+            ) from None
         except Exception as error:  # unpickling and pickling run code of the values' classes
             raise CodeMismatch(
                 f"message {number} in flight to {self._receiver!r} cannot be read with the class_map: {error!r}",
@@ -46,13 +63,16 @@ class Recasting:
             ) from error
 
     def _concerns(self, body: bytes | memoryview) -> bool:
-        return self._specification is not None or any(mentions(bytes(body), name) for name in self._names)
+        return self._specification is not None or _PICKLE in bytes(body)
 
     def _message(self, message: bytes) -> bytes:
         codec = self._codec
         (fields,) = codec.unpacker(message)
         match fields[0]:
             case head if head is PICKLED:
+                self._check_globals(fields[2])
+                if not any(mentions(fields[2], name) for name in self._names):
+                    return message
                 return codec.tell(*load_message(fields[1], fields[2], self._names))
             case head if head is CALL:
                 return codec.call(fields[1], self._message(fields[2]))
@@ -61,3 +81,10 @@ class Recasting:
             case head if head is CREATE:
                 return codec.create(self._specification or fields[1], self._message(fields[2]))
         return message
+
+    def _check_globals(self, pickled: bytes) -> None:
+        """Raise _Gone for a global that has not moved and is not to be found. Imports modules, and calls nothing."""
+        for module, name in globals_of(pickled) - self._found:
+            if f"{module}.{name}" not in self._names and find_global(module, name) is None:
+                raise _Gone(f"{module}.{name}")
+            self._found.add((module, name))

@@ -337,3 +337,16 @@ def test_a_class_by_value_of_another_python_is_refused(bank, monkeypatch):
     assert fit(remade(here), reader.read).specifications["alice"].class_pickle is not None
     with pytest.raises(PythonMismatch, match=r"the class bank\.Account of alice, .*restore it with Python 3\.2"):
         fit(remade("3.2"), reader.read)
+
+
+def test_a_message_in_flight_that_names_a_class_that_is_gone_is_named_before_it_is_handled(bank, monkeypatch):
+    bank(Money=Money)
+    call = pickle.dumps(("deposit", (Money(5),), {}), protocol=5)
+    body = msgpack.packb([1, 7, msgpack.packb([0, "pickle", call])])
+    monkeypatch.setattr(Flow, "part", lambda self, first, last: msgpack.packb([first, 1, body]))
+    snapshot = stored(Bank(states={"alice": {"held": []}, "bob": {"held": []}}, flows={("alice", "bob"): Flow(sent=1)}))
+    bank()
+    with pytest.raises(CodeMismatch, match=r"message 1 in flight to 'bob' holds bank\.Money, .*class_map"):
+        World.from_snapshot(snapshot, class_map={"bank.Account": Purse})
+    bank(Money=Money)
+    World.from_snapshot(snapshot, class_map={"bank.Account": Purse})
