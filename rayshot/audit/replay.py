@@ -58,11 +58,8 @@ def replay_all(document: Document, traced: Traced, snapshot: Snapshot, others: S
         with replay.at_work():
             if base is not None and name in base.actors:
                 migrated += replay.load(base)
-            for event in events:
-                replay.execute(event)
-                handled += isinstance(event, Handled)
-            replay.compare(snapshot)
-            compared += replay.compare_messages(snapshot)
+            compared += replay.run(events)
+        handled += sum(isinstance(event, Handled) for event in events)
     rest = sum(actor.born for actor in document.actors.values()) - len(names)
     unsaid = f"; {rest:,} more are not declared deterministic" if rest else ""
     older = f", {migrated:,} of them from states of older versions, migrated again," if migrated else ""
@@ -92,6 +89,7 @@ class _Replay:
         self.system = system = snapshot.system
         self._recorded = _entry(snapshot, name)
         self._snapshot = snapshot
+        self._moved = False
         self._in_flight = {
             receiver: deque[bytes | OpenCall | None](maxlen=channel.count)
             for (sender, receiver), channel in snapshot.channels.items()
@@ -128,6 +126,7 @@ class _Replay:
         entry, now = _entry(base, self.name), self._recorded
         if entry.state is None:
             return False
+        self._moved = (entry.class_module, entry.class_name) != (now.class_module, now.class_name)
         class_pickle = None if now.class_pickle is None else self._snapshot.read(now.class_pickle)
         named = now.class_module, now.class_name
         specification = ActorSpecification(*named, class_pickle, now.methods, now.options, now.version)
@@ -139,6 +138,24 @@ class _Replay:
         except (ImportError, AttributeError, TypeError, KeyError) as error:
             raise CodeMismatch(f"{self.name} cannot be loaded for a replay: {error!r}", actor=self.name) from error
         return entry.version < now.version
+
+    def run(self, events: Sequence[Event]) -> int:
+        """Do again what the actor did; returns how many messages in flight it sent again.
+
+        Raises Unproved, and NoTrace where that may have another reason.
+        """
+        try:
+            for event in events:
+                self.execute(event)
+            self.compare(self._snapshot)
+            return self.compare_messages(self._snapshot)
+        except Unproved as error:
+            if not self._moved:
+                raise
+            raise NoTrace(
+                f"{self.name} was restored into another class, and values in its state may have moved with it, of "
+                f"which the replay knows nothing: {error}"
+            ) from error
 
     def execute(self, event: Event) -> None:
         """Let the actor do again what it did."""

@@ -4,6 +4,7 @@ import math
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +14,13 @@ from click.testing import CliRunner
 
 import rayshot
 from rayshot.audit import prove
+from rayshot.audit.replay import _Replay
 from rayshot.cli import main
 from rayshot.format.signing import SigningKey
+from rayshot.model import versions
 from rayshot.simulation import World
 from tests.golden.make import KEY
+from tests.golden.workloads import Account
 
 HERE = Path(__file__).parent
 FORMATS = sorted(path.name for path in HERE.glob("format-*"))
@@ -56,6 +60,29 @@ def test_every_byte_verifies_with_its_key_and_is_audited(kept):
     assert {finding.name: finding.holds for finding in findings.findings} == dict.fromkeys(
         ("cut equation", "vector clocks", "theorem 1", "replay"), True
     )
+
+
+def test_a_replay_by_another_version_of_the_class_is_not_judged(kept, monkeypatch):
+    monkeypatch.setitem(versions._declared, Account.__rayshot_user_class__, 3)
+    findings = prove(payday(kept), rayshot.open(HERE / kept).system("bank").snapshots(), replay=True)
+    replayed = findings.findings[-1]
+    assert (replayed.name, replayed.holds) == ("replay", None)
+    assert "version 2" in replayed.detail
+
+
+def test_a_replay_migrates_the_state_that_it_starts_from_again(kept, monkeypatch):
+    def migrate(state, from_version):
+        return {**state, "heard": f"of version {from_version}"}
+
+    monkeypatch.setattr(Account.__rayshot_user_class__, "migrate", staticmethod(migrate), raising=False)
+    first, last = rayshot.open(HERE / kept).system("bank").snapshots()
+    older = [replace(actor, version=1) if actor.version == 2 else actor for actor in first.manifest.actors]
+    first.__dict__["_sealed"] = first.envelope, replace(first.manifest, actors=tuple(older))
+    for base, heard in ((first, "of version 1"), (last, None)):
+        replay = _Replay("alice", last)
+        with replay.at_work():
+            assert replay.load(base) is (base is first)
+        assert replay.cell.instance.heard == heard
 
 
 def test_what_is_recorded_is_read_without_executing_it(kept):
