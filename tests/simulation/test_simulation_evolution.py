@@ -350,3 +350,16 @@ def test_a_message_in_flight_that_names_a_class_that_is_gone_is_named_before_it_
         World.from_snapshot(snapshot, class_map={"bank.Account": Purse})
     bank(Money=Money)
     World.from_snapshot(snapshot, class_map={"bank.Account": Purse})
+
+
+def test_classes_that_lost_nothing_are_fitted_without_reading_a_byte(bank):
+    bank(version=2, Account=evolve())
+
+    def read(blob):
+        raise AssertionError("nothing needs to be read")
+
+    fitting = fit(stored().manifest, read)
+    assert {name: specification.version for name, specification in fitting.specifications.items()} == {
+        "alice": 2,
+        "bob": 2,
+    }
