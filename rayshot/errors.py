@@ -170,7 +170,15 @@ class FormatTooNew(Incompatible):
 
 
 class CodeMismatch(Incompatible):
-    """A class of the snapshot is not to be found in this program."""
+    """A class of the snapshot is not to be found in this program, or does not take what was recorded."""
+
+
+class MigrationFailed(Incompatible):
+    """A class's `migrate` did not bring a recorded state up to the class's version."""
+
+
+class PythonMismatch(Incompatible):
+    """The snapshot holds code by value, which only the minor version of Python that wrote it can read."""
 
 
 # The storage failed; what was committed before is intact. ---------------------------------------------------------

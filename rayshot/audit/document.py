@@ -116,7 +116,7 @@ class Document:
 
 
 def _actor(row: list[Any]) -> StoredActor:
-    name, _, _, _, options, status, _, _ = row
+    name, _, _, _, options, status, _, _, _ = row
     return StoredActor(name, status == "born", options.get("deterministic") is True)
 
 

@@ -1,6 +1,8 @@
 """Replay: a class that is declared deterministic, run again on the messages it got, must come to the recorded state.
 
-This executes user code and unpickles: the caller has looked at the signatures.
+This executes user code and unpickles: the caller has looked at the signatures. The code must be of the version that
+recorded. A state from which a trace starts may be older, as where a restore migrated it: then it is migrated here as
+well, and the replay proves that migration together with what followed.
 """
 
 from collections import deque
@@ -16,13 +18,15 @@ from rayshot.errors import CodeMismatch
 from rayshot.format.codec import Codec, Frame, read_messages
 from rayshot.format.inert import alike
 from rayshot.format.inert import read as read_inertly
+from rayshot.format.manifest import ActorEntry
 from rayshot.format.pickling import dump_state, load_state
 from rayshot.model.cell import Cell
 from rayshot.model.current import enter
 from rayshot.model.handle import ActorHandle
 from rayshot.model.port import swap_port
 from rayshot.model.reply import OpenCall, Reply
-from rayshot.model.specification import ActorSpecification
+from rayshot.model.specification import ActorSpecification, find_class
+from rayshot.model.versions import version_of
 from rayshot.store.snapshot import Snapshot
 
 DRIVER_PREFIX = "driver:"
@@ -32,7 +36,8 @@ def replay_all(document: Document, traced: Traced, snapshot: Snapshot, others: S
     """Replay each deterministic actor from the common cut to its recording; returns what was proved.
 
     Raises Unproved where one comes to another state or sends otherwise than it did, NoTrace where there is nothing to
-    replay from, CodeMismatch where a class is not to be found.
+    replay from or the program has another version of the class, Incompatible where a class is not to be found or does
+    not take its state.
     """
     names = [name for name, actor in document.actors.items() if actor.born and actor.deterministic]
     if not names:
@@ -40,7 +45,7 @@ def replay_all(document: Document, traced: Traced, snapshot: Snapshot, others: S
     base = next((one for one in others if str(one.id) == traced.base), None)
     if traced.base and base is None:
         raise NoTrace(f"snapshot {traced.base}, from which the trace starts, is not there any more")
-    handled = compared = 0
+    handled = compared = migrated = 0
     for name in names:
         history = traced.histories[name]
         place = history.place_of(document.snapshot)
@@ -49,19 +54,18 @@ def replay_all(document: Document, traced: Traced, snapshot: Snapshot, others: S
         if any(isinstance(event, Handled) and event.message is None for event in events):
             raise NoTrace("messages were not kept: rayshot.init(..., trace='full') keeps them")
         replay = _Replay(name, snapshot)
+        replay.check_version()
         with replay.at_work():
             if base is not None and name in base.actors:
-                replay.load(base)
-            for event in events:
-                replay.execute(event)
-                handled += isinstance(event, Handled)
-            replay.compare(snapshot)
-            compared += replay.compare_messages(snapshot)
+                migrated += replay.load(base)
+            compared += replay.run(events)
+        handled += sum(isinstance(event, Handled) for event in events)
     rest = sum(actor.born for actor in document.actors.values()) - len(names)
     unsaid = f"; {rest:,} more are not declared deterministic" if rest else ""
+    older = f", {migrated:,} of them from states of older versions, migrated again," if migrated else ""
     return (
-        f"{len(names):,} actors, run again on {handled:,} messages, come to the states that were recorded and send "
-        f"again {compared:,} messages that were in flight{unsaid}"
+        f"{len(names):,} actors, run again on {handled:,} messages{older or ','} come to the states that were recorded "
+        f"and send again {compared:,} messages that were in flight{unsaid}"
     )
 
 
@@ -83,6 +87,9 @@ class _Replay:
     def __init__(self, name: str, snapshot: Snapshot) -> None:
         self.name = name
         self.system = system = snapshot.system
+        self._recorded = _entry(snapshot, name)
+        self._snapshot = snapshot
+        self._moved = False
         self._in_flight = {
             receiver: deque[bytes | OpenCall | None](maxlen=channel.count)
             for (sender, receiver), channel in snapshot.channels.items()
@@ -104,22 +111,51 @@ class _Replay:
             enter(None)
             swap_port(before)
 
-    def load(self, base: Snapshot) -> None:
-        """Start from the state that `base` holds."""
-        entry = next(actor for actor in base.manifest.actors if actor.name == self.name)
+    def check_version(self) -> None:
+        """Raise NoTrace unless the class that this program has is of the version that recorded."""
+        recorded = self._recorded
+        here = find_class(recorded.class_module, recorded.class_name)
+        if here is not None and version_of(here) != recorded.version:
+            raise NoTrace(
+                f"{self.name} was recorded at version {recorded.version} of {here.__qualname__} and this program has "
+                f"version {version_of(here)}: what it did can be run again with the code that did it only"
+            )
+
+    def load(self, base: Snapshot) -> bool:
+        """Start from the state that `base` holds, as what the actor has become; returns whether it was migrated."""
+        entry, now = _entry(base, self.name), self._recorded
         if entry.state is None:
-            return
-        class_pickle = None if entry.class_pickle is None else base.read(entry.class_pickle)
-        specification = ActorSpecification(
-            entry.class_module, entry.class_name, class_pickle, entry.methods, entry.options
-        )
+            return False
+        self._moved = (entry.class_module, entry.class_name) != (now.class_module, now.class_name)
+        class_pickle = None if now.class_pickle is None else self._snapshot.read(now.class_pickle)
+        named = now.class_module, now.class_name
+        specification = ActorSpecification(*named, class_pickle, now.methods, now.options, now.version)
         user_class = specification.resolve()
         buffers = [bytearray(base.read(buffer)) for buffer in entry.state.buffers]
         try:
             own = self.cell.become(specification, user_class)
-            self.cell.load(load_state(base.read(entry.state.stream), buffers, own))
-        except (AttributeError, TypeError, KeyError) as error:
+            self.cell.load(load_state(base.read(entry.state.stream), buffers, own), entry.version)
+        except (ImportError, AttributeError, TypeError, KeyError) as error:
             raise CodeMismatch(f"{self.name} cannot be loaded for a replay: {error!r}", actor=self.name) from error
+        return entry.version < now.version
+
+    def run(self, events: Sequence[Event]) -> int:
+        """Do again what the actor did; returns how many messages in flight it sent again.
+
+        Raises Unproved, and NoTrace where that may have another reason.
+        """
+        try:
+            for event in events:
+                self.execute(event)
+            self.compare(self._snapshot)
+            return self.compare_messages(self._snapshot)
+        except Unproved as error:
+            if not self._moved:
+                raise
+            raise NoTrace(
+                f"{self.name} was restored into another class, and values in its state may have moved with it, of "
+                f"which the replay knows nothing: {error}"
+            ) from error
 
     def execute(self, event: Event) -> None:
         """Let the actor do again what it did."""
@@ -246,6 +282,10 @@ class _Replay:
 
     def request_end(self) -> None:
         """See CellPort: the end came behind all that is replayed."""
+
+
+def _entry(snapshot: Snapshot, name: str) -> ActorEntry:
+    return next(actor for actor in snapshot.manifest.actors if actor.name == name)
 
 
 def _without_time(timers: Any) -> list[Any]:

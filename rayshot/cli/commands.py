@@ -6,26 +6,23 @@ from typing import Any
 import click
 
 import rayshot
-from rayshot.audit import prove
 from rayshot.cli import documents
 from rayshot.cli.details import details
 from rayshot.cli.difference import difference
-from rayshot.cli.exits import DIFFERENT, EPILOG, FINE, NOT_TRUSTED, UNSOUND, Group
+from rayshot.cli.exits import DIFFERENT, EPILOG, FINE, UNSOUND, Group
 from rayshot.cli.graph import graph, graph_document
 from rayshot.cli.grid import ROWS_MAX, console, sections
 from rayshot.cli.keygen import keygen
 from rayshot.cli.listing import listing
-from rayshot.cli.proof import proof
 from rayshot.cli.replay import replay
 from rayshot.cli.secrets_option import secrets_option
 from rayshot.cli.simulate import simulate
 from rayshot.cli.trace import trace
+from rayshot.cli.verify import verify
 from rayshot.errors import EncryptionKeyNeeded, RayshotError, SnapshotNotFound
-from rayshot.format.signing import find_trusted_keys
 from rayshot.store.catalog import Storage, SystemView
 from rayshot.store.repository import open as open_storage
 from rayshot.store.snapshot import Snapshot
-from rayshot.store.verification import Trust
 
 COMPARED = 2
 """Snapshots of a diff."""
@@ -45,6 +42,7 @@ main.add_command(keygen)
 main.add_command(replay)
 main.add_command(simulate)
 main.add_command(trace)
+main.add_command(verify)
 
 
 def _common(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -110,54 +108,6 @@ def topology(storage: str, system: str | None, snapshot: str | None, *, as_json:
         click.echo(documents.dump(graph_document(found)))
     else:
         console().print(graph(found, rows_max=_rows_max(everything=everything)))
-
-
-@main.command()
-@_common
-@_one_snapshot
-@click.option(
-    "--replay",
-    is_flag=True,
-    help="Run deterministic classes again on the messages of a full trace. Executes what the snapshot holds, so it "
-    "must be signed with the key at hand.",
-)
-@click.option(
-    "--min-position",
-    type=click.IntRange(0),
-    default=0,
-    metavar="N",
-    help="Refuse a snapshot before this position of the log: it is known that one was committed there, so the storage "
-    "was put back to an older state.",
-)
-def verify(
-    storage: str,
-    system: str | None,
-    snapshot: str | None,
-    *,
-    as_json: bool,
-    everything: bool,
-    replay: bool,
-    min_position: int,
-) -> None:
-    """Prove one snapshot from its bytes.
-
-    Every byte is compared with its digest, the cut equation is checked on every channel, every state is read, and the
-    signature is compared with the key at hand. Where the system was traced, what its actors wrote down proves more:
-    their vector clocks, and that the snapshot lies on a course of events that could have been (Theorem 1).
-    """
-    del everything  # its output is short as it is
-    view = open_storage(storage, min_position=min_position).system(system)
-    found = view.snapshot(snapshot)
-    verification = found.examine()
-    audited = prove(found, view.snapshots(), replay=replay, keys=find_trusted_keys())
-    sound = verification.sound and audited.sound
-    if as_json:
-        click.echo(documents.dump(documents.verification_document(found, verification, audited)))
-    else:
-        console().print(proof(found, verification, audited))
-    if verification.trust is Trust.BAD_SIGNATURE or (sound and not verification.trusted):
-        _leave(NOT_TRUSTED)
-    _leave(FINE if sound else UNSOUND)
 
 
 @main.command()

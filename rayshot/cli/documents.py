@@ -71,13 +71,16 @@ def snapshot_document(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def verification_document(snapshot: Snapshot, verification: Verification, audited: Findings) -> dict[str, Any]:
-    """What `verify` found."""
+def verification_document(
+    snapshot: Snapshot, verification: Verification, audited: Findings | None, read: str
+) -> dict[str, Any]:
+    """What `verify` found. `read` says how much was read; nothing is audited unless that is all."""
     return {
         "system": snapshot.system,
         "snapshot": str(snapshot.id),
         "position": snapshot.position,
-        "sound": verification.sound and audited.sound,
+        "read": read,
+        "sound": verification.sound and (audited is None or audited.sound),
         "trusted": verification.trusted,
         "trust": {"status": verification.trust.value, "detail": verification.trust_detail},
         "checks": [
@@ -90,7 +93,8 @@ def verification_document(snapshot: Snapshot, verification: Verification, audite
             for check in verification.checks
         ],
         "audit": [
-            {"name": finding.name, "holds": finding.holds, "detail": finding.detail} for finding in audited.findings
+            {"name": finding.name, "holds": finding.holds, "detail": finding.detail}
+            for finding in (() if audited is None else audited.findings)
         ],
     }
 

@@ -10,8 +10,8 @@ from rayshot.store.snapshot import Snapshot
 from rayshot.store.verification import Trust, Verification
 
 
-def proof(snapshot: Snapshot, verification: Verification, audited: Findings) -> Group:
-    """What was found out about one snapshot."""
+def proof(snapshot: Snapshot, verification: Verification, audited: Findings | None) -> Group:
+    """What was found out about one snapshot; `audited` is None where its data was not read."""
     lines: list[tuple[Cell, ...]] = [
         (tick(ok=check.ok), Text(check.name, style="bold"), words.printable(check.detail))
         for check in verification.checks
@@ -19,11 +19,13 @@ def proof(snapshot: Snapshot, verification: Verification, audited: Findings) -> 
     lines.append(
         (_mark(verification.trust), Text("signature", style="bold"), words.printable(verification.trust_detail))
     )
+    title = heading(snapshot.system, str(snapshot.id), f"position {snapshot.position:,}")
+    if audited is None:
+        return sections([title], [facts(lines)], [_verdict(snapshot, verification, None)])
     audit: list[tuple[Cell, ...]] = [
         (_mark_of(finding.holds), Text(finding.name, style="bold"), words.printable(finding.detail))
         for finding in audited.findings
     ]
-    title = heading(snapshot.system, str(snapshot.id), f"position {snapshot.position:,}")
     by_itself = Text("Audited apart from the code that wrote it:", style="dim")
     return sections([title], [facts(lines)], [by_itself, facts(audit)], [_verdict(snapshot, verification, audited)])
 
@@ -44,18 +46,22 @@ def _mark(trust: Trust) -> Text:
             return Text("!", style="bold yellow")
 
 
-def _verdict(snapshot: Snapshot, verification: Verification, audited: Findings) -> Text:
+def _verdict(snapshot: Snapshot, verification: Verification, audited: Findings | None) -> Text:
     wrong = [check.name for check in verification.checks if not check.ok]
-    wrong += [finding.name for finding in audited.findings if finding.holds is False]
+    wrong += [finding.name for finding in (audited.findings if audited else ()) if finding.holds is False]
     if wrong:
         failed = " and ".join(wrong)
         return Text(f"Not proved: {failed}. Do not use this snapshot.", style="bold red")
     actors = words.plural(len(snapshot.actors), "actor")
     channels = words.plural(len(snapshot.channels), "channel")
     messages = words.plural(snapshot.in_flight, "message")
-    proved = f"Proved: a consistent cut of {actors} and {channels} with {messages} in flight, every byte intact"
+    cut = f"{actors} and {channels} with {messages} in flight"
+    proved = f"Proved: a consistent cut of {cut}, every byte intact"
+    if audited is None:
+        proved = f"Found in place: {cut}; that all bytes are intact, --read-data proves"
     if verification.trusted:
-        return Text(f"{proved}, signed by a trusted key.", style="bold green")
+        signed = "Signed by a trusted key." if audited is None else "signed by a trusted key."
+        return Text(f"{proved}{'. ' if audited is None else ', '}{signed}", style="bold green")
     return Text(
         f"{proved}. Nobody trusted vouches for it: reading it is safe, restoring it is not.", style="bold yellow"
     )

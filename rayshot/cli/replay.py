@@ -3,7 +3,7 @@
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click
@@ -37,6 +37,13 @@ HELP = "Enter: any of these.  A number: that one.  b: branch.  u: back to before
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Picks what happens next.")
 @click.option("--interactive", is_flag=True, help="Ask before each step which message it shall be.")
 @click.option("--trust", type=click.Choice(["unsigned"]), help="Load it although nobody trusted vouches for it.")
+@click.option(
+    "--class-map",
+    "moved",
+    metavar="OLD=NEW",
+    multiple=True,
+    help="Where a class went: old.module.Class=new.module.Class. May be given several times.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document with everything.")
 @secrets_option
 def replay(
@@ -48,6 +55,7 @@ def replay(
     *,
     interactive: bool,
     trust: str | None,
+    moved: Sequence[str],
     as_json: bool,
 ) -> None:
     """Go on from one snapshot, message by message.
@@ -61,16 +69,17 @@ def replay(
         raise click.UsageError("--interactive and --json do not go together")
     if interactive and not _is_terminal():
         raise click.UsageError("--interactive needs a terminal")
+    class_map = _class_map(moved)
     found = open_storage(storage).system(system).snapshot(snapshot)
     if os.getcwd() not in sys.path:  # noqa: PTH109 - as text, as in sys.path
         sys.path.insert(0, os.getcwd())  # noqa: PTH109
     if as_json:
         with contextlib.redirect_stdout(sys.stderr):  # what handlers print is no part of the document
-            document = _document(found, seed, _load(found, seed, trust), steps)
+            document = _document(found, seed, _load(found, seed, trust, class_map), steps)
         click.echo(documents.dump(document))
         raise click.exceptions.Exit(FINE)
     terminal = console()
-    world = _load(found, seed, trust)
+    world = _load(found, seed, trust, class_map)
     terminal.print(heading(found.system, str(found.id), _summary(found)), soft_wrap=True)
     terminal.print()
     if interactive:
@@ -82,16 +91,24 @@ def replay(
         _show_states(terminal, world)
 
 
-def _load(snapshot: Snapshot, seed: int, trust: str | None) -> World:
+def _class_map(moved: Sequence[str]) -> dict[str, str]:
+    pairs = [pair.partition("=") for pair in moved]
+    for old, _, new in pairs:
+        if not old or not new:
+            raise click.UsageError("--class-map takes old.module.Class=new.module.Class")
+    return {old: new for old, _, new in pairs}
+
+
+def _load(snapshot: Snapshot, seed: int, trust: str | None, class_map: Mapping[str, str]) -> World:
     try:
-        return World.from_snapshot(snapshot, seed=seed, trust=trust)
+        return World.from_snapshot(snapshot, seed=seed, trust=trust, class_map=class_map)
     except CodeMismatch as error:
         lost = error.evidence.get("classes")
         if not lost:
             raise
         raise CodeMismatch(
             f"the actors' code is not to be found: no {', '.join(lost)} here. Run this in the folder in which the "
-            "application runs, or say with PYTHONPATH where its modules are",
+            "application runs, say with PYTHONPATH where its modules are, or with --class-map where a class went",
             **error.evidence,
         ) from error
 

@@ -74,6 +74,7 @@ class ActorEntry:
 
     `class_name` is the qualified name inside `class_module`; `class_pickle` holds the class by value where no
     module can be imported for it. `options` are what `.options()` was given (see `bounds.check_options`).
+    `version` is what the class said that its state is of, from 1.
     """
 
     name: str
@@ -84,6 +85,7 @@ class ActorEntry:
     status: ActorStatus
     methods: tuple[str, ...]
     state: CapturedState | None
+    version: int = 1
 
 
 @dataclass(frozen=True, slots=True)

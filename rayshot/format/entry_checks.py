@@ -109,6 +109,7 @@ def _check_actor(actor: ActorEntry, sizes: Sizes) -> None:
     check_length(actor.methods, f"methods of {what}", METHODS_MAX)
     for method in actor.methods:
         check_text(method, f"a method of {what}")
+    check_count(actor.version, f"version of {what}", smallest=1)
     if actor.status not in {"born", "unborn"}:
         raise BadManifest(f"{what} has the status {reprlib.repr(actor.status)}; it is born or unborn")
     if (actor.state is None) == (actor.status == "born"):

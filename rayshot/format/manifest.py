@@ -10,7 +10,7 @@ number; a reader that meets a higher one than its own stops there. What is numer
     blob           [span, ...], or nil where there is none
     state          [codec, stream as a blob, [buffer as a blob, ...]], or nil where there is none
     actor          [name, class module, class name, class pickle as a blob, options, status,
-                    [method, ...], state]
+                    [method, ...], state, version]
     channel        [sender, receiver, sent, arrived, received, mailbox as a blob, outbox as a blob, aligned]
     trace          [actor, segment as a blob]
 """
@@ -177,6 +177,7 @@ def _actor_tree(actor: ActorEntry, index: Mapping[str, int]) -> list[Any]:
         actor.status,
         list(actor.methods),
         _state_tree(actor.state, index),
+        actor.version,
     ]
 
 
@@ -264,7 +265,7 @@ def _read_chunk(tree: Any, data_keys: Sequence[DataKey]) -> Chunk:
 
 
 def _read_actor(tree: Any, chunks: tuple[Chunk, ...]) -> ActorEntry:
-    name, module, class_name, class_pickle, options, status, methods, state = _row(tree, 8, "an actor")
+    name, module, class_name, class_pickle, options, status, methods, state, version = _row(tree, 9, "an actor")
     return ActorEntry(
         name,
         module,
@@ -274,6 +275,7 @@ def _read_actor(tree: Any, chunks: tuple[Chunk, ...]) -> ActorEntry:
         _text(status, "status of an actor"),
         tuple(_rows(methods, "methods of an actor")),
         _read_state(state, chunks),
+        version,
     )
 
 

@@ -11,6 +11,7 @@ with `provide_references`.
 
 import copyreg
 import io
+import itertools
 import pickle
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -67,9 +68,10 @@ def provide_references(kind: type, get: Callable[[Any], Any], put: Callable[[Any
 
 
 class _Own(threading.local):
-    """The instance whose state is being loaded on this thread."""
+    """The instance whose state is being loaded on this thread, and which of its globals have moved."""
 
     instance: object = None
+    names: "Names | None" = None
 
 
 _own = _Own()
@@ -108,15 +110,77 @@ def dump_state(state: object, name: str, own: object = None) -> PickledState:
     return PickledState(codec, stream, tuple(buffer.raw() for buffer in buffers), references)
 
 
+Names = Mapping[str, object]
+"""What stands for a global of a pickle, by its recorded name ("module.Qualname"); all others are themselves."""
+
+
 def load_state(
-    stream: bytes | memoryview, buffers: Sequence[bytes | bytearray | memoryview] = (), own: object = None
+    stream: bytes | memoryview,
+    buffers: Sequence[bytes | bytearray | memoryview] = (),
+    own: object = None,
+    names: Names | None = None,
 ) -> Any:
     """Unpickle what `dump_state` pickled, by either codec, to be the state of the instance `own`."""
-    _own.instance = own
+    _own.instance, _own.names = own, names
     try:
-        return pickle.loads(stream, buffers=buffers)
+        return _load(stream, buffers, names)
     finally:
-        _own.instance = None
+        _own.instance = _own.names = None
+
+
+def outline(stream: bytes | memoryview) -> Any:
+    """The containers and scalars of a pickle; one placeholder stands for all else. Imports and calls nothing.
+
+    Buffers need not be at hand, and it is as fast as unpickling. For bytes whose signature was checked: it is bounded
+    by nothing but their size.
+    """
+    return _Outliner(stream).load()
+
+
+def globals_of(stream: bytes | memoryview) -> set[tuple[str, str]]:
+    """The (module, qualified name) of each class and function that a pickle names. As `outline`."""
+    outliner = _Outliner(stream)
+    outliner.load()
+    return outliner.met
+
+
+class _Anything(type):
+    """The type of a placeholder: it may be called, filled and made an instance of, and stays what it is."""
+
+    def __call__(cls, *_args: object, **_kwargs: object) -> "_Anything":
+        return cls
+
+    def __setitem__(cls, _key: object, _value: object) -> None: ...
+
+
+class _Placeholder(metaclass=_Anything):
+    """What an outline holds in the place of objects, classes and functions."""
+
+    def __new__(cls, *_args: object, **_kwargs: object) -> Any:
+        return cls
+
+    @staticmethod
+    def _take(*_args: object) -> None:
+        """Take what pickles fill an object with."""
+
+    append = extend = add = __setstate__ = _take
+
+
+class _Outliner(pickle.Unpickler):
+    """Gives placeholders; `met` are the globals that they stand for, as (module, qualified name)."""
+
+    def __init__(self, stream: bytes | memoryview) -> None:
+        super().__init__(io.BytesIO(stream), buffers=itertools.repeat(b""))
+        self.met: set[tuple[str, str]] = set()
+
+    def find_class(self, module: str, name: str) -> Any:
+        """See pickle.Unpickler."""
+        self.met.add((module, name))
+        return _Placeholder
+
+
+def _load(stream: bytes | memoryview, buffers: Sequence[Any] = (), names: "Names | None" = None) -> Any:
+    return _Unpickler(stream, buffers, names).load() if names else pickle.loads(stream, buffers=buffers)
 
 
 def dump_object(value: object, get: Callable[[Any], Any]) -> bytes:
@@ -129,7 +193,7 @@ def dump_object(value: object, get: Callable[[Any], Any]) -> bytes:
 
 def put_again(pickled: bytes | memoryview) -> Any:
     """Make a new reference to a value that `dump_object` pickled. Snapshots hold this function by name: keep it."""
-    return _references.put(pickle.loads(pickled))
+    return _references.put(_load(pickled, (), _own.names))
 
 
 def dump_message(
@@ -163,11 +227,31 @@ def dump_message(
     return codec, payload
 
 
-def load_message(codec: str, payload: bytes) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+def load_message(codec: str, payload: bytes, names: Names | None = None) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
     """Unpickle what `dump_message` pickled: (method, args, kwargs)."""
     del codec  # both codecs write pickles; the name stands in the frame for readers in other languages
-    method, args, kwargs = pickle.loads(payload)
+    method, args, kwargs = _load(payload, (), names)
     return method, args, kwargs
+
+
+def mentions(pickled: bytes, name: str) -> bool:
+    """Whether a pickle could hold the global "module.Qualname"; never False where it does.
+
+    A pickle spells module and qualified name as two texts, each once, whatever stands between them.
+    """
+    parts = name.split(".")
+    return any(
+        ".".join(parts[:cut]).encode() in pickled and ".".join(parts[cut:]).encode() in pickled
+        for cut in range(1, len(parts))
+    )
+
+
+def holds_code(pickled: bytes) -> bool:
+    """Whether a pickle holds a class or function by value; never False where it does.
+
+    cloudpickle rebuilds these with functions of its own module, which the pickle names.
+    """
+    return cloudpickle.cloudpickle.__name__.encode() in pickled
 
 
 def dump_class(cls: type) -> bytes:
@@ -210,6 +294,19 @@ def _reducer_of_others_than(own: object) -> Callable[[Any], Any]:
 def _value_of(argument: Any) -> Any:
     kind = _references.kind
     return _references.get(argument) if kind is not None and isinstance(argument, kind) else argument
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads a pickle in which some globals have moved."""
+
+    def __init__(self, stream: bytes | memoryview, buffers: Sequence[Any], names: Names | None) -> None:
+        super().__init__(io.BytesIO(stream), buffers=buffers)
+        self._names = names or {}
+
+    def find_class(self, module: str, name: str) -> Any:
+        """See pickle.Unpickler."""
+        moved = self._names.get(f"{module}.{name}")
+        return super().find_class(module, name) if moved is None else moved
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types

@@ -7,6 +7,7 @@ from rayshot.errors import ConfigError
 from rayshot.model.handle import ActorHandle
 from rayshot.model.port import process_port
 from rayshot.model.specification import ActorSpecification, check_class, check_options
+from rayshot.model.versions import check_version, declare_version
 from rayshot.protocol.identity import RESERVED, check_name
 
 
@@ -55,27 +56,33 @@ class _Spawner:
 @overload
 def actor(decorated: type, /) -> ActorClass: ...
 @overload
-def actor(**options: Any) -> Callable[[type], ActorClass]: ...
+def actor(*, version: int = 1, **options: Any) -> Callable[[type], ActorClass]: ...
 
 
-def actor(decorated: Any = None, /, **options: Any) -> Any:
+def actor(decorated: Any = None, /, *, version: int = 1, **options: Any) -> Any:
     """Make a class one whose instances can live as actors of a system. Stands over or under `@ray.remote`.
 
     Args:
         decorated: the class, when used without parentheses.
+        version: of the class's state, from 1. Raise it when a recorded state would not fit the class any more, and give
+            the class a static or class method `migrate(state, from_version)` that returns the state as it is now: a
+            restore passes it what `__getstate__` gave, or the `__dict__`, before `__setstate__` or the update. It is no
+            handler. Subclasses say their own version.
         **options: `capture` ("auto", "fork", "inline"), `on_error` ("continue", "stop"), and options of Ray's actors
             (num_cpus, resources, ...), which Ray is given as they are.
 
     Raises:
-        ConfigError: the class has generators as handlers, or an option does not go with rayshot.
+        ConfigError: the class has generators as handlers, `migrate` cannot be called so, or an option does not go with
+            rayshot.
     """
     checked = check_options(options)
+    check_version(version)
     if decorated is None:
-        return lambda cls: _decorate(cls, checked)
-    return _decorate(decorated, checked)
+        return lambda cls: _decorate(cls, checked, version)
+    return _decorate(decorated, checked, version)
 
 
-def _decorate(decorated: Any, options: Mapping[str, Any]) -> ActorClass:
+def _decorate(decorated: Any, options: Mapping[str, Any], version: int) -> ActorClass:
     metadata = getattr(decorated, "__ray_metadata__", None)
     if metadata is not None:  # the result of @ray.remote
         options = {**check_options(_given(decorated._default_options)), **options}  # noqa: SLF001
@@ -83,6 +90,7 @@ def _decorate(decorated: Any, options: Mapping[str, Any]) -> ActorClass:
     if not isinstance(decorated, type):
         raise ConfigError(f"@rayshot.actor decorates classes, not {decorated!r}")
     check_class(decorated)
+    declare_version(decorated, version)
     metaclass: type = ActorClass
     if isinstance(decorated, ActorClass):
         metaclass = type(decorated)

@@ -16,6 +16,7 @@ from rayshot.errors import (
     StateNotSerializable,
     UnknownMethod,
 )
+from rayshot.model.migration import migrate
 from rayshot.model.port import Port
 from rayshot.model.reply import Continuation, OpenCall
 from rayshot.model.specification import ActorSpecification
@@ -233,12 +234,17 @@ class Cell:
         self._become(specification, user_class)
         return self.instance
 
-    def load(self, state: Mapping[str, Any]) -> None:
-        """Take the state of the actor that this has become."""
+    def load(self, state: Mapping[str, Any], version: int) -> None:
+        """Take the state of the actor that this has become; `version` is that of the class that recorded it.
+
+        Raises MigrationFailed, and whatever the class raises that does not take it.
+        """
+        assert self.specification is not None
+        recorded = migrate(state["state"], version, type(self.instance), self.specification.version, self.name)
         if hasattr(self.instance, "__setstate__"):
-            self.instance.__setstate__(state["state"])
+            self.instance.__setstate__(recorded)
         else:
-            _set_attributes(self.instance, state["state"])
+            _set_attributes(self.instance, recorded)
         self._calls = {key: Continuation(*fields) for key, fields in state["calls"].items()}
         now = self._clock()
         self.timers = [Timer(now + remaining, method, tuple(args)) for remaining, method, args in state["timers"]]

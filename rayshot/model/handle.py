@@ -101,6 +101,15 @@ class Method:
         raise TypeError(f"a method of an actor is not called: use .{self._name}.tell(...) or .{self._name}.remote(...)")
 
 
+def rebind_anew(system: str, name: str, _methods: tuple[str, ...] | None) -> ActorHandle:
+    """As `_rebind`, for a handle that was recorded when the actor's class had other methods: the receiver checks."""
+    return ActorHandle(system, name, None, find_port())
+
+
 def _rebind(system: str, name: str, methods: tuple[str, ...] | None) -> ActorHandle:
     """Make a handle in the process that unpickles it. Snapshots hold this function by name: keep it here."""
     return ActorHandle(system, name, None if methods is None else frozenset(methods), find_port())
+
+
+REBIND = f"{_rebind.__module__}.{_rebind.__qualname__}"
+"""The name under which pickles hold handles."""

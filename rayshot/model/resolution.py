@@ -1,37 +1,144 @@
-"""The classes that a snapshot holds actors of, found again in this program."""
+"""A snapshot as this program can take it: every class found again, or why not, before anything is started."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from rayshot.errors import CodeMismatch
-from rayshot.format.manifest import Blob, Manifest
+from rayshot.errors import ActorNotFound, CodeMismatch, ConfigError
+from rayshot.format.manifest import ActorEntry, Blob, ChannelEntry, Manifest
+from rayshot.format.pickling import Names
+from rayshot.model.class_map import ClassMap, mapped_actor_class, read_class_map
+from rayshot.model.handle import REBIND, rebind_anew
+from rayshot.model.requirements import Cast, check_python, recorded_class, unmet, what_is_there
 from rayshot.model.specification import ActorSpecification, find_class
 
+PROBLEMS_SHOWN_MAX = 10
+AllowUnmapped = bool | Collection[str]
+"""True: actors whose class is gone are left out; or the names of the actors that are."""
 
-def resolve_classes(
-    manifest: Manifest, class_map: Mapping[str, type], read: Callable[[Blob], bytes]
-) -> dict[str, ActorSpecification]:
-    """The specification of each actor in this program; `class_map` says where classes moved.
 
-    Raises CodeMismatch that names all classes not found.
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """What this program loads of a snapshot.
+
+    `manifest` is the snapshot's without the actors that are left out: there they count as ended. `specifications` are
+    those of its actors, as their classes are here. `names` says what stands for globals of its states and messages that
+    moved. `left_out` are the recorded classes of those left out, by name, and `undeliverable` the channels to them.
     """
-    specifications, lost = {}, set()
+
+    manifest: Manifest
+    specifications: Mapping[str, ActorSpecification]
+    names: Names
+    left_out: Mapping[str, str]
+    undeliverable: tuple[ChannelEntry, ...]
+
+
+def fit(
+    manifest: Manifest,
+    read: Callable[[Blob], bytes],
+    class_map: ClassMap | None = None,
+    *,
+    allow_unmapped: AllowUnmapped = False,
+) -> Fit:
+    """Find the classes that a snapshot needs in this program. Executes nothing of the snapshot; imports modules.
+
+    Args:
+        manifest: what was recorded; its signature was checked.
+        read: gives the bytes of its blobs. Only where a class lost methods, or is a dataclass with fields that have no
+            default, messages and states of its actors are read.
+        class_map: classes by their recorded name where they moved.
+        allow_unmapped: see AllowUnmapped.
+
+    Raises:
+        ConfigError, ActorNotFound: what is given for `class_map` or `allow_unmapped` names nothing that is there.
+        CodeMismatch: with both sides, all that the snapshot has and this program has not.
+        PythonMismatch: it holds code by value, of another version of Python.
+    """
+    mapped = read_class_map(class_map)
+    named = _named(manifest, allow_unmapped)
+    casts: dict[str, Cast] = {}
+    gone: dict[str, list[str]] = {}
     for actor in manifest.actors:
-        recorded = f"{actor.class_module}.{actor.class_name}"
-        mapped = class_map.get(recorded) or find_class(actor.class_module, actor.class_name)
-        if mapped is not None:
-            user_class = getattr(mapped, "__rayshot_user_class__", mapped)
-            specifications[actor.name] = ActorSpecification.of(user_class, actor.options)
-        elif actor.class_pickle is not None:
-            class_pickle = read(actor.class_pickle)
-            specifications[actor.name] = ActorSpecification(
-                actor.class_module, actor.class_name, class_pickle, actor.methods, actor.options
-            )
+        if actor.name in named:
+            continue
+        cast = _cast(actor, mapped_actor_class(mapped, recorded_class(actor)), read)
+        if cast is None:
+            gone.setdefault(recorded_class(actor), []).append(actor.name)
         else:
-            lost.add(recorded)
-    if lost:
+            casts[actor.name] = cast
+    if gone and allow_unmapped is not True:
+        raise _gone(manifest, gone)
+    left_out = {actor.name: recorded_class(actor) for actor in manifest.actors if actor.name not in casts}
+    rest = _without(manifest, left_out)
+    problems = [line for cast in casts.values() for line in unmet(rest, cast, read)]
+    if problems:
         raise CodeMismatch(
-            f"this program has no {', '.join(sorted(lost))}, which snapshot {manifest.snapshot} holds actors of; "
-            "import what defines it, or say where it went with class_map={'old.module.Class': NewClass}",
-            classes=sorted(lost),
+            f"snapshot {manifest.snapshot} does not fit the classes of this program: {_first(problems)}",
+            problems=problems,
         )
-    return specifications
+    check_python(rest, casts.values(), read)
+    names = dict(mapped)
+    if any(set(cast.specification.methods) != set(cast.actor.methods) for cast in casts.values()):
+        names[REBIND] = rebind_anew
+    specifications = {name: cast.specification for name, cast in casts.items()}
+    undeliverable = tuple(channel for channel in manifest.channels if channel.receiver in left_out)
+    return Fit(rest, specifications, names, left_out, undeliverable)
+
+
+def _cast(actor: ActorEntry, mapped: type | None, read: Callable[[Blob], bytes]) -> Cast | None:
+    """How the actor is made here; by the recorded class itself only where there is none of its name."""
+    user_class = mapped or find_class(actor.class_module, actor.class_name)
+    if user_class is not None:
+        return Cast(actor, ActorSpecification.of(user_class, actor.options), user_class)
+    if actor.class_pickle is None:
+        return None
+    by_value = read(actor.class_pickle)
+    named = actor.class_module, actor.class_name
+    return Cast(actor, ActorSpecification(*named, by_value, actor.methods, actor.options, actor.version), None)
+
+
+def _named(manifest: Manifest, allow_unmapped: AllowUnmapped) -> Collection[str]:
+    """The actors that are left out by name."""
+    if isinstance(allow_unmapped, bool):
+        return ()
+    if isinstance(allow_unmapped, str) or not all(isinstance(name, str) for name in allow_unmapped):
+        raise ConfigError(f"allow_unmapped={allow_unmapped!r}: give True, or a list of actors' names")
+    there = {actor.name for actor in manifest.actors}
+    unknown = sorted(set(allow_unmapped) - there)
+    if unknown:
+        raise ActorNotFound(
+            f"snapshot {manifest.snapshot} has no {', '.join(unknown)} to leave out; it has "
+            f"{', '.join(sorted(there)) or 'none'}",
+            actors=unknown,
+        )
+    return frozenset(allow_unmapped)
+
+
+def _without(manifest: Manifest, left_out: Collection[str]) -> Manifest:
+    """What is left: those left out are among the ended, and what was in flight to them is no part of it."""
+    if not left_out:
+        return manifest
+    if len(left_out) == len(manifest.actors):
+        raise CodeMismatch(f"no actor of snapshot {manifest.snapshot} is left: all have classes that are not here")
+    return replace(
+        manifest,
+        actors=tuple(actor for actor in manifest.actors if actor.name not in left_out),
+        ended=(*manifest.ended, *sorted(left_out)),
+        channels=tuple(channel for channel in manifest.channels if channel.receiver not in left_out),
+    )
+
+
+def _first(problems: Sequence[str]) -> str:
+    more = len(problems) - PROBLEMS_SHOWN_MAX
+    return "; ".join([*problems[:PROBLEMS_SHOWN_MAX], *([f"and {more:,} more"] if more > 0 else [])])
+
+
+def _gone(manifest: Manifest, gone: Mapping[str, list[str]]) -> CodeMismatch:
+    whose = "; ".join(f"{recorded} is the class of {', '.join(names)}" for recorded, names in sorted(gone.items()))
+    here = "; ".join(what_is_there(manifest, sorted(gone)))
+    return CodeMismatch(
+        f"this program has no {', '.join(sorted(gone))}, which snapshot {manifest.snapshot} holds actors of ({whose}). "
+        f"It has {here}. Import what defines it, say where it went with class_map={{'old.module.Class': NewClass}}, or "
+        "leave its actors out with allow_unmapped=True",
+        classes=sorted(gone),
+        actors={recorded: tuple(names) for recorded, names in gone.items()},
+    )

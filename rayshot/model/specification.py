@@ -15,6 +15,7 @@ from rayshot.format.inert_record import short_repr
 from rayshot.format.pickling import dump_class, load_class
 from rayshot.format.redaction import shown
 from rayshot.format.walking import count_documents
+from rayshot.model.versions import hooks_of, version_of
 
 RAY_OPTIONS = frozenset(
     {
@@ -56,7 +57,7 @@ class ActorSpecification:
     """Class and options of an actor.
 
     `class_pickle` holds the class by value where no other process can import it (a script, a notebook); it may be
-    unpickled by the same minor version of Python only.
+    unpickled by the same minor version of Python only. `version` is what the class says that its state is of.
     """
 
     class_module: str
@@ -64,6 +65,7 @@ class ActorSpecification:
     class_pickle: bytes | None
     methods: tuple[str, ...]
     options: Mapping[str, Any]
+    version: int = 1
 
     @classmethod
     def of(cls, user_class: type, options: Mapping[str, Any]) -> "ActorSpecification":
@@ -74,8 +76,9 @@ class ActorSpecification:
             module,
             name,
             dump_class(user_class) if by_value else None,
-            methods_of(user_class),
+            tuple(name for name in methods_of(user_class) if name not in hooks_of(user_class)),
             check_options(options),
+            version_of(user_class),
         )
 
     @property
@@ -113,7 +116,8 @@ class ActorSpecification:
 
     def pack(self) -> bytes:
         """As bytes, for the message that creates the actor."""
-        fields = (self.class_module, self.class_name, self.class_pickle, self.methods, dict(self.options))
+        named = self.class_module, self.class_name, self.class_pickle
+        fields = (*named, self.methods, dict(self.options), self.version)
         packed = msgpack.packb(fields, use_bin_type=True)
         assert isinstance(packed, bytes)
         return packed
@@ -126,8 +130,8 @@ class ActorSpecification:
         except (ValueError, TypeError, msgpack.UnpackException) as error:
             raise BadManifest(f"an actor's specification cannot be read: {error}") from error
         match fields:
-            case [str(module), str(name), bytes() | None as class_pickle, list(methods), dict(options)]:
-                return cls(module, name, class_pickle, tuple(methods), options)
+            case [str(module), str(name), bytes() | None as class_pickle, list(methods), dict(options), int(version)]:
+                return cls(module, name, class_pickle, tuple(methods), options, version)
         raise BadManifest("an actor's specification cannot be read")
 
 
@@ -183,6 +187,17 @@ def find_class(module: str, name: str) -> type | None:
 
     Raises CodeMismatch where the module is there and fails while it is imported.
     """
+    return user_class_of(find_global(module, name))
+
+
+def user_class_of(found: Any) -> type | None:
+    """The user's class in what stands where a class is looked for, decorated or not; None where it is none."""
+    found = getattr(found, "__rayshot_user_class__", found)
+    return found if isinstance(found, type) else None
+
+
+def find_global(module: str, name: str) -> Any:
+    """What a module holds under a qualified name; None where it holds nothing. Raises as `find_class`."""
     try:
         found: Any = sys.modules.get(module) or importlib.import_module(module)
     except ImportError:
@@ -194,8 +209,7 @@ def find_class(module: str, name: str) -> type | None:
             found = getattr(found, part)
     except AttributeError:
         return None
-    found = getattr(found, "__rayshot_user_class__", found)
-    return found if isinstance(found, type) else None
+    return found
 
 
 def _importable(module: str, name: str) -> bool:

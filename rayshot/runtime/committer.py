@@ -252,4 +252,5 @@ def _entry(name: str, status: Any, stored: StoredActor | None) -> ActorEntry:
         status,
         specification.methods,
         stored.state if status == "born" else None,
+        specification.version,
     )

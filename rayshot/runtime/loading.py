@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from rayshot.errors import CodeMismatch
 from rayshot.format.codec import read_frames
 from rayshot.format.manifest import Blob, CapturedState, Chunk
-from rayshot.format.pickling import load_state
+from rayshot.format.pickling import Names, load_state
+from rayshot.model.dead_letter import DeadLetter
+from rayshot.model.recasting import Recasting
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.events import Restored
 from rayshot.protocol.identity import SnapshotId
@@ -22,6 +24,9 @@ class LoadPlan:
     `snapshot` is the one that it is of. `state` is None for an actor that is not yet born. `sent` and `arrived` are
     the counters n of its channels, `received` the counters m. `mailbox` holds, per sender, the blobs of what was in
     flight to it, in order. `ended` are the senders that ended before the cut.
+
+    `version` is that of the class that recorded the state, `names` says what stands for globals of its pickles that
+    moved, and `dead_letters` are those that lie here from now on.
     """
 
     storage: str
@@ -35,31 +40,24 @@ class LoadPlan:
     received: Mapping[str, int]
     mailbox: Mapping[str, tuple[Blob, ...]]
     ended: frozenset[str]
+    version: int
+    names: Names
+    dead_letters: tuple[DeadLetter, ...]
 
 
 def load_process(process: ActorProcess, plan: LoadPlan) -> None:
-    """Fill a fresh process. Raises Damaged, StoreError, CodeMismatch."""
+    """Fill a fresh process. Raises Damaged, StoreError, Incompatible."""
     reader = ChunkReader(open_store(plan.storage), plan.system, plan.chunks)
+    unborn = plan.specification if plan.state is None else None
+    recasting = Recasting(process.codec, process.name, plan.names, unborn)
     frames = {
-        sender: [frame for blob in blobs for frame in read_frames(reader.read(blob))]
+        sender: [recasting.frame(frame) for blob in blobs for frame in read_frames(reader.read(blob))]
         for sender, blobs in plan.mailbox.items()
     }
-    state = None
     if plan.state is not None:
-        user_class = plan.specification.resolve()
-        state = load_state(
-            reader.read(plan.state.stream),
-            [bytearray(reader.read(buffer)) for buffer in plan.state.buffers],  # writable, as they were
-            process.cell.become(plan.specification, user_class),
-        )
-        try:
-            process.cell.load(state)
-        except (AttributeError, TypeError, KeyError) as error:
-            raise CodeMismatch(
-                f"actor {process.name!r}: class {plan.specification.class_name} does not take the recorded state: "
-                f"{error!r}",
-                actor=process.name,
-            ) from error
+        _load_state(process, plan, plan.state, reader)
+    for letter in plan.dead_letters:
+        process.dead_letters.add(letter)
     with process.lock:
         restored = Restored(process.identity.incarnation, plan.sent, plan.arrived, plan.ended)
         process.carry_out(process.participant.handle(restored))
@@ -72,3 +70,27 @@ def load_process(process: ActorProcess, plan: LoadPlan) -> None:
         for receiver, n in plan.sent.items():
             channel = process.channel_locked(receiver)
             channel.transported = channel.processed = n
+
+
+def _load_state(process: ActorProcess, plan: LoadPlan, captured: CapturedState, reader: ChunkReader) -> None:
+    class_name = f"{plan.specification.class_module}.{plan.specification.class_name}"
+    stream = reader.read(captured.stream)
+    buffers = [bytearray(reader.read(buffer)) for buffer in captured.buffers]  # writable, as they were
+    own = process.cell.become(plan.specification, plan.specification.resolve())
+    try:
+        state = load_state(stream, buffers, own, plan.names)
+    except (ImportError, AttributeError) as error:
+        raise CodeMismatch(
+            f"actor {process.name!r}: the state of class {class_name} holds something that this program has not: "
+            f"{error}; import what defines it, or say where it went with class_map={{'old.module.Class': NewClass}}",
+            actor=process.name,
+            class_name=class_name,
+        ) from error
+    try:
+        process.cell.load(state, plan.version)
+    except (AttributeError, TypeError, KeyError) as error:
+        raise CodeMismatch(
+            f"actor {process.name!r}: class {class_name} does not take the recorded state: {error!r}",
+            actor=process.name,
+            class_name=class_name,
+        ) from error

@@ -2,7 +2,6 @@
 
 import logging
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,22 +9,20 @@ import ray
 
 from rayshot.errors import ConfigError, RayshotError, RestoreFailed
 from rayshot.format.encryption_key import find_encryption_keys
-from rayshot.format.manifest import Blob, Manifest
 from rayshot.format.signing_key import find_key, find_trusted_keys, load_key
+from rayshot.model.class_map import ClassMap
 from rayshot.model.configuration import FailureConfig, SnapshotConfig, Trace, check_config, check_trace
-from rayshot.model.resolution import resolve_classes
-from rayshot.model.specification import ActorSpecification
+from rayshot.model.dead_mail import undeliverable
+from rayshot.model.resolution import AllowUnmapped, fit
 from rayshot.protocol.identity import SnapshotId, check_name
 from rayshot.runtime.coordinator import GROUPS, Coordinator
 from rayshot.runtime.identity import HostIdentity
-from rayshot.runtime.loading import LoadPlan
 from rayshot.runtime.naming import NAMESPACE, coordinator_name
+from rayshot.runtime.restoring import load_all
 from rayshot.runtime.settings import SystemSettings
-from rayshot.runtime.spawning import spawn_host
 from rayshot.runtime.system import System, take_down
 from rayshot.store.locate import open_store
 from rayshot.store.repository import open as open_storage
-from rayshot.store.snapshot import Snapshot
 from rayshot.store.trust import check_trust, check_trust_word
 
 log = logging.getLogger("rayshot")
@@ -75,7 +72,8 @@ def restore(
     system: str | None = None,
     snapshot: SnapshotId | str | None = None,
     trust: str | None = None,
-    class_map: Mapping[str, type] | None = None,
+    class_map: ClassMap | None = None,
+    allow_unmapped: AllowUnmapped = False,
     config: SnapshotConfig | None = None,
     trace: Trace = False,
     min_position: int = 0,
@@ -90,15 +88,19 @@ def restore(
         snapshot: which; the latest by default.
         trust: "unsigned" restores a snapshot that nobody trusted vouches for. Restoring runs code that the snapshot
             chooses: do this only with bytes whose history you know.
-        class_map: classes by their recorded name ("module.Class") where they moved.
+        class_map: classes by their recorded name where they moved, {"old.module.Class": NewClass}, or the new name as a
+            text: of actors, and of values in states and in messages in flight.
+        allow_unmapped: True leaves out the actors whose class is gone, a list of names these actors. They count as
+            ended: their states stay behind in the snapshot, what was in flight to them is in `system.dead_letters()`.
         config: when snapshots are taken by themselves from now on.
         trace: as for `rayshot.init`, from now on.
         min_position: as for `rayshot.open`: refuses a storage that was put back to an older state.
 
     Raises:
-        NotFound: no such system or snapshot; the message lists what there is.
-        Untrusted, Damaged, Incompatible: before anything was started.
-        RestoreFailed: an actor could not be loaded; everything was taken down again.
+        NotFound: no such system or snapshot, or actor to leave out; the message lists what there is.
+        Untrusted, Damaged, Incompatible: before anything was started. Incompatible where a class is gone, is of another
+            version and cannot migrate, or has not what messages, timers and pending replies call, with both sides.
+        RestoreFailed: an actor could not be loaded, or its `migrate` failed; everything was taken down again.
     """
     check_trust_word(trust)
     check_config(config or SnapshotConfig(), SnapshotConfig)
@@ -108,7 +110,7 @@ def restore(
     chosen = view.snapshot(snapshot)
     key, trusted = find_key(), find_trusted_keys()
     check_trust(chosen, trusted, trust)
-    classes = resolve_classes(chosen.manifest, class_map or {}, chosen.read)
+    fitting = fit(chosen.manifest, chosen.read, class_map, allow_unmapped=allow_unmapped)
     _ensure_ray()
     _make_room(view.name)
     signing = key or load_key(local=_is_local(location))
@@ -122,15 +124,15 @@ def restore(
             if latest.id != chosen.id:
                 chosen = latest
                 check_trust(chosen, trusted, trust)
-                classes = resolve_classes(chosen.manifest, class_map or {}, chosen.read)
-        _load_all(identity, chosen, classes)
+                fitting = fit(chosen.manifest, chosen.read, class_map, allow_unmapped=allow_unmapped)
+        load_all(identity, fitting, undeliverable(fitting, chosen.read))
     except BaseException as error:
         take_down(view.name, identity.coordinator)
         if isinstance(error, ray.exceptions.RayError):
             cause = getattr(error, "cause", None)
             raise RestoreFailed(
                 f"snapshot {chosen.id} could not be restored, nothing was left running: {cause or error}",
-                snapshot=str(chosen.id),
+                **{**getattr(cause, "evidence", {}), "snapshot": str(chosen.id)},
             ) from (cause if isinstance(cause, RayshotError) else error)
         raise
     return System(identity)
@@ -207,57 +209,3 @@ def _make_room(system: str) -> None:
             f"rayshot.init({system!r}, storage=...).shutdown()"
         )
     take_down(system, running)
-
-
-# Restoring ------------------------------------------------------------------------------------------------------
-
-
-def _load_all(identity: HostIdentity, snapshot: Snapshot, specifications: Mapping[str, ActorSpecification]) -> None:
-    """Make every actor, load it, and let all go when the last is ready."""
-    plans = _plans(identity, snapshot.manifest, specifications)
-    ray.get(identity.coordinator.expect.remote(snapshot.manifest.ended))
-    hosts = {name: spawn_host(identity, specifications[name], name, loading=True) for name in plans}
-    try:
-        ray.get([hosts[name].load.remote(plan) for name, plan in plans.items()])
-        ray.get(identity.coordinator.resume.remote())
-    except BaseException:
-        for host in hosts.values():
-            ray.kill(host)  # also one that is not up yet, of which the coordinator does not know
-        raise
-
-
-def _plans(
-    identity: HostIdentity, manifest: Manifest, specifications: Mapping[str, ActorSpecification]
-) -> dict[str, LoadPlan]:
-    chunks = {chunk.digest: chunk for chunk in manifest.chunks}
-    sent: dict[str, dict[str, int]] = {name: {} for name in specifications}
-    arrived: dict[str, dict[str, int]] = {name: {} for name in specifications}
-    received: dict[str, dict[str, int]] = {name: {} for name in specifications}
-    mailbox: dict[str, dict[str, tuple[Blob, ...]]] = {name: {} for name in specifications}
-    for channel in manifest.channels:
-        if channel.sender in sent:
-            sent[channel.sender][channel.receiver] = channel.sent
-        if channel.receiver in specifications:
-            arrived[channel.receiver][channel.sender] = channel.sent
-            received[channel.receiver][channel.sender] = channel.received
-            if blobs := channel.blobs():
-                mailbox[channel.receiver][channel.sender] = blobs
-    plans = {}
-    for actor in manifest.actors:
-        needed = [blob for parts in mailbox[actor.name].values() for blob in parts]
-        if actor.state is not None:
-            needed += [actor.state.stream, *actor.state.buffers]
-        plans[actor.name] = LoadPlan(
-            identity.storage,
-            identity.system,
-            manifest.snapshot,
-            specifications[actor.name],
-            actor.state,
-            {span.chunk: chunks[span.chunk] for blob in needed for span in blob.spans},
-            sent[actor.name],
-            arrived[actor.name],
-            received[actor.name],
-            mailbox[actor.name],
-            frozenset(manifest.ended) & arrived[actor.name].keys(),
-        )
-    return plans

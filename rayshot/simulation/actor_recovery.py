@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from rayshot.errors import SnapshotNotFound
 from rayshot.model.port import swap_port
+from rayshot.model.recasting import Recasting
 from rayshot.protocol.collecting import ProcessJoined
 from rayshot.protocol.events import Restored
 from rayshot.simulation.actor_coordinator import ActorCoordinator
@@ -31,6 +32,7 @@ class RecoverableActors(ActorNetwork):
         """Be what the snapshot holds."""
         self.origin = snapshot
         self.now = snapshot.taken_at
+        self.dead_letters.extend(snapshot.dead_letters)
         self._load(snapshot, snapshot.id.incarnation + 1)
         self.driver = ActorDriver(self, self.incarnation, _sent_by_driver(snapshot), frozenset(snapshot.ended))
 
@@ -62,10 +64,10 @@ class RecoverableActors(ActorNetwork):
         self.processes = {name: ActorProcess(name, incarnation, self) for name in snapshot.actors}
         for name, recorded in snapshot.actors.items():
             process = self.processes[name]
-            _fill(process, snapshot)
             before = swap_port(lambda process=process: process)  # type: ignore[misc]  # handles in the state are its own
             try:
-                load_cell(process.cell, recorded)
+                _fill(process, snapshot)
+                load_cell(process.cell, recorded, snapshot.names)
             finally:
                 swap_port(before)
         for process in self.processes.values():
@@ -78,6 +80,8 @@ def _fill(process: ActorProcess, snapshot: WorldSnapshot) -> None:
     """Counters of all channels, and what was in flight into the mailbox."""
     name = process.name
     arrived = {}
+    specification = snapshot.actors[name].specification if snapshot.actors[name].state is None else None
+    recasting = Recasting(process.codec, name, snapshot.names, specification)
     for channel in snapshot.channels.values():
         if channel.channel.sender == name:
             process.sent[channel.channel.receiver] = channel.sent
@@ -85,7 +89,8 @@ def _fill(process: ActorProcess, snapshot: WorldSnapshot) -> None:
             sender = channel.channel.sender
             arrived[sender] = channel.sent
             process.received[sender] = channel.received
-            process.mailbox[sender] = deque(channel.bodies)
+            bodies = enumerate(channel.bodies, channel.received + 1)
+            process.mailbox[sender] = deque(recasting.message(number, body) for number, body in bodies)
     ended = frozenset(snapshot.ended) & arrived.keys()
     effects = process.machine.handle(Restored(process.machine.incarnation, dict(process.sent), arrived, ended))
     assert not effects, "a fresh machine has nothing to forget"

@@ -16,9 +16,11 @@ from rayshot.errors import (
     NotFound,
 )
 from rayshot.model.actor_class import ActorClass
+from rayshot.model.class_map import ClassMap
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.handle import ActorHandle
 from rayshot.model.port import swap_port
+from rayshot.model.resolution import AllowUnmapped
 from rayshot.model.specification import ActorSpecification, check_class
 from rayshot.protocol.identity import check_name
 from rayshot.simulation.actor_process import ActorProcess
@@ -88,7 +90,8 @@ class World:
         seed: int = 0,
         choices: Sequence[int] | Choices | None = None,
         trust: str | None = None,
-        class_map: Mapping[str, type] | None = None,
+        class_map: ClassMap | None = None,
+        allow_unmapped: AllowUnmapped = False,
         snapshots: int = 0,
         crashes: int = 0,
         steps_max: int = STEPS_MAX,
@@ -102,7 +105,9 @@ class World:
             snapshot: of `rayshot.open(...)`, or of a World.
             trust: "unsigned" loads a snapshot that nobody trusted vouches for. Loading runs code that the snapshot
                 chooses: do this only with bytes whose history you know.
-            class_map: classes by their recorded name ("module.Class") where they moved.
+            class_map: classes by their recorded name ("module.Class") where they moved, as for `rayshot.restore`.
+            allow_unmapped: leave out actors whose class is gone, as for `rayshot.restore`; what was in flight to them
+                is in `dead_letters`.
             seed: see World, as for what follows.
             choices: instead of a seed.
             snapshots: how many are taken while it runs.
@@ -112,9 +117,9 @@ class World:
 
         Raises:
             Untrusted, Damaged, Incompatible: as `rayshot.restore` does; nothing was executed then, but for
-                CodeMismatch where a class does not take its state.
+                CodeMismatch and MigrationFailed where a class does not take its state.
         """
-        recorded = read_stored(snapshot, trust, class_map or {})
+        recorded = read_stored(snapshot, trust, class_map, allow_unmapped=allow_unmapped)
         world = cls(
             seed,
             choices=choices,

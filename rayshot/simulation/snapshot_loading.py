@@ -1,14 +1,14 @@
 """A stored snapshot becomes one that a world can be loaded from. Loading executes: its signature is checked before."""
 
-from collections.abc import Mapping
-
 from rayshot.errors import BadManifest, CodeMismatch
 from rayshot.format.codec import read_frames, split_frame
 from rayshot.format.manifest import ActorEntry
-from rayshot.format.pickling import PickledState, load_state, put_again
+from rayshot.format.pickling import Names, PickledState, load_state, put_again
 from rayshot.format.signing import find_trusted_keys
 from rayshot.model.cell import Cell
-from rayshot.model.resolution import resolve_classes
+from rayshot.model.class_map import ClassMap
+from rayshot.model.dead_mail import undeliverable
+from rayshot.model.resolution import AllowUnmapped, fit
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.identity import Channel
 from rayshot.simulation.world_snapshot import RecordedActor, RecordedChannel, WorldSnapshot
@@ -20,7 +20,13 @@ _PUT_AGAIN = put_again.__name__.encode()
 """What stands in a pickle in the place of an ObjectRef."""
 
 
-def read_stored(snapshot: Snapshot | WorldSnapshot, trust: str | None, class_map: Mapping[str, type]) -> WorldSnapshot:
+def read_stored(
+    snapshot: Snapshot | WorldSnapshot,
+    trust: str | None,
+    class_map: ClassMap | None = None,
+    *,
+    allow_unmapped: AllowUnmapped = False,
+) -> WorldSnapshot:
     """All that a world needs of a snapshot, read and checked, nothing of it executed yet.
 
     Raises what `rayshot.restore` raises before it starts anything: Untrusted, Damaged, Incompatible. A WorldSnapshot
@@ -29,18 +35,28 @@ def read_stored(snapshot: Snapshot | WorldSnapshot, trust: str | None, class_map
     if isinstance(snapshot, WorldSnapshot):
         return snapshot
     check_trust(snapshot, find_trusted_keys(), trust)
-    manifest = snapshot.manifest
-    specifications = resolve_classes(manifest, class_map, snapshot.read)
-    actors = {actor.name: _actor(snapshot, actor, specifications[actor.name]) for actor in manifest.actors}
-    channels = {channel: _channel(snapshot, state) for channel, state in snapshot.channels.items()}
-    return WorldSnapshot(snapshot.id, snapshot.system, actors, channels, tuple(manifest.ended))
+    fitting = fit(snapshot.manifest, snapshot.read, class_map, allow_unmapped=allow_unmapped)
+    manifest = fitting.manifest
+    actors = {actor.name: _actor(snapshot, actor, fitting.specifications[actor.name]) for actor in manifest.actors}
+    there = [snapshot.channel(channel.sender, channel.receiver) for channel in manifest.channels]
+    channels = {state.channel: _channel(snapshot, state) for state in there}
+    return WorldSnapshot(
+        snapshot.id,
+        snapshot.system,
+        actors,
+        channels,
+        manifest.ended,
+        names=fitting.names,
+        dead_letters=undeliverable(fitting, snapshot.read),
+    )
 
 
 def _actor(snapshot: Snapshot, actor: ActorEntry, specification: ActorSpecification) -> RecordedActor:
     if actor.state is None:
         return RecordedActor(specification, None)
     buffers = tuple(memoryview(snapshot.read(buffer)) for buffer in actor.state.buffers)
-    return RecordedActor(specification, PickledState(actor.state.codec, snapshot.read(actor.state.stream), buffers))
+    stream = snapshot.read(actor.state.stream)
+    return RecordedActor(specification, PickledState(actor.state.codec, stream, buffers), actor.version)
 
 
 def _channel(snapshot: Snapshot, state: ChannelState) -> RecordedChannel:
@@ -50,8 +66,8 @@ def _channel(snapshot: Snapshot, state: ChannelState) -> RecordedChannel:
     return RecordedChannel(Channel(*state.channel), state.sent, state.received, bodies)
 
 
-def load_cell(cell: Cell, recorded: RecordedActor) -> None:
-    """Unpickle an actor's state into a live instance, without its constructor. Raises CodeMismatch and BadState."""
+def load_cell(cell: Cell, recorded: RecordedActor, names: Names) -> None:
+    """Unpickle an actor's state into a live instance, without its constructor. Raises Incompatible and BadState."""
     if recorded.state is None or recorded.specification is None:
         return  # not born yet
     specification = recorded.specification
@@ -59,7 +75,7 @@ def load_cell(cell: Cell, recorded: RecordedActor) -> None:
     user_class = specification.resolve()
     try:
         buffers = [bytearray(buffer) for buffer in recorded.state.buffers]  # writable, as they were
-        state = load_state(recorded.state.stream, buffers, cell.become(specification, user_class))
+        state = load_state(recorded.state.stream, buffers, cell.become(specification, user_class), names)
     except (ImportError, AttributeError) as error:
         if _PUT_AGAIN in recorded.state.stream and not isinstance(error, ImportError):
             raise CodeMismatch(
@@ -76,7 +92,7 @@ def load_cell(cell: Cell, recorded: RecordedActor) -> None:
     if not isinstance(state, dict):
         raise BadManifest(f"the recorded state of actor {cell.name!r} is not what an actor writes", actor=cell.name)
     try:
-        cell.load(state)
+        cell.load(state, recorded.version or specification.version)
     except (AttributeError, TypeError, KeyError) as error:
         raise CodeMismatch(
             f"actor {cell.name!r}: class {class_name} does not take the recorded state: {error!r}", actor=cell.name

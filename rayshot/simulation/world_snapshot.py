@@ -7,17 +7,22 @@ from typing import Any
 from rayshot.errors import ActorNotFound, InconsistentCut, NotFound
 from rayshot.format import inert
 from rayshot.format.codec import Frame, RecordedMessage, read_messages
-from rayshot.format.pickling import PickledState
+from rayshot.format.pickling import Names, PickledState
+from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.identity import Channel, SnapshotId
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedActor:
-    """One actor: `state` is None for one that is not born yet, and exists only as messages to it."""
+    """One actor: `state` is None for one that is not born yet, and exists only as messages to it.
+
+    `version` is that of the class that recorded the state; None: that of the specification.
+    """
 
     specification: ActorSpecification | None
     state: PickledState | None
+    version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,8 @@ class WorldSnapshot:
     """A committed snapshot of a World. States and messages are read as `rayshot.Snapshot` reads them: inertly.
 
     So what a test says of it can be said of a snapshot of the real system too. `taken_at` is the world's virtual time
-    in seconds, `ended` are the actors that had ended, `advances` whether a rollback may go to it.
+    in seconds, `ended` are the actors that had ended, `advances` whether a rollback may go to it. `names` are globals
+    of its pickles that moved, `dead_letters` what was in flight to actors that are left out.
     """
 
     id: SnapshotId
@@ -64,6 +70,8 @@ class WorldSnapshot:
     ended: tuple[str, ...] = ()
     advances: bool = True
     taken_at: float = 0.0
+    names: Names = field(default_factory=dict)
+    dead_letters: tuple[DeadLetter, ...] = ()
 
     def __repr__(self) -> str:
         return f"<WorldSnapshot {self.id} of {self.system!r}: {len(self.actors)} actors, {self.in_flight} in flight>"

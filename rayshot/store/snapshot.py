@@ -1,6 +1,6 @@
 """A committed snapshot, opened for reading: no Ray, no keys, and nothing of it is ever executed."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from types import MappingProxyType
@@ -21,7 +21,17 @@ from rayshot.store.records import CommitRecord
 from rayshot.store.sealed import read_sealed
 from rayshot.store.state import ActorInfo, RecordedState, captured_bytes, read_captured
 from rayshot.store.store import Store
-from rayshot.store.verification import Check, Trust, Verification, examine, examine_trust, run_check
+from rayshot.store.verification import (
+    Check,
+    Part,
+    Progress,
+    Trust,
+    Verification,
+    examine,
+    examine_trust,
+    run_check,
+    survey,
+)
 
 NAMES_SHOWN_MAX = 10
 
@@ -178,14 +188,31 @@ class Snapshot:
         verification.require_sound()
         return verification
 
-    def examine(self, keys: Iterable[Prover] | None = None) -> Verification:
-        """As `verify`, but report damage too instead of raising it."""
+    def examine(self, keys: Iterable[Prover] | None = None, progress: Progress = lambda _size: None) -> Verification:
+        """As `verify`, but report damage too instead of raising it; `progress` is told of each chunk that was read."""
+        return self._judge(keys, lambda: examine(self.manifest, self.channels.values(), self._reader, progress))
+
+    def survey(
+        self,
+        keys: Iterable[Prover] | None = None,
+        part: Part | None = None,
+        progress: Progress = lambda _size: None,
+    ) -> Verification:
+        """As `examine`, without reading the data: that all chunks are there with their sizes, by a listing.
+
+        Args:
+            keys: as for `verify`.
+            part: of these chunks the bytes are read and compared with their digests.
+            progress: told of each chunk that was read.
+        """
+        return self._judge(keys, lambda: survey(self.manifest, self._store, self._reader, part, progress))
+
+    def _judge(self, keys: Iterable[Prover] | None, look: Callable[[], Iterable[Check]]) -> Verification:
         reading = run_check("manifest", self._describe)
         if not reading.ok:
             return Verification((reading,), Trust.UNREADABLE, "the manifest cannot be read")
         trust, detail = examine_trust(self.envelope, _provers(keys))
-        checks: tuple[Check, ...] = examine(self.manifest, self.channels.values(), self._reader)
-        return Verification((reading, *checks), trust, detail)
+        return Verification((reading, *look()), trust, detail)
 
     def diff(self, other: "Snapshot") -> SnapshotDiff:
         """Compare: what changed from this snapshot to `other`."""

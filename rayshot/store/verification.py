@@ -4,12 +4,29 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from rayshot.errors import BadSignature, BindingMismatch, Damaged, Incompatible, RayshotError, UnknownKey, Unsigned
-from rayshot.format.manifest import Manifest
+from rayshot.errors import (
+    BadSignature,
+    BindingMismatch,
+    ConfigError,
+    CorruptChunk,
+    Damaged,
+    Incompatible,
+    MissingChunk,
+    RayshotError,
+    UnknownKey,
+    Unsigned,
+)
+from rayshot.format.manifest import Chunk, Manifest
 from rayshot.format.signing import Envelope, Prover, verify
 from rayshot.store.channel_state import ChannelState
 from rayshot.store.chunk_reader import ChunkReader
+from rayshot.store.layout import chunk_folder, inside
 from rayshot.store.state import read_captured
+from rayshot.store.store import Store
+
+PARTS_MAX = 1_000_000
+Progress = Callable[[int], None]
+"""Told of each chunk that was read, with its stored bytes."""
 
 
 class Trust(Enum):
@@ -62,14 +79,53 @@ class Verification:
                 raise check.error
 
 
-def examine(manifest: Manifest, channels: Iterable[ChannelState], reader: ChunkReader) -> tuple[Check, ...]:
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The `number`-th of `count` parts of a snapshot's chunks, from 1. Which chunk is in which, its digest says.
+
+    So the parts of all numbers together are all chunks, whoever reads them and whenever.
+    """
+
+    number: int
+    count: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.number <= self.count <= PARTS_MAX:
+            raise ConfigError(f"part {self.number} of {self.count}: give n/t with 1 <= n <= t <= {PARTS_MAX:,}")
+
+    def of(self, chunks: Iterable[Chunk]) -> list[Chunk]:
+        """The chunks that are in it, in their order."""
+        return [chunk for chunk in chunks if int(chunk.digest[:16], 16) % self.count == self.number - 1]
+
+
+def examine(
+    manifest: Manifest,
+    channels: Iterable[ChannelState],
+    reader: ChunkReader,
+    progress: Progress = lambda _size: None,
+) -> tuple[Check, ...]:
     """Check chunks, cut equation and states of a manifest that was read; StoreErrors are raised, damage is not."""
     several = tuple(channels)
     return (
-        run_check("chunks", lambda: _chunks(manifest, reader)),
+        run_check("chunks", lambda: _chunks(manifest.chunks, reader, progress)),
         run_check("cut", lambda: _cut(several)),
         run_check("states", lambda: _states(manifest, reader)),
     )
+
+
+def survey(manifest: Manifest, store: Store, reader: ChunkReader, part: Part | None, progress: Progress) -> list[Check]:
+    """Check what can be without reading all data: presence and sizes by a listing, the cut by its counters.
+
+    Of a `part` the bytes are read, and compared with their digests.
+    """
+    checks = [
+        run_check("presence", lambda: _presence(manifest, store)),
+        run_check("cut", lambda: _counters(manifest)),
+    ]
+    if part is not None:
+        chosen = part.of(manifest.chunks)
+        checks.append(run_check(f"part {part.number} of {part.count}", lambda: _chunks(chosen, reader, progress)))
+    return checks
 
 
 def run_check(name: str, prove: Callable[[], str]) -> Check:
@@ -93,11 +149,36 @@ def examine_trust(envelope: Envelope, keys: Sequence[Prover]) -> tuple[Trust, st
     return Trust.TRUSTED, f"signed with the key {key.key_id}, which is at hand"
 
 
-def _chunks(manifest: Manifest, reader: ChunkReader) -> str:
-    for chunk in manifest.chunks:
+def _chunks(chunks: Sequence[Chunk], reader: ChunkReader, progress: Progress) -> str:
+    for chunk in chunks:
         reader.chunk(chunk.digest)
-    size = sum(chunk.size for chunk in manifest.chunks)
-    return f"{_count(len(manifest.chunks), 'chunk')} with {_count(size, 'byte')} fit their digests"
+        progress(chunk.stored_size)
+    size = sum(chunk.size for chunk in chunks)
+    return f"{_count(len(chunks), 'chunk')} with {_count(size, 'byte')} fit their digests"
+
+
+def _presence(manifest: Manifest, store: Store) -> str:
+    awaited = {inside(manifest.system, chunk.key): chunk.stored_size for chunk in manifest.chunks}
+    for entry in store.list(chunk_folder(manifest.system)):
+        size = awaited.pop(entry.key, None)
+        if size is not None and size != entry.size:
+            raise CorruptChunk(f"{entry.key} has {entry.size:,} bytes instead of {size:,}", key=entry.key)
+    if awaited:
+        raise MissingChunk(
+            f"{_count(len(awaited), 'chunk')} of {len(manifest.chunks):,} not there, the first one {min(awaited)}",
+            keys=sorted(awaited),
+        )
+    stored = sum(chunk.stored_size for chunk in manifest.chunks)
+    return f"{_count(len(manifest.chunks), 'chunk')} with {_count(stored, 'stored byte')} are there, unread"
+
+
+def _counters(manifest: Manifest) -> str:
+    """That they fit was checked when the manifest was decoded."""
+    in_flight = sum(channel.sent - channel.received for channel in manifest.channels)
+    return (
+        f"on {_count(len(manifest.channels), 'channel')} received <= sent, and bytes are named for what lies between: "
+        f"{in_flight:,} in flight"
+    )
 
 
 def _cut(channels: Sequence[ChannelState]) -> str:

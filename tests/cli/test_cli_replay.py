@@ -167,3 +167,17 @@ def test_what_cannot_be_is_a_usage_error(application: Path, arguments: tuple[str
 def test_what_is_not_there_has_the_exit_codes_of_the_other_commands(application: Path) -> None:
     assert run(application / "nothing").exit_code == 10
     assert run(shots(application), "--snapshot", "1-coordinator-9").exit_code == 11
+
+
+@pytest.mark.acceptance("G18")
+def test_classes_that_moved_are_mapped(application: Path) -> None:
+    storage = shots(application)
+    (application / "bank.py").rename(application / "vault_of_gold.py")
+    assert run(storage).exit_code == 14
+    moved = run(storage, "--class-map", "bank.Account=vault_of_gold.Account", "--json")
+    assert moved.exit_code == 0
+    assert json.loads(moved.stdout)["steps"]
+    for wrong in ("bank.Account", "=x.Y", "bank.Account="):
+        assert run(storage, "--class-map", wrong).exit_code == 2
+    assert run(storage, "--class-map", "bank.Account=nowhere.Account").exit_code == 2
+    sys.modules.pop("vault_of_gold")

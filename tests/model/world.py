@@ -84,7 +84,7 @@ class World:
         specification = ActorSpecification.unpack(self.cell.specification.pack())
         provide_port(lambda: other)
         own = other.cell.become(specification, specification.resolve())
-        other.cell.load(load_state(pickled.stream, pickled.buffers, own))
+        other.cell.load(load_state(pickled.stream, pickled.buffers, own), specification.version)
         return other
 
 

@@ -165,6 +165,8 @@ def test_a_class_that_does_not_take_its_state_is_named(key):
     class Slotted:
         __slots__ = ("other",)
 
+        def deposit(self, amount): ...
+
     with pytest.raises(CodeMismatch, match="'alice'"):
         World.from_snapshot(stored(), class_map={"bank.Account": Slotted})
 

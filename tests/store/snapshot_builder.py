@@ -1,6 +1,5 @@
 """Makes real snapshots of a small bank, through the same calls that the runtime makes."""
 
-import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +9,7 @@ import msgpack
 from rayshot.format.codec import Frame, pack_frames
 from rayshot.format.encryption_key import EncryptionKey
 from rayshot.format.manifest import ActorEntry, Blob, CapturedState, ChannelEntry, Manifest
+from rayshot.format.pickling import StateCodec, dump_state
 from rayshot.format.signing import SigningKey
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.store.catalog import Storage
@@ -56,6 +56,10 @@ class Bank:
     flows: Mapping[tuple[str, str], Flow] | None = None
     unborn: Sequence[str] = ()
     label: str | None = None
+    version: int = 1
+    python_version: str = "3.11"
+    timers: Sequence[tuple[float, str, tuple[Any, ...]]] = ()
+    calls: Mapping[int, tuple[str, str | None, tuple[Any, ...]]] = field(default_factory=dict)
 
     def all_flows(self) -> Mapping[tuple[str, str], Flow]:
         """What was asked for, or the usual ones between the actors that there are."""
@@ -78,7 +82,7 @@ def make_manifest(repository: Repository, bank: Bank, counter: int, *, reuse: Sn
     known = {} if reuse is None else {chunk.digest: chunk for chunk in reuse.manifest.chunks}
     data_key = repository.new_data_key()
     writer = ChunkWriter(repository.store, repository.system, intent, known, data_key)
-    states = {name: _add_state(writer, state) for name, state in bank.states.items()}
+    states = {name: _add_state(writer, state, bank) for name, state in bank.states.items()}
     flows = bank.all_flows()
     parts = {channel: _add_parts(writer, flow) for channel, flow in flows.items()}
     blobs, chunks = writer.finish()
@@ -87,8 +91,8 @@ def make_manifest(repository: Repository, bank: Bank, counter: int, *, reuse: Sn
         return None if ticket is None else blobs[ticket]
 
     actors = [
-        _actor(name, CapturedState("pickle", blobs[stream], tuple(blobs[b] for b in buffers)))
-        for name, (stream, buffers) in states.items()
+        _actor(name, CapturedState(codec, blobs[stream], tuple(blobs[b] for b in buffers)), bank.version)
+        for name, (codec, stream, buffers) in states.items()
     ]
     channels = [
         ChannelEntry(*Channel(*channel), *_counters(flows[channel]), blob(mailbox), blob(outbox))
@@ -101,7 +105,7 @@ def make_manifest(repository: Repository, bank: Bank, counter: int, *, reuse: Sn
         mode="chandy-lamport",
         taken_at=TAKEN_AT + counter,
         rayshot_version="0.1.0",
-        python_version="3.11",
+        python_version=bank.python_version,
         intent=intent,
         label=bank.label,
         actors=(*actors, *(_actor(name, None) for name in bank.unborn)),
@@ -138,11 +142,11 @@ def _counters(flow: Flow) -> tuple[int, int, int]:
     return flow.sent, flow.sent if flow.arrived is None else flow.arrived, flow.received
 
 
-def _add_state(writer: ChunkWriter, state: Any) -> tuple[int, list[int]]:
-    buffers: list[pickle.PickleBuffer] = []
-    tree = {"state": state, "calls": {}, "timers": [], "next_call": 1, "ending": False}
-    stream = writer.add(pickle.dumps(tree, protocol=5, buffer_callback=buffers.append))
-    return stream, [writer.add(buffer.raw()) for buffer in buffers]
+def _add_state(writer: ChunkWriter, state: Any, bank: Bank) -> tuple[StateCodec, int, list[int]]:
+    calls, timers = dict(bank.calls), list(bank.timers)
+    tree = {"state": state, "calls": calls, "timers": timers, "next_call": len(calls) + 1, "ending": False}
+    pickled = dump_state(tree, "state")
+    return pickled.codec, writer.add(pickled.stream), [writer.add(buffer) for buffer in pickled.buffers]
 
 
 def _add_parts(writer: ChunkWriter, flow: Flow) -> tuple[int | None, int | None]:
@@ -153,7 +157,7 @@ def _add_parts(writer: ChunkWriter, flow: Flow) -> tuple[int | None, int | None]
     )
 
 
-def _actor(name: str, state: CapturedState | None) -> ActorEntry:
+def _actor(name: str, state: CapturedState | None, version: int = 1) -> ActorEntry:
     return ActorEntry(
         name=name,
         class_module="bank",
@@ -163,6 +167,7 @@ def _actor(name: str, state: CapturedState | None) -> ActorEntry:
         status="unborn" if state is None else "born",
         methods=("deposit", "read", "transfer"),
         state=state,
+        version=version,
     )
 
 

@@ -1,0 +1,132 @@
+"""`rayshot verify`: how much is read, what is shown meanwhile, and how it ends."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+from rayshot.audit import Findings, prove
+from rayshot.cli import documents
+from rayshot.cli.exits import FINE, NOT_TRUSTED, UNSOUND
+from rayshot.cli.grid import console
+from rayshot.cli.proof import proof
+from rayshot.errors import ConfigError, RayshotError
+from rayshot.format.signing import find_trusted_keys
+from rayshot.store.catalog import SystemView
+from rayshot.store.repository import open as open_storage
+from rayshot.store.snapshot import Snapshot
+from rayshot.store.verification import Part, Progress, Trust, Verification
+
+
+class _Subset(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions only
+    """n/t."""
+
+    name = "n/t"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Part:
+        """Read it."""
+        number, slash, count = str(value).partition("/")
+        if not slash or not number.isdecimal() or not count.isdecimal():
+            self.fail(f"{value!r}: give n/t, such as 1/4", param, ctx)
+        try:
+            return Part(int(number), int(count))
+        except ConfigError as error:
+            self.fail(error.message, param, ctx)
+
+
+@click.command()
+@click.argument("storage")
+@click.option("--system", metavar="NAME", help="Which system, where there are several.")
+@click.option("--snapshot", metavar="ID", help="Which snapshot; the latest if left out.")
+@click.option("--read-data", is_flag=True, help="Read and prove every byte, every message and every state.")
+@click.option("--subset", type=_Subset(), help="Read the n-th of t parts of the bytes: t runs read them all.")
+@click.option(
+    "--replay",
+    is_flag=True,
+    help="Read all data, and run deterministic classes again on the messages of a full trace. Executes what the "
+    "snapshot holds, so it must be signed with the key at hand.",
+)
+@click.option(
+    "--min-position",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="Refuse a snapshot before this position of the log: it is known that one was committed there, so the storage "
+    "was put back to an older state.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document with everything.")
+def verify(
+    storage: str,
+    system: str | None,
+    snapshot: str | None,
+    subset: Part | None,
+    min_position: int,
+    *,
+    read_data: bool,
+    replay: bool,
+    as_json: bool,
+) -> None:
+    """Prove one snapshot from its bytes.
+
+    Without an option nothing but the manifest is read: that it is what was committed, its signature, the cut equation
+    on its counters, and by a listing that every chunk is there with its size.
+
+    With --read-data every byte is compared with its digest, the messages in flight are counted, every state is read,
+    and all is audited apart from the code that wrote it. Where the system was traced, what its actors wrote down proves
+    more: their vector clocks, and that the snapshot lies on a course of events that could have been (Theorem 1).
+
+    With --subset the bytes of a part are compared with their digests, no more: for storages that are too large for one
+    night.
+    """
+    if subset is not None and (read_data or replay):
+        raise click.UsageError("--subset reads a part of the data, --read-data and --replay read all of it")
+    view = open_storage(storage, min_position=min_position).system(system)
+    found = view.snapshot(snapshot)
+    audited: Findings | None = None
+    with _bar(found, subset, read_data=read_data or replay) as progress:
+        if read_data or replay:
+            verification = found.examine(progress=progress)
+        else:
+            verification = found.survey(part=subset, progress=progress)
+    if read_data or replay:
+        audited = _audit(found, view, replay=replay)
+    if as_json:
+        read = "data" if audited else f"{subset.number}/{subset.count}" if subset else "manifest"
+        click.echo(documents.dump(documents.verification_document(found, verification, audited, read)))
+    else:
+        console().print(proof(found, verification, audited))
+    raise click.exceptions.Exit(_code(verification, audited))
+
+
+def _audit(found: Snapshot, view: SystemView, *, replay: bool) -> Findings:
+    return prove(found, view.snapshots(), replay=replay, keys=find_trusted_keys())
+
+
+def _code(verification: Verification, audited: Findings | None) -> int:
+    sound = verification.sound and (audited is None or audited.sound)
+    if verification.trust is Trust.BAD_SIGNATURE or (sound and not verification.trusted):
+        return NOT_TRUSTED
+    return FINE if sound else UNSOUND
+
+
+@contextmanager
+def _bar(found: Snapshot, subset: Part | None, *, read_data: bool) -> Iterator[Progress]:
+    """A bar on stderr while chunks are read, on a terminal only, gone at the end."""
+    terminal = Console(stderr=True)
+    if not terminal.is_terminal or not (read_data or subset):
+        yield lambda _size: None
+        return
+    try:
+        chunks = found.manifest.chunks
+    except RayshotError:  # the verification says so
+        yield lambda _size: None
+        return
+    total = sum(chunk.stored_size for chunk in (subset.of(chunks) if subset else chunks))
+    columns = TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn()
+    with Bar(*columns, console=terminal, transient=True) as bar:
+        task = bar.add_task("reading", total=total)
+        yield lambda size: bar.advance(task, size)

@@ -1,0 +1,153 @@
+"""What a snapshot asks of a class, and what the class here has: both sides of everything that does not fit."""
+
+import platform
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rayshot.errors import BadState, PythonMismatch
+from rayshot.format.codec import read_frames, read_messages
+from rayshot.format.manifest import ActorEntry, Blob, Manifest
+from rayshot.format.pickling import CLOUDPICKLE, holds_code, outline
+from rayshot.model.specification import ActorSpecification, user_class_of
+from rayshot.model.versions import attributes_of, migration_of, required_fields
+
+NAMES_SHOWN_MAX = 10
+Read = Callable[[Blob], bytes]
+
+
+class Cast(NamedTuple):
+    """A recorded actor and what it is made of here; `user_class` is None for the recorded class itself, by value."""
+
+    actor: ActorEntry
+    specification: ActorSpecification
+    user_class: type | None
+
+
+def unmet(manifest: Manifest, cast: Cast, read: Read) -> Iterator[str]:
+    """What the snapshot has of one actor that its class here does not take, a sentence each.
+
+    A lower version without a migration, or a higher one. Methods that messages in flight, timers and pending replies
+    call. Attributes that a dataclass has no default for; what a migration gives is looked at when it has run.
+    """
+    actor, specification, user_class = cast
+    if user_class is None:
+        return
+    whose = f"{actor.name} of class {recorded_class(actor)}"
+    lower = actor.version < specification.version
+    if actor.version > specification.version:
+        yield (
+            f"the snapshot has {whose} at version {actor.version}, the program has {_name(specification)} at version "
+            f"{specification.version}: restore it with a program that is as new"
+        )
+    elif lower and actor.state is not None and not migration_of(user_class, specification.version):
+        yield (
+            f"the snapshot has {whose} at version {actor.version}, the program has {_name(specification)} at version "
+            f"{specification.version} without migrate(state, from_version)"
+        )
+    lost = set(actor.methods) - set(specification.methods)
+    if lost:
+        for what, methods in _calls(manifest, actor, read):
+            if missing := sorted(lost & methods):
+                yield (
+                    f"the snapshot has {what} of {whose} that call {', '.join(missing)}, the program has "
+                    f"{_name(specification)} with {_some(specification.methods)}"
+                )
+    if actor.state is not None and actor.version == specification.version:
+        yield from _attributes(actor, whose, user_class, read)
+
+
+def check_python(manifest: Manifest, casts: Iterable[Cast], read: Read) -> None:
+    """Raise PythonMismatch where code by value is needed that another minor version of Python wrote."""
+    here = platform.python_version_tuple()[:2]
+    if tuple(manifest.python_version.split(".")[:2]) == here:
+        return
+    found = [f"the class {recorded_class(actor)} of {actor.name}" for actor, _, user_class in casts if not user_class]
+    found += [
+        f"the state of {actor.name}"
+        for actor in manifest.actors
+        if actor.state is not None and actor.state.codec == CLOUDPICKLE and holds_code(read(actor.state.stream))
+    ]
+    found += [
+        f"messages from {channel.sender} to {channel.receiver}"
+        for channel in manifest.channels
+        if any(holds_code(read(blob)) for blob in channel.blobs())
+    ]
+    if found:
+        raise PythonMismatch(
+            f"snapshot {manifest.snapshot} was written by Python {manifest.python_version} and this is Python "
+            f"{'.'.join(here)}; code by value is in {_some(found)}: restore it with Python {manifest.python_version}, "
+            "or put classes and functions into a module that can be imported",
+            python_version=manifest.python_version,
+            found=found,
+        )
+
+
+def recorded_class(actor: ActorEntry) -> str:
+    """The name of an actor's class as the snapshot has it."""
+    return f"{actor.class_module}.{actor.class_name}"
+
+
+def what_is_there(manifest: Manifest, recorded: Sequence[str]) -> list[str]:
+    """The actor classes that this program has where those of the snapshot were, a phrase for each module."""
+    modules = {actor.class_module for actor in manifest.actors if recorded_class(actor) in recorded}
+    return [_contents(module) for module in sorted(modules)]
+
+
+def _contents(module: str) -> str:
+    if module not in sys.modules:
+        return f"no module {module}"
+    there = vars(sys.modules[module]).values()
+    classes = {
+        user.__qualname__
+        for found in tuple(there)
+        if hasattr(found, "__rayshot_user_class__") and (user := user_class_of(found)) is not None
+    }
+    return f"in {module} {_some(sorted(classes)) if classes else 'no actor class'}"
+
+
+def _calls(manifest: Manifest, actor: ActorEntry, read: Read) -> Iterator[tuple[str, set[str]]]:
+    """What will call methods of an actor, and which."""
+    for channel in manifest.channels:
+        if channel.receiver == actor.name:
+            frames = (frame for blob in channel.blobs() for frame in read_frames(read(blob)))
+            methods = {message.method for frame in frames for message in read_messages(frame)}
+            yield f"messages in flight from {channel.sender}", methods
+    if actor.state is not None:
+        recorded = _outline(actor, read)
+        calls, timers = recorded.get("calls", {}).values(), recorded.get("timers", ())
+        yield "pending replies", {method for call in calls for method in call[:2] if method is not None}
+        yield "timers", {timer[1] for timer in timers}
+
+
+def _attributes(actor: ActorEntry, whose: str, user_class: type, read: Read) -> Iterator[str]:
+    required = required_fields(user_class)
+    if not required:
+        return
+    there = attributes_of(_outline(actor, read)["state"])
+    if there is not None and required - there:
+        yield (
+            f"the snapshot has {whose} with {_some(sorted(there))}, the program has {user_class.__module__}."
+            f"{user_class.__qualname__}, which requires {_some(sorted(required))}"
+        )
+
+
+def _outline(actor: ActorEntry, read: Read) -> Mapping[str, Any]:
+    assert actor.state is not None
+    try:
+        recorded = outline(read(actor.state.stream))
+    except Exception as error:
+        raise BadState(f"the state of {actor.name} cannot be read: {error!r}", actor=actor.name) from error
+    if not isinstance(recorded, dict) or "state" not in recorded:
+        raise BadState(f"the state of {actor.name} is not what an actor writes", actor=actor.name)
+    return recorded
+
+
+def _name(specification: ActorSpecification) -> str:
+    return f"{specification.class_module}.{specification.class_name}"
+
+
+def _some(names: Iterable[str]) -> str:
+    known = list(names)
+    more = len(known) - NAMES_SHOWN_MAX
+    return (", ".join(known[:NAMES_SHOWN_MAX]) or "none") + (f" and {more} more" if more > 0 else "")

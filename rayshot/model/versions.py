@@ -1,0 +1,98 @@
+"""The version that a class says its state is of, and the hook that brings an older state up to it.
+
+A version stands beside the class and not in it: the user's class stays as it is. A class that travels by value is known
+by its specification, which has the version too.
+"""
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from rayshot.errors import ConfigError
+from rayshot.format.bounds import COUNTER_MAX
+
+MIGRATE = "migrate"
+"""The hook's name."""
+
+_declared: WeakKeyDictionary[type, int] = WeakKeyDictionary()
+
+
+def check_version(version: object) -> int:
+    """Return `version` if it can be one, a whole number from 1; raise ConfigError if not."""
+    if not isinstance(version, int) or isinstance(version, bool) or not 1 <= version <= COUNTER_MAX:
+        raise ConfigError(f"version={version!r}: give a whole number from 1, and a higher one when the state changes")
+    return version
+
+
+def declare_version(user_class: type, version: int) -> None:
+    """Note what version the state of `user_class` is of.
+
+    Raises ConfigError where it has a hook that cannot be called as `migrate(state, from_version)` on the class, or was
+    given another version before. At version 1 there is nothing older, and `migrate` is a method like any other.
+    """
+    before = _declared.get(user_class, version)
+    if before != version:
+        raise ConfigError(
+            f"{user_class.__qualname__} has version {before} already, it cannot have version {version} too"
+        )
+    if version > 1 and hasattr(user_class, MIGRATE):
+        _check_hook(user_class)
+    _declared[user_class] = version
+
+
+def version_of(user_class: type) -> int:
+    """The version of `user_class`; 1 where none was declared."""
+    return _declared.get(user_class, 1)
+
+
+def hooks_of(user_class: type) -> frozenset[str]:
+    """The names of methods that are hooks, and no handlers."""
+    return frozenset({MIGRATE}) if version_of(user_class) > 1 else frozenset()
+
+
+def migration_of(user_class: type, version: int) -> Callable[[Any, int], Any] | None:
+    """The hook of `user_class`, whose version that is; None where it has none."""
+    return getattr(user_class, MIGRATE, None) if version > 1 else None
+
+
+def required_fields(user_class: type) -> frozenset[str]:
+    """The attributes that an instance must have: the fields without default where it is a dataclass.
+
+    A class that takes its state by itself, with `__setstate__`, requires none.
+    """
+    if hasattr(user_class, "__setstate__"):
+        return frozenset()
+    if not dataclasses.is_dataclass(user_class):
+        return frozenset()
+    missing = dataclasses.MISSING
+    fields = dataclasses.fields(user_class)
+    return frozenset(field.name for field in fields if field.default is missing and field.default_factory is missing)
+
+
+def attributes_of(state: Any) -> frozenset[str] | None:
+    """The names of the attributes in a state, as pickle understands one; None where it is of a form of its own."""
+    parts = state if isinstance(state, tuple) and len(state) == 2 else (state,)  # noqa: PLR2004 - and those in slots
+    if not all(isinstance(part, dict | None) for part in parts):
+        return None
+    return frozenset(name for part in parts for name in part or () if isinstance(name, str))
+
+
+def _check_hook(user_class: type) -> None:
+    name = f"{user_class.__qualname__}.{MIGRATE}"
+    hook = inspect.getattr_static(user_class, MIGRATE)
+    if not isinstance(hook, staticmethod | classmethod):
+        raise ConfigError(
+            f"{name} brings older states up to a new version before there is an instance: make it a @staticmethod or "
+            "@classmethod"
+        )
+    bound = getattr(user_class, MIGRATE)
+    if inspect.iscoroutinefunction(bound):
+        raise ConfigError(
+            f"{name} is a coroutine function: it is called while nothing else runs, and returns the state"
+        )
+    try:
+        inspect.signature(bound).bind({}, 1)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{name} is called with (state, from_version): {error}") from error

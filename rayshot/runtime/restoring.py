@@ -1,0 +1,88 @@
+"""Every actor of a snapshot made and loaded: what a restore does when all that it needs is known to be there."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import ray
+
+from rayshot.model.dead_letter import DeadLetter
+from rayshot.model.resolution import Fit
+from rayshot.runtime.identity import HostIdentity
+from rayshot.runtime.loading import LoadPlan
+from rayshot.runtime.spawning import spawn_host
+
+log = logging.getLogger("rayshot")
+
+
+def load_all(identity: HostIdentity, fit: Fit, dead_letters: Sequence[DeadLetter]) -> None:
+    """Make every actor, load it, and let all go when the last is ready. `dead_letters` come from those left out."""
+    _report(fit)
+    plans = _plans(identity, fit, _by_host(fit, dead_letters))
+    ray.get(identity.coordinator.expect.remote(fit.manifest.ended))
+    hosts = {name: spawn_host(identity, fit.specifications[name], name, loading=True) for name in plans}
+    try:
+        ray.get([hosts[name].load.remote(plan) for name, plan in plans.items()])
+        ray.get(identity.coordinator.resume.remote())
+    except BaseException:
+        for host in hosts.values():
+            ray.kill(host)  # also one that is not up yet, of which the coordinator does not know
+        raise
+
+
+def _report(fit: Fit) -> None:
+    """Say what is not restored: nothing is lost silently."""
+    for name, recorded in fit.left_out.items():
+        lost = {c.sender: c.sent - c.received for c in fit.undeliverable if c.receiver == name and c.sent > c.received}
+        flying = ", ".join(f"{count:,} from {sender}" for sender, count in sorted(lost.items()))
+        log.warning(
+            "%s of class %s is left out of the restore of %s; its state stays in the snapshot. Dead letters: %s",
+            name, recorded, fit.manifest.snapshot, flying or "none",
+        )  # fmt: skip
+
+
+def _by_host(fit: Fit, dead_letters: Sequence[DeadLetter]) -> dict[str, list[DeadLetter]]:
+    """Dead letters lie with who sent them; those of drivers and of actors that are no more with the first actor."""
+    by_host: dict[str, list[DeadLetter]] = {name: [] for name in fit.specifications}
+    for letter in dead_letters:
+        by_host[letter.sender if letter.sender in by_host else min(by_host)].append(letter)
+    return by_host
+
+
+def _plans(identity: HostIdentity, fit: Fit, dead_letters: Mapping[str, Sequence[DeadLetter]]) -> dict[str, LoadPlan]:
+    manifest, specifications = fit.manifest, fit.specifications
+    chunks = {chunk.digest: chunk for chunk in manifest.chunks}
+    sent: dict[str, dict[str, int]] = {name: {} for name in specifications}
+    arrived: dict[str, dict[str, int]] = {name: {} for name in specifications}
+    received: dict[str, dict[str, int]] = {name: {} for name in specifications}
+    mailbox: dict[str, dict[str, Any]] = {name: {} for name in specifications}
+    for channel in manifest.channels:
+        if channel.sender in sent:
+            sent[channel.sender][channel.receiver] = channel.sent
+        if channel.receiver in specifications:
+            arrived[channel.receiver][channel.sender] = channel.sent
+            received[channel.receiver][channel.sender] = channel.received
+            if blobs := channel.blobs():
+                mailbox[channel.receiver][channel.sender] = blobs
+    plans = {}
+    for actor in manifest.actors:
+        needed = [blob for parts in mailbox[actor.name].values() for blob in parts]
+        if actor.state is not None:
+            needed += [actor.state.stream, *actor.state.buffers]
+        plans[actor.name] = LoadPlan(
+            identity.storage,
+            identity.system,
+            manifest.snapshot,
+            specifications[actor.name],
+            actor.state,
+            {span.chunk: chunks[span.chunk] for blob in needed for span in blob.spans},
+            sent[actor.name],
+            arrived[actor.name],
+            received[actor.name],
+            mailbox[actor.name],
+            frozenset(manifest.ended) & arrived[actor.name].keys(),
+            actor.version,
+            fit.names,
+            tuple(dead_letters[actor.name]),
+        )
+    return plans

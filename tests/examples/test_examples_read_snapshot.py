@@ -1,0 +1,67 @@
+"""The reader that knows nothing but the documented layout reads real snapshots, and is not fooled."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rayshot.store.local import LocalStore
+from rayshot.store.snapshot import Snapshot
+from tests.store.snapshot_builder import Bank, Flow, large, make_snapshot, open_bank
+
+READER = Path(__file__).parents[2] / "examples" / "read_snapshot.py"
+STATES = {"alice": {"text": large("a long state ")}, "bob": {"balance": 1}}
+FLOWS = {("alice", "bob"): Flow(sent=5, arrived=4, received=2), ("driver:main", "alice"): Flow(sent=3, received=3)}
+
+
+def read(folder: Path, system: str = "bank") -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, READER, folder, system]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env={})
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> tuple[Path, Snapshot]:
+    """A folder with three snapshots, of which the last one is deleted."""
+    repository = open_bank(LocalStore(tmp_path))
+    made = [make_snapshot(repository, Bank(states=STATES, flows=FLOWS), counter) for counter in (1, 2, 3)]
+    repository.delete(made[-1].id)
+    return tmp_path, made[1]
+
+
+def test_it_fits_on_a_page_and_needs_nothing_of_rayshot() -> None:
+    lines = READER.read_text().splitlines()
+    assert len(lines) <= 60
+    imported = {line.split()[1].split(".")[0] for line in lines if line.startswith(("import ", "from "))}
+    assert imported - sys.stdlib_module_names == {"msgpack", "zstandard", "blake3"}
+
+
+def test_it_proves_the_newest_snapshot_and_prints_what_is_in_flight(stored: tuple[Path, Snapshot]) -> None:
+    folder, snapshot = stored
+    done = read(folder)
+    assert done.returncode == 0, done.stderr
+    key = snapshot.envelope.key_id
+    assert done.stdout.splitlines() == [
+        f"1-coordinator-2: {len(snapshot.manifest.chunks)} chunks intact, signed: hmac-sha256 {key}",
+        "  alice -> bob  3: deposit(30)",
+        "  alice -> bob  4: deposit(40)",
+        "  alice -> bob  5: deposit(50)",
+        "proved: a consistent cut of 2 actors and 2 channels",
+    ]
+
+
+@pytest.mark.parametrize("what", ["manifest", "chunk", "log"])
+def test_it_sees_a_flipped_byte_and_a_missing_record(stored: tuple[Path, Snapshot], what: str) -> None:
+    folder, snapshot = stored
+    paths = {
+        "manifest": folder / "bank" / snapshot.record.manifest_key,
+        "chunk": folder / "bank" / snapshot.manifest.chunks[0].key,
+        "log": folder / "bank" / "log" / f"{1:020}",
+    }
+    path = paths[what]
+    path.chmod(0o600)
+    data = path.read_bytes()
+    path.unlink()
+    if what != "log":
+        path.write_bytes(data[:40] + bytes([data[40] ^ 1]) + data[41:])
+    assert read(folder).returncode != 0

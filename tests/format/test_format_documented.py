@@ -1,0 +1,35 @@
+"""docs/format.md names what is written; who adds to the bytes adds to the page."""
+
+from pathlib import Path
+
+import msgpack
+
+from rayshot.format import manifest
+from rayshot.format.signing import SigningKey, seal
+from rayshot.model.handle import REBIND
+from rayshot.store import records
+from tests.format.test_format_manifest import MANIFEST
+
+PAGE = (Path(__file__).parents[2] / "docs" / "format.md").read_text()
+
+
+def test_every_key_of_a_manifest_and_of_a_record_is_on_the_page():
+    written = msgpack.unpackb(manifest.encode(MANIFEST))
+    fields = {name for kind in records._KINDS.values() for name in kind.__dataclass_fields__}
+    for key in (*written, *fields, *records._KINDS):
+        assert f"`{key}`" in PAGE, key
+
+
+def test_rows_are_as_wide_as_the_page_says():
+    written = msgpack.unpackb(manifest.encode(MANIFEST))
+    for key in ("actors", "channels", "chunks"):
+        (row,) = [line for line in PAGE.splitlines() if line.startswith(f"| `{key}` | an array of `[")]
+        inner = row.split("`[", 1)[1].rsplit("]`", 1)[0].replace("[method, ...]", "methods")
+        assert len(inner.split(", ")) == len(written[key][0]), key
+
+
+def test_algorithms_and_functions_that_pickles_name_are_on_the_page():
+    for key in (None, SigningKey(b"k" * 32)):
+        assert f"| `{msgpack.unpackb(seal(b'', key))[2]}` |" in PAGE
+    for name in (REBIND, "rayshot.format.pickling.own_instance", "rayshot.format.pickling.put_again"):
+        assert f"| `{name}` " in PAGE

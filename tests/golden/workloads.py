@@ -1,0 +1,65 @@
+"""The actors whose snapshots are kept: change nothing here, a recorded state holds their names."""
+
+import time
+
+import numpy as np
+
+import rayshot
+
+
+@rayshot.actor(deterministic=True, version=2)
+class Account:
+    def __init__(self, balance):
+        self.balance = balance
+        self.heard = None
+
+    def deposit(self, amount, *, note=None):
+        self.balance += amount
+
+    def pay(self, to, amount):
+        self.balance -= amount
+        to.deposit.tell(amount, note=("paid by", rayshot.current().name))
+
+    def read(self):
+        return self.balance
+
+    def ask(self, other):
+        other.read.remote().then(self.on_balance, "asked")
+
+    def on_balance(self, balance, context):
+        self.heard = (balance, context)
+
+    def remind(self, seconds):
+        rayshot.current().after(seconds, self.deposit, 1)
+
+    def open_account(self, name, balance):
+        self.child = Account.options(name=name).remote(balance)
+        self.child.deposit.tell(5)
+
+    def pause(self, seconds):
+        time.sleep(seconds)
+
+
+@rayshot.actor
+class Museum:
+    """Holds one of everything."""
+
+    def __init__(self):
+        array = np.arange(20_000, dtype=np.int64)
+        shared = [1, 2]
+        self.things = {
+            "array": array,
+            "view": array[10:20],
+            "float32": np.linspace(0, 1, 5, dtype=np.float32),
+            "objects": np.array([None, "x", (1, 2)], dtype=object),
+            "nan": float("nan"),
+            "big": 2**70,
+            (1, "tuple"): frozenset({1, 2}),
+            "shared": (shared, shared),
+            "empty": ([], {}, (), set(), "", b"", None),
+        }
+        self.things["cycle"] = self.things
+        self.method = self.look
+
+    def look(self):
+        return sorted(map(repr, self.things))
