@@ -70,7 +70,7 @@ class Coordinator:
         self._config = settings.snapshot
         repository = Repository(open_store(settings.storage), settings.system, create=True)
         restarted = was_restarted()
-        incarnation = repository.next_incarnation() - (1 if restarted else 0)
+        incarnation = repository.incarnation() if restarted else repository.next_incarnation(settings.after)
         repository.log.begin_epoch(incarnation, f"coordinator-{uuid.uuid4().hex[:12]}")
         failpoint("epoch_written")
         self._incarnation = incarnation
@@ -368,8 +368,7 @@ class Coordinator:
             self._committed = record
             self._carry_out(self._collector.handle(SnapshotStored(cut.snapshot)))
         under_way.request.settle(record)
-        if self._config.num_to_keep is not None:
-            self._committer.retain(self._config.num_to_keep)
+        self._committer.retain(self._config)
 
     def _yield(self, error: Fenced) -> None:
         """The storage belongs to another life of this system: this one can never commit again, and stops."""

@@ -8,7 +8,10 @@ from rayshot.model.configuration import FailureConfig, SnapshotConfig, Trace
 
 @dataclass(frozen=True, slots=True)
 class SystemSettings:
-    """One life of a system. `loading`: it is being restored and begins nothing until it is told that all are loaded."""
+    """One life of a system, numbered higher than `after`.
+
+    `loading`: it is being restored and begins nothing until it is told that all are loaded.
+    """
 
     system: str
     storage: str
@@ -17,3 +20,4 @@ class SystemSettings:
     failure: FailureConfig
     trace: Trace = False
     loading: bool = False
+    after: int = 0

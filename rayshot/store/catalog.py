@@ -5,7 +5,15 @@ import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from rayshot.errors import BadManifest, ConfigError, FormatTooNew, KeyNotFound, SnapshotNotFound, SystemNotFound
+from rayshot.errors import (
+    BadManifest,
+    ConfigError,
+    FormatTooNew,
+    KeyNotFound,
+    SnapshotDeleted,
+    SnapshotNotFound,
+    SystemNotFound,
+)
 from rayshot.protocol.identity import NAME_LENGTH_MAX, SnapshotId, check_name
 from rayshot.store.history import History
 from rayshot.store.layout import format_key, log_folder
@@ -48,7 +56,8 @@ class SystemView:
     def snapshot(self, which: SnapshotId | str | None = None) -> Snapshot:
         """The snapshot with that id; None means the latest.
 
-        Raises SnapshotNotFound, which lists what there is, and ConfigError for a text that is no snapshot id.
+        Raises SnapshotNotFound, which lists what there is (SnapshotDeleted where it was there once), and ConfigError
+        for a text that is no snapshot id.
         """
         if which is None:
             return self.latest()
@@ -56,9 +65,10 @@ class SystemView:
         history = self._history()
         if wanted in history.retained:
             return self._snapshot(history.retained[wanted])
-        fate = "was deleted" if wanted in history.deleted else "does not exist"
+        deleted = wanted in history.deleted
+        fate, kind = ("was deleted", SnapshotDeleted) if deleted else ("does not exist", SnapshotNotFound)
         exists = [str(snapshot) for snapshot in history.retained]
-        raise SnapshotNotFound(
+        raise kind(
             f"the snapshot {wanted} of {self.name!r} {fate}; there is {_newest(exists)}",
             snapshot=str(wanted),
             exists=exists,

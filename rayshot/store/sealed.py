@@ -1,6 +1,6 @@
 """From a COMMIT record to the manifest it names, and the proof that they belong together."""
 
-from rayshot.errors import BadManifest, BindingMismatch, Damaged, Incompatible, KeyNotFound, SnapshotNotFound
+from rayshot.errors import BadManifest, BindingMismatch, Damaged, Incompatible, KeyNotFound, SnapshotDeleted
 from rayshot.format.chunks import digest
 from rayshot.format.manifest import Manifest, decode
 from rayshot.format.signing import ENVELOPE_BYTES_MAX, Envelope, open_envelope
@@ -14,7 +14,7 @@ def read_sealed(store: Store, system: str, record: CommitRecord) -> tuple[Envelo
     """Read the manifest of a committed snapshot; whether anyone trusted vouches for it is the caller's question.
 
     Raises:
-        SnapshotNotFound: it was deleted meanwhile.
+        SnapshotDeleted: it was deleted meanwhile.
         BindingMismatch: the manifest is that of another system, snapshot or log position.
         BadManifest: it is missing, or not what was committed; also LimitExceeded, InconsistentCut,
             PathRefused. FormatTooNew, StoreError.
@@ -37,7 +37,9 @@ def _read(store: Store, system: str, record: CommitRecord) -> bytes:
         return store.read_range(inside(system, record.manifest_key), 0, ENVELOPE_BYTES_MAX + 1)
     except KeyNotFound as error:
         if record.snapshot in CommitLog(store, system).refresh().deleted:
-            raise SnapshotNotFound(f"the snapshot {record.snapshot} of {system!r} was deleted") from error
+            raise SnapshotDeleted(
+                f"the snapshot {record.snapshot} of {system!r} was deleted", snapshot=str(record.snapshot)
+            ) from error
         raise BadManifest(
             f"the manifest of {record.snapshot} is missing; take another snapshot", key=record.manifest_key
         ) from error
@@ -54,7 +56,7 @@ def _refuse_foreign(data: bytes, system: str, record: CommitRecord) -> None:
 
 def _check_binding(manifest: Manifest, system: str, record: CommitRecord) -> None:
     found = (manifest.system, str(manifest.snapshot), manifest.position)
-    expected = (system, str(record.snapshot), record.position)
+    expected = (system, str(record.snapshot), record.sealed_for)
     if found != expected:
         raise BindingMismatch(
             "a manifest of system {!r}, snapshot {}, position {} ".format(*found)

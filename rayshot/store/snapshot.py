@@ -28,7 +28,7 @@ class Snapshot:
     """One committed snapshot. Its manifest is read when first needed, states and messages each time they are.
 
     Whatever reads may raise Damaged (BadManifest, CorruptChunk, MissingChunk, ...), BindingMismatch,
-    FormatTooNew, StoreError, or SnapshotNotFound when it was deleted meanwhile.
+    FormatTooNew, StoreError, or SnapshotDeleted when it was deleted meanwhile.
     """
 
     def __init__(self, store: Store, system: str, record: CommitRecord) -> None:
@@ -60,6 +60,11 @@ class Snapshot:
     def position(self) -> int:
         """The place of its commit in the log: later commits have higher ones."""
         return self.record.position
+
+    @property
+    def folder(self) -> str:
+        """Where its chunks lie, counted from the root of the store: the system's folder, or that of a copy."""
+        return inside(self.system, self.record.folder) if self.record.folder else self.system
 
     @property
     def label(self) -> str | None:
@@ -147,7 +152,7 @@ class Snapshot:
     def read_stored(self, key: str, size: int) -> bytes:
         """Read up to `size` bytes of the object under a key of the system's folder, as they are: proved by nothing."""
         try:
-            return self._store.read_range(inside(self.system, key), 0, size)
+            return self._store.read_range(inside(self.folder, key), 0, size)
         except KeyNotFound as error:
             raise MissingChunk(f"{key} of the system {self.system!r} is not in the store", key=key) from error
 
@@ -184,7 +189,7 @@ class Snapshot:
     @cached_property
     def _reader(self) -> ChunkReader:
         chunks = {chunk.digest: chunk for chunk in self.manifest.chunks}
-        return ChunkReader(self._store, self.system, chunks)
+        return ChunkReader(self._store, self.folder, chunks)
 
     @cached_property
     def _entries(self) -> Mapping[str, ActorEntry]:

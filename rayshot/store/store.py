@@ -15,6 +15,8 @@ from typing import Protocol
 from rayshot.errors import AlreadyExists, ConfigError, PathRefused, StoreError
 
 KEY_LENGTH_MAX = 1024
+PROBE_PREFIX = "check-"
+"""What a store is tried out with is called so, and lies directly in its root."""
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
@@ -106,7 +108,7 @@ def size_bytes(data: Data) -> int:
 
 def prove_create_only(store: Store) -> None:
     """Raise ConfigError unless a second `create` of a key is refused and leaves the first one's bytes."""
-    key = f"check-{uuid.uuid4().hex}"
+    key = f"{PROBE_PREFIX}{uuid.uuid4().hex}"
     try:
         store.create(key, b"first")
         try:
