@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from rayshot.errors import (
+    AlreadyExists,
     BadManifest,
     ConfigError,
     FormatTooNew,
@@ -18,6 +19,7 @@ from rayshot.protocol.identity import NAME_LENGTH_MAX, SnapshotId, check_name
 from rayshot.store.history import History
 from rayshot.store.layout import format_key, log_folder
 from rayshot.store.log import CommitLog
+from rayshot.store.once import create_once
 from rayshot.store.records import CommitRecord
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.store import Store
@@ -133,10 +135,20 @@ def open_system(store: Store, name: str) -> None:
     _check_format(data, name)
 
 
-def check_format_is_there(store: Store, name: str) -> None:
-    """Raise BadManifest where commits lie in the folder and FORMAT, which is written first, does not."""
+def make_system(store: Store, name: str) -> None:
+    """Make `name` a system in `store`, if it is none yet.
+
+    Raises ConfigError for a store that cannot be written or has no conditional create, BadManifest where commits lie in
+    the folder and FORMAT, which is written first, does not, FormatTooNew, StoreError.
+    """
+    check_name(name, "a system")
+    store.check()
     if _read_format(store, name) is None:
         _refuse_commits(store, name)
+    try:
+        create_once(store, format_key(name), format_document())
+    except AlreadyExists:
+        open_system(store, name)  # of another rayshot
 
 
 def _refuse_commits(store: Store, name: str) -> None:

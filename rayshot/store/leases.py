@@ -10,10 +10,18 @@ import logging
 import threading
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
-from rayshot.errors import BadManifest, KeyNotFound, SnapshotDeleted, StoreError, StoreUnavailable
+from rayshot.errors import (
+    BadManifest,
+    Damaged,
+    KeyNotFound,
+    SnapshotDeleted,
+    SnapshotNotFound,
+    StoreError,
+    StoreUnavailable,
+)
 from rayshot.format import canonical
 from rayshot.format.bounds import check_count, check_process_name, check_real
 from rayshot.protocol.identity import SnapshotId
@@ -82,6 +90,27 @@ def hold(store: Store, system: str, snapshot: SnapshotId, seconds: float = LEASE
             store.delete(_key(name, renewals[0]))
         except StoreError as error:
             log.warning("the lease of snapshot %s stays until its time is up: %s", snapshot, error)
+
+
+@contextmanager
+def reading(store: Store, system: str, snapshot: SnapshotId) -> Iterator[None]:
+    """As `hold`, for as long as this is open, but go on without a lease in a storage that cannot be written.
+
+    Damage that is met because the snapshot was deleted all the same is raised as SnapshotDeleted.
+    """
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(hold(store, system, snapshot))
+        except StoreError as error:
+            log.warning("snapshot %s is read without a lease, so do not delete it now: %s", snapshot, error)
+        try:
+            yield
+        except (Damaged, KeyNotFound, SnapshotNotFound) as error:
+            if snapshot in CommitLog(store, system).refresh().retained:
+                raise
+            raise SnapshotDeleted(
+                f"the snapshot {snapshot} of {system!r} was deleted while it was read", snapshot=str(snapshot)
+            ) from error
 
 
 def _key(name: str, renewal: int) -> str:

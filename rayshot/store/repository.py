@@ -23,11 +23,11 @@ from rayshot.format.chunks import digest
 from rayshot.format.manifest import Manifest, encode
 from rayshot.format.signing import SigningKey, seal
 from rayshot.protocol.identity import SnapshotId, check_name
-from rayshot.store.catalog import Storage, check_format_is_there, format_document, open_system
+from rayshot.store.catalog import Storage, make_system, open_system
 from rayshot.store.deletion import ForeignClaim, deletion
 from rayshot.store.intents import write_intent
 from rayshot.store.keeping import Keep
-from rayshot.store.layout import format_key, inside, intent_key, manifest_name
+from rayshot.store.layout import inside, intent_key, manifest_name
 from rayshot.store.local import LocalStore
 from rayshot.store.locate import open_store
 from rayshot.store.log import RACES_MAX, CommitLog
@@ -66,8 +66,7 @@ class Repository:
     def __init__(self, store: Store, system: str, *, create: bool) -> None:
         check_name(system, "a system")
         if create:
-            store.check()
-            _create_format(store, system)
+            make_system(store, system)
         open_system(store, system)
         if not create:
             store.check()  # only now: it makes the folder
@@ -260,12 +259,3 @@ class Repository:
                 position=latest and latest.position,
             )
         return epoch
-
-
-def _create_format(store: Store, system: str) -> None:
-    """Write FORMAT; one that is there is left for `open_system` to judge."""
-    check_format_is_there(store, system)
-    try:
-        create_once(store, format_key(system), format_document())
-    except AlreadyExists:
-        return
