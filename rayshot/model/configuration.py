@@ -1,7 +1,7 @@
 """Settings that a user gives; names as in Ray Train where it has one."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from rayshot.errors import ConfigError
 
@@ -63,6 +63,12 @@ Trace = bool | Literal["full"]
 """Whether actors write down what they do; "full" keeps the messages too."""
 
 
+NO_CLAIM: Final = "no-claim"
+CLAIM: Final = "claim"
+Claim = Literal["no-claim", "claim"]
+"""To whom a snapshot belongs that a system was restored from: to whoever made it, or to the new life."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureConfig:
     """What a failure of one actor means.
@@ -82,6 +88,12 @@ def check_mode(mode: str) -> None:
     """Raise ConfigError unless there is such a mode."""
     if mode not in MODES:
         raise ConfigError(f"there is no snapshot mode {mode!r}; there is {', '.join(MODES)}")
+
+
+def check_claim(claim: object) -> None:
+    """Raise ConfigError unless there is such a way to claim a snapshot."""
+    if claim not in (NO_CLAIM, CLAIM):
+        raise ConfigError(f"claim={claim!r}: say {NO_CLAIM!r}, so that the snapshot stays as it is, or {CLAIM!r}")
 
 
 def check_trace(trace: object) -> Trace:

@@ -30,7 +30,6 @@ from rayshot.store.keeping import Keep
 from rayshot.store.layout import intent_folder, snapshot_of
 from rayshot.store.records import CommitRecord
 from rayshot.store.repository import Repository
-from rayshot.store.snapshot import Snapshot
 
 log = logging.getLogger("rayshot")
 ANSWER_S = 5.0
@@ -132,9 +131,16 @@ class Committer:
             if sweep.unreadable:
                 log.warning("nothing is deleted while these cannot be read: %s", ", ".join(map(str, sweep.unreadable)))
 
-    def lean_on(self, snapshot: Snapshot) -> None:
-        """The next snapshot may reuse the chunks of this one, which lies in the same folder."""
-        self._base, self._reuse = snapshot.id, {chunk.digest: chunk for chunk in snapshot.manifest.chunks}
+    def restored(self, snapshot: SnapshotId, origin: str | None, *, claimed: bool) -> None:
+        """Write down what this life is restored from; see `Repository.note_restore`.
+
+        The first snapshot leans on it only if it was claimed and lies among our own; else it is a full one.
+        """
+        self._repository.note_restore(snapshot, origin, claimed=claimed)
+        record = self._repository.log.history.retained.get(snapshot)
+        if claimed and origin is None and record is not None and not record.folder:
+            manifest = self._repository.snapshot(record).manifest
+            self._base, self._reuse = snapshot, {chunk.digest: chunk for chunk in manifest.chunks}
 
     def _intend(self, snapshot: SnapshotId, timeout_s: float) -> tuple[str, dict[str, Chunk]]:
         """Announce a snapshot; returns its intent, and the chunks that it need not write again."""

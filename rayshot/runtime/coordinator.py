@@ -13,7 +13,7 @@ from typing import Any, assert_never
 
 import ray
 
-from rayshot.errors import Fenced, StateNotSerializable, StoreError, SystemDown
+from rayshot.errors import Fenced, SystemDown
 from rayshot.model.configuration import CHANDY_LAMPORT, STOP_THE_WORLD, SnapshotConfig
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import (
@@ -43,7 +43,7 @@ from rayshot.runtime.members import Members
 from rayshot.runtime.naming import NAMESPACE, coordinator_name
 from rayshot.runtime.priority import go_first
 from rayshot.runtime.reports import unpack_record
-from rayshot.runtime.requests import Asked, Ends, Request, UnderWay, abort_error
+from rayshot.runtime.requests import Asked, Ends, Request, UnderWay, abort_error, reason_of
 from rayshot.runtime.restarts import was_restarted
 from rayshot.runtime.settings import SystemSettings
 from rayshot.runtime.takeover import find_remains
@@ -67,6 +67,7 @@ class Coordinator:
     def __init__(self, settings: SystemSettings) -> None:
         go_first()
         self._settings = settings
+        self._name = settings.system, settings.storage
         self._config = settings.snapshot
         repository = Repository(open_store(settings.storage), settings.system, create=True)
         restarted = was_restarted()
@@ -168,7 +169,7 @@ class Coordinator:
             if self._stop is not None:
                 return
             log.error("actor %r of system %r died: %s", name, self._settings.system, detail)
-            self._stop_all(Stop(self._settings.system, self._settings.storage, name, detail))
+            self._stop_all(Stop(*self._name, name, detail))
             self._carry_out(self._collector.handle(ProcessDied(name, detail)))
 
     def _vault_died(self, node: str, detail: str) -> None:
@@ -198,14 +199,15 @@ class Coordinator:
         mode: str | None = None,
         initiators: tuple[str, ...] = (),
         helpers: frozenset[str] | None = None,
+        final: bool = False,  # noqa: FBT001, FBT002 - a Ray call
     ) -> CommitRecord:
         """Take a snapshot; returns its commit record when it is durable.
 
         With `initiators` the first of them begins it as its own; the others, and `helpers` (None: everybody), are told.
-        Raises SnapshotAborted, or SystemDown where the system takes no messages any more.
+        With `final` the system stops with it. Raises SnapshotAborted; SystemDown where it takes no messages any more.
         """
         told = None if helpers is None else helpers | set(initiators)
-        request = Request(mode or self._config.mode, label, initiators, told)
+        request = Request(mode or self._config.mode, label, initiators, told, final=final)
         with self._lock:
             if self._stop is not None:
                 raise self._stop.error()
@@ -311,7 +313,7 @@ class Coordinator:
                     under_way = self._open[cut.snapshot]
                     under_way.recorded_s = time.monotonic() - under_way.began
                     self._commits.put(cut)
-                    if cut.snapshot.initiator == STOPPED:
+                    if cut.snapshot.initiator == STOPPED and not under_way.request.final:
                         self._members.tell_all("everybody_recorded", cut.snapshot)
                 case AnnounceEnd():
                     self._announce_end(effect)
@@ -323,7 +325,10 @@ class Coordinator:
         self._ends.add(end.snapshot, end.floor)
         failpoint("before_announce")
         committed = end.reason is None
-        self._members.tell_all("ended", end.snapshot, end.floor, committed)
+        if committed and under_way is not None and under_way.request.final:  # they stand still until they hear of it
+            self._stop_all(Stop(*self._name, None, f"it was stopped with the savepoint {end.snapshot}"))
+        else:
+            self._members.tell_all("ended", end.snapshot, end.floor, committed)
         self._members.tell_vaults("forget", end.snapshot, committed=committed)
         if under_way is None:
             return  # of a coordinator that was lost, or its announcement is late
@@ -341,16 +346,13 @@ class Coordinator:
         while (cut := self._commits.get()) is not None:
             try:
                 self._commit(cut)
-            except Fenced as error:
-                self._abort(cut.snapshot, AbortReason.FENCED, error.message)
-                self._yield(error)
-            except StoreError as error:
-                self._abort(cut.snapshot, AbortReason.STORE_UNAVAILABLE, error.message)
-            except StateNotSerializable as error:
-                self._abort(cut.snapshot, AbortReason.OBJECT_MISSING, error.message)
             except Exception as error:
-                log.exception("snapshot %s could not be written", cut.snapshot)
-                self._abort(cut.snapshot, AbortReason.DEFECT, repr(error))
+                reason, detail = reason_of(error)
+                if reason is AbortReason.DEFECT:
+                    log.exception("snapshot %s could not be written", cut.snapshot)
+                self._abort(cut.snapshot, reason, detail)
+                if isinstance(error, Fenced):
+                    self._yield(error)
 
     def _commit(self, cut: Cut) -> None:
         with self._lock:
@@ -375,7 +377,7 @@ class Coordinator:
         with self._lock:
             if self._stop is None:
                 log.error("%s", error)
-                self._stop_all(Stop(self._settings.system, self._settings.storage, None, error.message))
+                self._stop_all(Stop(*self._name, None, error.message))
 
     def _abort(self, snapshot: SnapshotId, reason: AbortReason, detail: str) -> None:
         with self._lock:
@@ -423,8 +425,9 @@ class Coordinator:
         return HostIdentity(settings.system, self._incarnation, COORDINATOR, *told)
 
     @ray.method(concurrency_group="control")
-    def expect(self, ended: tuple[str, ...]) -> None:
-        """A snapshot is going to be loaded, before which these actors ended. Call before any of its actors is made."""
+    def expect(self, ended: tuple[str, ...], snapshot: SnapshotId, origin: str | None, claimed: bool) -> None:  # noqa: FBT001
+        """A snapshot is going to be loaded, before which these actors ended. See `Repository.note_restore` too."""
+        self._committer.restored(snapshot, origin, claimed=claimed)  # nothing is committed before `resume`
         with self._lock:
             self._collector = Collector(self._incarnation, ended=ended)
             self._members.know_ended(ended)
@@ -444,7 +447,7 @@ class Coordinator:
     def shutdown(self, detail: str) -> None:
         """End all actors and vaults of the system, dead or alive. Only the coordinator is left; it writes no more."""
         with self._lock:
-            stop = self._stop or Stop(self._settings.system, self._settings.storage, None, detail)
+            stop = self._stop or Stop(*self._name, None, detail)
             self._stop = stop
             for snapshot in tuple(self._open):
                 self._carry_out(self._collector.handle(AbortWanted(snapshot, AbortReason.REQUESTED, detail)))
@@ -458,13 +461,8 @@ class Coordinator:
         """See `System.status`."""
         with self._lock:
             now = time.monotonic()
-            under_way: dict[SnapshotId, dict[str, Any]] = {
-                snapshot: {
-                    "seconds": now - self._open[snapshot].began,
-                    "recorded": self._open[snapshot].recorded_s is not None,
-                    "missing": self._collector.missing(snapshot),
-                    "open_channels": self._collector.open_channels(snapshot),
-                }
+            under_way = {
+                snapshot: self._open[snapshot].status(now, self._collector, snapshot)
                 for snapshot in self._collector.open_snapshots
                 if snapshot in self._open
             }
@@ -494,6 +492,6 @@ class Coordinator:
                 self.ended(*answer.last_record)
         if self._settings.loading and remains.loading:
             detail = "its coordinator died while it was being restored"
-            self._stop_all(Stop(self._settings.system, self._settings.storage, None, detail))
+            self._stop_all(Stop(*self._name, None, detail))
         elif remains.dead:
             threading.Thread(target=self._died, args=(remains.dead[0], "it died while nobody coordinated")).start()

@@ -19,13 +19,14 @@ from rayshot.store.locate import open_store
 class LoadPlan:
     """One actor's part of a snapshot, taken from a manifest whose signature was checked.
 
-    `snapshot` is the one that it is of. `state` is None for an actor that is not yet born. `sent` and `arrived` are
-    the counters n of its channels, `received` the counters m. `mailbox` holds, per sender, the blobs of what was in
-    flight to it, in order. `ended` are the senders that ended before the cut.
+    `folder` is where its chunks lie in the storage; `snapshot` is the one that it is of. `state` is None for an actor
+    that is not yet born. `sent` and `arrived` are the counters n of its channels, `received` the counters m. `mailbox`
+    holds, per sender, the blobs of what was in flight to it, in order. `ended` are the senders that ended before the
+    cut.
     """
 
     storage: str
-    system: str
+    folder: str
     snapshot: SnapshotId
     specification: ActorSpecification
     state: CapturedState | None
@@ -39,7 +40,7 @@ class LoadPlan:
 
 def load_process(process: ActorProcess, plan: LoadPlan) -> None:
     """Fill a fresh process. Raises Damaged, StoreError, CodeMismatch."""
-    reader = ChunkReader(open_store(plan.storage), plan.system, plan.chunks)
+    reader = ChunkReader(open_store(plan.storage), plan.folder, plan.chunks)
     frames = {
         sender: [frame for blob in blobs for frame in read_frames(reader.read(blob))]
         for sender, blobs in plan.mailbox.items()

@@ -4,10 +4,12 @@ import threading
 import uuid
 from collections.abc import Container
 from dataclasses import dataclass, field
+from typing import Any
 
-from rayshot.errors import ActorEnded, RayshotError, SnapshotAborted
+from rayshot.errors import ActorEnded, Fenced, RayshotError, SnapshotAborted, StateNotSerializable, StoreError
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import AnnounceEnd
+from rayshot.protocol.collector import Collector
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.records import CommitRecord
 
@@ -16,6 +18,7 @@ from rayshot.store.records import CommitRecord
 class Request:
     """Somebody waits for a snapshot. `record` or `error` is there when `done` is set.
 
+    `final`: when it is durable the system stops, and no handler has run since the cut.
     `initiators` are the actors that were asked to begin it, `helpers` those whom the coordinator tells (None: all), and
     all as well as soon as one of the `living` has ended: markers may have lost their way to others with it.
     """
@@ -25,6 +28,7 @@ class Request:
     initiators: tuple[str, ...] = ()
     helpers: frozenset[str] | None = None
     living: frozenset[str] = frozenset()
+    final: bool = False
     done: threading.Event = field(default_factory=threading.Event)
     record: CommitRecord | None = None
     error: RayshotError | None = None
@@ -54,6 +58,15 @@ class UnderWay:
     aligning: bool = True
     recorded_s: float | None = None
 
+    def status(self, now: float, collector: Collector, snapshot: SnapshotId) -> dict[str, Any]:
+        """How far it is."""
+        return {
+            "seconds": now - self.began,
+            "recorded": self.recorded_s is not None,
+            "missing": collector.missing(snapshot),
+            "open_channels": collector.open_channels(snapshot),
+        }
+
     def stats(self) -> dict[str, float]:
         """What the manifest says of its taking: seconds, and bytes of all states."""
         holds = self.hold_s or [0.0]
@@ -63,6 +76,19 @@ class UnderWay:
             "hold_mean_s": sum(holds) / len(holds),
             "state_bytes": self.state_bytes,
         }
+
+
+def reason_of(error: Exception) -> tuple[AbortReason, str]:
+    """Why a snapshot that could not be written is aborted, and in words."""
+    match error:
+        case Fenced():
+            return AbortReason.FENCED, error.message
+        case StoreError():
+            return AbortReason.STORE_UNAVAILABLE, error.message
+        case StateNotSerializable():
+            return AbortReason.OBJECT_MISSING, error.message
+        case _:
+            return AbortReason.DEFECT, repr(error)
 
 
 def abort_error(end: AnnounceEnd) -> SnapshotAborted:

@@ -9,9 +9,18 @@ from typing import Any
 import ray
 
 from rayshot.errors import ConfigError, RayshotError, RestoreFailed
-from rayshot.format.manifest import Blob, Manifest
 from rayshot.format.signing_key import find_key, load_key
-from rayshot.model.configuration import FailureConfig, SnapshotConfig, Trace, check_config, check_trace
+from rayshot.model.configuration import (
+    CLAIM,
+    NO_CLAIM,
+    Claim,
+    FailureConfig,
+    SnapshotConfig,
+    Trace,
+    check_claim,
+    check_config,
+    check_trace,
+)
 from rayshot.model.resolution import resolve_classes
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.identity import SnapshotId, check_name
@@ -22,6 +31,7 @@ from rayshot.runtime.naming import NAMESPACE, coordinator_name
 from rayshot.runtime.settings import SystemSettings
 from rayshot.runtime.spawning import spawn_host
 from rayshot.runtime.system import System, take_down
+from rayshot.store.leases import reading
 from rayshot.store.locate import open_store
 from rayshot.store.repository import open as open_storage
 from rayshot.store.snapshot import Snapshot
@@ -72,6 +82,8 @@ def restore(
     *,
     system: str | None = None,
     snapshot: SnapshotId | str | None = None,
+    into: str | os.PathLike[str] | None = None,
+    claim: Claim = NO_CLAIM,
     trust: str | None = None,
     class_map: Mapping[str, type] | None = None,
     config: SnapshotConfig | None = None,
@@ -85,6 +97,11 @@ def restore(
         storage: where its snapshots are.
         system: its name; may be left out where the storage holds one system only.
         snapshot: which; the latest by default.
+        into: where its snapshots go from now on, if that is another storage; the restored one may be a copy there.
+        claim: to whom the restored snapshot belongs, as in Flink. "no-claim": to whoever made it. Retention never
+            deletes it, the first snapshot after it is full, and none depends on it. "claim": to the new life.
+            Retention deletes it when its turn comes, savepoint or copy or not, also in the storage that it came from,
+            and the first snapshot may share bytes with it. Claim a snapshot once.
         trust: "unsigned" restores a snapshot that nobody trusted vouches for. Restoring runs code that the snapshot
             chooses: do this only with bytes whose history you know.
         class_map: classes by their recorded name ("module.Class") where they moved.
@@ -92,14 +109,19 @@ def restore(
         trace: as for `rayshot.init`, from now on.
 
     Raises:
-        NotFound: no such system or snapshot; the message lists what there is.
+        NotFound: no such system or snapshot; the message lists what there is. SnapshotDeleted where it is deleted while
+            it is restored, and its lease could not keep it.
+        ConfigError: the system is running, or a setting or an address cannot work.
         Untrusted, Damaged, Incompatible: before anything was started.
         RestoreFailed: an actor could not be loaded; everything was taken down again.
     """
     check_trust_word(trust)
     check_config(config or SnapshotConfig(), SnapshotConfig)
     check_trace(trace)
-    location, _ = _locate(storage)
+    check_claim(claim)
+    location, source = _locate(storage)
+    target, target_store = (location, source) if into is None else _locate(into)
+    elsewhere = source.url != target_store.url
     view = open_storage(location).system(system)
     chosen = view.snapshot(snapshot)
     key = find_key()
@@ -107,18 +129,22 @@ def restore(
     classes = resolve_classes(chosen.manifest, class_map or {}, chosen.read)
     _ensure_ray()
     _make_room(view.name)
-    signing = key or load_key(local=_is_local(location))
+    target_store.check()
+    signing = key or load_key(local=_is_local(target))
     configs = config or SnapshotConfig(), FailureConfig()
-    settings = SystemSettings(view.name, location, signing, *configs, trace, loading=True)
+    settings = SystemSettings(view.name, target, signing, *configs, trace, loading=True, after=chosen.id.incarnation)
     identity = _start(settings)
     try:
-        if snapshot is None:  # only now that nobody else can commit is the latest known
+        if snapshot is None and not elsewhere:  # only now that nobody else can commit is the latest known
             latest = view.snapshot(None)
             if latest.id != chosen.id:
                 chosen = latest
                 check_trust(chosen, key, trust)
                 classes = resolve_classes(chosen.manifest, class_map or {}, chosen.read)
-        _load_all(identity, chosen, classes)
+        with reading(source, view.name, chosen.id):
+            ownership = chosen.id, location if elsewhere else None, claim == CLAIM
+            ray.get(identity.coordinator.expect.remote(chosen.manifest.ended, *ownership))
+            _load_all(identity, location, chosen, classes)
     except BaseException as error:
         take_down(view.name, identity.coordinator)
         if isinstance(error, ray.exceptions.RayError):
@@ -207,10 +233,11 @@ def _make_room(system: str) -> None:
 # Restoring ------------------------------------------------------------------------------------------------------
 
 
-def _load_all(identity: HostIdentity, snapshot: Snapshot, specifications: Mapping[str, ActorSpecification]) -> None:
+def _load_all(
+    identity: HostIdentity, storage: str, snapshot: Snapshot, specifications: Mapping[str, ActorSpecification]
+) -> None:
     """Make every actor, load it, and let all go when the last is ready."""
-    plans = _plans(identity, snapshot.manifest, specifications)
-    ray.get(identity.coordinator.expect.remote(snapshot.manifest.ended))
+    plans = _plans(storage, snapshot, specifications)
     hosts = {name: spawn_host(identity, specifications[name], name, loading=True) for name in plans}
     try:
         ray.get([hosts[name].load.remote(plan) for name, plan in plans.items()])
@@ -221,14 +248,13 @@ def _load_all(identity: HostIdentity, snapshot: Snapshot, specifications: Mappin
         raise
 
 
-def _plans(
-    identity: HostIdentity, manifest: Manifest, specifications: Mapping[str, ActorSpecification]
-) -> dict[str, LoadPlan]:
+def _plans(storage: str, snapshot: Snapshot, specifications: Mapping[str, ActorSpecification]) -> dict[str, LoadPlan]:
+    manifest = snapshot.manifest
     chunks = {chunk.digest: chunk for chunk in manifest.chunks}
     sent: dict[str, dict[str, int]] = {name: {} for name in specifications}
     arrived: dict[str, dict[str, int]] = {name: {} for name in specifications}
     received: dict[str, dict[str, int]] = {name: {} for name in specifications}
-    mailbox: dict[str, dict[str, tuple[Blob, ...]]] = {name: {} for name in specifications}
+    mailbox: dict[str, dict[str, Any]] = {name: {} for name in specifications}
     for channel in manifest.channels:
         if channel.sender in sent:
             sent[channel.sender][channel.receiver] = channel.sent
@@ -243,8 +269,8 @@ def _plans(
         if actor.state is not None:
             needed += [actor.state.stream, *actor.state.buffers]
         plans[actor.name] = LoadPlan(
-            identity.storage,
-            identity.system,
+            storage,
+            snapshot.folder,
             manifest.snapshot,
             specifications[actor.name],
             actor.state,
