@@ -11,7 +11,7 @@ from rayshot.store.garbage import collect
 from rayshot.store.local import LocalStore
 from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.test_runtime_restore import restore, running
-from tests.runtime.workloads import Account, Sink, Source
+from tests.runtime.workloads import Account, Holder, Sink, Source
 
 pytestmark = pytest.mark.ray
 
@@ -20,6 +20,11 @@ def accounts(*names, balance=100):
     made = {name: Account.options(name=name).remote(balance) for name in names}
     ray.get([account.read.remote() for account in made.values()])
     return made
+
+
+def shared(one, other):
+    """The keys of chunks that two snapshots have in common."""
+    return {chunk.key for chunk in one.manifest.chunks} & {chunk.key for chunk in other.manifest.chunks}
 
 
 def test_a_system_is_stopped_with_a_savepoint_behind_whose_cut_nothing_is_processed(new_system):
@@ -122,16 +127,19 @@ def test_what_was_claimed_goes_when_its_turn_comes_also_in_the_storage_it_came_f
 
 def test_retention_leaves_alone_what_was_not_claimed_and_leans_on_nothing_of_it(new_system):
     system = new_system()
-    accounts("alice", balance=10**400)
+    holder = Holder.options(name="holder").remote(100_000)
+    ray.get(holder.total.remote())
     first = system.snapshot()
+    assert first.manifest.chunks  # read now: it will be deleted
     keep_one = SnapshotConfig(num_to_keep=1)
     unclaimed = restore(new_system.made, system, config=keep_one)
-    taken = [unclaimed.snapshot() for _ in range(2)]
-    eventually(lambda: unclaimed.snapshots() == [first, taken[1]] or None)
-    assert taken[0].stats["written_bytes"] > 0
-    assert not {chunk.key for chunk in taken[1].manifest.chunks} & {chunk.key for chunk in first.manifest.chunks}
+    own = unclaimed.snapshot()
+    assert not shared(own, first)
+    last = unclaimed.snapshot()
+    eventually(lambda: unclaimed.snapshots() == [first, last] or None)
     claimed = restore(new_system.made, unclaimed, snapshot=first.id, claim="claim", config=keep_one)
     last = claimed.snapshot()
+    assert shared(last, first)
     eventually(lambda: claimed.snapshots() == [last] or None)
     last.verify()
     with pytest.raises(ConfigError, match="no-claim"):
