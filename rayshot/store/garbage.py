@@ -257,7 +257,9 @@ class _Pass:
         doomed = []
         for folder, entry in garbage:
             group = self._group(folder)
-            if now - entry.modified < self._min_age_s:
+            # a store that is tried out at this moment answers for itself to no intent and no lease
+            min_age_s = max(self._min_age_s, CLOCK_AGE_MAX_S) if folder == "probes" else self._min_age_s
+            if now - entry.modified < min_age_s:
                 group.young.add(entry)
             elif entry.key not in marked_before:
                 group.marked.add(entry)

@@ -84,6 +84,20 @@ class History:
         """All snapshots that were ever committed, or expired."""
         return {*self._retained, *self._ends}
 
+    def goes_on(self, record: Record) -> bool:
+        """Whether the writer of `record`, which lost its position, may look what to write at the next one."""
+        match record:
+            case EpochRecord():
+                return False
+            case CopyRecord():
+                return True
+            case CommitRecord() | RestoreRecord():
+                return self._coordinates(record.writer)
+            case DeleteRecord() | ExpireRecord():
+                return not self.is_superseded(record.writer)
+            case _:
+                assert_never(record)
+
     def admits(self, record: Record) -> bool:
         """Whether `record` would count if it came next."""
         match record:

@@ -187,7 +187,7 @@ class CommitLog:
                 f"record {record.position} is an earlier one of {record.writer} that had got no answer; take the next",
                 position=record.position,
             )
-        if not isinstance(record, EpochRecord) and self._history.admits(record):
+        if self._history.goes_on(record):
             raise PositionTaken(
                 f"{found.writer} has written record {record.position}; take the next", position=record.position
             )

@@ -19,6 +19,7 @@ from rayshot.errors import (
 )
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.catalog import Storage
+from rayshot.store.copying import copy_snapshot
 from rayshot.store.deletion import delete_snapshot
 from rayshot.store.garbage import collect
 from rayshot.store.history import History
@@ -127,6 +128,53 @@ def one_schedule(seed: int) -> list[str]:
     return outcomes
 
 
+@pytest.mark.acceptance("E3")
+def test_a_copy_into_a_storage_where_garbage_is_collected_is_whole_or_told_that_it_was_given_up() -> None:
+    source = MemoryStore("source")
+    original = make_snapshot(open_bank(source), bank(1), 1)
+    outcomes = Counter(outcome for seed in range(SCHEDULES // 3) for outcome in one_copy(source, original, seed))
+    assert all(outcomes[kind] for kind in ("copied", "given up", "deleted")), outcomes
+
+
+def one_copy(source: MemoryStore, original: Snapshot, seed: int) -> list[str]:
+    turns = Turns(seed)
+    store = TurnStore(turns)
+    repository = Repository(store, "bank", create=True)
+    repository.log.begin_epoch(repository.next_incarnation(1), "alive")
+    outcomes: list[str] = []
+
+    def copy_twice() -> None:
+        for _ in range(2):
+            try:
+                copied = copy_snapshot(source, store, original)
+                outcomes.append("copied" if copied in Storage(store).system().snapshots() else "deleted")
+            except IntentExpired:
+                outcomes.append("given up")
+
+    def delete_it() -> None:
+        for _ in range(3):
+            with suppress(NotFound):
+                delete_snapshot(store, "bank", original.id)
+
+    def commit_one() -> None:
+        with suppress(IntentExpired):
+            make_snapshot(repository, bank(1), 1, key=None)
+
+    turns.run(
+        copy_twice,
+        copy_twice,
+        delete_it,
+        lambda: collect_all(store, 0.0, 4),
+        commit_one,
+    )
+    assert all(snapshot.verify(()).sound for snapshot in committed(store))
+    collect_all(store, 0.0, 3)
+    assert all(snapshot.verify(()).sound for snapshot in committed(store))
+    folders = {entry.key for entry in store.list("bank/copies", shallow=True)}
+    assert folders == {f"{snapshot.folder}/" for snapshot in committed(store) if snapshot.record.folder}
+    return outcomes
+
+
 def test_a_commit_whose_position_somebody_else_got_is_sealed_for_the_next_one() -> None:
     store = MemoryStore()
     repository = open_bank(store)
@@ -155,6 +203,23 @@ def test_whoever_deletes_beside_a_coordinator_takes_the_next_position_too() -> N
         log.append(DeleteRecord(position, "somebody", SnapshotId(1, "coordinator", 1)))
     delete_snapshot(store, "bank", "1-coordinator-1")
     assert [snapshot.id.counter for snapshot in committed(store)] == [2]
+
+
+def test_of_two_copies_at_once_the_second_finds_the_first() -> None:
+    source, store = MemoryStore("source"), MemoryStore("destination")
+    original = make_snapshot(open_bank(source), bank(1), 1)
+    create = store.create
+
+    def be_overtaken(key: str, data: object) -> None:
+        if "/log/" in key:
+            store.create = create  # type: ignore[method-assign]
+            copies.append(copy_snapshot(source, store, original))
+        create(key, data)  # type: ignore[arg-type]
+
+    copies: list[Snapshot] = []
+    store.create = be_overtaken  # type: ignore[method-assign,assignment]
+    assert copy_snapshot(source, store, original) == copies[0]
+    assert committed(store) == copies
 
 
 def test_a_base_that_is_deleted_while_it_is_announced_is_not_leant_on() -> None:
