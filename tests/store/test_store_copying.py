@@ -227,7 +227,7 @@ def test_a_copy_under_way_is_not_collected_until_it_stood_still_and_then_does_no
 
     expired: list[object] = []
     destination.create = stall  # type: ignore[method-assign,assignment]
-    with pytest.raises(IntentExpired, match="anew"):
+    with pytest.raises(IntentExpired, match="stood still for so long"):
         copy_snapshot(source, destination, snapshot)
     assert stalled == [len(snapshot.manifest.chunks) + 1]
     assert expired == [(snapshot.id,)]
