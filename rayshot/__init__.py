@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rayshot.model.reply import Reply
     from rayshot.runtime.starting import init, restore
     from rayshot.runtime.system import System
+    from rayshot.store.copying import copy
     from rayshot.store.repository import open  # noqa: A004 - users read `rayshot.open`
     from rayshot.store.snapshot import Snapshot
 
@@ -27,6 +28,7 @@ _HOMES = {
     "SnapshotConfig": ("rayshot.model.configuration", "SnapshotConfig"),
     "System": ("rayshot.runtime.system", "System"),
     "actor": ("rayshot.model.actor_class", "actor"),
+    "copy": ("rayshot.store.copying", "copy"),
     "current": ("rayshot.model.current", "current"),
     "init": ("rayshot.runtime.starting", "init"),
     "open": ("rayshot.store.repository", "open"),
@@ -42,6 +44,7 @@ __all__ = [
     "SnapshotConfig",
     "System",
     "actor",
+    "copy",
     "current",
     "init",
     "open",

@@ -92,6 +92,10 @@ class SnapshotNotFound(NotFound):
     """The system has no such snapshot."""
 
 
+class SnapshotDeleted(SnapshotNotFound):
+    """The snapshot was there and was deleted."""
+
+
 class ActorNotFound(NotFound):
     """The system has no such actor."""
 
@@ -206,6 +210,14 @@ class StoreUnavailable(StoreError):
 
 class CommitUnknown(StoreError):
     """Whether the commit record was written cannot be found out now; the next start settles it."""
+
+
+class PositionTaken(StoreError):
+    """Another writer's record got the position in the log, and this writer may take the next."""
+
+
+class IntentExpired(StoreError):
+    """What was written took longer than garbage collection waits; it does not count and has to be written anew."""
 
 
 class Fenced(StoreError):

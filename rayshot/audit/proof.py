@@ -93,10 +93,10 @@ def _neighbours(snapshot: Snapshot, others: Iterable[Snapshot]) -> list[Snapshot
     """The nearest snapshots of the same life, before and after."""
     same = sorted(
         (one for one in others if one.id.incarnation == snapshot.id.incarnation and one.id != snapshot.id),
-        key=lambda one: one.position,
+        key=lambda one: one.record.sealed_for,
     )
-    before = [one for one in same if one.position < snapshot.position]
-    after = [one for one in same if one.position > snapshot.position]
+    before = [one for one in same if one.record.sealed_for < snapshot.record.sealed_for]
+    after = [one for one in same if one.record.sealed_for > snapshot.record.sealed_for]
     return [*before[-NEIGHBOURS_MAX:], *after[:NEIGHBOURS_MAX]]
 
 

@@ -1,6 +1,6 @@
-"""The command line: `rayshot list | show | topology | verify | diff | replay STORAGE`, and `rayshot simulate`.
+"""The command line: `rayshot list | show | topology | verify | diff | replay | gc | delete STORAGE`, and some more.
 
-All but `replay` only read, and execute nothing of what they read. None needs Ray.
+All but `replay` execute nothing of what they read; only `copy`, `delete` and `gc` write. None needs Ray.
 """
 
 from rayshot.cli.commands import main

@@ -7,6 +7,8 @@ import click
 
 import rayshot
 from rayshot.cli import documents
+from rayshot.cli.collecting import delete, gc
+from rayshot.cli.copying import copy
 from rayshot.cli.details import details
 from rayshot.cli.difference import difference
 from rayshot.cli.exits import DIFFERENT, EPILOG, FINE, UNSOUND, Group
@@ -34,10 +36,13 @@ def main() -> None:
     """Look into the snapshots in STORAGE, a folder or an address.
 
     Where --system and --snapshot are left out, the only system and its latest snapshot are meant. Nothing in
-    a snapshot is ever executed by looking at it; replay alone runs its actors.
+    a snapshot is ever executed by looking at it; replay alone runs its actors. Only copy, delete and gc write.
     """
 
 
+main.add_command(copy)
+main.add_command(delete)
+main.add_command(gc)
 main.add_command(keygen)
 main.add_command(replay)
 main.add_command(simulate)
@@ -159,7 +164,8 @@ def _pair(view: SystemView, ids: Sequence[str]) -> tuple[Snapshot, Snapshot]:
     if len(ids) == COMPARED:
         return view.snapshot(ids[0]), view.snapshot(ids[1])
     new = view.snapshot(ids[0] if ids else None)
-    before = [snapshot for snapshot in view.snapshots() if snapshot.position < new.position]
+    known = view.snapshots()
+    before = known[: known.index(new)]
     if not before:
         raise SnapshotNotFound(f"no snapshot of {view.name!r} is older than {new.id}, so there is nothing to compare")
     return before[-1], new

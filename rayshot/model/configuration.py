@@ -1,7 +1,7 @@
 """Settings that a user gives; names as in Ray Train where it has one."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from rayshot.errors import ConfigError
 
@@ -21,7 +21,11 @@ class SnapshotConfig:
         timeout_s: a snapshot that is not durable by then is aborted.
         max_concurrent: how many snapshots may be under way at once, at least 1; a further one that is asked for waits.
             What actors begin by themselves waits for nobody.
-        num_to_keep: periodic and requested snapshots kept, at least 1, the oldest deleted first; None: all.
+        num_to_keep: snapshots kept, at least 1, the oldest deleted first. Where neither it nor one of the next three is
+            given all are kept, else what any of them keeps. Savepoints are never deleted and do not count.
+        keep_hourly: the newest snapshot of each of so many hours is kept, at least 1; hours without any do not count.
+        keep_daily: the same for days, in UTC.
+        keep_weekly: the same for weeks, which begin on Monday.
         mode: the algorithm of snapshots that the coordinator begins: "chandy-lamport"; or "aligned" (asynchronous
             barrier snapshots): an actor records when all of its inputs have brought their markers, and nothing is in
             flight on these; only channels that lead back, and drivers', are recorded; or "stop-the-world": no handler
@@ -36,6 +40,9 @@ class SnapshotConfig:
     timeout_s: float = 600.0
     max_concurrent: int = 1
     num_to_keep: int | None = None
+    keep_hourly: int | None = None
+    keep_daily: int | None = None
+    keep_weekly: int | None = None
     mode: str = CHANDY_LAMPORT
     alignment_timeout_s: float | None = None
     max_channel_state_bytes: int = 4 << 30
@@ -46,7 +53,8 @@ class SnapshotConfig:
         _seconds("alignment_timeout_s", self.alignment_timeout_s, optional=True)
         _seconds("min_pause_s", self.min_pause_s, zero=True)
         _count("max_concurrent", self.max_concurrent)
-        _count("num_to_keep", self.num_to_keep, optional=True)
+        for name in ("num_to_keep", "keep_hourly", "keep_daily", "keep_weekly"):
+            _count(name, getattr(self, name), optional=True)
         _count("max_channel_state_bytes", self.max_channel_state_bytes)
         check_mode(self.mode)
 
@@ -59,6 +67,12 @@ class SnapshotConfig:
 
 Trace = bool | Literal["full"]
 """Whether actors write down what they do; "full" keeps the messages too."""
+
+
+NO_CLAIM: Final = "no-claim"
+CLAIM: Final = "claim"
+Claim = Literal["no-claim", "claim"]
+"""To whom a snapshot belongs that a system was restored from: to whoever made it, or to the new life."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +94,12 @@ def check_mode(mode: str) -> None:
     """Raise ConfigError unless there is such a mode."""
     if mode not in MODES:
         raise ConfigError(f"there is no snapshot mode {mode!r}; there is {', '.join(MODES)}")
+
+
+def check_claim(claim: object) -> None:
+    """Raise ConfigError unless there is such a way to claim a snapshot."""
+    if claim not in (NO_CLAIM, CLAIM):
+        raise ConfigError(f"claim={claim!r}: say {NO_CLAIM!r}, so that the snapshot stays as it is, or {CLAIM!r}")
 
 
 def check_trace(trace: object) -> Trace:

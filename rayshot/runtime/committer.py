@@ -10,11 +10,12 @@ import ray
 
 import rayshot
 from rayshot.errors import (
-    ConfigError,
     Damaged,
     EncryptionKeyNeeded,
     Fenced,
+    NotFound,
     RayshotError,
+    SnapshotNotFound,
     StateNotSerializable,
     StoreError,
     StoreUnavailable,
@@ -22,12 +23,14 @@ from rayshot.errors import (
 from rayshot.format.encryption_key import DataKey
 from rayshot.format.manifest import ActorEntry, ChannelEntry, Chunk, Manifest, TraceEntry
 from rayshot.format.signing_key import Signer
+from rayshot.model.configuration import SnapshotConfig
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.runtime.failpoints import failpoint
 from rayshot.runtime.vault import Stored, StoredActor
-from rayshot.store.layout import intent_folder
+from rayshot.store.keeping import Keep
+from rayshot.store.layout import intent_folder, snapshot_of
 from rayshot.store.records import CommitRecord
 from rayshot.store.repository import Repository
 
@@ -67,12 +70,9 @@ class Committer:
         """
         snapshot = cut.snapshot
         started = time.perf_counter()
-        retained = {record.snapshot for record in self._repository.retained()}
-        base = self._base if self._base in retained else None
-        intent = self._repository.intend(snapshot, base)
+        intent, reuse = self._intend(snapshot, timeout_s)
         data_key = self._repository.new_data_key()
         try:
-            reuse = dict(self._reuse) if base is not None else {}
             ended = {name: self._last_traces[name] for name in cut.ended if name in self._last_traces}
             refs = [
                 vault.store.remote(cut, intent, reuse, timeout_s, {} if index else ended, data_key, *bodies)
@@ -100,12 +100,10 @@ class Committer:
     def highest_counter(self, incarnation: int) -> int:
         """The highest counter of a coordinator's snapshot of this life that the storage knows."""
         highest = 0
-        for entry in self._repository.store.list(intent_folder(self._repository.system)):
-            try:
-                snapshot = SnapshotId.parse(entry.key.rpartition("/")[2])
-            except ConfigError:
-                continue  # an object that is no intent
-            if snapshot.incarnation == incarnation and snapshot.by_coordinator:
+        entries = self._repository.store.list(intent_folder(self._repository.system))
+        announced = [snapshot_of(entry.key.rpartition("/")[2]) for entry in entries]
+        for snapshot in (*announced, *self._repository.log.refresh().ended()):
+            if snapshot is not None and snapshot.incarnation == incarnation and snapshot.by_coordinator:
                 highest = max(highest, snapshot.counter)
         return highest
 
@@ -121,17 +119,46 @@ class Committer:
             return set()
         return set(manifest.ended)
 
-    def retain(self, keep: int) -> None:
-        """Delete the oldest snapshots beyond `keep`. Raises Fenced; what else fails is tried again the next time."""
+    def retain(self, config: SnapshotConfig) -> None:
+        """Delete what `config` does not keep. Raises Fenced; what else fails is tried again the next time."""
+        keep = Keep(
+            last=config.num_to_keep,
+            hourly=config.keep_hourly,
+            daily=config.keep_daily,
+            weekly=config.keep_weekly,
+        )
+        if keep.everything:
+            return
         try:
             sweep = self._repository.retain(keep)
         except Fenced:
             raise
-        except (StoreError, Damaged, EncryptionKeyNeeded) as error:
+        except (StoreError, Damaged, NotFound, EncryptionKeyNeeded) as error:
             log.warning("old snapshots could not be deleted now: %s", error)
         else:
             if sweep.unreadable:
                 log.warning("nothing is deleted while these cannot be read: %s", ", ".join(map(str, sweep.unreadable)))
+
+    def restored(self, snapshot: SnapshotId, origin: str | None, *, claimed: bool) -> None:
+        """Write down what this life is restored from; see `Repository.note_restore`.
+
+        The first snapshot leans on it only if it was claimed and lies among our own; else it is a full one.
+        """
+        self._repository.note_restore(snapshot, origin, claimed=claimed)
+        record = self._repository.log.history.retained.get(snapshot)
+        if claimed and origin is None and record is not None and not record.folder:
+            manifest = self._repository.snapshot(record).manifest
+            self._base, self._reuse = snapshot, {chunk.digest: chunk for chunk in manifest.chunks}
+
+    def _intend(self, snapshot: SnapshotId, timeout_s: float) -> tuple[str, dict[str, Chunk]]:
+        """Announce a snapshot; returns its intent, and the chunks that it need not write again."""
+        base = self._base if self._base in {record.snapshot for record in self._repository.retained()} else None
+        if base is not None:
+            try:
+                return self._repository.intend(snapshot, base, timeout_s), dict(self._reuse)
+            except SnapshotNotFound:
+                log.info("snapshot %s is written in full, as %s was deleted at this moment", snapshot, base)
+        return self._repository.intend(snapshot, None, timeout_s), {}
 
     def _gather(self, refs: list[Any], timeout_s: float) -> list[Stored]:
         try:

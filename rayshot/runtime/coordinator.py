@@ -68,19 +68,18 @@ class Coordinator:
     def __init__(self, settings: SystemSettings) -> None:
         go_first()
         self._settings, self._config = settings, settings.snapshot
-        store = open_store(settings.storage)
-        repository = Repository(store, settings.system, create=True, keys=settings.encryption_keys)
+        system, storage = self._name = settings.system, settings.storage
+        repository = Repository(open_store(storage), system, create=True, keys=settings.encryption_keys)
         restarted = was_restarted()
-        incarnation = repository.next_incarnation() - (1 if restarted else 0)
+        incarnation = repository.incarnation() if restarted else repository.next_incarnation(settings.after)
         repository.log.begin_epoch(incarnation, f"coordinator-{uuid.uuid4().hex[:12]}")
         failpoint("epoch_written")
         self._incarnation = incarnation
-        self._repository = repository
         self._committer = Committer(repository, settings.key)
         self._collector = Collector(incarnation)
         self._lock = threading.RLock()
-        own = self._own = ray.get_actor(coordinator_name(settings.system), namespace=NAMESPACE)
-        self._members = Members(settings.system, incarnation, settings.storage, own, self._died, self._vault_died)
+        self._own = ray.get_actor(coordinator_name(system), namespace=NAMESPACE)
+        self._members = Members(system, incarnation, storage, self._died, self._vault_died)
         self._open: dict[SnapshotId, UnderWay] = {}
         self._wanted: list[Request] = []
         self._intake = Intake(self._take)
@@ -176,7 +175,7 @@ class Coordinator:
             if self._stop is not None:
                 return
             log.error("actor %r of system %r died: %s", name, self._settings.system, detail)
-            self._stop_all(Stop(self._settings.system, self._settings.storage, name, detail))
+            self._stop_all(Stop(*self._name, name, detail))
             self._carry_out(self._collector.handle(ProcessDied(name, detail)))
 
     def _vault_died(self, node: str, detail: str) -> None:
@@ -203,14 +202,15 @@ class Coordinator:
         mode: str | None = None,
         initiators: tuple[str, ...] = (),
         helpers: frozenset[str] | None = None,
+        final: bool = False,  # noqa: FBT001, FBT002 - a Ray call
     ) -> CommitRecord:
         """Take a snapshot; returns its commit record when it is durable.
 
         With `initiators` the first of them begins it as its own; the others, and `helpers` (None: everybody), are told.
-        Raises SnapshotAborted, or SystemDown where the system takes no messages any more.
+        With `final` the system stops with it. Raises SnapshotAborted; SystemDown where it takes no messages any more.
         """
         told = None if helpers is None else helpers | set(initiators)
-        request = Request(mode or self._config.mode, label, initiators, told)
+        request = Request(mode or self._config.mode, label, initiators, told, final=final)
         with self._lock:
             if self._stop is not None:
                 raise self._stop.error()
@@ -323,7 +323,7 @@ class Coordinator:
                     under_way = self._open[cut.snapshot]
                     under_way.recorded_s = time.monotonic() - under_way.began
                     self._commits.put(cut)
-                    if cut.snapshot.initiator == STOPPED:
+                    if cut.snapshot.initiator == STOPPED and not under_way.request.final:
                         self._members.tell_all("everybody_recorded", cut.snapshot)
                 case AnnounceEnd():
                     self._announce_end(effect)
@@ -336,9 +336,12 @@ class Coordinator:
         self._ends.add(end.snapshot, end.floor)
         failpoint("before_announce")
         committed = end.reason is None
+        final = committed and under_way is not None and under_way.request.final
+        if final:  # they stand still until they hear of it
+            self._stop_all(Stop(*self._name, None, f"it was stopped with the savepoint {end.snapshot}"))
         lazily = committed and end.snapshot.by_coordinator and not self._settings.trace
         told = self._ends.leave_unsaid(end.snapshot, time.monotonic()) if lazily else tuple(self._members.hosts)
-        for name in told:
+        for name in () if final else told:
             self._members.tell(name, "ended", end.snapshot, end.floor, committed)
         if under_way is None:
             return  # of a coordinator that was lost, or its announcement is late
@@ -378,15 +381,14 @@ class Coordinator:
             self._committed = record
             self._carry_out(self._collector.handle(SnapshotStored(cut.snapshot)))
         under_way.request.settle(record)
-        if self._config.num_to_keep is not None:
-            self._committer.retain(self._config.num_to_keep)
+        self._committer.retain(self._config)
 
     def _yield(self, error: Fenced) -> None:
         """The storage belongs to another life of this system: this one can never commit again, and stops."""
         with self._lock:
             if self._stop is None:
                 log.error("%s", error)
-                self._stop_all(Stop(self._settings.system, self._settings.storage, None, error.message))
+                self._stop_all(Stop(*self._name, None, error.message))
 
     def _abort(self, snapshot: SnapshotId, reason: AbortReason, detail: str) -> None:
         with self._lock:
@@ -430,8 +432,9 @@ class Coordinator:
         return HostIdentity(settings.system, self._incarnation, COORDINATOR, *told)
 
     @ray.method(concurrency_group="control")
-    def expect(self, ended: tuple[str, ...]) -> None:
-        """A snapshot is going to be loaded, before which these actors ended. Call before any of its actors is made."""
+    def expect(self, ended: tuple[str, ...], snapshot: SnapshotId, origin: str | None, claimed: bool) -> None:  # noqa: FBT001
+        """A snapshot is going to be loaded, before which these actors ended. See `Repository.note_restore` too."""
+        self._committer.restored(snapshot, origin, claimed=claimed)  # nothing is committed before `resume`
         with self._lock:
             self._collector = Collector(self._incarnation, ended=ended)
             self._members.know_ended(ended)
@@ -451,7 +454,7 @@ class Coordinator:
     def shutdown(self, detail: str) -> None:
         """End all actors and vaults of the system, dead or alive. Only the coordinator is left; it writes no more."""
         with self._lock:
-            stop = self._stop = self._stop or Stop(self._settings.system, self._settings.storage, None, detail)
+            stop = self._stop = self._stop or Stop(*self._name, None, detail)
             for snapshot in tuple(self._open):
                 self._carry_out(self._collector.handle(AbortWanted(snapshot, AbortReason.REQUESTED, detail)))
             self._refuse_waiting(stop.error())
@@ -463,11 +466,9 @@ class Coordinator:
     def status(self) -> dict[str, Any]:
         """See `System.status`."""
         with self._lock:
-            collector = self._collector
             under_way = {
-                k: self._open[k].status(collector.missing(k), collector.open_channels(k))
-                for k in collector.open_snapshots
-                if k in self._open
+                snapshot: one.status(self._collector.missing(snapshot), self._collector.open_channels(snapshot))
+                for snapshot, one in self._open.items()
             }
             status = {
                 "system": self._settings.system,
@@ -494,7 +495,6 @@ class Coordinator:
             else:
                 self.ended(*answer.last_record)
         if self._settings.loading and remains.loading:
-            detail = "its coordinator died while it was being restored"
-            self._stop_all(Stop(self._settings.system, self._settings.storage, None, detail))
+            self._stop_all(Stop(*self._name, None, "its coordinator died while it was being restored"))
         elif remains.dead:
             threading.Thread(target=self._died, args=(remains.dead[0], "it died while nobody coordinated")).start()

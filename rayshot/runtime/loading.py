@@ -21,15 +21,17 @@ from rayshot.store.locate import open_store
 class LoadPlan:
     """One actor's part of a snapshot, taken from a manifest whose signature was checked.
 
-    `snapshot` is the one that it is of. `state` is None for an actor that is not yet born. `sent` and `arrived` are
-    the counters n of its channels, `received` the counters m. `mailbox` holds, per sender, the blobs of what was in
-    flight to it, in order. `ended` are the senders that ended before the cut.
+    `folder` is where its chunks lie in the storage, `system` what they are bound to; `snapshot` is the one that it is
+    of. `state` is None for an actor that is not yet born. `sent` and `arrived` are the counters n of its channels,
+    `received` the counters m. `mailbox` holds, per sender, the blobs of what was in flight to it, in order. `ended` are
+    the senders that ended before the cut.
 
     `version` is that of the class that recorded the state, `names` says what stands for globals of its pickles that
     moved, and `dead_letters` are those that lie here from now on.
     """
 
     storage: str
+    folder: str
     system: str
     snapshot: SnapshotId
     specification: ActorSpecification
@@ -47,7 +49,7 @@ class LoadPlan:
 
 def load_process(process: ActorProcess, plan: LoadPlan) -> None:
     """Fill a fresh process. Raises Damaged, StoreError, Incompatible."""
-    reader = ChunkReader(open_store(plan.storage), plan.system, plan.chunks)
+    reader = ChunkReader(open_store(plan.storage), plan.system, plan.chunks, plan.folder)
     unborn = plan.specification if plan.state is None else None
     recasting = Recasting(process.codec, process.name, plan.names, unborn)
     frames = {

@@ -33,7 +33,6 @@ class Members:
         system: str,
         incarnation: int,
         storage: str,
-        coordinator: Any,
         on_death: Callable[[str, str], None],
         on_vault_death: Callable[[str, str], None],
     ) -> None:
@@ -41,7 +40,6 @@ class Members:
         self._system = system
         self._incarnation = incarnation
         self._storage = storage
-        self._coordinator = coordinator
         self._vaults: dict[str, Any] = {}
         self._nodes: dict[str, str] = {}
         self._ended: dict[str, str] = {}

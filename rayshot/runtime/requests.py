@@ -20,6 +20,7 @@ UNSAID_S = 2.0
 class Request:
     """Somebody waits for a snapshot. `record` or `error` is there when `done` is set.
 
+    `final`: when it is durable the system stops, and no handler has run since the cut.
     `initiators` are the actors that were asked to begin it, `helpers` those whom the coordinator tells (None: all), and
     all as well as soon as one of the `living` has ended: markers may have lost their way to others with it.
     """
@@ -29,6 +30,7 @@ class Request:
     initiators: tuple[str, ...] = ()
     helpers: frozenset[str] | None = None
     living: frozenset[str] = frozenset()
+    final: bool = False
     done: threading.Event = field(default_factory=threading.Event)
     record: CommitRecord | None = None
     error: RayshotError | None = None

@@ -15,11 +15,14 @@ from rayshot.runtime.spawning import spawn_host
 log = logging.getLogger("rayshot")
 
 
-def load_all(identity: HostIdentity, fit: Fit, dead_letters: Sequence[DeadLetter]) -> None:
-    """Make every actor, load it, and let all go when the last is ready. `dead_letters` come from those left out."""
+def load_all(identity: HostIdentity, storage: str, folder: str, fit: Fit, dead_letters: Sequence[DeadLetter]) -> None:
+    """Make every actor, load it, and let all go when the last is ready.
+
+    The chunks lie in `folder` of `storage`, which may be another one than the system's. `dead_letters` come from those
+    left out.
+    """
     _report(fit)
-    plans = _plans(identity, fit, _by_host(fit, dead_letters))
-    ray.get(identity.coordinator.expect.remote(fit.manifest.ended))
+    plans = _plans(storage, folder, fit, _by_host(fit, dead_letters))
     hosts = {name: spawn_host(identity, fit.specifications[name], name, loading=True) for name in plans}
     try:
         ray.get([hosts[name].load.remote(plan) for name, plan in plans.items()])
@@ -49,7 +52,9 @@ def _by_host(fit: Fit, dead_letters: Sequence[DeadLetter]) -> dict[str, list[Dea
     return by_host
 
 
-def _plans(identity: HostIdentity, fit: Fit, dead_letters: Mapping[str, Sequence[DeadLetter]]) -> dict[str, LoadPlan]:
+def _plans(
+    storage: str, folder: str, fit: Fit, dead_letters: Mapping[str, Sequence[DeadLetter]]
+) -> dict[str, LoadPlan]:
     manifest, specifications = fit.manifest, fit.specifications
     chunks = {chunk.digest: chunk for chunk in manifest.chunks}
     sent: dict[str, dict[str, int]] = {name: {} for name in specifications}
@@ -70,8 +75,9 @@ def _plans(identity: HostIdentity, fit: Fit, dead_letters: Mapping[str, Sequence
         if actor.state is not None:
             needed += [actor.state.stream, *actor.state.buffers]
         plans[actor.name] = LoadPlan(
-            identity.storage,
-            identity.system,
+            storage,
+            folder,
+            manifest.system,
             manifest.snapshot,
             specifications[actor.name],
             actor.state,

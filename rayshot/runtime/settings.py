@@ -9,9 +9,10 @@ from rayshot.model.configuration import FailureConfig, SnapshotConfig, Trace
 
 @dataclass(frozen=True, slots=True)
 class SystemSettings:
-    """One life of a system. `loading`: it is being restored and begins nothing until it is told that all are loaded.
+    """One life of a system, numbered higher than `after`.
 
-    Keys come from the driver and go nowhere else: a vault gets the data key of one snapshot at a time.
+    `loading`: it is being restored and begins nothing until it is told that all are loaded. Keys come from the driver
+    and go nowhere else: a vault gets the data key of one snapshot at a time.
     """
 
     system: str
@@ -22,3 +23,4 @@ class SystemSettings:
     trace: Trace = False
     loading: bool = False
     encryption_keys: tuple[EncryptionKey, ...] = field(default=(), repr=False)
+    after: int = 0

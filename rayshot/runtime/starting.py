@@ -11,7 +11,17 @@ from rayshot.errors import ConfigError, RayshotError, RestoreFailed
 from rayshot.format.encryption_key import find_encryption_keys
 from rayshot.format.signing_key import find_key, find_trusted_keys, load_key
 from rayshot.model.class_map import ClassMap
-from rayshot.model.configuration import FailureConfig, SnapshotConfig, Trace, check_config, check_trace
+from rayshot.model.configuration import (
+    CLAIM,
+    NO_CLAIM,
+    Claim,
+    FailureConfig,
+    SnapshotConfig,
+    Trace,
+    check_claim,
+    check_config,
+    check_trace,
+)
 from rayshot.model.dead_mail import undeliverable
 from rayshot.model.resolution import AllowUnmapped, fit
 from rayshot.protocol.identity import SnapshotId, check_name
@@ -21,6 +31,7 @@ from rayshot.runtime.naming import NAMESPACE, coordinator_name
 from rayshot.runtime.restoring import load_all
 from rayshot.runtime.settings import SystemSettings
 from rayshot.runtime.system import System, take_down
+from rayshot.store.leases import reading
 from rayshot.store.locate import open_store
 from rayshot.store.repository import open as open_storage
 from rayshot.store.trust import check_trust, check_trust_word
@@ -71,6 +82,8 @@ def restore(
     *,
     system: str | None = None,
     snapshot: SnapshotId | str | None = None,
+    into: str | os.PathLike[str] | None = None,
+    claim: Claim = NO_CLAIM,
     trust: str | None = None,
     class_map: ClassMap | None = None,
     allow_unmapped: AllowUnmapped = False,
@@ -86,6 +99,11 @@ def restore(
         storage: where its snapshots are.
         system: its name; may be left out where the storage holds one system only.
         snapshot: which; the latest by default.
+        into: where its snapshots go from now on, if that is another storage; the restored one may be a copy there.
+        claim: to whom the restored snapshot belongs, as in Flink. "no-claim": to whoever made it. Retention never
+            deletes it, the first snapshot after it is full, and none depends on it. "claim": to the new life.
+            Retention deletes it when its turn comes, savepoint or copy or not, also in the storage that it came from,
+            and the first snapshot may share bytes with it. Claim a snapshot once.
         trust: "unsigned" restores a snapshot that nobody trusted vouches for. Restoring runs code that the snapshot
             chooses: do this only with bytes whose history you know.
         class_map: classes by their recorded name where they moved, {"old.module.Class": NewClass}, or the new name as a
@@ -97,7 +115,9 @@ def restore(
         min_position: as for `rayshot.open`: refuses a storage that was put back to an older state.
 
     Raises:
-        NotFound: no such system or snapshot, or actor to leave out; the message lists what there is.
+        NotFound: no such system or snapshot, or actor to leave out; the message lists what there is. SnapshotDeleted
+            where it is deleted while it is restored, and its lease could not keep it.
+        ConfigError: the system is running, or a setting or an address cannot work.
         Untrusted, Damaged, Incompatible: before anything was started. Incompatible where a class is gone, is of another
             version and cannot migrate, or has not what messages, timers and pending replies call, with both sides.
         RestoreFailed: an actor could not be loaded, or its `migrate` failed; everything was taken down again.
@@ -105,7 +125,10 @@ def restore(
     check_trust_word(trust)
     check_config(config or SnapshotConfig(), SnapshotConfig)
     check_trace(trace)
-    location, _ = _locate(storage)
+    check_claim(claim)
+    location, source = _locate(storage)
+    target, target_store = (location, source) if into is None else _locate(into)
+    elsewhere = source.url != target_store.url
     view = open_storage(location, min_position=min_position).system(system)
     chosen = view.snapshot(snapshot)
     key, trusted = find_key(), find_trusted_keys()
@@ -113,19 +136,31 @@ def restore(
     fitting = fit(chosen.manifest, chosen.read, class_map, allow_unmapped=allow_unmapped)
     _ensure_ray()
     _make_room(view.name)
-    signing = key or load_key(local=_is_local(location))
+    target_store.check()
+    signing = key or load_key(local=_is_local(target))
     configs = config or SnapshotConfig(), FailureConfig()
-    keys = find_encryption_keys()
-    settings = SystemSettings(view.name, location, signing, *configs, trace, loading=True, encryption_keys=keys)
+    settings = SystemSettings(
+        view.name,
+        target,
+        signing,
+        *configs,
+        trace,
+        loading=True,
+        encryption_keys=find_encryption_keys(),
+        after=chosen.id.incarnation,
+    )
     identity = _start(settings)
     try:
-        if snapshot is None:  # only now that nobody else can commit is the latest known
+        if snapshot is None and not elsewhere:  # only now that nobody else can commit is the latest known
             latest = view.snapshot(None)
             if latest.id != chosen.id:
                 chosen = latest
                 check_trust(chosen, trusted, trust)
                 fitting = fit(chosen.manifest, chosen.read, class_map, allow_unmapped=allow_unmapped)
-        load_all(identity, fitting, undeliverable(fitting, chosen.read))
+        with reading(source, view.name, chosen.id):
+            ownership = chosen.id, location if elsewhere else None, claim == CLAIM
+            ray.get(identity.coordinator.expect.remote(fitting.manifest.ended, *ownership))
+            load_all(identity, location, chosen.folder, fitting, undeliverable(fitting, chosen.read))
     except BaseException as error:
         take_down(view.name, identity.coordinator)
         if isinstance(error, ray.exceptions.RayError):

@@ -10,7 +10,8 @@ from typing import Any, Self
 import ray
 
 from rayshot.errors import ActorNotFound, ConfigError, RayshotError, SystemDown, SystemStopped
-from rayshot.model.configuration import CHANDY_LAMPORT, SnapshotConfig, check_config, check_mode
+from rayshot.format.bounds import LABEL_LENGTH_MAX
+from rayshot.model.configuration import CHANDY_LAMPORT, STOP_THE_WORLD, SnapshotConfig, check_config, check_mode
 from rayshot.model.handle import ActorHandle
 from rayshot.model.port import provide_port
 from rayshot.protocol.identity import SnapshotId
@@ -186,7 +187,48 @@ class System:
                 raise ConfigError(f"mode {mode!r} is the coordinator's: leave `initiator` and `helped` out")
             mode = CHANDY_LAMPORT
             check_spread(self.topology(), initiators, helped=helped)
-        ref = self._coordinator.snapshot.remote(label, mode, initiators, None if helped else frozenset())
+        return self._take(label, mode, initiators, None if helped else frozenset())
+
+    def savepoint(self, label: str, *, mode: str | None = None) -> Snapshot:
+        """Take a snapshot that is never deleted by itself; `label` says what for. As `snapshot` else."""
+        _check_label(label)
+        return self.snapshot(label=label, mode=mode)
+
+    def stop_with_savepoint(self, label: str) -> Snapshot:
+        """Take a savepoint and end the system with it, as one step: no handler runs between the cut and the end.
+
+        What this driver sent before is inside the cut. What others send goes into the cut too, or is refused: it is
+        never processed after it, calls fail with SystemStopped. So effects outside the system (files, HTTP calls) are
+        those of the savepoint's states, and a restore goes on where they ended. Where no savepoint comes about the
+        system goes on as if nothing had been asked.
+
+        Args:
+            label: what it is for.
+
+        Returns the savepoint; the system is shut down.
+
+        Raises:
+            SnapshotAborted: no savepoint was taken and the system goes on.
+            SystemDown: the system takes no messages any more.
+        """
+        _check_label(label)
+        self._check_open()
+        self._port.drain()
+        savepoint = self._take(label, STOP_THE_WORLD, (), None, final=True)
+        self.shutdown()
+        return savepoint
+
+    def _take(
+        self,
+        label: str | None,
+        mode: str | None,
+        initiators: tuple[str, ...],
+        helpers: frozenset[str] | None,
+        *,
+        final: bool = False,
+    ) -> Snapshot:
+        """Have the coordinator take a snapshot, show how far it is, and open it."""
+        ref = self._coordinator.snapshot.remote(label, mode, initiators, helpers, final)
 
         def is_there(timeout_s: float) -> bool:
             ready, _ = ray.wait([ref], timeout=timeout_s)
@@ -268,6 +310,11 @@ class System:
                 f"the coordinator of system {self.name!r} is gone; attach again with rayshot.init, or restore",
                 system=self.name,
             ) from error
+
+
+def _check_label(label: object) -> None:
+    if not isinstance(label, str) or not label or len(label) > LABEL_LENGTH_MAX:
+        raise ConfigError(f"the label {label!r} of a savepoint: give a text of 1 to {LABEL_LENGTH_MAX} characters")
 
 
 def take_down(system: str, coordinator: Any) -> None:

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from rayshot.errors import (
+    AlreadyExists,
     BadManifest,
     ConfigError,
     FormatTooNew,
     KeyNotFound,
     RolledBack,
+    SnapshotDeleted,
     SnapshotNotFound,
     SystemNotFound,
 )
@@ -18,6 +20,7 @@ from rayshot.protocol.identity import NAME_LENGTH_MAX, SnapshotId, check_name
 from rayshot.store.history import History
 from rayshot.store.layout import format_key, log_folder
 from rayshot.store.log import CommitLog
+from rayshot.store.once import create_once
 from rayshot.store.records import CommitRecord
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.store import Store
@@ -58,7 +61,8 @@ class SystemView:
     def snapshot(self, which: SnapshotId | str | None = None) -> Snapshot:
         """The snapshot with that id; None means the latest.
 
-        Raises SnapshotNotFound, which lists what there is, RolledBack for one before `min_position`, and ConfigError
+        Raises SnapshotNotFound, which lists what there is (SnapshotDeleted where it was there once), RolledBack for one
+        before `min_position`, and ConfigError
         for a text that is no snapshot id.
         """
         if which is None:
@@ -68,9 +72,10 @@ class SystemView:
         if wanted in history.retained:
             self._check_position(f"the snapshot {wanted}", history.retained[wanted])
             return self._snapshot(history.retained[wanted])
-        fate = "was deleted" if wanted in history.deleted else "does not exist"
+        deleted = wanted in history.deleted
+        fate, kind = ("was deleted", SnapshotDeleted) if deleted else ("does not exist", SnapshotNotFound)
         exists = [str(snapshot) for snapshot in history.retained]
-        raise SnapshotNotFound(
+        raise kind(
             f"the snapshot {wanted} of {self.name!r} {fate}; there is {_newest(exists)}",
             snapshot=str(wanted),
             exists=exists,
@@ -84,7 +89,7 @@ class SystemView:
 
     def _check_position(self, what: str, record: CommitRecord | None) -> None:
         """Only a snapshot's own position is looked at, which its signature covers: anyone could lengthen the log."""
-        found = None if record is None else record.position
+        found = None if record is None else record.sealed_for
         if self._min_position > (found or 0):
             where = "there is none" if found is None else f"{what} is at position {found} of the log"
             raise RolledBack(
@@ -157,10 +162,20 @@ def open_system(store: Store, name: str) -> None:
     _check_format(data, name)
 
 
-def check_format_is_there(store: Store, name: str) -> None:
-    """Raise BadManifest where commits lie in the folder and FORMAT, which is written first, does not."""
+def make_system(store: Store, name: str) -> None:
+    """Make `name` a system in `store`, if it is none yet.
+
+    Raises ConfigError for a store that cannot be written or has no conditional create, BadManifest where commits lie in
+    the folder and FORMAT, which is written first, does not, FormatTooNew, StoreError.
+    """
+    check_name(name, "a system")
+    store.check()
     if _read_format(store, name) is None:
         _refuse_commits(store, name)
+    try:
+        create_once(store, format_key(name), format_document())
+    except AlreadyExists:
+        open_system(store, name)  # of another rayshot
 
 
 def _refuse_commits(store: Store, name: str) -> None:

@@ -13,14 +13,17 @@ from rayshot.store.store import Store
 
 
 class ChunkReader:
-    """Reads blobs of one snapshot; keeps the last chunk, so that small blobs in one pack cost one read.
+    """Reads blobs of one snapshot of `system`, whose chunks lie in `folder`, by default that of the system.
+
+    Keeps the last chunk, so that small blobs in one pack cost one read.
 
     Safe for many threads: the kept chunk is replaced whole.
     """
 
-    def __init__(self, store: Store, system: str, chunks: Mapping[str, Chunk]) -> None:
+    def __init__(self, store: Store, system: str, chunks: Mapping[str, Chunk], folder: str | None = None) -> None:
         self._store = store
         self._system = system
+        self._folder = folder or system
         self._chunks = chunks
         self._last: tuple[str, bytes] = ("", b"")
         """Digest and bytes of the chunk read last."""
@@ -48,7 +51,7 @@ class ChunkReader:
         if chunk is None:
             raise MissingChunk(f"the manifest does not list the chunk {digest}", digest=digest)
         try:  # one byte more than there should be shows a chunk that has grown
-            stored = self._store.read_range(inside(self._system, chunk.key), 0, chunk.stored_size + 1)
+            stored = self._store.read_range(inside(self._folder, chunk.key), 0, chunk.stored_size + 1)
         except KeyNotFound as error:
             raise MissingChunk(
                 f"the chunk {chunk.key} of the system {self._system!r} is not in the store; take another snapshot",

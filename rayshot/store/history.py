@@ -1,16 +1,26 @@
 """What the commit log means: which snapshots there are, and who may write.
 
-A COMMIT or DELETE counts only if its writer is that of the latest EPOCH before it. A coordinator that was
-taken over and does not know it (a zombie) may still slip a record in, and everyone reads over it in the same
-way.
+A COMMIT counts only if its writer is that of the latest EPOCH before it. A coordinator that was taken over and
+does not know it (a zombie) may still slip a record in, and everyone reads over it in the same way. DELETE,
+EXPIRE and COPY count whoever wrote them, save coordinators that were taken over: see
+docs/design/0014-who-may-write-beside-a-coordinator.md.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import assert_never
 
 from rayshot.protocol.identity import SnapshotId
-from rayshot.store.records import CommitRecord, DeleteRecord, EpochRecord, Record
+from rayshot.store.records import (
+    CommitRecord,
+    CopyRecord,
+    DeleteRecord,
+    EpochRecord,
+    ExpireRecord,
+    Record,
+    RestoreRecord,
+)
 
 
 class History:
@@ -19,29 +29,90 @@ class History:
     def __init__(self) -> None:
         self.epoch: EpochRecord | None = None
         """The latest EPOCH."""
+        self.restore: RestoreRecord | None = None
+        """What the present life was restored from; None where it was not."""
         self._retained: dict[SnapshotId, CommitRecord] = {}
         self._deleted: dict[SnapshotId, CommitRecord] = {}
+        self._superseded: set[str] = set()
+        """The writers of all EPOCHs but the latest."""
+        self._ends: Counter[SnapshotId] = Counter()
+        """How many DELETE and EXPIRE records there are of a snapshot."""
+        self._claims: dict[SnapshotId, bool] = {}
+        """Of snapshots here that a life was restored from: whether it made them its own."""
 
     @property
     def retained(self) -> Mapping[SnapshotId, CommitRecord]:
-        """The snapshots that can be had, oldest commit first."""
+        """The snapshots that can be had, oldest first: by their life, then by the position they were sealed for."""
         return MappingProxyType(self._retained)
 
     @property
     def deleted(self) -> Mapping[SnapshotId, CommitRecord]:
-        """The snapshots that were committed and then deleted."""
+        """The snapshots that were committed here and then deleted; also those that were copied back since."""
         return MappingProxyType(self._deleted)
+
+    def owns(self, record: CommitRecord) -> bool:
+        """Whether retention may delete a snapshot.
+
+        Not what a person asked for (savepoints and copies), nor what a life was restored from, unless that claimed it.
+        """
+        theirs = record.label is not None or isinstance(record, CopyRecord)
+        return self._claims.get(record.snapshot, not theirs)
 
     @property
     def incarnation(self) -> int:
-        """The latest life of the system; 0 before the first."""
+        """The latest life that the system had here; 0 before the first."""
         return 0 if self.epoch is None else self.epoch.incarnation
+
+    @property
+    def incarnation_max(self) -> int:
+        """The latest life that anything here is of, copied snapshots included."""
+        return max([self.incarnation, *(snapshot.incarnation for snapshot in self._retained)])
+
+    def attempt(self, snapshot: SnapshotId) -> int:
+        """Which attempt to copy `snapshot` here can count."""
+        return self._ends[snapshot]
+
+    def is_over(self, snapshot: SnapshotId) -> bool:
+        """Whether no COMMIT of `snapshot` can count any more: there is one, or it has expired."""
+        return snapshot in self._retained or self._ends[snapshot] > 0
+
+    def is_superseded(self, writer: str) -> bool:
+        """Whether `writer` was a coordinator and is none any more."""
+        return writer in self._superseded
+
+    def ended(self) -> set[SnapshotId]:
+        """All snapshots that were ever committed, or expired."""
+        return {*self._retained, *self._ends}
+
+    def goes_on(self, record: Record) -> bool:
+        """Whether the writer of `record`, which lost its position, may look what to write at the next one."""
+        match record:
+            case EpochRecord():
+                return False
+            case CopyRecord():
+                return True
+            case CommitRecord() | RestoreRecord():
+                return self._coordinates(record.writer)
+            case DeleteRecord() | ExpireRecord():
+                return not self.is_superseded(record.writer)
+            case _:
+                assert_never(record)
 
     def admits(self, record: Record) -> bool:
         """Whether `record` would count if it came next."""
-        if isinstance(record, EpochRecord):
-            return record.incarnation >= self.incarnation
-        return self.epoch is not None and record.writer == self.epoch.writer
+        match record:
+            case EpochRecord():
+                return record.incarnation >= self.incarnation
+            case CopyRecord():
+                return record.attempt == self.attempt(record.snapshot) and record.snapshot not in self._retained
+            case CommitRecord():
+                return self._coordinates(record.writer) and not self._ends[record.snapshot]
+            case RestoreRecord():
+                return self._coordinates(record.writer)
+            case DeleteRecord() | ExpireRecord():
+                return not self.is_superseded(record.writer)
+            case _:
+                assert_never(record)
 
     def add(self, record: Record) -> None:
         """Read on by one record."""
@@ -49,13 +120,44 @@ class History:
             return
         match record:
             case EpochRecord():
-                self.epoch = record
-            case CommitRecord(snapshot=snapshot):
-                if snapshot not in self._deleted:
-                    self._retained.setdefault(snapshot, record)
+                self._begin(record)
+            case CopyRecord():
+                self._retain(record)
+            case CommitRecord():
+                if record.snapshot not in self._retained:
+                    self._retain(record)
+            case RestoreRecord(snapshot=snapshot, origin=origin, claimed=claimed):
+                self.restore = record
+                if origin is None:
+                    self._claims[snapshot] = claimed
             case DeleteRecord(snapshot=snapshot):
                 commit = self._retained.pop(snapshot, None)
                 if commit is not None:
+                    self._ends[snapshot] += 1
+                    self._claims.pop(snapshot, None)
                     self._deleted[snapshot] = commit
+            case ExpireRecord(snapshot=snapshot):
+                if snapshot not in self._retained:
+                    self._ends[snapshot] += 1
             case _:
                 assert_never(record)
+
+    def _coordinates(self, writer: str) -> bool:
+        return self.epoch is not None and writer == self.epoch.writer
+
+    def _begin(self, epoch: EpochRecord) -> None:
+        if self.epoch is not None and self.epoch.writer != epoch.writer:
+            self._superseded.add(self.epoch.writer)
+        if epoch.incarnation > self.incarnation:
+            self.restore = None
+        self.epoch = epoch
+
+    def _retain(self, record: CommitRecord) -> None:
+        last = next(reversed(self._retained.values()), None)
+        self._retained[record.snapshot] = record
+        if last is not None and _age(record) < _age(last):
+            self._retained = dict(sorted(self._retained.items(), key=lambda item: _age(item[1])))
+
+
+def _age(record: CommitRecord) -> tuple[int, int]:
+    return record.incarnation, record.sealed_for

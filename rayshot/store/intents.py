@@ -2,18 +2,17 @@
 
 An intent is written before anything else of its snapshot. It names the *base*: the retained snapshot whose
 chunks may be reused. As long as the intent is open, the base's bytes stay, whatever becomes of the base
-itself.
+itself. It says too for how long its snapshot may take, so that nobody expires it before.
 """
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
-from rayshot.errors import BadManifest, ConfigError, KeyNotFound
+from rayshot.errors import BadManifest, KeyNotFound
 from rayshot.format import canonical
-from rayshot.format.bounds import check_count, check_process_name
+from rayshot.format.bounds import check_count, check_process_name, check_real, check_text
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.history import History
-from rayshot.store.layout import intent_folder, intent_key
+from rayshot.store.layout import intent_folder, intent_key, snapshot_of
 from rayshot.store.once import create_once
 from rayshot.store.store import Store
 
@@ -22,55 +21,79 @@ INTENT_BYTES_MAX = 4096
 
 
 class Intent(NamedTuple):
-    """Who announced a snapshot, and which one it leans on."""
+    """Who announced a snapshot, which one it leans on, and for how long it may take, in seconds (0: not said).
+
+    `announced_at` is the time of the announcement by the store's clock, in Unix seconds.
+    """
 
     writer: str
     base: SnapshotId | None
+    timeout_s: float
+    announced_at: float
 
 
-def write_intent(store: Store, system: str, snapshot: SnapshotId, writer: str, base: SnapshotId | None) -> None:
+def write_intent(
+    store: Store, system: str, snapshot: SnapshotId, writer: str, base: SnapshotId | None, timeout_s: float
+) -> None:
     """Announce `snapshot`; raises AlreadyExists where another intent has its name, StoreFull, StoreUnavailable."""
-    tree = {"format": INTENT_FORMAT, "writer": writer, "base": None if base is None else list(base)}
+    tree = {
+        "format": INTENT_FORMAT,
+        "writer": writer,
+        "base": None if base is None else list(base),
+        "timeout_s": float(timeout_s),
+    }
     create_once(store, intent_key(system, snapshot), canonical.pack(tree))
 
 
-def leased_bases(store: Store, system: str, history: History) -> set[SnapshotId]:
-    """The snapshots that open intents lean on. Raises BadManifest for an intent that cannot be read.
+def open_intents(store: Store, system: str, history: History) -> dict[SnapshotId, Intent]:
+    """The snapshots that were announced and may still be committed; call it after the log was read into `history`.
 
-    Intents of earlier coordinators do not count: what they announced can never be committed.
+    Those of coordinators that were taken over are over. A writer that `history` does not know may have begun its
+    epoch since, so what it announced is open. Raises BadManifest for an intent that cannot be read.
     """
-    writer = None if history.epoch is None else history.epoch.writer
-    intents = [_read_intent(store, system, snapshot) for snapshot in _not_ended(store, system, history)]
-    return {intent.base for intent in intents if intent.base is not None and intent.writer == writer}
-
-
-def _not_ended(store: Store, system: str, history: History) -> Iterator[SnapshotId]:
-    """Snapshots that were announced in the present life and neither committed nor given up."""
+    found = {}
     for entry in store.list(intent_folder(system)):
-        try:
-            snapshot = SnapshotId.parse(entry.key.rpartition("/")[2])
-        except ConfigError:
+        snapshot = snapshot_of(entry.key.rpartition("/")[2])
+        if snapshot is None:
             continue  # an object that is no intent
-        ended = snapshot in history.retained or snapshot in history.deleted
-        if snapshot.incarnation == history.incarnation and not ended:
-            yield snapshot
+        if history.is_over(snapshot) or snapshot.incarnation < history.incarnation:
+            continue
+        intent = _read_intent(store, system, snapshot, entry.modified)
+        if intent is not None and not history.is_superseded(intent.writer):
+            found[snapshot] = intent
+    return found
 
 
-def _read_intent(store: Store, system: str, snapshot: SnapshotId) -> Intent:
+def leased_bases(store: Store, system: str, history: History) -> set[SnapshotId]:
+    """The snapshots that open intents lean on. Raises as `open_intents`."""
+    return {intent.base for intent in open_intents(store, system, history).values() if intent.base is not None}
+
+
+def _read_intent(store: Store, system: str, snapshot: SnapshotId, announced_at: float) -> Intent | None:
     what = f"the intent of {snapshot}"
     try:
         data = store.read_range(intent_key(system, snapshot), 0, INTENT_BYTES_MAX + 1)
     except KeyNotFound:
-        return Intent("", None)  # given up between the listing and now
+        return None  # given up between the listing and now
     match canonical.unpack(data, what=what, bytes_max=INTENT_BYTES_MAX):
-        case {"format": 1, "writer": str(writer), "base": None}:
-            return Intent(writer, None)
-        case {"format": 1, "writer": str(writer), "base": [incarnation, initiator, counter]}:
-            base = SnapshotId(
+        case {"format": 1, "writer": writer, "base": base, "timeout_s": timeout_s}:
+            return Intent(
+                check_text(writer, f"the writer in {what}"),
+                None if base is None else _base(base, what),
+                check_real(timeout_s, f"timeout_s in {what}"),
+                announced_at,
+            )
+        case _:
+            raise BadManifest(f"{what} is not what rayshot writes")
+
+
+def _base(tree: object, what: str) -> SnapshotId:
+    match tree:
+        case [incarnation, initiator, counter]:
+            return SnapshotId(
                 check_count(incarnation, f"the incarnation in {what}", smallest=1),
                 check_process_name(initiator, "an initiator"),
                 check_count(counter, f"the counter in {what}", smallest=1),
             )
-            return Intent(writer, base)
         case _:
-            raise BadManifest(f"{what} is not what rayshot writes")
+            raise BadManifest(f"{what} names no snapshot as its base")

@@ -5,11 +5,19 @@
 <system>/manifests/<snapshot>   sealed manifests
 <system>/chunks/...             chunks, under the keys that their manifests give
 <system>/intents/<snapshot>     which snapshots are being written, and what they lean on
+<system>/copies/<snapshot>.<n>/ manifests and chunks of a snapshot that was copied here, n-th attempt
+<system>/leases/...             which snapshots somebody reads
+<system>/gc/...                 what garbage collection has found unreachable, and its looks at the store's clock
 """
 
+import re
+
+from rayshot.errors import ConfigError
 from rayshot.protocol.identity import SnapshotId
 
 POSITION_DIGITS = 20
+_DIGEST_DIGITS = 64
+_NUMBERED = re.compile(r"(.+-\d+)\.\d+")
 
 
 def format_key(system: str) -> str:
@@ -32,9 +40,31 @@ def manifest_folder(system: str) -> str:
     return f"{system}/manifests"
 
 
-def manifest_name(snapshot: SnapshotId) -> str:
-    """The key of a manifest as a COMMIT record names it: relative to the system's folder."""
-    return f"manifests/{snapshot}"
+def manifest_name(snapshot: SnapshotId, resealed_for: int | None = None) -> str:
+    """The key of a manifest as a COMMIT record names it: relative to the system's folder.
+
+    `resealed_for` is the position for which it was sealed again, after another record had got the first one.
+    """
+    return f"manifests/{snapshot}" if resealed_for is None else f"manifests/{snapshot}.{resealed_for}"
+
+
+def snapshot_of(name: str) -> SnapshotId | None:
+    """The snapshot that the name of an intent, a manifest (resealed or not) or a copy's folder tells; None: of none."""
+    match = _NUMBERED.fullmatch(name)
+    try:
+        return SnapshotId.parse(name if match is None else match[1])
+    except ConfigError:
+        return None
+
+
+def writer_of(chunk: str) -> str:
+    """The intent under which a chunk was written, by its key; empty for an object that is no chunk."""
+    return chunk.rpartition("/")[2][_DIGEST_DIGITS + 1 :]
+
+
+def copy_folder(snapshot: SnapshotId, attempt: int) -> str:
+    """Where a copied snapshot lies, relative to the system's folder: in itself laid out like a system."""
+    return f"copies/{snapshot}.{attempt}"
 
 
 def manifest_key(system: str, snapshot: SnapshotId) -> str:
@@ -57,6 +87,21 @@ def chunk_folder(system: str) -> str:
     return f"{system}/chunks"
 
 
-def inside(system: str, key: str) -> str:
-    """The key of what a manifest names by a key relative to the system's folder."""
-    return f"{system}/{key}"
+def copies_folder(system: str) -> str:
+    """The folder of all copied snapshots."""
+    return f"{system}/copies"
+
+
+def lease_folder(system: str) -> str:
+    """The folder of the leases of readers."""
+    return f"{system}/leases"
+
+
+def gc_folder(system: str) -> str:
+    """The folder of garbage collection."""
+    return f"{system}/gc"
+
+
+def inside(folder: str, key: str) -> str:
+    """The key of what is named relative to a folder: a system's, or that of a copied snapshot."""
+    return f"{folder}/{key}"

@@ -3,22 +3,35 @@
 Theory of operation. The log is the objects `log/0`, `log/1`, ... without a hole. A record is appended by
 creating the object at the next position, which only one writer can do. Whoever appends at position n has read
 all records before n, so it knows whether its record will count: nothing can come in between. Losing the race
-for a position, or seeing another writer's EPOCH, therefore proves that this writer is not alone, and it must
-stop (Fenced).
+for a position, or seeing another writer's EPOCH, therefore proves that this writer is not alone. Where the
+other is a coordinator it must stop (Fenced). Where it is somebody who deletes, expires or copies snapshots
+beside the coordinator, it has read on and takes the next position (PositionTaken).
 """
+
+from collections.abc import Callable
 
 from rayshot.errors import (
     AlreadyExists,
     BadManifest,
     CommitUnknown,
     Fenced,
+    IntentExpired,
     KeyNotFound,
+    PositionTaken,
     StoreUnavailable,
 )
 from rayshot.store.history import History
 from rayshot.store.layout import POSITION_DIGITS, log_folder, log_key
 from rayshot.store.once import create_once
-from rayshot.store.records import RECORD_BYTES_MAX, EpochRecord, Record, decode_record, encode_record
+from rayshot.store.records import (
+    RECORD_BYTES_MAX,
+    CommitRecord,
+    CopyRecord,
+    EpochRecord,
+    Record,
+    decode_record,
+    encode_record,
+)
 from rayshot.store.store import Store
 
 RACES_MAX = 100
@@ -68,6 +81,11 @@ class CommitLog:
             self._take(record)
 
     @property
+    def history(self) -> History:
+        """What the log means, as far as it was read."""
+        return self._history
+
+    @property
     def next_position(self) -> int:
         """The position that the next record will have, as far as the log was read."""
         return len(self._records)
@@ -76,7 +94,9 @@ class CommitLog:
         """Write `record`; return when it is there and counts. Appending the same record again changes nothing.
 
         Raises:
-            Fenced: another writer has the position, or a newer epoch; evidence: `writer`, `position`.
+            Fenced: another coordinator has the position, or a newer epoch; evidence: `writer`, `position`.
+            PositionTaken: somebody else has the position, and this writer may take the next.
+            IntentExpired: what the record would commit took too long and does not count.
             StoreFull: no room; the record was not written.
             StoreUnavailable: not written; the position holds an earlier record of this writer, one that got no answer.
             CommitUnknown: whether it was written is not known. Appending the same record again settles it, and so does
@@ -89,7 +109,7 @@ class CommitLog:
             self._expect(record)
             return
         if not self._history.admits(record):
-            raise self._fenced(record, self._history.epoch)
+            raise self._refused(record)
         try:
             create_once(self._store, log_key(self._system, record.position), encode_record(record))
         except AlreadyExists:
@@ -101,6 +121,23 @@ class CommitLog:
             ) from error
         else:
             self._take(record)
+
+    def append_next(self, make: Callable[[History, int], Record | None]) -> Record | None:
+        """Append what `make` makes of all that was written before and the next position; again where that is taken.
+
+        Returns what was written, None where `make` found nothing to write. Raises as `append`, and StoreUnavailable
+        after RACES_MAX lost races.
+        """
+        for _ in range(RACES_MAX):
+            record = make(self.refresh(), self.next_position)
+            if record is None:
+                return None
+            try:
+                self.append(record)
+            except PositionTaken:
+                continue
+            return record
+        raise StoreUnavailable(f"{RACES_MAX} others were faster to write to the log of {self._system!r}")
 
     def begin_epoch(self, incarnation: int, writer: str) -> EpochRecord:
         """Fence out everyone before: append an EPOCH at the next free position, moving on past lost races.
@@ -150,7 +187,22 @@ class CommitLog:
                 f"record {record.position} is an earlier one of {record.writer} that had got no answer; take the next",
                 position=record.position,
             )
-        raise self._fenced(record, found)
+        if self._history.goes_on(record):
+            raise PositionTaken(
+                f"{found.writer} has written record {record.position}; take the next", position=record.position
+            )
+        raise self._refused(record, found)
+
+    def _refused(self, record: Record, rival: Record | None = None) -> IntentExpired | Fenced:
+        """Why `record` does not count."""
+        epoch = self._history.epoch
+        current = isinstance(record, CopyRecord) or (epoch is not None and record.writer == epoch.writer)
+        if isinstance(record, CommitRecord) and current and self._history.attempt(record.snapshot):
+            return IntentExpired(
+                f"what was written of {record.snapshot} was given up as garbage or deleted; write it anew",
+                snapshot=str(record.snapshot),
+            )
+        return self._fenced(record, rival or epoch)
 
     def _fenced(self, record: Record, rival: Record | None) -> Fenced:
         writer = None if rival is None else rival.writer

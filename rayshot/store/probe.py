@@ -4,14 +4,14 @@ import uuid
 from contextlib import suppress
 
 from rayshot.errors import AlreadyExists, ConfigError, StoreError
-from rayshot.store.store import Store
+from rayshot.store.store import PROBE_PREFIX, Store
 
 _FIRST, _SECOND = b"first", b"second"
 
 
 def prove_create_only(store: Store) -> None:
     """Raise ConfigError unless a second `create` of a key is refused and leaves the first one's bytes."""
-    key = f"check-{uuid.uuid4().hex}"
+    key = f"{PROBE_PREFIX}{uuid.uuid4().hex}"
     try:
         with suppress(AlreadyExists):  # an answer that was lost on the way: whose bytes are there is compared below
             store.create(key, _FIRST)

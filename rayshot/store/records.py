@@ -14,15 +14,16 @@ from rayshot.format.bounds import (
     check_text,
 )
 from rayshot.protocol.identity import SnapshotId
-from rayshot.store.layout import manifest_name
+from rayshot.store.layout import copy_folder, manifest_name
 
 RECORD_FORMAT = 1
 RECORD_BYTES_MAX = 16 << 10
+ORIGIN_LENGTH_MAX = 2048
 
 
 @dataclass(frozen=True, slots=True)
 class EpochRecord:
-    """From here on only `writer` may commit and delete, in the life `incarnation` of the system."""
+    """From here on only `writer` may commit, in the life `incarnation` of the system."""
 
     position: int
     incarnation: int
@@ -46,6 +47,38 @@ class CommitRecord:
     taken_at: float
     label: str | None = None
 
+    @property
+    def sealed_for(self) -> int:
+        """The log position that the manifest is bound to."""
+        return self.position
+
+    @property
+    def folder(self) -> str:
+        """Where its chunks lie, relative to the system's folder; empty for the folder itself."""
+        return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyRecord(CommitRecord):
+    """`snapshot` was copied here, whole, from another log, where it was committed at position `origin_position`.
+
+    Everything of it lies in a folder of its own, that of the `attempt`: one above that of the last one that came to
+    nothing or was deleted, from 0.
+    """
+
+    origin_position: int
+    attempt: int
+
+    @property
+    def sealed_for(self) -> int:
+        """See CommitRecord."""
+        return self.origin_position
+
+    @property
+    def folder(self) -> str:
+        """See CommitRecord."""
+        return copy_folder(self.snapshot, self.attempt)
+
 
 @dataclass(frozen=True, slots=True)
 class DeleteRecord:
@@ -56,9 +89,40 @@ class DeleteRecord:
     snapshot: SnapshotId
 
 
-Record = EpochRecord | CommitRecord | DeleteRecord
+@dataclass(frozen=True, slots=True)
+class ExpireRecord:
+    """What was written of `snapshot` may go, as it took too long: neither a COMMIT of it nor this copy counts now."""
 
-_KINDS: dict[str, type[Record]] = {"epoch": EpochRecord, "commit": CommitRecord, "delete": DeleteRecord}
+    position: int
+    writer: str
+    snapshot: SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreRecord:
+    """The present life was restored from `snapshot`.
+
+    `origin` is the address of the storage in which that lies, None for this one. What was not `claimed` belongs to
+    whoever made it, and retention never deletes it.
+    """
+
+    position: int
+    writer: str
+    snapshot: SnapshotId
+    origin: str | None
+    claimed: bool
+
+
+Record = EpochRecord | CommitRecord | CopyRecord | DeleteRecord | ExpireRecord | RestoreRecord
+
+_KINDS: dict[str, type[Record]] = {
+    "epoch": EpochRecord,
+    "commit": CommitRecord,
+    "copy": CopyRecord,
+    "delete": DeleteRecord,
+    "expire": ExpireRecord,
+    "restore": RestoreRecord,
+}
 _NAMES = {kind: name for name, kind in _KINDS.items()}
 
 
@@ -98,15 +162,27 @@ def _build(tree: dict[str, Any], what: str) -> Record:
     for field, value in tree.items():
         tree[field] = _check(field, value, what)
     record = kind(**tree)
-    if isinstance(record, CommitRecord) and record.manifest_key != manifest_name(record.snapshot):
+    if isinstance(record, CommitRecord) and record.manifest_key not in _manifest_keys(record):
         raise BadManifest(f"{what} names a manifest that is not that of its snapshot")
     return record
 
 
+def _manifest_keys(record: CommitRecord) -> tuple[str, ...]:
+    """The keys that the manifest of `record` can have."""
+    name = manifest_name(record.snapshot)
+    if isinstance(record, CopyRecord):
+        return (f"{record.folder}/{name}",)
+    return name, manifest_name(record.snapshot, record.position)
+
+
 def _check(field: str, value: Any, what: str) -> Any:
     match field:
-        case "position":
-            return check_count(value, f"position in {what}")
+        case "position" | "origin_position" | "attempt":
+            return check_count(value, f"{field} in {what}")
+        case "claimed":
+            return _check_flag(value, f"claimed in {what}")
+        case "origin":
+            return None if value is None else check_text(value, f"origin in {what}", ORIGIN_LENGTH_MAX)
         case "incarnation":
             return check_count(value, f"incarnation in {what}", smallest=1)
         case "snapshot":
@@ -119,6 +195,12 @@ def _check(field: str, value: Any, what: str) -> Any:
             return None if value is None else check_text(value, f"label in {what}", LABEL_LENGTH_MAX)
         case _:
             return check_text(value, f"{field} in {what}")
+
+
+def _check_flag(value: Any, what: str) -> bool:
+    if type(value) is not bool:
+        raise BadManifest(f"{what} is neither true nor false")
+    return value
 
 
 def _snapshot(value: Any, what: str) -> SnapshotId:

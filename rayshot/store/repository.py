@@ -7,23 +7,36 @@ of it is.
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 
-from rayshot.errors import AlreadyExists, CommitUnknown, ConfigError, Fenced, SnapshotNotFound, SystemNotFound
+from rayshot.errors import (
+    AlreadyExists,
+    CommitUnknown,
+    Fenced,
+    IntentExpired,
+    PositionTaken,
+    SnapshotDeleted,
+    SnapshotNotFound,
+    StoreUnavailable,
+    SystemNotFound,
+)
 from rayshot.format.chunks import digest
 from rayshot.format.encryption import encrypt_manifest
 from rayshot.format.encryption_key import DataKey, EncryptionKey, find_encryption_keys, new_data_key
 from rayshot.format.manifest import Manifest, encode
 from rayshot.format.signing import Signer, seal
 from rayshot.protocol.identity import SnapshotId, check_name
-from rayshot.store.catalog import Storage, check_format_is_there, format_document, open_system
+from rayshot.store.catalog import Storage, make_system, open_system
+from rayshot.store.deletion import ForeignClaim, deletion
 from rayshot.store.intents import write_intent
-from rayshot.store.layout import format_key, manifest_key, manifest_name
+from rayshot.store.keeping import Keep
+from rayshot.store.layout import inside, intent_key, manifest_name
 from rayshot.store.local import LocalStore
 from rayshot.store.locate import is_local, open_store
-from rayshot.store.log import CommitLog
+from rayshot.store.log import RACES_MAX, CommitLog
 from rayshot.store.once import create_once
 from rayshot.store.probe import prove_readable
-from rayshot.store.records import CommitRecord, DeleteRecord, EpochRecord
+from rayshot.store.records import CommitRecord, EpochRecord, RestoreRecord
 from rayshot.store.retention import Sweep, Sweeper, choose_doomed
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.store import Store
@@ -70,8 +83,7 @@ class Repository:
         check_name(system, "a system")
         self._keys = find_encryption_keys() if keys is None else keys
         if create:
-            store.check()
-            _create_format(store, system)
+            make_system(store, system)
         open_system(store, system)
         if not create:
             store.check()  # only now: it makes the folder
@@ -83,10 +95,15 @@ class Repository:
         """Snapshots whose commit got no answer -> position of the COMMIT record that may exist."""
         self._proved: set[SnapshotId] = set()
         """Snapshots that retention has verified."""
+        self._claim = ForeignClaim(system)
 
-    def next_incarnation(self) -> int:
-        """The number of the next life of the system, from 1."""
-        return self.log.refresh().incarnation + 1
+    def next_incarnation(self, after: int = 0) -> int:
+        """The number of the next life of the system, from 1: above all that is here, copies included, and `after`."""
+        return max(self.log.refresh().incarnation_max, after) + 1
+
+    def incarnation(self) -> int:
+        """The number of the latest life that the system had here; 0 before the first."""
+        return self.log.refresh().incarnation
 
     def retained(self) -> list[CommitRecord]:
         """The COMMIT records of all snapshots that can be had, oldest first."""
@@ -100,24 +117,32 @@ class Repository:
         """What a new snapshot is encrypted with, for its ChunkWriters and manifest; None where nothing is encrypted."""
         return new_data_key() if self._keys else None
 
-    def intend(self, snapshot: SnapshotId, base: SnapshotId | None = None) -> str:
+    def intend(self, snapshot: SnapshotId, base: SnapshotId | None = None, timeout_s: float = 0.0) -> str:
         """Announce that `snapshot` is about to be written; return the intent for its ChunkWriters and manifest.
 
         Args:
             snapshot: an id that was never used before.
             base: a retained snapshot whose chunks may be reused; its bytes stay until `snapshot` has ended.
+            timeout_s: it will have been committed or abandoned by then; garbage collection waits for so long.
 
-        Raises AlreadyExists for an id that was used, SnapshotNotFound for a base that is not retained, Fenced,
-        StoreFull, StoreUnavailable.
+        Raises AlreadyExists for an id that was used, SnapshotNotFound for a base that is not retained (also where it
+        was deleted at this moment; then announce it again without one), Fenced, StoreFull, StoreUnavailable.
         """
         epoch = self._own_epoch()
         if base is not None and base not in self.log.refresh().retained:
             raise SnapshotNotFound(f"the snapshot {base} is not retained, so none can lean on it", snapshot=str(base))
-        write_intent(self.store, self.system, snapshot, epoch.writer, base)
+        write_intent(self.store, self.system, snapshot, epoch.writer, base, timeout_s)
+        if base is not None and base not in self.log.refresh().retained:
+            # Whoever deleted it may have looked for intents before this one was there.
+            self.store.delete(intent_key(self.system, snapshot))
+            raise SnapshotDeleted(f"the snapshot {base} was deleted, so none can lean on it", snapshot=str(base))
         return str(snapshot)
 
     def commit(self, manifest: Manifest, key: Signer | None) -> CommitRecord:
         """Make a snapshot visible whose chunks are all written. Calling it again with the same manifest is safe.
+
+        Where somebody who deletes or copies beside this coordinator gets the manifest's position first, it is sealed
+        for the next one.
 
         Args:
             manifest: its `position` is `log.next_position`, its `intent` what `intend` returned.
@@ -125,15 +150,38 @@ class Repository:
 
         Raises:
             Fenced: another coordinator has taken over; this one must stop.
+            IntentExpired: garbage collection gave it up, as it had taken too long.
             StoreFull, StoreUnavailable: not committed.
             CommitUnknown: not known; call again with the same manifest to settle it.
         """
         assert manifest.system == self.system, "a manifest of another system"
-        epoch = self._own_epoch()
+        name = manifest_name(manifest.snapshot)
+        for _ in range(RACES_MAX):
+            try:
+                return self._commit_at(manifest, name, key)
+            except PositionTaken:
+                self.store.delete(inside(self.system, name))  # nothing can commit it any more
+                manifest = replace(manifest, position=self.log.next_position)
+                name = manifest_name(manifest.snapshot, manifest.position)
+        raise StoreUnavailable(f"{RACES_MAX} others were faster to write to the log of {self.system!r}")
+
+    def _commit_at(self, manifest: Manifest, name: str, key: Signer | None) -> CommitRecord:
+        """Commit for the position that `manifest` says, or find that this was done; raises PositionTaken."""
+        epoch, history = self._own_epoch(), self.log.history
         assert manifest.position <= self.log.next_position, "the manifest's position leaves a hole in the log"
+        done = history.retained.get(manifest.snapshot)
+        if done is not None and done.writer == epoch.writer:
+            self._unsettled.pop(manifest.snapshot, None)
+            return done
+        if history.attempt(manifest.snapshot):
+            raise IntentExpired(
+                f"what was written of {manifest.snapshot} was deleted or given up as garbage: it had taken longer "
+                "than garbage collection waits",
+                snapshot=str(manifest.snapshot),
+            )
         envelope = seal(self._payload(manifest), key)
         try:
-            create_once(self.store, manifest_key(self.system, manifest.snapshot), envelope)
+            create_once(self.store, inside(self.system, name), envelope)
         except AlreadyExists as error:
             raise Fenced(
                 f"another manifest of {manifest.snapshot} exists: someone else writes under its id",
@@ -144,7 +192,7 @@ class Repository:
             writer=epoch.writer,
             incarnation=epoch.incarnation,
             snapshot=manifest.snapshot,
-            manifest_key=manifest_name(manifest.snapshot),
+            manifest_key=name,
             manifest_digest=digest(envelope),
             taken_at=manifest.taken_at,
             label=manifest.label,
@@ -189,29 +237,43 @@ class Repository:
         self._mark_deleted([snapshot])
         return self._sweeper.sweep(self.log.refresh())
 
-    def retain(self, keep: int) -> Sweep:
-        """Delete the oldest snapshots beyond the `keep` newest; savepoints neither go nor count.
+    def retain(self, keep: Keep) -> Sweep:
+        """Delete the snapshots that no rule of `keep` keeps; savepoints, and what is not owned, neither go nor count.
 
-        The newest snapshot that verifies is never deleted (see `choose_doomed`). Raises as `delete`, and
-        ConfigError for `keep` below 1.
+        The newest snapshot that verifies is never deleted (see `choose_doomed`). A snapshot in another storage that
+        this life was restored from, and claimed, counts as the oldest one and goes when its turn comes. Raises as
+        `delete`.
         """
-        if keep < 1:
-            raise ConfigError(f"at least one snapshot must be kept, not {keep}", keep=keep)
         self._own_epoch()
         for snapshot, position in list(self._unsettled.items()):
             if position < self.log.next_position:
                 self.abandon(snapshot)
+        history = self.log.refresh()
         snapshots = [self.snapshot(record) for record in self.retained()]
-        self._mark_deleted(choose_doomed(snapshots, keep, self._proved))
+        self._claim.retire(snapshots, keep, history, self._proved)
+        self._mark_deleted(choose_doomed(snapshots, keep, history.owns, self._proved))
         return self._sweeper.sweep(self.log.refresh())
+
+    def note_restore(self, snapshot: SnapshotId, origin: str | None, *, claimed: bool) -> None:
+        """Write down what this life was restored from.
+
+        Args:
+            snapshot: which.
+            origin: the address of the storage in which it lies; None for this one.
+            claimed: whether it belongs to this life now, so that retention may delete it.
+
+        Raises Fenced and StoreError.
+        """
+        writer = self._own_epoch().writer
+        self.log.append_next(lambda _, position: RestoreRecord(position, writer, snapshot, origin, claimed))
 
     def _mark_deleted(self, snapshots: list[SnapshotId]) -> None:
         """Write DELETE records, so that no reader finds these snapshots any more."""
-        epoch = self._own_epoch()
         for snapshot in snapshots:
-            if snapshot not in self.log.refresh().retained:
+            writer = self._own_epoch().writer
+            if snapshot not in self.log.history.retained:
                 raise SnapshotNotFound(f"the snapshot {snapshot} is not retained", snapshot=str(snapshot))
-            self.log.append(DeleteRecord(self.log.next_position, epoch.writer, snapshot))
+            self.log.append_next(deletion(writer, snapshot))
 
     def _own_epoch(self) -> EpochRecord:
         """The epoch that this repository began; raises Fenced when it is not the latest any more."""
@@ -225,12 +287,3 @@ class Repository:
                 position=latest and latest.position,
             )
         return epoch
-
-
-def _create_format(store: Store, system: str) -> None:
-    """Write FORMAT; one that is there is left for `open_system` to judge."""
-    check_format_is_there(store, system)
-    try:
-        create_once(store, format_key(system), format_document())
-    except AlreadyExists:
-        return

@@ -1,24 +1,33 @@
-"""What may go: the bytes of deleted snapshots that nobody needs any more.
+"""What may go: snapshots that no rule keeps, and the bytes of deleted ones that nobody needs any more.
 
-A DELETE record comes first, so that no reader starts with a snapshot whose bytes are about to go. Its
-manifest goes last, so that a sweep that was interrupted is found again and finished by the next one.
+A DELETE record comes first, so that no reader starts with a snapshot whose bytes are about to go. Then it is
+looked who leans on these bytes: snapshots being written (intents) and readers (leases), who look at the log
+after they have said so. A manifest goes last, so that a sweep that was interrupted is found again and
+finished by the next one.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from rayshot.errors import ConfigError, Damaged, Untrusted
 from rayshot.format.encryption_key import EncryptionKey
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.history import History
 from rayshot.store.intents import leased_bases
-from rayshot.store.layout import chunk_folder, inside, intent_key, manifest_folder, manifest_key
-from rayshot.store.records import CommitRecord
-from rayshot.store.sealed import read_sealed
+from rayshot.store.keeping import Keep, choose_kept
+from rayshot.store.layout import (
+    chunk_folder,
+    copies_folder,
+    inside,
+    intent_key,
+    manifest_folder,
+    manifest_key,
+    writer_of,
+)
+from rayshot.store.leases import leased_by_readers
+from rayshot.store.reachable import Reachable
+from rayshot.store.records import CommitRecord, CopyRecord
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.store import Store
-
-_DIGEST_DIGITS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,26 +43,24 @@ class Sweep:
 
 
 class Sweeper:
-    """Removes bytes of one system. Remembers which chunks a manifest names, since manifests never change."""
+    """Removes bytes of one system. `keys` open manifests that are encrypted; None means those of the environment."""
 
-    def __init__(self, store: Store, system: str, keys: Sequence[EncryptionKey] = ()) -> None:
+    def __init__(self, store: Store, system: str, keys: Sequence[EncryptionKey] | None = None) -> None:
         self._store = store
-        self._encryption_keys = keys
         self._system = system
-        self._keys: dict[SnapshotId, frozenset[str]] = {}
+        self._reachable = Reachable(store, system, keys)
 
     def sweep(self, history: History) -> Sweep:
         """Remove the bytes of the deleted snapshots, except what retained and leased ones need."""
-        leased = leased_bases(self._store, self._system, history)
-        gone = [history.deleted[snapshot] for snapshot in self._present() if snapshot in history.deleted]
+        leased = leased_bases(self._store, self._system, history) | leased_by_readers(self._store, self._system)
+        gone = self._present_and_deleted(history)
         doomed = [record for record in gone if record.snapshot not in leased]
         if not doomed:
             return Sweep(())
         needed = [*history.retained.values(), *(record for record in gone if record.snapshot in leased)]
-        unreadable = tuple(record.snapshot for record in needed if self._named(record) is None)
+        protected, unreadable = self._reachable.all_chunks(needed)
         if unreadable:
             return Sweep((), unreadable)
-        protected = frozenset[str]().union(*(self._named(record) or frozenset() for record in needed))
         for record in doomed:
             self._remove(record, protected)
         return Sweep(tuple(record.snapshot for record in doomed))
@@ -65,57 +72,56 @@ class Sweeper:
         self._store.delete(manifest_key(self._system, snapshot))
         self._store.delete(intent_key(self._system, snapshot))
 
-    def _present(self) -> list[SnapshotId]:
-        """The snapshots whose manifests are in the store."""
-        found = []
-        for entry in self._store.list(manifest_folder(self._system)):
-            try:
-                found.append(SnapshotId.parse(entry.key.rpartition("/")[2]))
-            except ConfigError:
-                continue  # an object that is no manifest
+    def _present_and_deleted(self, history: History) -> list[CommitRecord]:
+        """The deleted snapshots whose manifests are still there, or anything of a copy's folder."""
+        present = {entry.key for entry in self._store.list(manifest_folder(self._system))}
+        found = [record for record in history.deleted.values() if inside(self._system, record.manifest_key) in present]
+        copies = [record for record in history.deleted.values() if isinstance(record, CopyRecord)]
+        if copies:
+            folders = {entry.key for entry in self._store.list(copies_folder(self._system), shallow=True)}
+            found += [record for record in copies if inside(self._system, f"{record.folder}/") in folders]
         return found
 
-    def _named(self, record: CommitRecord) -> frozenset[str] | None:
-        """The keys of the chunks that a snapshot needs; None where its manifest is damaged.
-
-        Raises EncryptionKeyNeeded where it cannot be known without a key: then nothing may be removed.
-        """
-        known = self._keys.get(record.snapshot)
-        if known is None:
-            try:
-                _, manifest = read_sealed(self._store, self._system, record, self._encryption_keys)
-            except (Damaged, Untrusted):
-                return None
-            known = self._keys[record.snapshot] = frozenset(chunk.key for chunk in manifest.chunks)
-        return known
-
     def _remove(self, record: CommitRecord, protected: frozenset[str]) -> None:
-        named = self._named(record)
-        keys: Iterable[str] = self._written_by(record.snapshot) if named is None else named
-        for key in sorted(set(keys) - protected):
-            self._store.delete(inside(self._system, key))
-        self._store.delete(intent_key(self._system, record.snapshot))
-        self._store.delete(manifest_key(self._system, record.snapshot))
-        self._keys.pop(record.snapshot, None)
+        if isinstance(record, CopyRecord):
+            for entry in list(self._store.list(inside(self._system, record.folder))):
+                self._store.delete(entry.key)
+        else:
+            named = self._reachable.chunks(record)
+            keys: Iterable[str] = self._written_by(record.snapshot) if named is None else named
+            for key in sorted(set(keys) - protected):
+                self._store.delete(inside(self._system, key))
+            self._store.delete(intent_key(self._system, record.snapshot))
+            self._store.delete(inside(self._system, record.manifest_key))
+        self._reachable.forget(record)
 
     def _written_by(self, snapshot: SnapshotId) -> list[str]:
         """The keys of the chunks that were written under the intent of `snapshot`, relative to the system."""
         keys = (entry.key.removeprefix(f"{self._system}/") for entry in self._store.list(chunk_folder(self._system)))
-        return [key for key in keys if key.rpartition("/")[2][_DIGEST_DIGITS + 1 :] == str(snapshot)]
+        return [key for key in keys if writer_of(key) == str(snapshot)]
 
 
-def choose_doomed(snapshots: Sequence[Snapshot], keep: int, proved: set[SnapshotId]) -> list[SnapshotId]:
-    """Choose what retention deletes: the oldest beyond the `keep` newest, but no savepoint and not the newest valid.
+def choose_doomed(
+    snapshots: Sequence[Snapshot], keep: Keep, owns: Callable[[CommitRecord], bool], proved: set[SnapshotId]
+) -> list[SnapshotId]:
+    """Choose what retention deletes: what it `owns` and `keep` does not keep, but never the newest valid one.
 
     Verifying reads a whole snapshot, so it stops at the first that is sound and remembers it in `proved`: as
     long as a proved one stays, nothing is read. Where nothing is sound nothing is deleted.
     """
-    ids = [snapshot.id for snapshot in snapshots]
-    doomed = [snapshot.id for snapshot in snapshots if snapshot.label is None][:-keep]
-    if not doomed or not proved.isdisjoint(set(ids).difference(doomed)):
+    owned = [snapshot.record for snapshot in snapshots if owns(snapshot.record)]
+    kept = choose_kept(owned, keep)
+    doomed = [record.snapshot for record in owned if record.snapshot not in kept]
+    if not doomed or not proved.isdisjoint({snapshot.id for snapshot in snapshots}.difference(doomed)):
         return doomed
+    newest = find_sound(snapshots, proved)
+    return [] if newest is None else [one for one in doomed if one != newest]
+
+
+def find_sound(snapshots: Sequence[Snapshot], proved: set[SnapshotId]) -> SnapshotId | None:
+    """The newest snapshot that verifies, which is `proved` from now on; None where there is none."""
     for snapshot in reversed(snapshots):
-        if snapshot.examine(keys=()).sound:
+        if snapshot.id in proved or snapshot.examine(keys=()).sound:
             proved.add(snapshot.id)
-            return [one for one in doomed if one != snapshot.id]
-    return []
+            return snapshot.id
+    return None

@@ -9,7 +9,7 @@ from rayshot.errors import (
     EncryptionKeyNeeded,
     Incompatible,
     KeyNotFound,
-    SnapshotNotFound,
+    SnapshotDeleted,
 )
 from rayshot.format.bounds import ENVELOPE_BYTES_MAX
 from rayshot.format.chunks import digest
@@ -32,7 +32,7 @@ def read_sealed(
 
     Raises:
         EncryptionKeyNeeded: it is encrypted with a key that is not among them.
-        SnapshotNotFound: it was deleted meanwhile.
+        SnapshotDeleted: it was deleted meanwhile.
         BindingMismatch: the manifest is that of another system, snapshot or log position.
         BadManifest: it is missing, or not what was committed; also LimitExceeded, InconsistentCut,
             PathRefused. FormatTooNew, StoreError.
@@ -55,7 +55,9 @@ def _read(store: Store, system: str, record: CommitRecord) -> bytes:
         return store.read_range(inside(system, record.manifest_key), 0, ENVELOPE_BYTES_MAX + 1)
     except KeyNotFound as error:
         if record.snapshot in CommitLog(store, system).refresh().deleted:
-            raise SnapshotNotFound(f"the snapshot {record.snapshot} of {system!r} was deleted") from error
+            raise SnapshotDeleted(
+                f"the snapshot {record.snapshot} of {system!r} was deleted", snapshot=str(record.snapshot)
+            ) from error
         raise BadManifest(
             f"the manifest of {record.snapshot} is missing; take another snapshot", key=record.manifest_key
         ) from error
@@ -72,7 +74,7 @@ def _refuse_foreign(data: bytes, system: str, record: CommitRecord, keys: Sequen
 
 def _check_binding(manifest: Manifest, system: str, record: CommitRecord) -> None:
     found = (manifest.system, str(manifest.snapshot), manifest.position)
-    expected = (system, str(record.snapshot), record.position)
+    expected = (system, str(record.snapshot), record.sealed_for)
     if found != expected:
         raise BindingMismatch(
             "a manifest of system {!r}, snapshot {}, position {} ".format(*found)

@@ -41,7 +41,7 @@ class Snapshot:
 
     `keys` open an encrypted one; None means those of the environment, where it is read. They are not pickled with it.
     Whatever reads may raise Damaged (BadManifest, CorruptChunk, MissingChunk, ...), BindingMismatch,
-    FormatTooNew, StoreError, EncryptionKeyNeeded, or SnapshotNotFound when it was deleted meanwhile.
+    FormatTooNew, StoreError, EncryptionKeyNeeded, or SnapshotDeleted when it was deleted meanwhile.
     """
 
     def __init__(
@@ -76,6 +76,11 @@ class Snapshot:
     def position(self) -> int:
         """The place of its commit in the log: later commits have higher ones."""
         return self.record.position
+
+    @property
+    def folder(self) -> str:
+        """Where its chunks lie, counted from the root of the store: the system's folder, or that of a copy."""
+        return inside(self.system, self.record.folder) if self.record.folder else self.system
 
     @property
     def label(self) -> str | None:
@@ -170,7 +175,7 @@ class Snapshot:
         encrypted = self._encrypted.get(key)
         wanted = size if encrypted is None else max(size, encrypted.stored_size + 1)
         try:
-            stored = self._store.read_range(inside(self.system, key), 0, wanted)
+            stored = self._store.read_range(inside(self.folder, key), 0, wanted)
             return stored if encrypted is None else decrypt_chunk(stored, encrypted, self.system)[:size]
         except KeyNotFound as error:
             raise MissingChunk(f"{key} of the system {self.system!r} is not in the store", key=key) from error
@@ -225,7 +230,7 @@ class Snapshot:
     @cached_property
     def _reader(self) -> ChunkReader:
         chunks = {chunk.digest: chunk for chunk in self.manifest.chunks}
-        return ChunkReader(self._store, self.system, chunks)
+        return ChunkReader(self._store, self.system, chunks, self.folder)
 
     @cached_property
     def _encrypted(self) -> Mapping[str, Chunk]:

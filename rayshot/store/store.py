@@ -14,6 +14,8 @@ from typing import Protocol
 from rayshot.errors import PathRefused
 
 KEY_LENGTH_MAX = 1024
+PROBE_PREFIX = "check-"
+"""What a store is tried out with is called so, and lies directly in its root."""
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 

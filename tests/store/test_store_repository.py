@@ -21,6 +21,7 @@ from rayshot.format.manifest import encode
 from rayshot.format.signing import seal
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.catalog import Storage
+from rayshot.store.keeping import Keep
 from rayshot.store.layout import format_key
 from rayshot.store.local import LocalStore
 from rayshot.store.memory import Fault, FaultEffect, MemoryStore
@@ -163,7 +164,7 @@ def test_a_zombie_commits_nothing_and_deletes_nothing() -> None:
     for zombie_act in (
         lambda: old.commit(late, None),
         lambda: old.delete(first.id),
-        lambda: old.retain(1),
+        lambda: old.retain(Keep(last=1)),
         lambda: old.intend(SnapshotId(1, "coordinator", 3)),
     ):
         with pytest.raises(Fenced, match="new took over"):
@@ -299,10 +300,10 @@ def test_a_commit_that_never_came_through_is_removed_when_that_is_known() -> Non
     with pytest.raises(CommitUnknown):
         repository.commit(manifest, None)
     store.fault = None
-    repository.retain(5)
+    repository.retain(Keep(last=5))
     assert len(list(store.list("bank/manifests"))) == 2
     make_snapshot(repository, counter=3)
-    repository.retain(5)
+    repository.retain(Keep(last=5))
     assert [snapshot.id.counter for snapshot in committed(store)] == [1, 3]
     assert len(list(store.list("bank/manifests"))) == 2
     assert_every_chunk_is_reachable(store)

@@ -10,6 +10,7 @@ from rayshot.errors import (
 )
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.catalog import Storage
+from rayshot.store.keeping import Keep
 from rayshot.store.memory import Fault, MemoryStore
 from rayshot.store.repository import Repository
 from rayshot.store.snapshot import Snapshot
@@ -50,7 +51,7 @@ def test_retention_keeps_the_newest_and_every_savepoint_and_what_they_need() -> 
         label = "before the move" if counter in {2, 5} else None
         states = {"alice": {"balance": counter, "history": large("same")}, "bob": {"n": large(f"n{counter}")}}
         previous = make_snapshot(repository, Bank(states=states, label=label), counter, reuse=previous)
-        repository.retain(2)
+        repository.retain(Keep(last=2))
     assert [snapshot.id.counter for snapshot in committed(store)] == [2, 5, 7, 8]
     assert all(snapshot.verify().sound for snapshot in committed(store))
     assert_every_chunk_is_reachable(store)
@@ -59,7 +60,7 @@ def test_retention_keeps_the_newest_and_every_savepoint_and_what_they_need() -> 
 
 def test_retention_of_nothing_is_refused() -> None:
     with pytest.raises(ConfigError, match="at least one"):
-        open_bank(MemoryStore()).retain(0)
+        open_bank(MemoryStore()).retain(Keep(last=0))
 
 
 def spoil_chunk(store: MemoryStore, snapshot: Snapshot) -> None:
@@ -83,7 +84,7 @@ def test_retention_never_deletes_the_newest_valid_snapshot(spoil: Callable[[Memo
     made = [make_snapshot(repository, Bank(states={"a": {"n": n}}), n) for n in range(1, 5)]
     for snapshot in made[2:]:
         spoil(store, snapshot)
-    repository.retain(1)
+    repository.retain(Keep(last=1))
     assert [snapshot.id.counter for snapshot in committed(store)] == [2, 4]
     assert committed(store)[0].verify().sound
 
@@ -94,7 +95,7 @@ def test_where_nothing_is_valid_retention_deletes_nothing() -> None:
     repository = open_bank(store)
     for counter in range(1, 4):
         spoil_chunk(store, make_snapshot(repository, Bank(states={"a": {"n": counter}}), counter))
-    repository.retain(1)
+    repository.retain(Keep(last=1))
     assert len(committed(store)) == 3
 
 
@@ -118,10 +119,10 @@ def test_a_proved_snapshot_is_not_read_again_by_retention() -> None:
     repository = open_bank(store)
     for counter in range(1, 5):
         make_snapshot(repository, Bank(states={"a": {"n": counter}}), counter)
-    repository.retain(3)
+    repository.retain(Keep(last=3))
     make_snapshot(repository, Bank(states={"a": {"n": 5}}), 5)
     before = store.calls
-    repository.retain(3)
+    repository.retain(Keep(last=3))
     assert not [key for verb, key in store.journal[before:] if "chunks/" in key and "read" in verb]
 
 
@@ -135,7 +136,7 @@ def test_a_running_snapshot_keeps_the_bytes_it_leans_on_until_it_has_ended() -> 
     running = make_manifest(repository, Bank(states=states), 3, reuse=base)
     assert repository.delete(base.id).removed == ()
     late = repository.snapshot(repository.commit(replace(running, position=repository.log.next_position), None))
-    assert repository.retain(5).removed == (base.id,)
+    assert repository.retain(Keep(last=5)).removed == (base.id,)
     assert late.verify().sound
     assert_every_chunk_is_reachable(store)
 
@@ -186,7 +187,7 @@ def test_a_deletion_that_dies_at_any_call_is_finished_by_the_next_one() -> None:
         successor = open_bank(store, "w2")
         if first in committed(store):
             successor.delete(first.id)
-        successor.retain(5)
+        successor.retain(Keep(last=5))
         assert [snapshot.id.counter for snapshot in committed(store)] == [2]
         assert committed(store)[0].verify().sound
         assert_every_chunk_is_reachable(store)

@@ -1,0 +1,125 @@
+"""`rayshot gc` and `rayshot delete`: what a person removes from a storage, beside a running system too."""
+
+from typing import Any
+
+import click
+from rich.console import Group as Lines
+from rich.text import Text
+
+from rayshot.cli import words
+from rayshot.cli.documents import dump
+from rayshot.cli.exits import FINE, UNSOUND
+from rayshot.cli.grid import Column, console, grid, heading, sections
+from rayshot.cli.progress import progress_bar
+from rayshot.store.catalog import Storage
+from rayshot.store.deletion import delete_snapshot
+from rayshot.store.garbage import MIN_AGE_S, Collection, Group, Tally, collect
+from rayshot.store.locate import open_store
+
+_FATES = ("kept", "young", "marked", "removed")
+
+
+@click.command("gc")
+@click.argument("storage")
+@click.option("--system", metavar="NAME", help="Which system, where there are several.")
+@click.option("--dry-run", is_flag=True, help="Change nothing, say what would be done.")
+@click.option(
+    "--min-age",
+    "min_age_s",
+    metavar="SECONDS",
+    type=click.FloatRange(0),
+    default=MIN_AGE_S,
+    show_default=True,
+    help="What is younger stays, by the clock of the storage.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document with everything.")
+def gc(storage: str, system: str | None, min_age_s: float, *, dry_run: bool, as_json: bool) -> None:
+    """Remove what crashes left behind and no snapshot needs.
+
+    It takes two passes to remove an object: the first one marks it, the next one removes it if it is still not needed
+    and older than the minimum age. Run it now and then, also while the system runs.
+    """
+    store = open_store(storage)
+    name = Storage(store).system(system).name
+    with progress_bar() as tell:
+        found = collect(store, name, min_age_s=min_age_s, dry_run=dry_run, progress=tell)
+    click.echo(dump(_document(name, found))) if as_json else console().print(_table(name, found))
+    raise click.exceptions.Exit(UNSOUND if found.unreadable else FINE)
+
+
+@click.command("delete")
+@click.argument("storage")
+@click.argument("snapshot", metavar="ID")
+@click.option("--system", metavar="NAME", help="Which system, where there are several.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def delete(storage: str, snapshot: str, system: str | None, *, yes: bool) -> None:
+    """Delete one snapshot, a savepoint too, for good.
+
+    A running system goes on. Bytes that other snapshots share with it stay, and so do those that somebody reads now,
+    until retention or rayshot gc removes them.
+    """
+    store = open_store(storage)
+    view = Storage(store).system(system)
+    found = view.snapshot(snapshot)
+    if not yes:
+        label = f" ({words.printable(found.label)})" if found.label else ""
+        left = len(view.snapshots()) - 1
+        what = (
+            f"Delete {found.id}{label} of {view.name}, taken at {words.local_time(found.taken_at)}? {left} will be left"
+        )
+        click.confirm(what, abort=True, err=True)
+    sweep = delete_snapshot(store, view.name, found.id)
+    later = "" if found.id in sweep.removed else "; its bytes are in use and go later"
+    click.echo(f"deleted {found.id} of {view.name}{later}")
+
+
+def _document(system: str, found: Collection) -> dict[str, Any]:
+    groups = {
+        kind: {fate: _tally(getattr(group, fate)) for fate in _FATES} for kind, group in sorted(found.groups.items())
+    }
+    return {
+        "system": system,
+        "dry_run": found.dry_run,
+        "objects": groups,
+        "total": {fate: _tally(tally) for fate, tally in _totals(found).items()},
+        "expired": [str(snapshot) for snapshot in found.expired],
+        "unreadable": [str(snapshot) for snapshot in found.unreadable],
+    }
+
+
+def _tally(tally: Tally) -> dict[str, int]:
+    return {"count": tally.objects, "bytes": tally.bytes}
+
+
+def _totals(found: Collection) -> dict[str, Tally]:
+    return {
+        fate: Tally(
+            sum(getattr(group, fate).objects for group in found.groups.values()),
+            sum(getattr(group, fate).bytes for group in found.groups.values()),
+        )
+        for fate in _FATES
+    }
+
+
+def _table(system: str, found: Collection) -> Lines:
+    removed = "would go" if found.dry_run else "removed"
+    columns = [Column("objects", rigid=True, style="bold")]
+    columns += [Column(name, number=True) for name in ("kept", "too young", "marked", removed)]
+    total = _totals(found)
+    groups = [*sorted(found.groups.items()), ("all", Group(**total))]
+    rows = [[kind, *(_cell(getattr(group, fate)) for fate in _FATES)] for kind, group in groups]
+    notes = []
+    if total["marked"].objects:
+        notes.append(Text(" what is marked goes at the next pass", style="dim"))
+    if found.expired:
+        notes.append(Text(f" given up: {', '.join(map(str, found.expired))}"))
+    if found.unreadable:
+        names = ", ".join(map(str, found.unreadable))
+        notes.append(
+            Text(f" no chunk and no manifest goes while these cannot be read, delete them: {names}", style="red")
+        )
+    return sections([heading(system, "dry run" if found.dry_run else "")], [grid(columns, rows)], notes)
+
+
+def _cell(tally: Tally) -> str:
+    return f"{tally.objects:,} ({words.size(tally.bytes)})" if tally.objects else "-"

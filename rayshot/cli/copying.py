@@ -1,0 +1,29 @@
+"""`rayshot copy`: a snapshot into another storage."""
+
+import click
+
+from rayshot.cli import words
+from rayshot.cli.documents import dump, row
+from rayshot.cli.progress import progress_bar
+from rayshot.store.copying import copy as copy_to
+
+
+@click.command("copy")
+@click.argument("source", metavar="SRC")
+@click.argument("destination", metavar="DST")
+@click.option("--system", metavar="NAME", help="Which system, where there are several.")
+@click.option("--snapshot", metavar="ID", help="Which snapshot; the latest if left out.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document about the copy.")
+def copy(source: str, destination: str, system: str | None, snapshot: str | None, *, as_json: bool) -> None:
+    """Copy one snapshot from SRC to DST, folders or addresses.
+
+    The copy needs nothing of SRC and can be restored from DST. Every byte is proved on the way, and the signature is
+    kept. Nothing is visible in DST before all is there; a copy that was interrupted goes on where it was.
+    """
+    with progress_bar() as tell:
+        found = copy_to(source, destination, system=system, snapshot=snapshot, progress=tell)
+    if as_json:
+        click.echo(dump(row(found)))
+    else:
+        chunks = words.plural(len(found.manifest.chunks), "chunk")
+        click.echo(f"copied {found.id} of {found.system}: {chunks}, {words.size(found.size_bytes)}")

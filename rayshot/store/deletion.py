@@ -1,0 +1,70 @@
+"""Deleting snapshots beside the coordinator, which may be alive: by a person, or by another life of the system."""
+
+import uuid
+from collections.abc import Callable, Sequence
+
+from rayshot.errors import SnapshotNotFound
+from rayshot.protocol.identity import SnapshotId
+from rayshot.store.catalog import SystemView
+from rayshot.store.history import History
+from rayshot.store.keeping import Keep, choose_kept
+from rayshot.store.locate import open_store
+from rayshot.store.log import CommitLog
+from rayshot.store.records import DeleteRecord, RestoreRecord
+from rayshot.store.retention import Sweep, Sweeper, find_sound
+from rayshot.store.snapshot import Snapshot
+from rayshot.store.store import Store
+
+
+def deletion(writer: str, snapshot: SnapshotId) -> Callable[[History, int], DeleteRecord | None]:
+    """What `CommitLog.append_next` needs to delete `snapshot`: nothing is written where it is not retained."""
+
+    def make(history: History, position: int) -> DeleteRecord | None:
+        return DeleteRecord(position, writer, snapshot) if snapshot in history.retained else None
+
+    return make
+
+
+def delete_snapshot(store: Store, system: str, snapshot: SnapshotId | str) -> Sweep:
+    """Delete a snapshot, savepoints too: first for all readers, then its bytes that nobody needs.
+
+    Safe beside a running system: its coordinator goes on. What a reader or a snapshot under way leans on stays, for
+    the next retention or garbage collection to remove.
+
+    Args:
+        store: where.
+        system: whose.
+        snapshot: its id, as text too.
+
+    Raises SnapshotNotFound (SnapshotDeleted for one that is gone already), ConfigError for a text that is no id,
+    FormatTooNew, BadManifest and StoreError.
+    """
+    wanted = SystemView(store, system).snapshot(snapshot).id
+    log = CommitLog(store, system)
+    if log.append_next(deletion(f"outside-{uuid.uuid4().hex[:12]}", wanted)) is None:
+        raise SnapshotNotFound(f"somebody else has just deleted {wanted}", snapshot=str(wanted))
+    return Sweeper(store, system).sweep(log.refresh())
+
+
+class ForeignClaim:
+    """A snapshot in another storage that the present life of `system` was restored from, and claimed."""
+
+    def __init__(self, system: str) -> None:
+        self._system = system
+        self._done: RestoreRecord | None = None
+        """The claim of which nothing is left to delete."""
+
+    def retire(self, own: Sequence[Snapshot], keep: Keep, history: History, proved: set[SnapshotId]) -> None:
+        """Delete it if `keep`, which counts it as the oldest, does not keep it, and one of our `own` verifies."""
+        restore = history.restore
+        if restore is None or restore.origin is None or not restore.claimed or restore == self._done:
+            return
+        store = open_store(restore.origin)
+        record = CommitLog(store, self._system).refresh().retained.get(restore.snapshot)
+        if record is None:
+            self._done = restore
+            return
+        owned = [snapshot.record for snapshot in own if history.owns(snapshot.record)]
+        if record.snapshot not in choose_kept([record, *owned], keep) and find_sound(own, proved) is not None:
+            delete_snapshot(store, self._system, restore.snapshot)
+            self._done = restore

@@ -1,0 +1,355 @@
+"""Garbage: what lies in a storage and no log, running snapshot or reader needs.
+
+Theory of operation. What is there is listed *first*, then the log is read, then intents and leases: whoever
+writes does it in the opposite order (intent, chunks, manifest, COMMIT), so whatever was listed and is needed
+is known to be needed. What nobody needs now nobody will ever need: keys are never used twice, and a chunk is
+reused only from a snapshot that is retained or leased at that moment.
+
+A collection deletes in two passes all the same, since a mistake here costs data: a pass writes down what it
+finds unreachable (marks), and deletes only what an earlier pass had found so too, and what is old by the
+store's own clock. An intent that is old stands in the way of what was written under it, until EXPIRE says in
+the log that it does not count any more; so a COMMIT that comes too late is void, and its writer learns it.
+Whoever dies in between leaves marks and unreachable objects for the next pass, nothing else.
+"""
+
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from rayshot.errors import BadManifest, ConfigError, KeyNotFound
+from rayshot.format import canonical
+from rayshot.protocol.identity import SnapshotId
+from rayshot.store.catalog import open_system
+from rayshot.store.clock import CLOCK_AGE_MAX_S, CLOCK_SUFFIX, store_now
+from rayshot.store.history import History
+from rayshot.store.intents import Intent, open_intents
+from rayshot.store.layout import gc_folder, inside, snapshot_of, writer_of
+from rayshot.store.leases import Lease, leases
+from rayshot.store.log import CommitLog
+from rayshot.store.once import create_once
+from rayshot.store.reachable import Reachable
+from rayshot.store.records import CommitRecord, CopyRecord, ExpireRecord
+from rayshot.store.store import PROBE_PREFIX, Entry, Store
+
+MIN_AGE_S = 3600.0
+MARKS_FORMAT = 1
+MARKS_MAX = 500_000
+"""So many objects are marked in one pass at most; what is left is marked by the next ones."""
+MARKS_BYTES_MAX = 1 << 30
+_FOLDERS = ("manifests", "chunks", "intents", "copies", "leases", "log")
+_ORDER = ("copies", "chunks", "manifests", "leases", "probes", "intents")
+"""What is deleted first: an intent goes when nothing of what was written under it is left."""
+
+Progress = Callable[[str, int, int], None]
+"""Told what is done (a word), how much of it, and out of how many (0: not known)."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """Objects of one kind, and their bytes."""
+
+    objects: int = 0
+    bytes: int = 0
+
+    def add(self, entry: Entry) -> None:
+        """Count one more."""
+        self.objects += 1
+        self.bytes += entry.size
+
+
+@dataclass(slots=True)
+class Group:
+    """What was found of one kind of objects.
+
+    `kept` is needed, `young` is not but too young to go, `marked` was found unreachable for the first time and goes at
+    the next pass, `removed` is gone now; in a dry run nothing is, and it says what would be.
+    """
+
+    kept: Tally = field(default_factory=Tally)
+    young: Tally = field(default_factory=Tally)
+    marked: Tally = field(default_factory=Tally)
+    removed: Tally = field(default_factory=Tally)
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """What one pass of garbage collection did.
+
+    `groups` has what was found, by kind ("chunks", "manifests", ...). `expired` are the snapshots whose intents, or
+    unfinished copies, count no more. Where `unreadable` is not empty, manifests of these retained or leased snapshots
+    cannot be read, so it is not known what they need, and no chunk and no manifest is removed: delete them first.
+    """
+
+    groups: dict[str, Group]
+    expired: tuple[SnapshotId, ...]
+    unreadable: tuple[SnapshotId, ...]
+    dry_run: bool
+
+
+def collect(
+    store: Store,
+    system: str,
+    *,
+    min_age_s: float = MIN_AGE_S,
+    dry_run: bool = False,
+    progress: Progress = lambda *_: None,
+) -> Collection:
+    """Make one pass: mark what nobody needs, and delete what the last pass had marked and is old enough.
+
+    Safe beside a running system, readers, copies and other collections. Call it twice to be rid of what is old.
+
+    Args:
+        store: where.
+        system: whose.
+        min_age_s: what is younger stays, in seconds by the store's clock. At least the time-out of every snapshot that
+            is being written.
+        dry_run: neither mark, expire nor delete; say what would be.
+        progress: told how far it is.
+
+    Raises:
+        ConfigError: `min_age_s` is below the time-out of a snapshot that is being written.
+        SystemNotFound, FormatTooNew, BadManifest, StoreError.
+    """
+    open_system(store, system)
+    return _Pass(store, system, min_age_s, progress, dry_run=dry_run).run()
+
+
+class _Pass:
+    def __init__(self, store: Store, system: str, min_age_s: float, progress: Progress, *, dry_run: bool) -> None:
+        self._store = store
+        self._system = system
+        self._min_age_s = min_age_s
+        self._dry_run = dry_run
+        self._progress = progress
+        self._log = CommitLog(store, system)
+        self._groups: dict[str, Group] = {}
+        self._expired: list[SnapshotId] = []
+
+    def run(self) -> Collection:
+        store, system = self._store, self._system
+        now = store_now(store, system)
+        listed = self._listed()
+        probes = [entry for entry in store.list(shallow=True) if entry.key.startswith(PROBE_PREFIX)]
+        marks = [entry for entry in store.list(gc_folder(system)) if not entry.key.endswith(CLOCK_SUFFIX)]
+        marked_before = frozenset[str]().union(*map(self._read_marks, marks))
+        before = dict(self._log.refresh().retained)
+        intents = open_intents(store, system, self._log.history)
+        held = leases(store, system)
+        self._check_age(intents)
+        self._expire(listed, intents, now)
+        needed = self._needed(before, intents, held, now)
+        garbage = [("probes", probe) for probe in probes]
+        for folder, entry in listed:
+            if needed.keeps(folder, entry.key.removeprefix(f"{system}/")):
+                self._group(folder).kept.add(entry)
+            else:
+                garbage.append((folder, entry))
+        doomed = self._judge(garbage, marked_before, now)
+        if not self._dry_run:
+            self._write_marks([entry.key for _, entry in garbage][:MARKS_MAX])
+            self._delete(doomed)
+            for entry in marks:
+                store.delete(entry.key)  # what they had marked and is still there this pass has marked again
+            self._remove_clocks(now)
+        return Collection(self._groups, tuple(self._expired), needed.unreadable, self._dry_run)
+
+    def _group(self, name: str) -> Group:
+        return self._groups.setdefault(name, Group())
+
+    def _listed(self) -> list[tuple[str, Entry]]:
+        found = []
+        for folder in _FOLDERS:
+            for entry in self._store.list(inside(self._system, folder)):
+                found.append((folder, entry))
+                if len(found) % 1000 == 0:
+                    self._progress("listing", len(found), 0)
+        return found
+
+    def _check_age(self, intents: dict[SnapshotId, Intent]) -> None:
+        for snapshot, intent in intents.items():
+            if intent.timeout_s > self._min_age_s:
+                raise ConfigError(
+                    f"a minimum age of {self._min_age_s:g} s is below the {intent.timeout_s:g} s that snapshot "
+                    f"{snapshot} may take: give a greater one",
+                    min_age_s=self._min_age_s,
+                    timeout_s=intent.timeout_s,
+                )
+
+    # What does not count any more -----------------------------------------------------------------------------
+
+    def _expire(self, listed: list[tuple[str, Entry]], intents: dict[SnapshotId, Intent], now: float) -> None:
+        """Log that old intents, and copies on which nobody works, do not count; then they are open no more."""
+        history = self._log.history
+        old = {k for k, intent in intents.items() if now - intent.announced_at >= self._min_age_s}
+        abandoned = self._abandoned(listed, history, set(intents), now)
+        stalled = self._stalled_copies(listed, history, now)
+        for snapshot in sorted(old | abandoned | stalled):
+            intents.pop(snapshot, None)
+            if self._dry_run or self._log.append_next(_expiry(snapshot, history.attempt(snapshot))) is not None:
+                self._expired.append(snapshot)
+
+    def _abandoned(
+        self, listed: list[tuple[str, Entry]], history: History, still_open: set[SnapshotId], now: float
+    ) -> set[SnapshotId]:
+        """Intents that a coordinator of the present life left when it died.
+
+        They are over anyway, but their ids must stay known, lest a successor uses one again: the log keeps them.
+        """
+        named = {
+            snapshot_of(entry.key.rpartition("/")[2])
+            for folder, entry in listed
+            if folder == "intents" and now - entry.modified >= self._min_age_s
+        }
+        return {
+            snapshot
+            for snapshot in named
+            if snapshot is not None
+            and snapshot.incarnation == history.incarnation
+            and snapshot not in still_open
+            and not history.is_over(snapshot)
+        }
+
+    def _stalled_copies(self, listed: list[tuple[str, Entry]], history: History, now: float) -> set[SnapshotId]:
+        """Copies that are not complete and to which nothing was written for long."""
+        youngest: dict[SnapshotId, float] = {}
+        for folder, entry in listed:
+            snapshot, attempt = _copied(entry.key.removeprefix(f"{self._system}/")) if folder == "copies" else (None, 0)
+            if snapshot is not None and attempt == history.attempt(snapshot) and snapshot not in history.retained:
+                youngest[snapshot] = max(entry.modified, youngest.get(snapshot, 0.0))
+        return {snapshot for snapshot, modified in youngest.items() if now - modified >= self._min_age_s}
+
+    # What is needed -------------------------------------------------------------------------------------------
+
+    def _needed(
+        self,
+        before: Mapping[SnapshotId, CommitRecord],
+        intents: dict[SnapshotId, Intent],
+        held: dict[str, Lease],
+        now: float,
+    ) -> "_Needed":
+        """What is needed by all that was retained `before` intents and leases were listed, and by what is now.
+
+        Somebody may have said that he leans on a snapshot after they were listed, and it may be deleted since.
+        """
+        history = self._log.refresh()
+        read = {lease.snapshot for lease in held.values() if lease.until > now}
+        bases = {intent.base for intent in intents.values() if intent.base is not None}
+        leased = [record for snapshot, record in history.deleted.items() if snapshot in read | bases]
+        records = list(dict.fromkeys([*before.values(), *history.retained.values(), *leased]))
+        self._progress("reading manifests", 0, len(records))
+        chunks, unreadable = Reachable(self._store, self._system).all_chunks(records)
+        return _Needed(
+            history,
+            frozenset(intents),
+            frozenset(key.removeprefix(f"{self._system}/") for key, lease in held.items() if lease.until > now),
+            frozenset(record.manifest_key for record in records),
+            chunks,
+            frozenset((record.snapshot, record.attempt) for record in records if isinstance(record, CopyRecord)),
+            unreadable,
+            frozenset(self._expired),
+        )
+
+    # Marking and deleting -------------------------------------------------------------------------------------
+
+    def _judge(
+        self, garbage: list[tuple[str, Entry]], marked_before: frozenset[str], now: float
+    ) -> list[tuple[str, Entry]]:
+        doomed = []
+        for folder, entry in garbage:
+            group = self._group(folder)
+            # a store that is tried out at this moment answers for itself to no intent and no lease
+            min_age_s = max(self._min_age_s, CLOCK_AGE_MAX_S) if folder == "probes" else self._min_age_s
+            if now - entry.modified < min_age_s:
+                group.young.add(entry)
+            elif entry.key not in marked_before:
+                group.marked.add(entry)
+            else:
+                group.removed.add(entry)
+                doomed.append((folder, entry))
+        return sorted(doomed, key=lambda item: _ORDER.index(item[0]))
+
+    def _delete(self, doomed: list[tuple[str, Entry]]) -> None:
+        for number, (_, entry) in enumerate(doomed):
+            self._progress("deleting", number, len(doomed))
+            self._store.delete(entry.key)
+
+    def _write_marks(self, keys: list[str]) -> None:
+        if keys:
+            data = canonical.pack({"format": MARKS_FORMAT, "keys": keys})
+            create_once(self._store, f"{gc_folder(self._system)}/{uuid.uuid4().hex}", data)
+
+    def _read_marks(self, entry: Entry) -> frozenset[str]:
+        try:
+            data = self._store.read_range(entry.key, 0, MARKS_BYTES_MAX + 1)
+        except KeyNotFound:
+            return frozenset()  # another collection has ended meanwhile
+        match canonical.unpack(data, what=f"the marks {entry.key}", bytes_max=MARKS_BYTES_MAX):
+            case {"format": 1, "keys": list(keys)}:
+                return frozenset(key for key in keys if isinstance(key, str))
+            case _:
+                raise BadManifest(f"the marks {entry.key} are not what rayshot writes; delete this object")
+
+    def _remove_clocks(self, now: float) -> None:
+        """Remove looks at the clock that killed processes left."""
+        for entry in list(self._store.list(gc_folder(self._system))):
+            if entry.key.endswith(CLOCK_SUFFIX) and now - entry.modified >= CLOCK_AGE_MAX_S:
+                self._store.delete(entry.key)
+
+
+@dataclass(frozen=True, slots=True)
+class _Needed:
+    """What must stay, as keys relative to the system's folder. `copies` are (snapshot, attempt)."""
+
+    history: History
+    intents: frozenset[SnapshotId]
+    leases: frozenset[str]
+    manifests: frozenset[str]
+    chunks: frozenset[str]
+    copies: frozenset[tuple[SnapshotId, int]]
+    unreadable: tuple[SnapshotId, ...]
+    expired: frozenset[SnapshotId]
+
+    def keeps(self, folder: str, key: str) -> bool:
+        """Whether an object stays."""
+        match folder:
+            case "manifests":
+                name = snapshot_of(key.rpartition("/")[2])
+                return bool(self.unreadable) or key in self.manifests or name is None or name in self.intents
+            case "chunks":
+                writer = writer_of(key)
+                name = snapshot_of(writer)
+                return bool(self.unreadable) or key in self.chunks or not writer or name in self.intents
+            case "intents":
+                name = snapshot_of(key.rpartition("/")[2])
+                return name is None or name in self.intents or name in self.history.retained
+            case "copies":
+                return self._keeps_copy(*_copied(key))
+            case "leases":
+                return key in self.leases
+            case _:
+                return True
+
+    def _keeps_copy(self, snapshot: SnapshotId | None, attempt: int) -> bool:
+        if snapshot is None or (snapshot, attempt) in self.copies:
+            return True
+        unfinished = attempt >= self.history.attempt(snapshot) and snapshot not in self.history.retained
+        return unfinished and snapshot not in self.expired
+
+
+def _copied(key: str) -> tuple[SnapshotId | None, int]:
+    """Whose copy an object belongs to, by its key relative to the system's folder, and which attempt it is."""
+    folder = key.split("/")[1]
+    snapshot = snapshot_of(folder)
+    number = folder.rpartition(".")[2]
+    return (snapshot, int(number)) if snapshot is not None and number.isdecimal() else (None, 0)
+
+
+def _expiry(snapshot: SnapshotId, attempt: int) -> Callable[[History, int], ExpireRecord | None]:
+    """What `CommitLog.append_next` needs: nothing is written where it was committed, or expired, meanwhile."""
+    writer = f"gc-{uuid.uuid4().hex[:12]}"
+
+    def make(history: History, position: int) -> ExpireRecord | None:
+        over = snapshot in history.retained or history.attempt(snapshot) != attempt
+        return None if over else ExpireRecord(position, writer, snapshot)
+
+    return make

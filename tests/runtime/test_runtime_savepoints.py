@@ -1,0 +1,168 @@
+"""Savepoints, stopping with one, and to whom a snapshot belongs that a system was restored from."""
+
+import pytest
+import ray
+
+import rayshot
+from rayshot import SnapshotConfig
+from rayshot.errors import ConfigError, SnapshotAborted, SnapshotDeleted, SystemDown, SystemStopped
+from rayshot.store.deletion import delete_snapshot
+from rayshot.store.garbage import collect
+from rayshot.store.local import LocalStore
+from tests.runtime.test_runtime_messages import eventually
+from tests.runtime.test_runtime_restore import restore, running
+from tests.runtime.workloads import Account, Holder, Sink, Source
+
+pytestmark = pytest.mark.ray
+
+
+def accounts(*names, balance=100):
+    made = {name: Account.options(name=name).remote(balance) for name in names}
+    ray.get([account.read.remote() for account in made.values()])
+    return made
+
+
+def shared(one, other):
+    """The keys of chunks that two snapshots have in common."""
+    return {chunk.key for chunk in one.manifest.chunks} & {chunk.key for chunk in other.manifest.chunks}
+
+
+def test_a_system_is_stopped_with_a_savepoint_behind_whose_cut_nothing_is_processed(new_system):
+    system = new_system()
+    sink = Sink.options(name="sink").remote()
+    source = Source.options(name="source").remote([sink], 1_000_000, 100)
+    ray.get([sink.report.remote(), source.progress.remote()])
+    source.go_on.tell(source)
+    eventually(lambda: ray.get(source.progress.remote()) or None)
+    savepoint = system.stop_with_savepoint("before the move")
+    assert (savepoint.label, savepoint.mode) == ("before the move", "stop-the-world")
+    savepoint.verify()
+    assert running(system) == []
+    with pytest.raises(SystemStopped):
+        system.snapshot()
+    with pytest.raises(SystemDown):
+        ray.get(source.progress.remote())
+    sent = savepoint.states()["source"]["sent"]
+    assert 0 < sent < 1_000_000
+    restored = rayshot.restore(system.storage, system=system.name)
+    new_system.made.append(restored)
+    sink = restored.get_actor("sink")
+    eventually(lambda: sum(ray.get(sink.report.remote())[0].values()) > sent or None)
+    counts, wrong = ray.get(sink.report.remote())
+    assert wrong == []
+    assert set(counts) == {"source"}
+
+
+def test_where_no_savepoint_comes_about_the_system_goes_on(new_system):
+    system = new_system(snapshot=SnapshotConfig(timeout_s=0.5))
+    alice, bob = accounts("alice", "bob").values()
+    alice.pause_at.tell(bob, 2.0)
+    ray.get(alice.read.remote())
+    with pytest.raises(SnapshotAborted, match="timeout"):
+        system.stop_with_savepoint("too early")
+    assert ray.get(bob.read.remote()) == 100
+    alice.transfer.tell(bob, 10)
+    system.configure(SnapshotConfig())
+    assert system.status().state == "running"
+    savepoint = system.savepoint("in peace")
+    assert savepoint.label == "in peace"
+    held = sum(state["balance"] for state in savepoint.states().values())
+    assert held in {190, 200}
+    assert system.snapshots() == [savepoint]
+
+
+def test_a_savepoint_needs_a_label(new_system):
+    system = new_system()
+    for label in ("", None, "x" * 257):
+        with pytest.raises(ConfigError, match="label"):
+            system.savepoint(label)
+        with pytest.raises(ConfigError, match="label"):
+            system.stop_with_savepoint(label)
+    assert system.status().state == "running"
+
+
+def test_a_copy_is_restored_into_another_storage_and_stays_as_it_is(new_system, tmp_path):
+    system = new_system()
+    alice, bob = accounts("alice", "bob").values()
+    alice.transfer.tell(bob, 30)
+    ray.get(alice.read.remote())
+    savepoint = system.stop_with_savepoint("move")
+    copied = rayshot.copy(system.storage, tmp_path / "copy", system=system.name)
+    restored = rayshot.restore(
+        tmp_path / "copy", into=tmp_path / "new", config=SnapshotConfig(num_to_keep=1), system=system.name
+    )
+    new_system.made.append(restored)
+    assert restored.storage == str(tmp_path / "new")
+    assert restored.incarnation == savepoint.id.incarnation + 1
+    assert ray.get(restored.get_actor("alice").read.remote()) == 70
+    taken = [restored.snapshot() for _ in range(3)]
+    eventually(lambda: restored.snapshots() == taken[-1:] or None)
+    assert taken[0].id.incarnation == 2
+    assert rayshot.open(tmp_path / "copy").system().snapshots() == [copied]
+    collect(LocalStore(tmp_path / "new"), system.name)
+    restored.shutdown()
+    again = rayshot.restore(tmp_path / "new", system=system.name)
+    new_system.made.append(again)
+    assert (again.incarnation, ray.get(again.get_actor("bob").read.remote())) == (3, 130)
+
+
+def test_what_was_claimed_goes_when_its_turn_comes_also_in_the_storage_it_came_from(new_system, tmp_path):
+    system = new_system()
+    accounts("alice")
+    system.stop_with_savepoint("move")
+    rayshot.copy(system.storage, tmp_path / "copy", system=system.name)
+    keep_two = SnapshotConfig(num_to_keep=2)
+    restored = rayshot.restore(
+        tmp_path / "copy", system=system.name, into=tmp_path / "new", claim="claim", config=keep_two
+    )
+    new_system.made.append(restored)
+    foreign = rayshot.open(tmp_path / "copy").system(system.name)
+    restored.snapshot()
+    eventually(lambda: len(restored.snapshots()) == 1 or None)
+    assert len(foreign.snapshots()) == 1
+    restored.snapshot()
+    eventually(lambda: foreign.snapshots() == [] or None)
+    assert len(restored.snapshots()) == 2
+
+
+def test_retention_leaves_alone_what_was_not_claimed_and_leans_on_nothing_of_it(new_system):
+    system = new_system()
+    holder = Holder.options(name="holder").remote(100_000)
+    ray.get(holder.total.remote())
+    first = system.snapshot()
+    assert first.manifest.chunks  # read now: it will be deleted
+    keep_one = SnapshotConfig(num_to_keep=1)
+    unclaimed = restore(new_system.made, system, config=keep_one)
+    own = unclaimed.snapshot()
+    assert not shared(own, first)
+    last = unclaimed.snapshot()
+    eventually(lambda: unclaimed.snapshots() == [first, last] or None)
+    claimed = restore(new_system.made, unclaimed, snapshot=first.id, claim="claim", config=keep_one)
+    last = claimed.snapshot()
+    assert shared(last, first)
+    eventually(lambda: claimed.snapshots() == [last] or None)
+    last.verify()
+    with pytest.raises(ConfigError, match="no-claim"):
+        rayshot.restore(system.storage, claim="mine")
+
+
+@pytest.mark.acceptance("E6")
+def test_a_snapshot_that_is_deleted_while_it_is_restored_is_restored_whole(new_system, monkeypatch):
+    from rayshot.runtime import starting
+
+    system = new_system()
+    accounts("alice", "bob")
+    snapshot, _ = system.snapshot(), system.snapshot()
+    load_all = starting._load_all
+
+    def delete_then_load(*arguments):
+        assert delete_snapshot(LocalStore(system.storage), system.name, snapshot.id).removed == ()
+        load_all(*arguments)
+
+    monkeypatch.setattr(starting, "_load_all", delete_then_load)
+    restored = restore(new_system.made, system, snapshot=snapshot.id)
+    assert ray.get(restored.get_actor("alice").read.remote()) == 100
+    monkeypatch.undo()
+    restored.shutdown()
+    with pytest.raises(SnapshotDeleted, match="was deleted"):
+        rayshot.restore(system.storage, system=system.name, snapshot=snapshot.id)

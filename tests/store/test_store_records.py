@@ -1,0 +1,132 @@
+import pytest
+
+from rayshot.errors import BadManifest, FormatTooNew, LimitExceeded
+from rayshot.format import canonical
+from rayshot.protocol.identity import SnapshotId
+from rayshot.store.history import History
+from rayshot.store.layout import copy_folder, manifest_name, snapshot_of
+from rayshot.store.records import (
+    CommitRecord,
+    CopyRecord,
+    DeleteRecord,
+    EpochRecord,
+    ExpireRecord,
+    Record,
+    RestoreRecord,
+    decode_record,
+    encode_record,
+)
+
+ONE, TWO = SnapshotId(1, "coordinator", 1), SnapshotId(1, "coordinator", 2)
+
+
+def commit(position: int, writer: str, snapshot: SnapshotId, resealed_for: int | None = None) -> CommitRecord:
+    name = manifest_name(snapshot, resealed_for)
+    return CommitRecord(position, writer, snapshot.incarnation, snapshot, name, "ab" * 32, 1.5)
+
+
+def copied(position: int, snapshot: SnapshotId, attempt: int, origin_position: int = 9) -> CopyRecord:
+    return CopyRecord(
+        position,
+        "copy",
+        snapshot.incarnation,
+        snapshot,
+        f"{copy_folder(snapshot, attempt)}/{manifest_name(snapshot)}",
+        "cd" * 32,
+        2.5,
+        origin_position=origin_position,
+        attempt=attempt,
+    )
+
+
+RECORDS: list[Record] = [
+    copied(3, ONE, 2),
+    commit(7, "w", TWO, resealed_for=7),
+    ExpireRecord(3, "gc", ONE),
+    RestoreRecord(3, "w", ONE, None, claimed=True),
+    RestoreRecord(3, "w", ONE, "file:///elsewhere", claimed=False),
+]
+
+
+@pytest.mark.parametrize("record", RECORDS)
+def test_a_record_reads_back_and_cut_or_flipped_at_any_byte_is_refused_or_another(record: Record) -> None:
+    data = encode_record(record)
+    assert decode_record(data, record.position) == record
+    for cut in range(len(data)):
+        with pytest.raises(BadManifest):
+            decode_record(data[:cut], record.position)
+    for place in range(len(data)):
+        for bit in range(8):
+            flipped = bytearray(data)
+            flipped[place] ^= 1 << bit
+            try:
+                assert decode_record(bytes(flipped), record.position) != record
+            except (BadManifest, FormatTooNew, LimitExceeded):
+                continue
+
+
+@pytest.mark.parametrize(
+    ("record", "field", "value"),
+    [
+        (copied(3, ONE, 2), "manifest_key", "manifests/1-coordinator-1"),
+        (copied(3, ONE, 2), "manifest_key", "copies/1-coordinator-1.1/manifests/1-coordinator-1"),
+        (copied(3, ONE, 2), "attempt", -1),
+        (copied(3, ONE, 2), "origin_position", 1.0),
+        (commit(7, "w", TWO), "manifest_key", "manifests/1-coordinator-2.8"),
+        (commit(7, "w", TWO), "manifest_key", "copies/1-coordinator-2.0/manifests/1-coordinator-2"),
+        (RestoreRecord(3, "w", ONE, None, claimed=True), "claimed", 1),
+        (RestoreRecord(3, "w", ONE, None, claimed=True), "origin", ""),
+    ],
+)
+def test_a_record_that_contradicts_itself_is_refused(record: Record, field: str, value: object) -> None:
+    tree = canonical.unpack(encode_record(record), what="record", bytes_max=10_000)
+    with pytest.raises(BadManifest):
+        decode_record(canonical.pack({**tree, field: value}), record.position)
+
+
+def history_of(*records: Record) -> History:
+    history = History()
+    for record in records:
+        history.add(record)
+    return history
+
+
+def test_a_commit_behind_its_expiry_is_void_and_one_before_it_stays() -> None:
+    void = history_of(EpochRecord(0, 1, "w"), ExpireRecord(1, "gc", ONE), commit(2, "w", ONE))
+    assert not void.retained
+    kept = history_of(EpochRecord(0, 1, "w"), commit(1, "w", ONE), ExpireRecord(2, "gc", ONE))
+    assert list(kept.retained) == [ONE]
+    assert kept.attempt(ONE) == 0
+
+
+def test_a_copy_counts_only_in_the_attempt_that_the_log_expects() -> None:
+    history = history_of(copied(0, ONE, 1))
+    assert not history.retained
+    history.add(copied(1, ONE, 0))
+    history.add(DeleteRecord(2, "somebody", ONE))
+    assert list(history.deleted) == [ONE]
+    history.add(copied(3, ONE, 0))
+    assert not history.retained
+    history.add(copied(4, ONE, 1))
+    assert history.retained[ONE].folder == "copies/1-coordinator-1.1"
+    assert history.retained[ONE].sealed_for == 9
+
+
+def test_snapshots_stand_in_the_order_of_their_lives_and_seals_wherever_copies_stand_in_the_log() -> None:
+    later = SnapshotId(3, "coordinator", 1)
+    history = history_of(
+        copied(0, later, 0, origin_position=40),
+        copied(1, TWO, 0, origin_position=8),
+        EpochRecord(2, 2, "w"),
+        commit(3, "w", SnapshotId(2, "coordinator", 1)),
+        copied(4, ONE, 0, origin_position=5),
+    )
+    assert list(history.retained) == [ONE, TWO, SnapshotId(2, "coordinator", 1), later]
+    assert (history.incarnation, history.incarnation_max) == (2, 3)
+
+
+def test_names_tell_their_snapshots() -> None:
+    for name in ("1-coordinator-2", "1-coordinator-2.41"):
+        assert snapshot_of(name) == TWO
+    assert snapshot_of("1-a.b-2.7") == SnapshotId(1, "a.b", 2)
+    assert snapshot_of("notes.txt") is None
