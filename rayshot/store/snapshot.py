@@ -210,7 +210,7 @@ class Snapshot:
             part: of these chunks the bytes are read and compared with their digests.
             progress: told of each chunk that was read.
         """
-        return self._judge(keys, lambda: survey(self.manifest, self._store, self._reader, part, progress))
+        return self._judge(keys, lambda: survey(self.manifest, self._store, self.folder, self._reader, part, progress))
 
     def _judge(self, keys: Iterable[Prover] | None, look: Callable[[], Iterable[Check]]) -> Verification:
         reading = run_check("manifest", self._describe)

@@ -113,13 +113,15 @@ def examine(
     )
 
 
-def survey(manifest: Manifest, store: Store, reader: ChunkReader, part: Part | None, progress: Progress) -> list[Check]:
-    """Check what can be without reading all data: presence and sizes by a listing, the cut by its counters.
+def survey(
+    manifest: Manifest, store: Store, folder: str, reader: ChunkReader, part: Part | None, progress: Progress
+) -> list[Check]:
+    """Check what can be without reading all data: presence and sizes in `folder` by a listing, the cut by its counters.
 
     Of a `part` the bytes are read, and compared with their digests.
     """
     checks = [
-        run_check("presence", lambda: _presence(manifest, store)),
+        run_check("presence", lambda: _presence(manifest, store, folder)),
         run_check("cut", lambda: _counters(manifest)),
     ]
     if part is not None:
@@ -157,9 +159,9 @@ def _chunks(chunks: Sequence[Chunk], reader: ChunkReader, progress: Progress) ->
     return f"{_count(len(chunks), 'chunk')} with {_count(size, 'byte')} fit their digests"
 
 
-def _presence(manifest: Manifest, store: Store) -> str:
-    awaited = {inside(manifest.system, chunk.key): chunk.stored_size for chunk in manifest.chunks}
-    for entry in store.list(chunk_folder(manifest.system)):
+def _presence(manifest: Manifest, store: Store, folder: str) -> str:
+    awaited = {inside(folder, chunk.key): chunk.stored_size for chunk in manifest.chunks}
+    for entry in store.list(chunk_folder(folder)):
         size = awaited.pop(entry.key, None)
         if size is not None and size != entry.size:
             raise CorruptChunk(f"{entry.key} has {entry.size:,} bytes instead of {size:,}", key=entry.key)

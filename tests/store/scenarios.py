@@ -6,6 +6,7 @@ from typing import Any
 
 from rayshot.errors import CommitUnknown, ConfigError, StoreError
 from rayshot.store.catalog import Storage
+from rayshot.store.keeping import Keep
 from rayshot.store.repository import Repository
 from rayshot.store.store import Store
 from tests.store.snapshot_builder import KEY, Bank, committed, large, make_manifest, make_snapshot, open_bank
@@ -61,7 +62,7 @@ SCENARIOS = [
     Scenario("a snapshot", lambda store: take(open_again(store), incremental=False), commits=True),
     Scenario("an incremental snapshot", lambda store: take(open_again(store), incremental=True), commits=True),
     Scenario("reading a snapshot", read),
-    Scenario("retention", lambda store: open_again(store).retain(KEPT), deletes=True),
+    Scenario("retention", lambda store: open_again(store).retain(Keep(last=KEPT)), deletes=True),
 ]
 
 
@@ -85,7 +86,7 @@ def prove(scenario: Scenario, store: Store, outcome: str) -> None:
         assert counters == [2, 3]
     successor = open_bank(store, "w2")
     make_snapshot(successor, Bank(states={"alice": {"n": 5}}), 5)
-    successor.retain(KEPT)
+    successor.retain(Keep(last=KEPT))
     assert [snapshot.id.counter for snapshot in committed(store)] == [*counters, 5][-KEPT:]
     assert all(snapshot.verify(()).sound for snapshot in committed(store))
 

@@ -12,6 +12,7 @@ from rayshot.format.encryption_key import EncryptionKey, new_data_key
 from rayshot.format.signing import open_envelope
 from rayshot.store.catalog import Storage
 from rayshot.store.chunk_writer import ChunkWriter
+from rayshot.store.keeping import Keep
 from rayshot.store.local import LocalStore
 from rayshot.store.memory import Fault, FaultEffect, MemoryStore
 from rayshot.store.store import Store
@@ -75,7 +76,7 @@ def test_chunks_of_earlier_snapshots_are_used_again_and_stay_readable_when_those
     assert shared
     assert len(third.manifest.data_keys) == 2
     assert repository.delete(first.id).removed == (first.id,)
-    assert repository.retain(1).removed == (second.id,)
+    assert repository.retain(Keep(last=1)).removed == (second.id,)
     assert_every_chunk_is_reachable(store)
     assert Storage(store).system("bank").latest().verify([SIGNING_KEY]).trusted
 
@@ -112,11 +113,11 @@ def test_without_the_key_nothing_is_deleted() -> None:
     make_snapshot(repository, Bank(states=states(bob={"n": 7})), 2, reuse=first)
     before = {entry.key for entry in store.list("bank/chunks")}
     blind = open_bank(store, "w2", keys=[OTHER])
-    for act in (lambda: blind.retain(1), lambda: blind.delete(first.id)):
+    for act in (lambda: blind.retain(Keep(last=1)), lambda: blind.delete(first.id)):
         with pytest.raises(EncryptionKeyNeeded, match=KEY.key_id):
             act()
     assert {entry.key for entry in store.list("bank/chunks")} == before
-    assert open_bank(store, "w3", keys=[KEY]).retain(1).removed == (first.id,)
+    assert open_bank(store, "w3", keys=[KEY]).retain(Keep(last=1)).removed == (first.id,)
     assert_every_chunk_is_reachable(store)
 
 
