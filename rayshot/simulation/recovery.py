@@ -46,7 +46,9 @@ class RecoveringWorld(World):
         contacts = self.settings.contacts
         names = self._some_processes(len(contacts))
         count = self.settings.initiators
-        while reached_from(names[:count], contacts) != contacts.keys():
+        while lost := contacts.keys() - reached_from(names[:count], contacts):
+            self.counts["initiators refused"] += 1
+            self.note(f"markers of {', '.join(names[:count])} do not reach {', '.join(sorted(lost))}")
             count += 1
         self.counts["snapshots by markers alone"] += 1
         self.counts["snapshots with several initiators"] += count > 1
@@ -120,7 +122,7 @@ class RecoveringWorld(World):
         if self.loading or self.coordinator.finding:
             return
         self.counts["coordinators replaced"] += 1
-        self.coordinator.alive = self.choose(2) == 0
+        self.coordinator.alive = self.choose(3) > 0
         self.counts["coordinators racing"] += self.coordinator.alive
         self._new_coordinator(Coordinator(self.generation + 1, self.machines.collector(self.incarnation), self))
         of_this_life = (p.name for p in self.processes.values() if p.incarnation == self.incarnation)
