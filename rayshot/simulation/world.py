@@ -305,6 +305,10 @@ class World(DrivenWorld):
         snapshot = stored.cut.snapshot
         if snapshot.incarnation != self.incarnation:
             return  # of a dead life: its coordinator is fenced
+        if coordinator.generation != self.writer:
+            # It was replaced, and does not hear any more of processes that end: only the log's refusal keeps it right.
+            self.push("store", coordinator, Commit(stored, {}))
+            return
         live = {p.name: p.account for p in self.processes.values() if self.is_current(p) and p.account is not None}
         positions = judge_cut(stored, self.truth, live)
         if snapshot.initiator == STOPPED:

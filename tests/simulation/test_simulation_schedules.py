@@ -146,3 +146,9 @@ def test_whom_the_end_of_a_stop_does_not_reach_goes_on_at_its_deadline():
 
 def test_who_joins_when_a_stop_is_over_is_told_and_does_not_stand_still():
     assert run_seed(3030329).failure is None  # a late marker told it of the stop, and nobody of the end
+
+
+def test_a_replaced_coordinator_that_does_not_know_who_has_ended_is_refused_by_the_log():
+    outcome = run_seed(4080115)  # its cut lacks the channel to one that recorded, gave up and ended
+    assert outcome.failure is None
+    assert outcome.counts["commits fenced"] > 0
