@@ -10,6 +10,7 @@ Vector clocks (Fidge 1988, Mattern 1989) need not travel with messages: channels
 that the n-th message handled on a channel is the n-th one sent on it, and the clocks follow from the events.
 """
 
+from array import array
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -35,49 +36,76 @@ class Step(NamedTuple):
 class Computation:
     """All events of the histories that could happen, in one order; the clocks have an element for each of `actors`.
 
-    Whatever comes from a driver, or from an actor without a trace, is taken as sent in time.
+    Whatever comes from a driver, or from an actor without a trace, is taken as sent in time. Of the order only whose
+    turn it is is kept, and clocks are found anew whenever somebody asks for them: one is as long as there are actors,
+    and of a million events it is those of the messages under way that are needed at a time.
     """
 
     def __init__(self, histories: Mapping[str, History]) -> None:
         self.actors = tuple(sorted(histories))
         self.histories = histories
-        self.steps = tuple(self._order())
+        self._turns = array("L", self._find_order())
 
-    def _order(self) -> Iterator[Step]:
+    def __len__(self) -> int:
+        """How many events could happen."""
+        return len(self._turns)
+
+    def _find_order(self) -> Iterator[int]:
         """Take each actor's events one after the other, as long as the next message was sent."""
         index_of = {actor: index for index, actor in enumerate(self.actors)}
-        clocks = {actor: [0] * len(self.actors) for actor in self.actors}
         under_way = _Flight(self.histories)
         waiting: dict[tuple[str, str], str] = {}
         ready = deque(self.actors)
         places = dict.fromkeys(self.actors, 0)
         while ready:
             actor = ready.popleft()
-            history, clock, own = self.histories[actor], clocks[actor], index_of[actor]
+            history = self.histories[actor]
             while places[actor] < len(history.events):
                 event = history.events[places[actor]]
                 if isinstance(event, Handled):
                     if not under_way.may_take(event.sender, actor):
                         waiting[event.sender, actor] = actor
                         break
-                    sent_at = under_way.take(event.sender, actor)
-                    # Who knows of the sending knows all that the sender knew: then there is nothing to learn.
-                    if sent_at is not None and sent_at[index_of[event.sender]] > clock[index_of[event.sender]]:
-                        clock[:] = map(max, clock, sent_at)
-                clock[own] += 1
-                now = tuple(clock)
+                    under_way.take(event.sender, actor)
                 for receiver in sends_of(event, actor):
-                    under_way.put(actor, receiver, now)
+                    under_way.put(actor, receiver, None)
                     if (freed := waiting.pop((actor, receiver), None)) is not None:
                         ready.append(freed)
-                yield Step(actor, places[actor], event, now)
+                yield index_of[actor]
                 places[actor] += 1
+
+    def _ordered(self) -> Iterator[tuple[str, int, Event]]:
+        """The events in their order, each with its actor and place."""
+        places = [0] * len(self.actors)
+        for turn in self._turns:
+            actor, place = self.actors[turn], places[turn]
+            yield actor, place, self.histories[actor].events[place]
+            places[turn] = place + 1
+
+    def steps(self) -> Iterator[Step]:
+        """The events in their order, with their vector clocks."""
+        index_of = {actor: index for index, actor in enumerate(self.actors)}
+        clocks = {actor: [0] * len(self.actors) for actor in self.actors}
+        under_way = _Flight(self.histories)
+        for actor, place, event in self._ordered():
+            clock = clocks[actor]
+            sent_at = under_way.take(event.sender, actor) if isinstance(event, Handled) else None
+            if sent_at is not None and isinstance(event, Handled):
+                # Who knows of the sending knows all that the sender knew: then there is nothing to learn.
+                own = index_of[event.sender]
+                if sent_at[own] > clock[own]:
+                    clock[:] = map(max, clock, sent_at)
+            clock[index_of[actor]] += 1
+            now = tuple(clock)
+            for receiver in sends_of(event, actor):
+                under_way.put(actor, receiver, now)
+            yield Step(actor, place, event, now)
 
     def check_clocks(self, document: Document) -> str:
         """Check that no actor knew, when it recorded, of anything another did behind its recording. Raises Unproved."""
         cuts = self._cuts(document)
         clocks: dict[str, Clock] = {actor: (0,) * len(self.actors) for actor in cuts}
-        for step in self.steps:
+        for step in self.steps():
             if step.actor in cuts and step.place < cuts[step.actor]:
                 clocks[step.actor] = step.clock
         places = [(actor, self.actors.index(actor)) for actor in cuts]
@@ -96,20 +124,25 @@ class Computation:
         cuts = self._cuts(document)
         behind_all = {actor: 0 for actor in self.actors if actor not in cuts}
         places = {**cuts, **behind_all}
-        before = [step for step in self.steps if step.place < places[step.actor]]
-        after = [step for step in self.steps if step.place >= places[step.actor]]
-        missing = sum(places.values()) - len(before)
+        before = after = swapped = 0
+        for actor, place, _ in self._ordered():
+            if place >= places[actor]:
+                after += 1
+            else:
+                before, swapped = before + 1, after  # so many behind the recording stood before this one
+        missing = sum(places.values()) - before
         if missing:
             raise Unproved(f"{missing} events before the recording need messages that were never sent")
         run = _Run(self.histories)
-        for step in before:
-            run.execute(step)
+        for actor, place, event in self._ordered():
+            if place < places[actor]:
+                run.execute(actor, event)
         _compare(run, document, cuts)
-        for step in after:
-            run.execute(step)
-        swapped = _swapped(self.steps, places)
+        for actor, place, event in self._ordered():
+            if place >= places[actor]:
+                run.execute(actor, event)
         return (
-            f"{len(before):,} events before the recording and {len(after):,} after it: with {swapped:,} of these moved "
+            f"{before:,} events before the recording and {after:,} after it: with {swapped:,} of these moved "
             "behind the others each step can occur, and the order passes through the snapshot"
         )
 
@@ -141,12 +174,12 @@ def sends_of(event: Event, actor: str) -> Sequence[str]:
 
 
 class _Flight:
-    """Messages under way while the order is found, each with the clock of its sending; None: from before the cut."""
+    """Messages under way, each with the clock of its sending; None: from before the cut, or no clocks are wanted."""
 
     def __init__(self, histories: Mapping[str, History]) -> None:
         self._traced = histories.keys()
         self._earlier: dict[tuple[str, str], int] = defaultdict(int)
-        self._clocks: dict[tuple[str, str], deque[Clock]] = defaultdict(deque)
+        self._clocks: dict[tuple[str, str], deque[Clock | None]] = defaultdict(deque)
         for sender, history in histories.items():
             for receiver, sent in history.sent.items():
                 known = histories.get(receiver)
@@ -168,7 +201,7 @@ class _Flight:
             return None
         return self._clocks[sender, receiver].popleft()
 
-    def put(self, sender: str, receiver: str, clock: Clock) -> None:
+    def put(self, sender: str, receiver: str, clock: Clock | None) -> None:
         self._clocks[sender, receiver].append(clock)
 
 
@@ -179,8 +212,7 @@ class _Run:
         self.sent = {actor: dict(history.sent) for actor, history in histories.items()}
         self.received = {actor: dict(history.received) for actor, history in histories.items()}
 
-    def execute(self, step: Step) -> None:
-        actor, event = step.actor, step.event
+    def execute(self, actor: str, event: Event) -> None:
         if isinstance(event, Handled) and event.sender in self.sent:
             number = self.received[actor].get(event.sender, 0) + 1
             if number > self.sent[event.sender].get(actor, 0):
@@ -219,12 +251,6 @@ def _compare(run: _Run, document: Document, cuts: Iterable[str]) -> None:
             received = run.received[receiver].get(sender, 0) if receiver in members else 0
             if sent > received and (sender, receiver) not in listed and receiver not in document.ended:
                 raise Unproved(f"messages {received + 1} .. {sent} of {sender} to {receiver} are not in the snapshot")
-
-
-def _swapped(steps: Sequence[Step], places: Mapping[str, int]) -> int:
-    """How many events behind the recording stood before one that is not."""
-    last = max((n for n, step in enumerate(steps) if step.place < places[step.actor]), default=-1)
-    return sum(step.place >= places[step.actor] for step in steps[: last + 1])
 
 
 def describe(event: Event) -> str:

@@ -11,6 +11,6 @@ PARSER = r"(?<host>\S+) (?<clock>\{.*?\}) (?<event>.*)"
 
 def shiviz(computation: Computation) -> Iterator[str]:
     """One line an event: host, vector clock as JSON, event. Hosts that a clock leaves out stand at 0 in it."""
-    for step in computation.steps:
+    for step in computation.steps():
         clock = {actor: count for actor, count in zip(computation.actors, step.clock, strict=True) if count}
         yield f"{step.actor} {json.dumps(clock)} {describe(step.event)}"

@@ -15,7 +15,7 @@ from rayshot.cli.difference import sides
 from rayshot.cli.exits import FINE
 from rayshot.cli.grid import ROWS_MAX, console, heading
 from rayshot.cli.secrets_option import secrets_option
-from rayshot.errors import CodeMismatch
+from rayshot.errors import ActorDied, CodeMismatch
 from rayshot.format.inert import jsonable
 from rayshot.format.redaction import shown_call
 from rayshot.simulation.actor_schedule import STEPS_MAX
@@ -26,6 +26,7 @@ from rayshot.store.snapshot import Snapshot
 
 STEPS_SHOWN = 40
 PENDING_SHOWN_MAX = 20
+NUMBER_LENGTH_MAX = 9
 HELP = "Enter: any of these.  A number: that one.  b: branch.  u: back to before the branch.  s: states.  q: quit."
 
 
@@ -115,7 +116,11 @@ def _load(snapshot: Snapshot, seed: int, trust: str | None, class_map: Mapping[s
 
 def _walk(world: World, steps: int) -> Iterator[Step]:
     for _ in range(steps):
-        step = world.step()
+        try:
+            step = world.step()
+        except ActorDied as error:
+            yield error.evidence["step"]
+            raise
         if step is None:
             return
         yield step
@@ -209,16 +214,33 @@ def _ask(terminal: Console, world: World) -> None:
             case "s":
                 _show_states(terminal, world)
             case "":
-                if (step := world.step()) is not None:
-                    numbers[-1] += 1
-                    terminal.print(_told(numbers[-1], step), soft_wrap=True)
-            case number if number.isdecimal() and 1 <= int(number) <= len(pending):
-                step = world.step(pending[int(number) - 1])
-                assert step is not None
-                numbers[-1] += 1
-                terminal.print(_told(numbers[-1], step), soft_wrap=True)
+                numbers[-1] += _do(terminal, world, None, numbers[-1])
+            case number if (which := _index(number, len(pending))) is not None:
+                numbers[-1] += _do(terminal, world, pending[which], numbers[-1])
             case _:
                 terminal.print(HELP, style="dim", soft_wrap=True)
+
+
+def _index(answer: str, count: int) -> int | None:
+    """Which of so many messages is meant; None where the answer is no number of one."""
+    if not answer.isdecimal() or len(answer) > NUMBER_LENGTH_MAX or not 1 <= int(answer) <= count:
+        return None
+    return int(answer) - 1
+
+
+def _do(terminal: Console, world: World, which: Pending | None, done: int) -> int:
+    """Do one step and tell it; returns how many were done. Whoever debugs goes on behind a failure of the system."""
+    failure = ""
+    try:
+        step = world.step(which)
+    except ActorDied as error:
+        step, failure = error.evidence["step"], error.message
+    if step is None:
+        return 0
+    terminal.print(_told(done + 1, step), soft_wrap=True)
+    if failure:
+        terminal.print(Text.assemble("        ", (words.printable(failure), "bold red")), soft_wrap=True)
+    return 1
 
 
 def _show_states(terminal: Console, world: World) -> None:

@@ -19,11 +19,12 @@ from rayshot.simulation.networks import NETWORKS
 from rayshot.simulation.schedule import Outcome, Summary, add, replay, run_seed
 from rayshot.simulation.settings import MODES
 from rayshot.simulation.shrinking import same_failure, shrink
+from rayshot.simulation.speed import Speed
 from rayshot.simulation.topologies import TOPOLOGIES
 
 STORY_LINES = 60
 SHRINKING_RUNS_MAX = 1000
-REPLAYED_ONE_IN = 100
+REPLAYED_ONE_IN = 8
 HEADLINES = ("cuts checked", "messages recorded", "cuts with mailbox, outbox and overlap")
 
 
@@ -37,7 +38,9 @@ HEADLINES = ("cuts checked", "messages recorded", "cuts with mailbox, outbox and
 @click.option("--replay", "again", metavar="FILE", type=click.Path(path_type=Path), help="Run a saved schedule again.")
 @click.option("--shrink/--no-shrink", "shrinks", default=True, help="Make the first failed schedule short, or not.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document with all counts.")
+@click.pass_context
 def simulate(
+    context: click.Context,
     schedules: int,
     seed: int,
     mode: str | None,
@@ -52,29 +55,33 @@ def simulate(
     """Run the protocol under many schedules with faults.
 
     It takes one core, and counts its seconds. Each schedule is drawn from its seed and judged by oracles that know
-    what really happened; one in a hundred is run again from its choices and compared. The first one that fails is made
+    what really happened; one in eight is run again from its choices and compared. The first one that fails is made
     as short as it can be and still fail in the same way, and tells its story, one event a line.
     """
     if again is not None:
+        _refuse_other_options(context)
         _replay(again)
         return
     if save is not None and not save.parent.is_dir():
         raise ConfigError(f"--save {save}: there is no folder {save.parent}")
     kind: dict[str, Any] = {"mode": mode, "topology": topology, "network": network}
-    summary, acceptance, began = Summary(), Acceptance(), time.process_time()
+    summary, acceptance, speed = Summary(), Acceptance(), Speed()
     with _bar() as bar:
         task = bar.add_task("schedules", total=schedules, failed="")
         for number in range(seed, seed + schedules):
+            began = time.process_time()
             outcome = run_seed(number, **kind)
+            speed.add(outcome.settings, time.process_time() - began)
             add(summary, number, outcome)
             acceptance.add(outcome)
             if (number - seed) % REPLAYED_ONE_IN == 0:
                 acceptance.replay(outcome, replay(outcome.choices, tell=False, **kind))
             bar.update(task, advance=1, failed=f"{len(summary.failures)} FAILED" if summary.failures else "")
-    counts = _counts(summary, time.process_time() - began, seed)
+    counts = _counts(summary, speed, seed)
     if as_json:
         rows = acceptance.rows([mode] if mode else MODES, [topology] if topology else TOPOLOGIES)
-        click.echo(json.dumps({**kind, **counts, "acceptance": rows}, indent=2))
+        failures = {"failed seeds": sorted(summary.failures)}
+        click.echo(json.dumps({**kind, **counts, **failures, "acceptance": rows}, indent=2))
     else:
         click.echo(_lines(counts))
     if acceptance.differed:
@@ -89,6 +96,18 @@ def simulate(
             save.write_text(json.dumps(saved) + "\n")
             click.echo(f"saved: rayshot simulate --replay {save} runs it again", err=True)
     raise click.exceptions.Exit(UNSOUND if summary.failures or acceptance.differed else FINE)
+
+
+def _refuse_other_options(context: click.Context) -> None:
+    """A saved schedule says itself what it is."""
+    given = [
+        "/".join([*option.opts, *option.secondary_opts])
+        for option in context.command.params
+        if option.name != "again"
+        and context.get_parameter_source(option.name or "") is click.core.ParameterSource.COMMANDLINE
+    ]
+    if given:
+        raise click.UsageError(f"--replay runs the saved schedule as it is: leave {', '.join(given)} out")
 
 
 def _replay(path: Path) -> None:
@@ -135,12 +154,14 @@ def _bar() -> Progress:
     )
 
 
-def _counts(summary: Summary, seconds: float, seed: int) -> dict[str, Any]:
+def _counts(summary: Summary, speed: Speed, seed: int) -> dict[str, Any]:
     first = {
         "schedules": summary.schedules,
         "first seed": seed,
         "failed": len(summary.failures),
-        "schedules a second": round(summary.schedules / seconds),
+        "schedules a second": speed.of_all,
+        "schedules of 4 processes with faults": speed.faulty,
+        "schedules of 4 processes with faults a second": speed.of_faulty,
     }
     known = {name: summary.counts[name] for name in (*HEADLINES, *FAULTS)}
     return {**first, **known, **{name: n for name, n in sorted(summary.counts.items()) if name not in known}}

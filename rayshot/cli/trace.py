@@ -1,6 +1,7 @@
 """`rayshot trace`: what the actors of a traced system did, as one order of events with vector clocks."""
 
 import json
+from collections import deque
 
 import click
 from rich.console import Group
@@ -42,7 +43,7 @@ def trace(
         for line in shiviz(computation):
             click.echo(line)
     elif as_json:
-        for step in computation.steps:
+        for step in computation.steps():
             clock = dict(zip(computation.actors, step.clock, strict=True))
             click.echo(json.dumps({"actor": step.actor, "clock": clock, "event": describe(step.event)}))
     else:
@@ -50,11 +51,11 @@ def trace(
 
 
 def _table(snapshot: Snapshot, computation: Computation, base: str, rows_max: int | None) -> Group:
-    steps = computation.steps if rows_max is None else computation.steps[-rows_max:]
+    steps = deque(computation.steps(), maxlen=rows_max)
     columns = [Column("actor", rigid=True, style="bold"), Column("event", number=True), Column("what it did")]
     rows = [
         (step.actor, f"{step.clock[computation.actors.index(step.actor)]:,}", describe(step.event)) for step in steps
     ]
     since = f"since {base}" if base else "from the beginning"
-    title = heading(snapshot.system, str(snapshot.id), f"{len(computation.steps):,} events {since}")
-    return sections([title], [grid(columns, rows), *left_out(len(computation.steps) - len(steps), "earlier event")])
+    title = heading(snapshot.system, str(snapshot.id), f"{len(computation):,} events {since}")
+    return sections([title], [grid(columns, rows), *left_out(len(computation) - len(steps), "earlier event")])

@@ -50,7 +50,8 @@ class Reply:
 
         The reply is a message on the reverse channel; the continuation is part of this actor's state, so both
         survive a snapshot. `context` is kept by reference, like any part of the state. Without `on_error` an exception
-        becomes a dead letter of this actor.
+        becomes a dead letter of this actor. A call that its receiver does not handle, as it has ended, is a dead letter
+        and has no reply: neither method is called.
 
         Args:
             method: a bound method of this actor.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rayshot.errors import InconsistentCut
-from rayshot.protocol.identity import Channel, SnapshotId
+from rayshot.protocol.identity import Channel, SnapshotId, is_driver
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,11 @@ class Record:
     overlaps: tuple[SnapshotId, ...] = ()
     aligned: tuple[str, ...] = ()
     arrived: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def sent_by_drivers(self) -> dict[str, int]:
+        """The n of the channels from drivers, be they alive or dead."""
+        return {**self.environment, **{sender: n for sender, n in self.closed.items() if is_driver(sender)}}
 
 
 class ChannelCut(NamedTuple):
@@ -104,5 +109,5 @@ class Cut:
         return (
             all(mine.received.get(sender, 0) >= m for sender, m in older.received.items())
             and all(mine.sent.get(receiver, 0) >= n or receiver in self.ended for receiver, n in older.sent.items())
-            and all(max(mine.environment.get(d, 0), mine.closed.get(d, 0)) >= n for d, n in older.environment.items())
+            and all(mine.sent_by_drivers.get(d, 0) >= n for d, n in older.sent_by_drivers.items())
         )

@@ -40,7 +40,7 @@ The n of a channel is fixed by its sender; where that can say nothing, the recei
 driver, and for a sender that said with its last batch that it ends.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import assert_never
 
 from rayshot.protocol.cut import Record
@@ -182,7 +182,7 @@ class Participant:
             case HandlersPaused(snapshot, sent):
                 if (recorder := self._recorders.get(snapshot)) and recorder.paused:
                     recorder.last_sent = sent
-                return self._report_quiet()
+                return self._report_quiet(self._out)
             case EverybodyRecorded(snapshot):
                 if recorder := self._recorders.get(snapshot):
                     recorder.paused = False
@@ -203,7 +203,7 @@ class Participant:
             case ReceiverEnded(receiver):
                 self._out.pop(receiver, None)
                 self._gone.add(receiver)
-                return (*self._try_to_align(receiver), *self._report_quiet())
+                return (*self._try_to_align(receiver), *self._report_quiet((receiver,)))
             case DriverDied(driver):
                 return self._driver_died(driver)
             case Restored():
@@ -228,7 +228,8 @@ class Participant:
         if channel.ready:
             return ()
         channel.ready = True
-        return self._send_markers(receiver, channel) if any(map(_spreads, channel.due)) else ()
+        quiet = self._report_quiet((receiver,)) if self._recorders else ()
+        return (*quiet, *(self._send_markers(receiver, channel) if any(map(_spreads, channel.due)) else ()))
 
     def _send_markers(self, receiver: str, channel: OutChannel) -> tuple[Effect, ...]:
         return (SendBatch(receiver, channel.transported + 1, 0, tuple(channel.due.values())),)
@@ -254,7 +255,7 @@ class Participant:
         channel.acknowledged = max(channel.acknowledged, answer.last)
         for snapshot in answer.markers:
             channel.due.pop(snapshot, None)
-        return (*effects, *self._report_quiet()) if self._recorders else ()
+        return (*effects, *self._report_quiet((answer.receiver,))) if self._recorders else ()
 
     # Arriving -------------------------------------------------------------------------------------
 
@@ -350,18 +351,13 @@ class Participant:
         recorder = self._recorders.get(snapshot)
         return (CaptureState(snapshot),) if recorder is not None and recorder.waits else ()
 
-    def _report_quiet(self) -> tuple[Effect, ...]:
-        """Say of each snapshot that paused the handlers, once, that all has arrived that was sent before."""
-        quiet = [k for k, r in self._recorders.items() if r.last_sent is not None and self._has_arrived(r.last_sent)]
-        for snapshot in quiet:
-            self._recorders[snapshot].last_sent = None
-        return tuple(ReportQuiet(snapshot) for snapshot in quiet)
+    def _report_quiet(self, receivers: Iterable[str]) -> tuple[Effect, ...]:
+        """Say of each snapshot that paused the handlers, once, that all has arrived that was sent before.
 
-    def _has_arrived(self, sent: Mapping[str, int]) -> bool:
-        """Whether these have arrived; what waits for a receiver that has not said hello yet goes nowhere."""
-        return all(
-            channel.acknowledged >= sent.get(receiver, 0) for receiver, channel in self._out.items() if channel.ready
-        )
+        `receivers` are those of whom something was heard: only their channels are looked at.
+        """
+        recorders = self._recorders.items()
+        return tuple(ReportQuiet(snapshot) for snapshot, r in recorders if r.falls_quiet(receivers, self._out))
 
     def _align(self, snapshot: SnapshotId, inputs: frozenset[str]) -> tuple[Effect, ...]:
         """Take in with whose markers an aligned snapshot is aligned; a source has none and records at once."""

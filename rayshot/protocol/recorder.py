@@ -5,6 +5,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from rayshot.protocol.identity import is_driver
+from rayshot.protocol.out_channel import OutChannel
 
 
 @dataclass(slots=True)
@@ -13,13 +14,15 @@ class Recorder:
 
     `driver_limits` are the last numbers that drivers sent before they knew of the snapshot, as far as that was after
     this process knew of it. `inputs` are those of an aligned snapshot, once the coordinator has told them. `paused`: it
-    keeps handlers from running; `last_sent` are the last numbers sent before, as long as not all has arrived.
+    keeps handlers from running; `last_sent` are the last numbers sent before, as long as not all has arrived at the
+    `expected` receivers.
     """
 
     recorded: bool = False
     abandoned: bool = False
     paused: bool = False
     last_sent: Mapping[str, int] | None = None
+    expected: set[str] = field(default_factory=set)
     inputs: frozenset[str] | None = None
     ends: dict[str, int] = field(default_factory=dict)
     driver_limits: dict[str, int] = field(default_factory=dict)
@@ -28,6 +31,24 @@ class Recorder:
     def waits(self) -> bool:
         """Whether the process is still to record."""
         return not (self.recorded or self.abandoned)
+
+    def falls_quiet(self, receivers: Iterable[str], channels: Mapping[str, OutChannel]) -> bool:
+        """Whether all has arrived, at these `receivers` now and at the others before, that was sent before the pause.
+
+        True once. What waits for a receiver that has not said hello yet goes nowhere.
+        """
+        if self.last_sent is None:
+            return False
+        for receiver in receivers:
+            channel = channels.get(receiver)
+            if channel and channel.ready and channel.acknowledged < self.last_sent.get(receiver, 0):
+                self.expected.add(receiver)
+            else:
+                self.expected.discard(receiver)
+        if self.expected:
+            return False
+        self.last_sent = None
+        return True
 
     def aligned_behind(self, closed_at: Mapping[str, int], gone: AbstractSet[str]) -> dict[str, int] | None:
         """Behind which messages of its inputs an aligned snapshot is to be captured; None while markers are missing.

@@ -315,7 +315,7 @@ class ActorProcess:
 
     def receiver_ended(self, receiver: str, detail: str) -> None:
         """What waits for `receiver`, and what will, are dead letters. Call under the lock."""
-        self.participant.handle(ReceiverEnded(receiver))
+        self.carry_out(self.participant.handle(ReceiverEnded(receiver)))
         self.channel_locked(receiver).end(detail)
 
     def undeliverable(self, channel: OutChannel, count: int, detail: str) -> None:

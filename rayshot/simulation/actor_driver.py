@@ -6,18 +6,19 @@ numbers, as the Driver's machine says; so what a test asked for is done once, wh
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, assert_never
+from typing import Any, Protocol, assert_never, cast
 
-from rayshot.errors import ConfigError
+from rayshot.errors import ConfigError, ForeignHandle
 from rayshot.format.codec import CALL, Codec
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.handle import ActorHandle
+from rayshot.model.port import find_port
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.driver import AnswerArrived, Driver, DriverEvent, ReleaseMessages, RolledBack, SendTagged
 from rayshot.protocol.events import BatchArrived, BatchTaken
 from rayshot.protocol.identity import DRIVER_PREFIX, SnapshotId
 from rayshot.simulation.actor_packet import ActorPacket
-from rayshot.simulation.actor_process import ended, sendable
+from rayshot.simulation.actor_process import ActorProcess, ended, name_in, sendable
 from rayshot.simulation.future import Future
 
 NAME = f"{DRIVER_PREFIX}main"
@@ -70,12 +71,12 @@ class ActorDriver:
     def __init__(self, world: Surroundings, incarnation: int, sent: Mapping[str, int], gone: frozenset[str]) -> None:
         self.name = NAME
         self.system = world.system
-        self.codec = Codec(ActorHandle, lambda handle: handle.name_in(self.system), self.handle_of)
+        self.codec = Codec(ActorHandle, lambda handle: name_in(handle, world), self.handle_of)
         self.creations: list[str] = []
         self.log: dict[str, list[bytes]] = {}
         self.before = dict(sent)
         self.taken = dict(sent)
-        self._world = world
+        self.world = world
         self._machine = Driver(NAME, incarnation)
         self._futures: dict[int, Future] = {}
         self._gone = set(gone)
@@ -95,7 +96,7 @@ class ActorDriver:
     def call(self, receiver: str, tell: bytes) -> Future:
         """Send a call; returns a Future of its result."""
         call_id = next(_call_ids)
-        future = Future(f"call {call_id} at {receiver!r}", self._world.run_until)
+        future = Future(f"call {call_id} at {receiver!r}", self.world.run_until)
         self.send(receiver, self.codec.call(call_id, tell))
         self._futures[call_id] = future
         return future
@@ -105,23 +106,30 @@ class ActorDriver:
     ) -> ActorHandle:
         """Make an actor and send it its constructor's call."""
         message = self.codec.create(specification.pack(), self.codec.tell("__init__", args, kwargs))
-        made = self._world.spawn(specification, name)
+        made = self.world.spawn(specification, name)
         self.creations.append(made)
         self.send(made, message)
-        self._world.created(made)
+        self.world.created(made)
         return self.handle_of(made, frozenset(specification.methods))
 
     def send(self, receiver: str, message: bytes) -> None:
-        """Put a message into the outbox. Raises ActorEnded, and ConfigError inside a handler."""
-        if self._world.running is not None:
+        """Put a message into the outbox. Raises ActorEnded, and ConfigError or ForeignHandle inside a handler."""
+        here, world = find_port(), cast("object", self.world)
+        if isinstance(here, ActorProcess) and here.world is not world:
+            raise ForeignHandle(
+                f"a handler of {here.name!r} used a handle of another world: channels do not cross worlds. Give the "
+                "actor a handle of its own world as an argument",
+                receiver=receiver,
+            )
+        if self.world.running is not None:
             raise ConfigError(
-                f"a handler of {self._world.running!r} used a handle of the test: news would take a way that no "
+                f"a handler of {self.world.running!r} used a handle of the test: news would take a way that no "
                 "snapshot sees. Give the actor a handle as an argument"
             )
         if receiver in self._gone:
             raise ended(receiver)
         self.log.setdefault(receiver, []).append(message)
-        self._world.driver_has_to_send(receiver)
+        self.world.driver_has_to_send(receiver)
 
     def settle(self, call_id: int, value: Any, tags: tuple[SnapshotId, ...], *, ok: bool) -> None:
         """A call was answered."""
@@ -162,7 +170,7 @@ class ActorDriver:
         self.tell(RolledBack(incarnation, sent, gone))
         for receiver in self.log:
             if self.waiting(receiver):
-                self._world.driver_has_to_send(receiver)
+                self.world.driver_has_to_send(receiver)
 
     def receiver_ended(self, receiver: str) -> None:
         """What waits for `receiver` are dead letters."""
@@ -171,7 +179,7 @@ class ActorDriver:
         waiting = range(self.taken.get(receiver, 0) + 1, self.sent(receiver) + 1)
         for number in waiting:
             letter = DeadLetter(receiver, NAME, number, "", f"actor {receiver!r} ended")
-            self._world.lose(letter, self.message(receiver, number))
+            self.world.lose(letter, self.message(receiver, number))
         self._gone.add(receiver)
 
     def lost(self, receiver: str, message: bytes) -> None:
@@ -188,7 +196,7 @@ class ActorDriver:
                     messages = tuple(self.message(receiver, number) for number in range(first, first + count))
                     self.taken[receiver] = max(self.taken.get(receiver, 0), first + count - 1)
                     batch = BatchArrived(NAME, incarnation, first, count, (), tags)
-                    self._world.transmit(ActorPacket(receiver, batch, messages))
+                    self.world.transmit(ActorPacket(receiver, batch, messages))
                 case ReleaseMessages():
                     pass  # all is kept for as long as the world lives
                 case _:

@@ -5,9 +5,9 @@ The counterpart of `rayshot.runtime.process` and its worker, for one thread.
 
 import traceback
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
-from rayshot.errors import ActorDied, ActorEnded, MessageNotSerializable, OutsideHandler, RayshotError
+from rayshot.errors import ActorDied, ActorEnded, ForeignHandle, MessageNotSerializable, OutsideHandler, RayshotError
 from rayshot.format.codec import Codec
 from rayshot.model.cell import Cell
 from rayshot.model.current import enter
@@ -35,13 +35,19 @@ class OutPort:
         self._process.send(self._receiver, message)
 
 
+class NamedWorld(Protocol):
+    """What a handle is measured by."""
+
+    system: str
+
+
 class ActorProcess(ActorMachine):
     """See the module. `children` are the actors that the running handler made."""
 
     def __init__(self, name: str, incarnation: int, world: Surroundings) -> None:
         super().__init__(name, incarnation, world)
         self.system = world.system
-        self.codec = Codec(ActorHandle, lambda handle: handle.name_in(self.system), self.handle_of)
+        self.codec = Codec(ActorHandle, lambda handle: name_in(handle, world), self.handle_of)
         self.cell = Cell(name, self, world.clock)
         self.children: list[str] = []
         self._sends: list[tuple[str, bytes | OpenCall]] | None = None
@@ -130,7 +136,9 @@ class ActorProcess(ActorMachine):
         self.settle()
         specification = self.cell.specification
         if error is not None and specification is not None and specification.on_error == "stop":
-            raise ActorDied(f"actor {self.name!r} counts its failure as the system's: {error!r}") from error
+            raise ActorDied(
+                f"actor {self.name!r} counts its failure as the system's: {error!r}", actor=self.name, report=report
+            ) from error
         return report
 
     def skip_next(self, sender: str) -> bytes:
@@ -146,14 +154,16 @@ class ActorProcess(ActorMachine):
         self._send_all([(self.name, message) for message in messages])
         self.settle()
 
-    def _run_handler(self, sender: str, message: bytes) -> Exception | None:
+    def _run_handler(self, sender: str, message: bytes) -> BaseException | None:
         cell = self.cell
         cell.sender = sender
         self._sends, self.children = [], []
         cell_before, port_before = enter(cell), swap_port(lambda: self)
         try:
             cell.handle(next(self.codec.unpacker(message)))
-        except Exception as error:  # noqa: BLE001 - a handler may raise anything; the actor lives on, as with Ray
+        except KeyboardInterrupt:
+            raise  # of whoever runs the world, and in the same thread
+        except BaseException as error:  # noqa: BLE001 - a handler may raise anything; the actor lives on, as with Ray
             return error
         finally:
             enter(cell_before)
@@ -174,6 +184,17 @@ def sendable(error: Exception) -> RayshotError:
     if isinstance(error, RayshotError):
         return error
     return MessageNotSerializable(f"the result of the call cannot be sent: {error!r}")
+
+
+def name_in(handle: ActorHandle, world: NamedWorld) -> str:
+    """The name of an actor of `world`. Raises ForeignHandle where it is of another one, be it of the same name."""
+    port = handle._port  # noqa: SLF001 - worlds have no names of their own, so it is the port that tells
+    if port is not None and getattr(port, "world", None) is not world:
+        raise ForeignHandle(
+            f"{handle!r} is of another world; channels do not cross worlds: use get_actor({handle.name!r}) of this one",
+            handle=repr(handle),
+        )
+    return handle.name_in(world.system)
 
 
 def ended(name: str) -> ActorEnded:

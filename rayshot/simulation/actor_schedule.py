@@ -7,7 +7,7 @@ from rayshot.errors import ConfigError, SnapshotAborted, StepsExhausted, SystemS
 from rayshot.simulation.actor_machine import ActorMachine
 from rayshot.simulation.actor_recovery import RecoverableActors
 from rayshot.simulation.actor_steps import settle
-from rayshot.simulation.choices import Choices, RecordedChoices, SeededChoices
+from rayshot.simulation.choices import CheckedChoices, Choices, RecordedChoices, SeededChoices
 from rayshot.simulation.world_snapshot import WorldSnapshot
 
 STEPS_MAX = 10_000
@@ -117,10 +117,16 @@ class ActorSchedule:
 
 
 def source_of(seed: int, choices: Sequence[int] | Choices | None) -> Choices:
-    """The choices that a world takes: of a seed, or as given."""
+    """The choices that a world takes: of a seed, or as given. Raises ConfigError for what is neither."""
     if choices is None:
+        if type(seed) is not int:
+            raise ConfigError(f"seed={seed!r}: give a whole number, so that the run can be repeated")
         return SeededChoices(seed)
-    return RecordedChoices(choices) if isinstance(choices, Sequence) else choices
+    if isinstance(choices, Sequence):
+        return RecordedChoices(choices)
+    if not callable(getattr(choices, "choose", None)):
+        raise ConfigError(f"choices={choices!r}: give a list of whole numbers, or an object with choose(count)")
+    return CheckedChoices(choices)
 
 
 def _may_fire(process: ActorMachine, horizon: float) -> bool:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rayshot.errors import ConfigError, StateNotSerializable
+from rayshot.errors import ActorDied, ConfigError, StateNotSerializable
 from rayshot.format.codec import RecordedMessage
 from rayshot.protocol.identity import Channel
 from rayshot.simulation.actor_driver import NAME as DRIVER
@@ -95,17 +95,23 @@ def _timer(process: ActorProcess) -> Pending:
 
 
 def do_step(actors: RecoverableActors, chosen: Pending) -> Step:
-    """Handle one message that is pending, or let a timer fire."""
+    """Handle one message that is pending, or let a timer fire.
+
+    Raises ActorDied, with the step in its evidence, where the handler's failure is one of the system.
+    """
     settle(actors)
     process = actors.processes[chosen.receiver]
     before, sent_before = _seen(process), dict(process.sent)
     actors.events += 1
-    report = ""
+    report, death = "", None
     if chosen.kind == TIMER:
         actors.on_fire(process.name)
     else:
         hurry(actors, chosen)
-        report = actors.handle(process, chosen.sender)
+        try:
+            report = actors.handle(process, chosen.sender)
+        except ActorDied as error:
+            report, death = error.evidence["report"], error
     sent = [
         Channel(process.name, receiver)
         for receiver, n in process.sent.items()
@@ -119,7 +125,7 @@ def do_step(actors: RecoverableActors, chosen: Pending) -> Step:
             messages.append(_as_pending(channel, read(message, number)))
     after = _seen(process)
     settle(actors)
-    return Step(
+    step = Step(
         chosen,
         changes_between(before, after),
         tuple(messages),
@@ -127,6 +133,9 @@ def do_step(actors: RecoverableActors, chosen: Pending) -> Step:
         new_awaits(before, after),
         report,
     )
+    if death is not None:
+        raise ActorDied(death.message, **death.evidence, step=step) from death.__cause__
+    return step
 
 
 def _seen(process: ActorProcess) -> dict[str, Any]:

@@ -244,7 +244,7 @@ class World:
             until: stop as soon as this is true.
 
         Returns how many events there were. Raises StepsExhausted after `steps_max` of them, and ActorDied where a
-        handler of a class with `on_error="stop"` raised.
+        handler of a class with `on_error="stop"` raised. A KeyboardInterrupt in a handler goes through.
         """
         return self._schedule.run(seconds, until)
 
@@ -283,7 +283,8 @@ class World:
                 where there is none the timer fires that is due first.
             channel: instead of `which`, the channel whose first message it is.
 
-        Returns what was done, None where nothing is pending. Raises NotFound where that is not pending.
+        Returns what was done, None where nothing is pending. Raises NotFound where that is not pending, and ActorDied
+        where a handler of a class with `on_error="stop"` raised: what was done is its `evidence["step"]` then.
         """
         choices = self.pending
         if which is None and channel is None:

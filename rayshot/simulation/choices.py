@@ -30,6 +30,24 @@ class SeededChoices:
         return choice
 
 
+class CheckedChoices:
+    """The decisions of a source that is not one of these: each is looked at, and kept in `taken`."""
+
+    def __init__(self, source: Choices) -> None:
+        self.taken: list[int] = []
+        self._source = source
+
+    def choose(self, count: int) -> int:
+        """See Choices. Raises ConfigError where the source chose what is none of them."""
+        choice = self._source.choose(count)
+        if type(choice) is not int or not 0 <= choice < count:
+            raise ConfigError(
+                f"{type(self._source).__name__}.choose({count}) returned {choice!r}, none of 0 to {count - 1}"
+            )
+        self.taken.append(choice)
+        return choice
+
+
 class RecordedChoices:
     """The decisions of an earlier run, or any list: behind its end always 0, and what is too large is cut down.
 

@@ -67,6 +67,10 @@ class Coordinator:
     def __str__(self) -> str:
         return f"coordinator {self.generation}"
 
+    def knows(self, snapshot: SnapshotId) -> bool:
+        """Whether it began or ended the snapshot, or was told of it by a process that it found."""
+        return snapshot in self.known or snapshot in self.over or any(snapshot in lost for lost in self.lost.values())
+
     def keep_record(self, record: Record, recorded: Recorded) -> None:
         """Hold a state and messages safely, before the collector hears of the record."""
         snapshot = record.snapshot

@@ -74,6 +74,8 @@ class Network(EventList):
                 self.parked[packet.receiver].append(packet)
         elif process.alive:
             self.counts["batches held back"] += _is_early(packet, process)
+            if packet.closing and process.machine.open_snapshots:
+                self.counts["channels closed in mid-snapshot"] += 1
             process.arrive(packet)
 
     def on_resend(self, sender: str, receiver: str, incarnation: int, first: int) -> None:

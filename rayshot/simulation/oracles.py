@@ -45,6 +45,26 @@ def judge_cut(stored: Stored, truth: Truth, live: Mapping[str, Account]) -> dict
     return positions
 
 
+def judge_advance(
+    cut: Cut, positions: Mapping[str, int], newest: Cut, newest_positions: Mapping[str, int], truth: Truth
+) -> None:
+    """Judge a cut that is committed behind `newest`, the newest one in the log that advances.
+
+    It advances as well exactly if no process stands before where `newest` has it, and no driver's channel ends before
+    where `newest` ends it: what lies between, drivers and sinks have let go of, and a rollback to it would lose that.
+    """
+    behind = sorted(process for process, position in newest_positions.items() if positions.get(process, -1) < position)
+    ends = {c.channel: c.sent for c in cut.channels}
+    for channel, n, *_ in newest.channels:
+        receiver = channel.receiver
+        if is_driver(channel.sender) and receiver not in cut.ended and ends.get(channel, 0) < n:
+            account = truth.account(receiver, positions.get(receiver, 0))
+            if account is None or account.seen.get(channel.sender, 0) < n:  # else its driver died and all was taken
+                behind.append(str(channel))
+    if cut.advances == bool(behind):
+        raise OracleFailure("advance", f"{cut.snapshot} is said to advance: {cut.advances}; {behind} lie before")
+
+
 def _positions(cut: Cut, truth: Truth) -> dict[str, int]:
     """Where the snapshot has each process: in its recording, at its end, or - not being there - at its beginning."""
     positions = {process: truth.recorded[cut.snapshot].get(process, -1) for process in cut.records}

@@ -46,7 +46,9 @@ class RecoveringWorld(World):
         contacts = self.settings.contacts
         names = self._some_processes(len(contacts))
         count = self.settings.initiators
-        while reached_from(names[:count], contacts) != contacts.keys():
+        while lost := contacts.keys() - reached_from(names[:count], contacts):
+            self.counts["initiators refused"] += 1
+            self.note(f"markers of {', '.join(names[:count])} do not reach {', '.join(sorted(lost))}")
             count += 1
         self.counts["snapshots by markers alone"] += 1
         self.counts["snapshots with several initiators"] += count > 1
@@ -120,9 +122,8 @@ class RecoveringWorld(World):
         if self.loading or self.coordinator.finding:
             return
         self.counts["coordinators replaced"] += 1
-        self.coordinator.alive = self.choose(2) == 0
+        self.coordinator.alive = self.choose(3) > 0
         self.counts["coordinators racing"] += self.coordinator.alive
-        self.may_hang = True
         self._new_coordinator(Coordinator(self.generation + 1, self.machines.collector(self.incarnation), self))
         of_this_life = (p.name for p in self.processes.values() if p.incarnation == self.incarnation)
         self.coordinator.finding = set(of_this_life)
@@ -146,7 +147,8 @@ class RecoveringWorld(World):
         open_here = [(p, k) for p in self.processes.values() if self.is_current(p) for k in p.machine.open_snapshots]
         if open_here:
             process, snapshot = open_here[self.choose(len(open_here))]
-            self.may_hang = True
+            if process.name not in self.truth.recorded[snapshot]:
+                self.given_up.add(snapshot)
             self.counts["deadlines passed"] += 1
             process.tell(DeadlinePassed(snapshot))
 
@@ -164,7 +166,7 @@ class RecoveringWorld(World):
         self.counts["rollbacks"] += 1
         self.coordinator.alive = self.choose(4) == 0
         self.incarnation += 1
-        commit = next((commit for commit in reversed(self.commits) if commit.stored.cut.advances), None)
+        commit = self.newest_commit()
         ended = set(commit.stored.cut.ended) if commit else set()
         self.ended = set(ended)
         collector = self.machines.collector(self.incarnation, 0, ended)

@@ -8,12 +8,13 @@ from typing import Any
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import AbortWanted, SnapshotWanted
 from rayshot.protocol.events import DeadlinePassed
-from rayshot.protocol.identity import STOPPED
+from rayshot.protocol.identity import ALIGNED, STOPPED, SnapshotId
 from rayshot.simulation.application import Account
 from rayshot.simulation.choices import Choices, RecordedChoices, SeededChoices
 from rayshot.simulation.failure import OracleFailure
 from rayshot.simulation.machines import Machines
 from rayshot.simulation.oracles import judge_rest
+from rayshot.simulation.process import Process
 from rayshot.simulation.recovery import RecoveringWorld
 from rayshot.simulation.settings import Settings, draw_settings, narrow
 
@@ -21,6 +22,8 @@ REAL = Machines()
 CROWDS = (frozenset({"snapshot", "rivals", "lone_snapshot", "aligned_snapshot", "stop"}), frozenset({"crash"}))
 """What comes within a short time where a schedule is crowded: snapshots overlap, and crashes meet restores."""
 CROWD_EVENTS = 8
+BLOCKING = (ALIGNED, STOPPED)
+"""Initiators of snapshots that keep messages from being processed as long as they are open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,49 +155,53 @@ def _run_with_faults(world: RecoveringWorld) -> None:
 def _come_to_rest(world: RecoveringWorld) -> None:
     """Let everything happen that is still to happen, without faults, and judge what is there then."""
     _drain(world)
-    _let_the_stopped_go_on(world)
+    _pass_deadlines_that_block(world)
+    _give_up_what_some_gave_up(world)
     collector = world.coordinator.collector
-    if collector.open_snapshots and not world.may_hang:
+    if collector.open_snapshots:
         waiting = {str(k): (collector.missing(k), collector.open_channels(k)) for k in collector.open_snapshots}
         raise OracleFailure("termination", f"nothing can happen any more, but {waiting}")
-    while world.coordinator.collector.open_snapshots:
-        oldest = world.coordinator.collector.open_snapshots[0]
-        world.coordinator.tell(AbortWanted(oldest, AbortReason.TIMEOUT, "simulated"))
-        _drain(world)
-    _judge_memory(world)
-    world.may_hang = False
-    for process in world.processes.values():
-        if world.is_current(process):
-            world.counts["messages released by deadlines"] += any(process.flight.values())
-            for snapshot in process.machine.open_snapshots:
-                process.tell(DeadlinePassed(snapshot))
+    for process in _working(world):
+        world.counts["messages released by deadlines"] += any(process.flight.values())
+        for snapshot in process.machine.open_snapshots:
+            _judge_memory(world, process, snapshot)
+            process.tell(DeadlinePassed(snapshot))
     _drain(world)
     _judge_rest(world)
 
 
-def _let_the_stopped_go_on(world: RecoveringWorld) -> None:
-    """Whom the end of a stop-the-world snapshot did not reach stands still until its own deadline passes."""
-    if not world.counts["ends of snapshots lost"]:
-        return
-    for process in world.processes.values():
-        for snapshot in process.machine.open_snapshots if world.is_current(process) else ():
-            if snapshot.initiator == STOPPED and snapshot not in world.coordinator.collector.open_snapshots:
+def _working(world: RecoveringWorld) -> list[Process]:
+    return [process for process in world.processes.values() if world.is_current(process) and not process.ended]
+
+
+def _give_up_what_some_gave_up(world: RecoveringWorld) -> None:
+    """The coordinator's deadline passes for each snapshot for which one at a process passed before it had recorded."""
+    while hopeless := [k for k in world.coordinator.collector.open_snapshots if k in world.given_up]:
+        world.coordinator.tell(AbortWanted(hopeless[0], AbortReason.TIMEOUT, "simulated"))
+        _drain(world)
+        _pass_deadlines_that_block(world)
+
+
+def _pass_deadlines_that_block(world: RecoveringWorld) -> None:
+    """Who did not hear of the end of a snapshot that holds messages back waits until its own deadline passes."""
+    for process in _working(world):
+        for snapshot in process.machine.open_snapshots:
+            if snapshot.initiator in BLOCKING and snapshot not in world.coordinator.collector.open_snapshots:
+                _judge_memory(world, process, snapshot)
                 process.tell(DeadlinePassed(snapshot))
     _drain(world)
 
 
-def _judge_memory(world: RecoveringWorld) -> None:
-    """Whoever was told of the end of each snapshot keeps nothing for any.
+def _judge_memory(world: RecoveringWorld, process: Process, snapshot: SnapshotId) -> None:
+    """A process keeps something at rest for a snapshot only if nobody could tell it of the end.
 
-    One that joins may hear of a snapshot by a marker that is later than the snapshot's end: it learns of that with the
-    next one, and forgets what it keeps at its own deadline.
+    Be it that the news was lost, or that a late marker brought it a snapshot of which no coordinator knows any more: of
+    those that the processes named when they were found all are told.
     """
-    if world.counts["ends of snapshots lost"] or world.counts["coordinators replaced"]:
-        return
-    for name in world.settings.contacts:
-        process = world.processes[name]
-        if world.is_current(process) and not process.ended and process.machine.open_snapshots:
-            raise OracleFailure("memory", f"{name} still records {process.machine.open_snapshots}")
+    here = (process.name, snapshot)
+    if here in world.told_of_end or (here not in world.not_told_of_end and world.coordinator.knows(snapshot)):
+        raise OracleFailure("memory", f"{process.name} still records {snapshot}")
+    world.counts["snapshots forgotten at their deadline"] += 1
 
 
 def _drain(world: RecoveringWorld) -> None:
@@ -204,9 +211,7 @@ def _drain(world: RecoveringWorld) -> None:
 
 def _judge_rest(world: RecoveringWorld) -> None:
     gone = world.ended
-    for process in world.processes.values():
-        if not world.is_current(process) or process.ended:
-            continue
+    for process in _working(world):
         left = {
             "outbox": {r: m for r, m in process.outbox.items() if m and r not in gone},
             "under way": {r: m for r, m in process.flight.items() if m},
@@ -228,11 +233,7 @@ def _take_final_snapshot(world: RecoveringWorld) -> None:
 
 
 def _live(world: RecoveringWorld) -> dict[str, Account]:
-    return {
-        process.name: process.account
-        for process in world.processes.values()
-        if world.is_current(process) and process.account is not None and not process.ended
-    }
+    return {process.name: process.account for process in _working(world) if process.account is not None}
 
 
 def add(summary: Summary, seed: int, outcome: Outcome) -> None:

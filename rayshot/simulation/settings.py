@@ -66,6 +66,26 @@ class Settings:
         """Whether nobody comes, goes or forgets: whom markers can reach at the start they do reach."""
         return not any(getattr(self, name) for name in FIXED_MEMBERSHIP)
 
+    @property
+    def has_faults(self) -> bool:
+        """Whether something is to be survived."""
+        return any(getattr(self, name) for name in FAULTS)
+
+
+FAULTS = (
+    "crashes",
+    "coordinator_crashes",
+    "driver_deaths",
+    "aborts",
+    "deadlines",
+    "capture_failures_one_in",
+    "store_failures_one_in",
+    "lost_ends_one_in",
+    "lost_one_in",
+    "duplicated_one_in",
+)
+"""The settings that count faults."""
+
 
 SLOW_ONE_IN: Mapping[str, int] = {
     "take": 2,  # full outboxes are a third of what a snapshot has to get right
@@ -135,7 +155,7 @@ def _short(pick: Pick) -> dict[str, Any]:
         "activity": pick(8, 12, 16),
         "timers": 1,
         "creations_one_in": pick(0, 0, 0, 5),
-        "ends_one_in": pick(0, 0, 0, 6),
+        "ends_one_in": pick(0, 0, 3, 6),
         "restored": pick(*range(RESTORED_ONE_IN)) == RESTORED_ONE_IN - 1,
         "snapshots": 0,
         **SHORT_SNAPSHOTS[pick(*range(len(SHORT_SNAPSHOTS)))],
@@ -145,8 +165,8 @@ def _short(pick: Pick) -> dict[str, Any]:
 def _few_faults(pick: Pick) -> dict[str, int]:
     """One fault of a kind, and of few kinds."""
     return {
-        "crashes": pick(0, 0, 1, 1, 2),
-        "coordinator_crashes": pick(0, 0, 0, 1),
+        "crashes": pick(0, 0, 1, 1, 1, 2),
+        "coordinator_crashes": pick(0, 0, 0, 1, 1),
         "driver_deaths": pick(0, 0, 1),
         "aborts": pick(0, 0, 0, 1),
         "deadlines": pick(0, 0, 0, 1),
@@ -171,13 +191,15 @@ SHORT_SNAPSHOTS: tuple[Mapping[str, int], ...] = (
     {"snapshots": 1, "aligned": 1},
     {"stopped": 1},
     {"snapshots": 1, "stopped": 1},
+    {"aligned": 1, "stopped": 1},
+    {"snapshots": 1, "aligned": 1, "stopped": 1},
 )
 """The snapshots of a short schedule: what may meet."""
 
 
 def _faults(pick: Pick) -> dict[str, int]:
     return {
-        "crashes": pick(0, 1, 1, 2),
+        "crashes": pick(0, 0, 1, 1, 1, 2),
         "coordinator_crashes": pick(0, 0, 0, 1, 2),
         "driver_deaths": pick(0, 0, 1),
         "aborts": pick(0, 0, 1),

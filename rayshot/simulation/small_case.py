@@ -5,7 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from rayshot.errors import ConfigError
-from rayshot.protocol.identity import COORDINATOR, RESERVED
+from rayshot.protocol.identity import COORDINATOR, RESERVED, check_name
+from rayshot.protocol.topology import back_edges
+
+AT_ONCE = frozenset({"transport", "acknowledge", "report", "end"})
+"""What need not wait: see SmallCase."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +36,22 @@ class SmallCase:
     at_once: frozenset[str] = frozenset({"transport", "report", "end"})
 
     def __post_init__(self) -> None:
-        """Refuse what names processes that are not there."""
+        """Refuse what names processes that are not there, and what would have no end."""
         graphs = (self.sends, self.relays, self.idle)
         named = {name for graph in graphs for receivers in graph.values() for name in receivers}
         named |= self.relays.keys() | self.idle.keys() | set(self.snapshots) - set(RESERVED)
         if unknown := named - self.sends.keys():
             raise ConfigError(f"{sorted(unknown)} are no processes: give each an entry in `sends`, empty if need be")
+        for name in self.sends:
+            check_name(name, "a process", RESERVED)
+        if loop := sorted({channel.sender for channel in back_edges(self.relays)}):
+            raise ConfigError(f"`relays` form a cycle through {', '.join(loop)}: its messages would never end")
+        for what in ("duplicated", "aborts", "timeouts"):
+            count = getattr(self, what)
+            if type(count) is not int or count < 0:
+                raise ConfigError(f"{what}={count!r}: give a whole number, 0 or more")
+        if strange := self.at_once - AT_ONCE:
+            raise ConfigError(f"at_once={sorted(strange)}: what can happen at once are {', '.join(sorted(AT_ONCE))}")
 
 
 class Happening(NamedTuple):

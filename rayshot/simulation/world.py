@@ -27,7 +27,7 @@ from rayshot.simulation.coordinator import Coordinator
 from rayshot.simulation.driving import DrivenWorld
 from rayshot.simulation.failure import OracleFailure
 from rayshot.simulation.machines import Machines
-from rayshot.simulation.oracles import Stored, judge_cut
+from rayshot.simulation.oracles import Stored, judge_advance, judge_cut
 from rayshot.simulation.process import SNAPSHOT, Process
 from rayshot.simulation.settings import PROCESSES_MAX, Settings
 from rayshot.simulation.story import show
@@ -50,7 +50,9 @@ class World(DrivenWorld):
     def __init__(self, choices: Choices, settings: Settings, machines: Machines, *, tell: bool = False) -> None:
         super().__init__(choices, settings, machines, tell=tell)
         self.activity = settings.activity
-        self.may_hang = False
+        self.given_up: set[SnapshotId] = set()
+        self.told_of_end: set[tuple[str, SnapshotId]] = set()
+        self.not_told_of_end: set[tuple[str, SnapshotId]] = set()
         self.generation = self.writer = 1
         self.loading: set[str] = set()
         self.commits: list[Commit] = []
@@ -199,7 +201,7 @@ class World(DrivenWorld):
         if process.joining:
             process.joining = False
             for event in news:
-                process.tell(event)
+                self._tell(process, event)
             self.wake(process)
 
     # The coordinator -------------------------------------------------------------------------------
@@ -291,6 +293,11 @@ class World(DrivenWorld):
             return  # news of an older life reach the machine, which must know them for what they are
         if event.snapshot.by_coordinator and event.snapshot.incarnation == process.incarnation:
             process.highest_heard = max(process.highest_heard, event.snapshot.counter)
+        self._tell(process, event)
+
+    def _tell(self, process: Process, event: Begun | EverybodyRecorded | SnapshotEnded) -> None:
+        if isinstance(event, SnapshotEnded):
+            self.told_of_end.add((process.name, event.snapshot))
         process.tell(event)
 
     def store(self, coordinator: Coordinator, stored: Stored) -> None:
@@ -298,6 +305,10 @@ class World(DrivenWorld):
         snapshot = stored.cut.snapshot
         if snapshot.incarnation != self.incarnation:
             return  # of a dead life: its coordinator is fenced
+        if coordinator.generation != self.writer:
+            # It was replaced, and does not hear any more of processes that end: only the log's refusal keeps it right.
+            self.push("store", coordinator, Commit(stored, {}))
+            return
         live = {p.name: p.account for p in self.processes.values() if self.is_current(p) and p.account is not None}
         positions = judge_cut(stored, self.truth, live)
         if snapshot.initiator == STOPPED:
@@ -354,10 +365,17 @@ class World(DrivenWorld):
         else:
             if any(other.stored.cut.snapshot == snapshot for other in self.commits):
                 raise OracleFailure("commit", f"{snapshot} was committed twice")
+            newest = self.newest_commit()
+            if newest is not None:
+                judge_advance(commit.stored.cut, commit.positions, newest.stored.cut, newest.positions, self.truth)
             self.commits.append(commit)
             self.counts["commits"] += 1
             self.counts[f"commits: {self._mode(snapshot)}"] += 1
             self.push("stored", coordinator, snapshot)
+
+    def newest_commit(self) -> Commit | None:
+        """The newest snapshot that advances: where a rollback goes."""
+        return next((commit for commit in reversed(self.commits) if commit.stored.cut.advances), None)
 
     def _mode(self, snapshot: SnapshotId) -> str:
         """How it was taken: one of MODES, or by a process that everybody helped."""
@@ -383,6 +401,7 @@ class World(DrivenWorld):
         for name in self.processes:
             if self.odds(self.settings.lost_ends_one_in):
                 self.counts["ends of snapshots lost"] += 1
+                self.not_told_of_end.add((name, end.snapshot))
             else:
                 self.push("tell_process", name, coordinator.generation, ended)
         for driver in self.drivers.values():

@@ -1,6 +1,7 @@
 """Vector clocks and Theorem 1 on small computations written by hand."""
 
 import re
+import tracemalloc
 from types import SimpleNamespace
 
 import pytest
@@ -135,6 +136,26 @@ def test_one_who_recorded_before_it_came_into_being_is_no_obstacle():
     assert from_common_cut(histories, CUT, ("p", "r"), {}) == ""
     made = Computation(histories)
     made.check_theorem_1(document([("p", "r", 1, 0)], actors=("p",)))
+
+
+def test_the_proof_keeps_the_clocks_of_messages_under_way_and_no_others():
+    names = [f"p{number:02}" for number in range(64)]
+    rounds = 100
+    ring = []
+    for number, name in enumerate(names):
+        to, sender = names[(number + 1) % 64], names[number - 1]
+        first = kick(to) if number == 0 else Handled(sender, (to,))
+        rest = [Handled(sender, (to,)) for _ in range(rounds)]
+        ring.append(segment(name, Recorded(CUT), first, *rest))
+    histories = join(ring)
+    tracemalloc.start()
+    made = Computation(histories)
+    made.check_clocks(document(actors=names))
+    made.check_theorem_1(document(actors=names))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(made) == 64 * (rounds + 2)
+    assert peak < 200_000  # a clock for each event: above 3.5 MB
 
 
 def test_a_gap_in_the_trace_leaves_the_part_that_is_judged():

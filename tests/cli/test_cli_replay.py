@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from rayshot.cli import main
 from rayshot.cli import replay as command
 from rayshot.format.signing import SigningKey
+from rayshot.model.specification import ActorSpecification
 from rayshot.store.local import LocalStore
 from tests.store.snapshot_builder import KEY, Bank, Flow, make_snapshot, open_bank
 
@@ -134,6 +135,35 @@ def test_a_person_steps_branches_and_goes_back(application: Path, monkeypatch: p
     )
     assert result.stdout.count("b: branch") == 2
     assert result.exit_code == 0
+
+
+def test_a_number_of_five_thousand_digits_is_no_answer(application: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "_is_terminal", lambda: True)
+    result = run(shots(application), "--interactive", input=f"{'1' * 5000}\n0\nq\n")
+    assert result.stdout.count("b: branch") == 3
+    assert result.exit_code == 0
+
+
+def test_a_failure_that_is_the_systems_is_shown_with_its_step(
+    application: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ActorSpecification, "on_error", "stop")
+    storage = shots(application)
+    result = run(storage, "--steps", 60)
+    assert result.exit_code == 1
+    assert "deposit(50)" in result.stdout
+    assert "actor_died" in result.stderr
+    monkeypatch.setattr(command, "_is_terminal", lambda: True)
+    result = run(storage, "--interactive", input="\n" * 8 + "q\n")
+    assert result.exit_code == 0
+    assert "counts its failure as the system's" in result.stdout.replace("\n", " ")
+
+
+def test_a_handler_that_exits_does_not_end_the_command(application: Path) -> None:
+    (application / "bank.py").write_text(CODE.replace("self.balance += amount", "raise SystemExit(0)"))
+    result = run(shots(application), "--steps", 60)
+    assert "raises SystemExit: 0" in result.stdout
+    assert "Nothing is left to do" in result.stdout
 
 
 def test_the_end_of_the_input_is_the_end_of_the_session(application: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from rayshot.protocol.collecting import (
     SnapshotStored,
     SnapshotWanted,
 )
-from rayshot.protocol.cut import ChannelCut, Cut, Record
+from rayshot.protocol.cut import ChannelCut, Record
 from rayshot.protocol.identity import Channel, SnapshotId
 from tests.protocol.bench import Bench
 
@@ -396,38 +396,6 @@ def test_complete_snapshots_are_stored_one_after_the_other():
     assert bench.record("p", snapshot=K2) == ()
     end, store = bench.tell(SnapshotStored(K))
     assert (end.snapshot, store.cut.snapshot) == (K, K2)
-
-
-def test_a_cut_advances_only_if_no_process_stands_before_the_place_of_the_newest_that_did():
-    bench = Bench("p", "q")
-    snapshots = [SnapshotId(1, "coordinator", counter) for counter in (1, 2, 3)]
-    for _ in snapshots:
-        bench.want()
-    counters = [(2, 5), (3, 4), (3, 5)]
-    for snapshot, (p, q) in zip(snapshots, counters, strict=True):
-        bench.record("p", {"p": p}, {"p": p}, snapshot=snapshot)
-        bench.record("q", snapshot=snapshot, environment={"driver:1": q}, received={"driver:1": q})
-        bench.tell(SnapshotStored(snapshot))
-    assert [cut.advances for cut in bench.cuts] == [True, False, True]
-
-
-def test_a_cut_behind_one_that_does_not_advance_is_still_measured_by_the_newest_that_does():
-    bench = Bench("p", "q")
-    snapshots = [SnapshotId(1, "coordinator", counter) for counter in (1, 2, 3)]
-    for _ in snapshots:
-        bench.want()
-    for snapshot, (p, q) in zip(snapshots, [(2, 5), (3, 3), (3, 4)], strict=True):
-        bench.record("p", {"p": p}, {"p": p}, snapshot=snapshot)
-        bench.record("q", snapshot=snapshot, environment={"driver:1": q}, received={"driver:1": q})
-        bench.tell(SnapshotStored(snapshot))
-    assert [cut.advances for cut in bench.cuts] == [True, False, False]
-
-
-def test_a_cut_reaches_one_with_processes_that_have_ended_since():
-    old = Cut(K, {"p": Record(K, "p", sent={"q": 1}), "q": Record(K, "q", received={"p": 1})}, (), ())
-    assert Cut(K2, {"q": Record(K2, "q", received={"p": 1})}, (), (), ended=("p",)).contains(old)
-    assert Cut(K2, {"p": Record(K2, "p")}, (), (), ended=("q",)).contains(old)
-    assert not Cut(K2, {"q": Record(K2, "q", received={"p": 1})}, (), ()).contains(old)
 
 
 # Successors ----------------------------------------------------------------------------------------

@@ -155,6 +155,37 @@ def test_who_has_said_no_hello_is_not_waited_for(q):
     assert q.handle(HandlersPaused(STOPPED_K, {"ghost": 4})) == (ReportQuiet(STOPPED_K),)
 
 
+def test_an_acknowledgement_is_compared_with_what_was_sent_to_its_sender_only(q):
+    class Counted(dict):
+        looks = 0
+
+        def get(self, key, default=None):
+            self.looks += 1
+            return super().get(key, default)
+
+    receivers = [f"r{number}" for number in range(500)]
+    for receiver in receivers:
+        q.handle(ReceiverReady(receiver))
+        q.handle(BatchTaken(receiver, 1))
+    q.handle(Begun(STOPPED_K, 1))
+    sent = Counted(dict.fromkeys(receivers, 1))
+    q.handle(HandlersPaused(STOPPED_K, sent))
+    reports = [q.handle(BatchAcknowledged(receiver, 1)) for receiver in receivers]
+    assert reports == [()] * 499 + [(ReportQuiet(STOPPED_K),)]
+    assert sent.looks == 2 * len(receivers)
+
+
+def test_who_says_hello_to_a_process_that_stands_still_is_waited_for_too(q):
+    q.handle(ReceiverReady("r"))
+    q.handle(BatchTaken("r", 1))
+    q.handle(Begun(STOPPED_K, 1))
+    q.handle(HandlersPaused(STOPPED_K, {"r": 1, "late": 1}))
+    q.handle(ReceiverReady("late"))
+    assert q.handle(BatchAcknowledged("r", 1)) == ()
+    q.handle(BatchTaken("late", 1))
+    assert q.handle(BatchAcknowledged("late", 1)) == (ReportQuiet(STOPPED_K),)
+
+
 def test_when_all_are_quiet_it_records_and_stands_still_until_all_have_recorded(q):
     q.handle(Begun(STOPPED_K, 1))
     q.handle(HandlersPaused(STOPPED_K, {}))

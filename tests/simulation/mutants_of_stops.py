@@ -2,7 +2,8 @@
 
 from rayshot.protocol.collector import Collector
 from rayshot.protocol.participant import Participant
-from tests.simulation.mutation import mutant
+from rayshot.protocol.recorder import Recorder
+from tests.simulation.mutation import mutant, patched
 
 STOPPED = {"stopped": 3, "snapshots": 1, "activity": 60}
 
@@ -14,10 +15,11 @@ class Unpaused(Participant):
         return False
 
 
-@mutant("a process says that it is quiet while messages are under way", **STOPPED)
-class QuietTooEarly(Participant):
-    def _has_arrived(self, sent):
-        return True
+patched(
+    "a process says that it is quiet while messages are under way",
+    (Recorder, "falls_quiet", lambda self, *_: self.last_sent is not None),
+    **STOPPED,
+)
 
 
 @mutant("the first who is quiet lets all record", **STOPPED)

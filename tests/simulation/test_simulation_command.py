@@ -12,6 +12,7 @@ from rayshot.cli import simulate as command
 from rayshot.simulation.acceptance import Acceptance
 from rayshot.simulation.failure import OracleFailure
 from rayshot.simulation.schedule import Outcome, run_seed
+from rayshot.simulation.settings import MODES
 
 
 def run(*arguments):
@@ -65,11 +66,29 @@ def test_json_has_a_row_for_every_case_of_the_acceptance_table():
     rows = counts["acceptance"]
     assert list(rows) == [f"A{number}" for number in range(1, 14)]
     assert rows["A1"]["happened"] == counts["cuts checked"] >= rows["A1"]["schedules"] > 0
-    assert (rows["A12"]["happened"], rows["A12"]["failed"]) == (2, 0)
+    assert (rows["A12"]["schedules"], rows["A12"]["failed"]) == (15, 0)
     assert rows["A13"]["happened"] == counts["commits"]
     assert rows["A13"]["pairs wanted"] == 32
+    assert rows["A13"]["schedules of modes"].keys() == set(MODES)
+    assert rows["A13"]["refused, the unreachable named"] == counts["initiators refused"] > 0
     assert (Path(__file__).parents[2] / rows["A11"]["tests"]).exists()
     assert not any(row.get("failed") for row in rows.values())
+    assert counts["failed seeds"] == []
+
+
+def test_the_speed_of_faulty_schedules_of_four_processes_is_counted_apart():
+    counts = json.loads(run("--schedules", 40, "--json").stdout)
+    settings = [run_seed(seed).settings for seed in range(40)]
+    faulty = [one for one in settings if len(one.contacts) == 4 and one.has_faults]
+    assert counts["schedules of 4 processes with faults"] == len(faulty)
+    assert counts["schedules of 4 processes with faults a second"] > 0
+
+
+def test_json_names_the_seeds_that_failed(monkeypatch):
+    fail_on(4, monkeypatch)
+    done = run("--schedules", 3, "--seed", 3, "--json", "--no-shrink")
+    assert done.exit_code == 1
+    assert json.loads(done.stdout)["failed seeds"] == [4]
 
 
 def test_a_failed_schedule_counts_as_failed_in_each_case_that_it_had():
@@ -133,6 +152,14 @@ def test_what_is_no_saved_schedule_is_refused_in_one_line(tmp_path, text):
     assert done.exit_code == 1
     assert done.stderr.startswith("error: bad_manifest: ")
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("other", [("--seed", 0), ("--json",), ("--mode", "aligned"), ("--no-shrink",)])
+def test_other_options_are_refused_where_a_saved_schedule_is_run_again(tmp_path, other):
+    done = run("--replay", tmp_path / "saved.json", *other)
+    assert done.exit_code == 2
+    assert "--replay" in done.stderr
+    assert other[0] in done.stderr
 
 
 @pytest.mark.parametrize(

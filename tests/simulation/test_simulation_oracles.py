@@ -8,7 +8,7 @@ from rayshot.protocol.cut import ChannelCut, Cut, Record
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.simulation.application import Account, Ended, Message, Received, Sent
 from rayshot.simulation.failure import OracleFailure
-from rayshot.simulation.oracles import Stored, judge_cut, judge_rest
+from rayshot.simulation.oracles import Stored, judge_advance, judge_cut, judge_rest
 from rayshot.simulation.truth import Answer, Truth
 
 K = SnapshotId(1, "coordinator", 1)
@@ -140,6 +140,28 @@ def test_messages_to_those_who_ended_are_lost_and_nothing_else(run):
         {},
     )
     assert judge_cut(stored, run.truth, run.live) == {"p": 3, "q": 3}
+
+
+def test_a_cut_that_lies_before_the_newest_one_and_is_said_to_advance_is_seen(run):
+    newest, positions = run.stored.cut, run.judge()
+    earlier = {"p": 3, "q": 1}
+    shorter = replace(newest, channels=(newest.channels[0],))
+    for cut, where in ((newest, earlier), (newest, {"p": 3}), (shorter, earlier)):
+        judge_advance(replace(cut, advances=False), where, newest, positions, run.truth)
+        with fails("advance"):
+            judge_advance(cut, where, newest, positions, run.truth)
+
+
+def test_a_cut_that_lies_behind_the_newest_one_and_is_said_not_to_advance_is_seen(run):
+    newest, positions = run.stored.cut, run.judge()
+    judge_advance(newest, positions, newest, positions, run.truth)
+    with fails("advance"):
+        judge_advance(replace(newest, advances=False), positions, newest, positions, run.truth)
+
+
+def test_what_a_dead_driver_sent_and_was_taken_needs_no_channel_to_advance(run):
+    newest, positions = run.stored.cut, run.judge()
+    judge_advance(replace(newest, channels=(newest.channels[0],)), positions, newest, positions, run.truth)
 
 
 def test_at_rest_everything_was_taken_once(run):
