@@ -53,11 +53,11 @@ def test_a_system_is_stopped_with_a_savepoint_behind_whose_cut_nothing_is_proces
     assert set(counts) == {"source"}
 
 
-def test_where_no_savepoint_comes_about_the_system_goes_on(new_system):
+def test_where_no_savepoint_comes_about_the_system_goes_on(new_system, tmp_path):
     system = new_system(snapshot=SnapshotConfig(timeout_s=0.5))
     alice, bob = accounts("alice", "bob").values()
-    alice.pause_at.tell(bob, 2.0)
-    ray.get(alice.read.remote())
+    bob.pause_and_say_so.tell(str(tmp_path / "pausing"), 3.0)
+    eventually(lambda: (tmp_path / "pausing").exists() or None)
     with pytest.raises(SnapshotAborted, match="timeout"):
         system.stop_with_savepoint("too early")
     assert ray.get(bob.read.remote()) == 100
@@ -153,13 +153,13 @@ def test_a_snapshot_that_is_deleted_while_it_is_restored_is_restored_whole(new_s
     system = new_system()
     accounts("alice", "bob")
     snapshot, _ = system.snapshot(), system.snapshot()
-    load_all = starting._load_all
+    load_all = starting.load_all
 
     def delete_then_load(*arguments):
         assert delete_snapshot(LocalStore(system.storage), system.name, snapshot.id).removed == ()
         load_all(*arguments)
 
-    monkeypatch.setattr(starting, "_load_all", delete_then_load)
+    monkeypatch.setattr(starting, "load_all", delete_then_load)
     restored = restore(new_system.made, system, snapshot=snapshot.id)
     assert ray.get(restored.get_actor("alice").read.remote()) == 100
     monkeypatch.undo()

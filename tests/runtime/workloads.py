@@ -2,6 +2,7 @@
 
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import ray
@@ -41,6 +42,10 @@ class Account:
         for _ in range(count):
             to.remember.tell(bytes(size))
             time.sleep(pause_s)
+
+    def pause_and_say_so(self, file, seconds):
+        Path(file).touch()
+        time.sleep(seconds)
 
     def pause_at(self, other, seconds):
         other.pause.tell(seconds)
