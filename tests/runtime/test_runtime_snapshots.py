@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -187,6 +189,7 @@ def test_periodic_snapshots_keep_the_last_and_every_savepoint(new_system):
         snapshot.verify()
 
 
+@pytest.mark.acceptance("G20")
 def test_a_state_that_cannot_be_captured_aborts_with_its_path_and_the_actor_lives(system):
     alice = Account.options(name="alice").remote(1)
     alice.lock.tell()
@@ -210,6 +213,13 @@ def test_large_states_are_captured_exactly(system, how):
         state = snapshot.states()["holder"]
         assert np.array_equal(state["array"], np.arange(5_000_000) + sum(range(step + 1)))
         assert state["array"] is state["again"]
+
+
+@pytest.mark.acceptance("D10")
+def test_a_full_object_store_keeps_no_snapshot_from_its_commit(tmp_path):
+    command = [sys.executable, "-m", "tests.runtime.full_object_store", str(tmp_path / "shots")]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert "committed beside 12 objects, with 40 messages in flight" in run.stdout, run.stdout + run.stderr
 
 
 def test_a_forked_capture_that_fails_is_followed_by_an_inline_one(system):
