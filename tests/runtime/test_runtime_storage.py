@@ -53,6 +53,21 @@ def test_a_system_on_s3_outlives_storms_and_slowness_of_its_storage_and_is_resto
             bank.communicate()
 
 
+@pytest.mark.ray
+@pytest.mark.slow
+@pytest.mark.acceptance("D1")
+def test_a_large_snapshot_goes_to_s3_is_proved_copied_to_disk_and_restored_from_the_copy(tmp_path, in_full):
+    environment = {**os.environ, **CREDENTIALS, "RAYSHOT_SIGNING_KEY": KEY, "PYTHONPATH": str(ROOT)}
+    with running_s3_server() as s3:
+        command = [s3.address("moved"), str(tmp_path / "copy"), "1000" if in_full else "50"]
+        run = subprocess.run(
+            [sys.executable, "-m", "tests.runtime.moved", *command],
+            cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=600,
+        )  # fmt: skip
+    assert run.stdout.startswith("moved snapshot "), run.stdout + run.stderr
+    print(run.stdout)
+
+
 def go_on(bank):
     bank.stdin.write("\n")
     bank.stdin.flush()
