@@ -27,7 +27,7 @@ from rayshot.store.local import LocalStore
 from rayshot.store.memory import Fault, FaultEffect, MemoryStore
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.verification import Trust
-from tests.store.snapshot_builder import KEY, Bank, committed, large, make_snapshot, open_bank
+from tests.store.snapshot_builder import KEY, Bank, committed, large, make_manifest, make_snapshot, open_bank
 
 HEAVY = Bank(states={name: {"n": large(name)} for name in ("alice", "bob", "carol")}, label="before the move")
 
@@ -287,3 +287,39 @@ def test_a_storage_is_not_copied_onto_itself(tmp_path: Path) -> None:
     bank_in(LocalStore(tmp_path))
     with pytest.raises(ConfigError, match="source and destination"):
         rayshot.copy(tmp_path, str(tmp_path))
+
+
+def test_an_id_that_a_copy_has_is_not_used_again_beside_it() -> None:
+    source, destination = MemoryStore("a"), MemoryStore("b")
+    snapshot = bank_in(source)[0]
+    repository = open_bank(destination, "other")
+    copy_snapshot(source, destination, snapshot)
+    with pytest.raises(AlreadyExists, match="copied here"):
+        make_snapshot(repository, Bank(), 1)
+    assert make_snapshot(repository, Bank(), 2).verify([KEY]).trusted
+
+
+def test_a_snapshot_whose_id_is_copied_while_it_is_written_is_not_said_to_be_committed() -> None:
+    source, destination = MemoryStore("a"), MemoryStore("b")
+    snapshot = bank_in(source)[0]
+    repository = open_bank(destination, "other")
+    manifest = make_manifest(repository, Bank(), 1)
+    copied = copy_snapshot(source, destination, snapshot)
+    with pytest.raises(AlreadyExists, match="lived on in both places"):
+        repository.commit(manifest, KEY)
+    repository.abandon(manifest.snapshot)
+    assert committed(destination) == [copied]
+    assert copied.verify([KEY]).trusted
+
+
+def test_nothing_leans_on_a_snapshot_that_was_deleted_and_copied_back() -> None:
+    source, backup = MemoryStore("a"), MemoryStore("b")
+    repository = open_bank(source)
+    base = make_snapshot(repository, HEAVY, 1)
+    assert base.verify([KEY]).sound  # its chunks are known from now on
+    copied = copy_snapshot(source, backup, base)
+    delete_snapshot(source, "bank", base.id)
+    copy_snapshot(backup, source, copied)
+    with pytest.raises(SnapshotNotFound, match="is a copy"):
+        make_snapshot(repository, HEAVY, 2, reuse=base)
+    assert make_snapshot(repository, HEAVY, 2).verify([KEY]).trusted
