@@ -95,7 +95,7 @@ class Repository:
         """Snapshots whose commit got no answer -> position of the COMMIT record that may exist."""
         self._proved: set[SnapshotId] = set()
         """Snapshots that retention has verified."""
-        self._claim = ForeignClaim(system)
+        self._claim = ForeignClaim(system, self._keys)
 
     def next_incarnation(self, after: int = 0) -> int:
         """The number of the next life of the system, from 1: above all that is here, copies included, and `after`."""
@@ -250,8 +250,8 @@ class Repository:
     def delete(self, snapshot: SnapshotId) -> Sweep:
         """Delete a snapshot, savepoints too: first for all readers, then its bytes that no other one needs.
 
-        Raises SnapshotNotFound, Fenced, and StoreError; what an interrupted call left is removed by the next
-        one.
+        Raises SnapshotNotFound, Fenced, EncryptionKeyNeeded (then nothing is deleted), and StoreError; what an
+        interrupted call left is removed by the next one.
         """
         self._mark_deleted([snapshot])
         return self._sweeper.sweep(self.log.refresh())
@@ -288,6 +288,8 @@ class Repository:
 
     def _mark_deleted(self, snapshots: list[SnapshotId]) -> None:
         """Write DELETE records, so that no reader finds these snapshots any more."""
+        if snapshots:
+            self._sweeper.check_keys(self.log.refresh())
         for snapshot in snapshots:
             writer = self._own_epoch().writer
             if snapshot not in self.log.history.retained:

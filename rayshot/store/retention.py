@@ -9,6 +9,7 @@ finished by the next one.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from rayshot.errors import EncryptionKeyNeeded
 from rayshot.format.encryption_key import EncryptionKey
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.history import History
@@ -49,6 +50,10 @@ class Sweeper:
         self._store = store
         self._system = system
         self._reachable = Reachable(store, system, keys)
+
+    def check_keys(self, history: History) -> None:
+        """Raise EncryptionKeyNeeded where a sweep would: asked before DELETE is written, as nothing could follow it."""
+        self._reachable.all_chunks([*history.retained.values(), *self._present_and_deleted(history)])
 
     def sweep(self, history: History) -> Sweep:
         """Remove the bytes of the deleted snapshots, except what retained and leased ones need."""
@@ -119,9 +124,21 @@ def choose_doomed(
 
 
 def find_sound(snapshots: Sequence[Snapshot], proved: set[SnapshotId]) -> SnapshotId | None:
-    """The newest snapshot that verifies, which is `proved` from now on; None where there is none."""
+    """The newest snapshot that verifies, which is `proved` from now on; None where there is none.
+
+    One that is encrypted with a key that is not at hand, such as a copy from elsewhere, proves nothing; raises
+    EncryptionKeyNeeded where no other one verifies either.
+    """
+    locked: EncryptionKeyNeeded | None = None
     for snapshot in reversed(snapshots):
-        if snapshot.id in proved or snapshot.examine(keys=()).sound:
+        try:
+            sound = snapshot.id in proved or snapshot.examine(keys=()).sound
+        except EncryptionKeyNeeded as error:
+            locked = error
+            continue
+        if sound:
             proved.add(snapshot.id)
             return snapshot.id
+    if locked is not None:
+        raise locked
     return None
