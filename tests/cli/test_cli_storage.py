@@ -105,8 +105,10 @@ def test_copy_makes_a_snapshot_that_every_command_reads(tmp_path: Path) -> None:
     assert run("verify", tmp_path / "backup").exit_code == 0
     assert "payday" in run("list", tmp_path / "backup").stdout
     shown = [json.loads(run("show", tmp_path / name, "--json").stdout) for name in ("shots", "backup")]
-    assert [one.pop("position") for one in shown] == [2, 0]
     assert shown[0] == shown[1]
+    assert shown[0]["position"] == 2
+    assert run("verify", tmp_path / "backup", "--min-position", 2).exit_code == 0
+    assert run("verify", tmp_path / "backup", "--min-position", 3).exit_code == 12
     run("copy", tmp_path / "shots", tmp_path / "backup", "--snapshot", "1-coordinator-1")
     assert run("diff", tmp_path / "backup").exit_code in {0, 1}
     assert run("gc", tmp_path / "backup", "--min-age", 0).exit_code == 0
