@@ -84,8 +84,16 @@ class Sweeper:
         copies = [record for record in history.deleted.values() if isinstance(record, CopyRecord)]
         if copies:
             folders = {entry.key for entry in self._store.list(copies_folder(self._system), shallow=True)}
-            found += [record for record in copies if inside(self._system, f"{record.folder}/") in folders]
+            found += [
+                record
+                for record in copies
+                if inside(self._system, f"{record.folder}/") in folders and self._holds_objects(record.folder)
+            ]
         return found
+
+    def _holds_objects(self, folder: str) -> bool:
+        """A disk and some servers list a folder when all in it is deleted."""
+        return next(self._store.list(inside(self._system, folder)), None) is not None
 
     def _remove(self, record: CommitRecord, protected: frozenset[str]) -> None:
         if isinstance(record, CopyRecord):

@@ -208,6 +208,14 @@ def test_a_copy_that_was_deleted_can_be_made_again() -> None:
 
 
 @pytest.mark.acceptance("E3")
+def test_a_copy_that_was_deleted_in_a_folder_is_removed_once(tmp_path: Path) -> None:
+    source, destination = MemoryStore("a"), LocalStore(tmp_path)
+    for snapshot in bank_in(source):
+        copy_snapshot(source, destination, snapshot)
+    for snapshot in committed(destination):
+        assert delete_snapshot(destination, "bank", snapshot.id).removed == (snapshot.id,)
+
+
 def test_a_copy_under_way_is_not_collected_until_it_stood_still_and_then_does_not_count() -> None:
     now = [0.0]
     source, destination = MemoryStore("a"), MemoryStore("b", clock=lambda: now[0])
