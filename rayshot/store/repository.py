@@ -269,9 +269,11 @@ class Repository:
                 self.abandon(snapshot)
         history = self.log.refresh()
         snapshots = [self.snapshot(record) for record in self.retained()]
-        self._claim.retire(snapshots, keep, history, self._proved)
         self._mark_deleted(choose_doomed(snapshots, keep, history.owns, self._proved))
-        return self._sweeper.sweep(self.log.refresh())
+        sweep = self._sweeper.sweep(self.log.refresh())
+        # last, as that other storage may fail, or be gone for good
+        self._claim.retire([self.snapshot(record) for record in self.retained()], keep, history, self._proved)
+        return sweep
 
     def note_restore(self, snapshot: SnapshotId, origin: str | None, *, claimed: bool) -> None:
         """Write down what this life was restored from.
