@@ -80,6 +80,9 @@ def test_gc_says_which_manifests_cannot_be_read(tmp_path: Path) -> None:
     result = run("gc", tmp_path)
     assert result.exit_code == 1
     assert "1-coordinator-1" in result.stdout
+    kept = run("delete", tmp_path, "1-coordinator-2", "--yes").stdout
+    assert "stay until these, whose manifests cannot be read, are deleted too: 1-coordinator-1" in kept
+    assert run("delete", tmp_path, "1-coordinator-1", "--yes").stdout == "deleted 1-coordinator-1 of bank\n"
 
 
 def test_delete_asks_and_deletes_savepoints_too(tmp_path: Path) -> None:
