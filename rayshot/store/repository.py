@@ -126,15 +126,17 @@ class Repository:
                 ended.
             timeout_s: it will have been committed or abandoned by then; garbage collection waits for so long.
 
-        Raises AlreadyExists for an id that was used, SnapshotNotFound for a base that is not retained (also where it
-        was deleted at this moment; then announce it again without one), Fenced, StoreFull, StoreUnavailable.
+        Raises AlreadyExists for an id that was used, IntentExpired where what had it is over, SnapshotNotFound for a
+        base that is not retained (also where it was deleted at this moment; then announce it again without one),
+        Fenced, StoreFull, StoreUnavailable.
         """
         epoch = self._own_epoch()
-        if self.log.history.is_over(snapshot):
+        if snapshot in self.log.history.retained:
             raise AlreadyExists(
-                f"the id {snapshot} was used already, by a snapshot that was copied here or has ended",
-                snapshot=str(snapshot),
+                f"there is a snapshot {snapshot} already, which was maybe copied here", snapshot=str(snapshot)
             )
+        if self.log.history.attempt(snapshot):
+            raise IntentExpired(f"the id {snapshot} was used, and then deleted or given up", snapshot=str(snapshot))
         if base is not None and not self._may_be_leant_on(base):
             raise SnapshotNotFound(
                 f"the snapshot {base} is not retained, or is a copy, so none can lean on it", snapshot=str(base)
