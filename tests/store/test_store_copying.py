@@ -1,4 +1,5 @@
 import threading
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from rayshot.errors import (
     UnknownKey,
 )
 from rayshot.format.signing import SigningKey
-from rayshot.store.catalog import Storage
+from rayshot.store.catalog import Storage, make_system
 from rayshot.store.copying import WORKERS, copy_snapshot
 from rayshot.store.deletion import delete_snapshot
 from rayshot.store.garbage import collect
@@ -147,6 +148,22 @@ def test_damage_of_the_source_is_not_copied() -> None:
     with pytest.raises(Damaged):
         copy_snapshot(source, destination, snapshot)
     assert committed_in(destination) == []
+
+
+@pytest.mark.parametrize("spoil", [lambda old: b"z" * len(old), lambda old: old[:-1], lambda old: old + b"z"])
+def test_what_an_interrupted_copy_left_is_proved_before_it_counts(spoil: Callable[[bytes], bytes]) -> None:
+    source, destination = MemoryStore("a"), MemoryStore("b")
+    snapshot = bank_in(source)[0]
+    make_system(destination, "bank")
+    chunk = snapshot.manifest.chunks[0]
+    left = f"bank/copies/{snapshot.id}.0/{chunk.key}"
+    destination.put_raw(left, spoil(source.read(f"bank/{chunk.key}")))
+    with pytest.raises(CorruptChunk, match="let rayshot gc remove that copy"):
+        copy_snapshot(source, destination, snapshot)
+    assert committed(destination) == []
+    for _ in range(2):
+        collect(destination, "bank", min_age_s=0)
+    assert copy_snapshot(source, destination, snapshot).verify([KEY]).trusted
 
 
 def test_a_false_cut_equation_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
