@@ -70,6 +70,9 @@ def delete(storage: str, snapshot: str, system: str | None, *, yes: bool) -> Non
         click.confirm(what, abort=True, err=True)
     sweep = delete_snapshot(store, view.name, found.id)
     later = "" if found.id in sweep.removed else "; its bytes are in use and go later"
+    if sweep.unreadable:
+        names = ", ".join(map(str, sweep.unreadable))
+        later = f"; its bytes stay until these, whose manifests cannot be read, are deleted too: {names}"
     click.echo(f"deleted {found.id} of {view.name}{later}")
 
 

@@ -3,7 +3,8 @@
 Theory of operation. The copy lies in a folder of its own under the destination's `copies/`: the sealed manifest
 and every chunk, byte for byte as they are, so that the signature holds and nothing there shares anything with
 it. What was copied is in that folder and stays true whoever wrote it, so a copy that died goes on where it
-was. Each chunk is proved by its digest before it is written; the cut equation is checked before anything is.
+was. Each chunk is proved by its digest before it is written, or where it is found there;
+the cut equation is checked before anything is.
 The COPY record comes last: with it the copy is there, before it nothing of it is. Should garbage collection
 give up a copy that stood still for too long, it says so in the log; then the next attempt has another folder
 (see docs/design/0015-copies-keep-their-seal.md).
@@ -11,10 +12,19 @@ give up a copy that stood still for too long, it says so in the log; then the ne
 
 import os
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
-from rayshot.errors import AlreadyExists, BadManifest, ConfigError, IntentExpired, KeyNotFound, MissingChunk
+from rayshot.errors import (
+    AlreadyExists,
+    BadManifest,
+    ConfigError,
+    CorruptChunk,
+    Damaged,
+    IntentExpired,
+    KeyNotFound,
+    MissingChunk,
+)
 from rayshot.format.bounds import ENVELOPE_BYTES_MAX
 from rayshot.format.chunks import digest, expand
 from rayshot.format.encryption import decrypt_chunk
@@ -66,7 +76,8 @@ def copy(
 
     Raises:
         NotFound: no such system or snapshot; SnapshotDeleted where it is deleted under way.
-        Damaged: the source is; nothing becomes visible at the destination.
+        Damaged: the source is, or what an interrupted copy left at the destination; nothing becomes visible
+            there.
         Untrusted: with `keys`, nobody of these vouches for it.
         AlreadyExists: the destination holds another snapshot with this id.
         ConfigError: an address that cannot be used, or both are the same.
@@ -118,8 +129,7 @@ class _Copy:
     def run(self) -> CommitRecord:
         """Write what is missing, then the COPY record."""
         envelope = self._envelope()
-        present = {entry.key: entry.size for entry in self._destination.list(self._folder)}
-        self._copy_chunks(present)
+        self._copy_chunks(frozenset(entry.key for entry in self._destination.list(self._folder)))
         create_once(self._destination, inside(self._snapshot.system, self._name), envelope)
         written = self._log.append_next(self._record)
         if isinstance(written, CopyRecord):
@@ -134,16 +144,37 @@ class _Copy:
             raise BadManifest(f"the manifest of {self._snapshot.id} has changed while it was copied; nothing is copied")
         return data
 
-    def _copy_chunks(self, present: Mapping[str, int]) -> None:
+    def _copy_chunks(self, present: frozenset[str]) -> None:
         chunks = self._snapshot.manifest.chunks
-        missing = [chunk for chunk in chunks if present.get(inside(self._folder, chunk.key)) != chunk.stored_size]
         total = sum(chunk.stored_size for chunk in chunks)
-        done = total - sum(chunk.stored_size for chunk in missing)
+        done = 0
         self._progress("copying", done, total)
+
+        def work(chunk: Chunk) -> int:
+            there = inside(self._folder, chunk.key) in present
+            return self._prove_chunk(chunk) if there else self._copy_chunk(chunk)
+
         with ThreadPoolExecutor(WORKERS, thread_name_prefix="rayshot-copy") as pool:
-            for copied in _bounded(pool, self._copy_chunk, missing):
-                done += copied
+            for size in _bounded(pool, work, chunks):
+                done += size
                 self._progress("copying", done, total)
+
+    def _prove_chunk(self, chunk: Chunk) -> int:
+        """Prove one that an interrupted copy has left; it is not replaced, as another copy may just have proved it."""
+        key = inside(self._folder, chunk.key)
+        try:
+            stored = self._destination.read_range(key, 0, chunk.stored_size + 1)
+        except KeyNotFound:
+            return self._copy_chunk(chunk)  # garbage collection has given the copy up; `_record` will tell
+        try:
+            expand(decrypt_chunk(stored, chunk, self._snapshot.system), chunk)
+        except Damaged as error:
+            raise CorruptChunk(
+                f"{key}, left at the destination by a copy that was interrupted, is damaged: let rayshot gc remove "
+                "that copy there, which takes two passes, then copy again",
+                key=key,
+            ) from error
+        return len(stored)
 
     def _copy_chunk(self, chunk: Chunk) -> int:
         """Copy one chunk, proved by its digest; returns its stored bytes."""

@@ -4,6 +4,7 @@ import uuid
 from collections.abc import Callable, Sequence
 
 from rayshot.errors import SnapshotNotFound
+from rayshot.format.encryption_key import EncryptionKey
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.catalog import SystemView
 from rayshot.store.history import History
@@ -25,7 +26,9 @@ def deletion(writer: str, snapshot: SnapshotId) -> Callable[[History, int], Dele
     return make
 
 
-def delete_snapshot(store: Store, system: str, snapshot: SnapshotId | str) -> Sweep:
+def delete_snapshot(
+    store: Store, system: str, snapshot: SnapshotId | str, keys: Sequence[EncryptionKey] | None = None
+) -> Sweep:
     """Delete a snapshot, savepoints too: first for all readers, then its bytes that nobody needs.
 
     Safe beside a running system: its coordinator goes on. What a reader or a snapshot under way leans on stays, for
@@ -35,22 +38,28 @@ def delete_snapshot(store: Store, system: str, snapshot: SnapshotId | str) -> Sw
         store: where.
         system: whose.
         snapshot: its id, as text too.
+        keys: open what is encrypted, to know what others need; None means those of the environment.
 
     Raises SnapshotNotFound (SnapshotDeleted for one that is gone already), ConfigError for a text that is no id,
-    FormatTooNew, BadManifest and StoreError.
+    EncryptionKeyNeeded (then nothing is deleted), FormatTooNew, BadManifest and StoreError.
     """
     wanted = SystemView(store, system).snapshot(snapshot).id
-    log = CommitLog(store, system)
+    log, sweeper = CommitLog(store, system), Sweeper(store, system, keys)
+    sweeper.check_keys(log.refresh())
     if log.append_next(deletion(f"outside-{uuid.uuid4().hex[:12]}", wanted)) is None:
         raise SnapshotNotFound(f"somebody else has just deleted {wanted}", snapshot=str(wanted))
-    return Sweeper(store, system).sweep(log.refresh())
+    return sweeper.sweep(log.refresh())
 
 
 class ForeignClaim:
-    """A snapshot in another storage that the present life of `system` was restored from, and claimed."""
+    """A snapshot in another storage that the present life of `system` was restored from, and claimed.
 
-    def __init__(self, system: str) -> None:
+    `keys` open what is encrypted there; None means those of the environment.
+    """
+
+    def __init__(self, system: str, keys: Sequence[EncryptionKey] | None) -> None:
         self._system = system
+        self._keys = keys
         self._done: RestoreRecord | None = None
         """The claim of which nothing is left to delete."""
 
@@ -66,5 +75,5 @@ class ForeignClaim:
             return
         owned = [snapshot.record for snapshot in own if history.owns(snapshot.record)]
         if record.snapshot not in choose_kept([record, *owned], keep) and find_sound(own, proved) is not None:
-            delete_snapshot(store, self._system, restore.snapshot)
+            delete_snapshot(store, self._system, restore.snapshot, self._keys)
             self._done = restore

@@ -108,6 +108,7 @@ def collect(
 
     Raises:
         ConfigError: `min_age_s` is below the time-out of a snapshot that is being written.
+        EncryptionKeyNeeded: what a snapshot needs cannot be known without a key; nothing was changed.
         SystemNotFound, FormatTooNew, BadManifest, StoreError.
     """
     open_system(store, system)
@@ -122,6 +123,7 @@ class _Pass:
         self._dry_run = dry_run
         self._progress = progress
         self._log = CommitLog(store, system)
+        self._reachable = Reachable(store, system)
         self._groups: dict[str, Group] = {}
         self._expired: list[SnapshotId] = []
 
@@ -136,6 +138,7 @@ class _Pass:
         intents = open_intents(store, system, self._log.history)
         held = leases(store, system)
         self._check_age(intents)
+        self._reachable.all_chunks(before.values())  # where a key is missing it ends here, before anything is written
         self._expire(listed, intents, now)
         needed = self._needed(before, intents, held, now)
         garbage = [("probes", probe) for probe in probes]
@@ -237,7 +240,7 @@ class _Pass:
         leased = [record for snapshot, record in history.deleted.items() if snapshot in read | bases]
         records = list(dict.fromkeys([*before.values(), *history.retained.values(), *leased]))
         self._progress("reading manifests", 0, len(records))
-        chunks, unreadable = Reachable(self._store, self._system).all_chunks(records)
+        chunks, unreadable = self._reachable.all_chunks(records)
         return _Needed(
             history,
             frozenset(intents),

@@ -106,7 +106,7 @@ class History:
             case CopyRecord():
                 return record.attempt == self.attempt(record.snapshot) and record.snapshot not in self._retained
             case CommitRecord():
-                return self._coordinates(record.writer) and not self._ends[record.snapshot]
+                return self._coordinates(record.writer) and not self.is_over(record.snapshot)
             case RestoreRecord():
                 return self._coordinates(record.writer)
             case DeleteRecord() | ExpireRecord():
@@ -121,11 +121,8 @@ class History:
         match record:
             case EpochRecord():
                 self._begin(record)
-            case CopyRecord():
-                self._retain(record)
             case CommitRecord():
-                if record.snapshot not in self._retained:
-                    self._retain(record)
+                self._retain(record)
             case RestoreRecord(snapshot=snapshot, origin=origin, claimed=claimed):
                 self.restore = record
                 if origin is None:

@@ -25,7 +25,7 @@ from rayshot.errors import (
     StoreUnavailable,
 )
 from rayshot.store.probe import prove_create_only
-from rayshot.store.store import Data, Entry, buffers, check_key, size_bytes
+from rayshot.store.store import Data, Entry, buffers, check_key, is_key, size_bytes
 
 TEMPORARY_PREFIX = ".rayshot-"
 TEMPORARY_AGE_MAX_S = 3600.0
@@ -144,7 +144,7 @@ class LocalStore:
         if not folder.is_dir():
             return
         for item in os.scandir(folder):
-            if item.name.startswith("."):
+            if not is_key(item.name):  # hidden, temporary, or put there by somebody else
                 continue
             path = folder / item.name
             if item.is_symlink():

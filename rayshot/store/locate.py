@@ -1,6 +1,7 @@
 """From the address of a storage to the store: the only place that knows all kinds."""
 
 import os
+import re
 from urllib.parse import unquote, urlsplit
 
 from rayshot.errors import ConfigError
@@ -11,6 +12,7 @@ from rayshot.store.memory import named_memory_store
 from rayshot.store.object_store import ObjectStore
 from rayshot.store.store import Store
 
+_SCHEME = re.compile(r"[A-Za-z0-9+.-]{1,20}")
 SUPPORTED = (
     "a folder ('./shots', 'file:///data/shots'), a bucket ('s3://bucket/shots', 'gs://...', 'az://...') "
     "or 'memory://<name>'"
@@ -27,7 +29,7 @@ def open_store(url: str | os.PathLike[str]) -> Store:
     store; the message never repeats what may be a password in it.
     """
     text = os.fspath(url)
-    if not isinstance(text, str) or not text or "\0" in text:
+    if not isinstance(text, str) or not text or "\0" in unquote(text):
         raise ConfigError(f"the storage address must be a text that is not empty; give {SUPPORTED}")
     if "://" not in text:
         return LocalStore(text)
@@ -40,7 +42,8 @@ def open_store(url: str | os.PathLike[str]) -> Store:
         case _ if scheme in CLOUDS:
             return ObjectStore(parse_address(text))
         case _:
-            raise ConfigError(f"storage of kind {scheme!r} is not supported; give {SUPPORTED}", scheme=scheme)
+            kind = repr(scheme) if _SCHEME.fullmatch(scheme) else "(not repeated here)"
+            raise ConfigError(f"storage of kind {kind} is not supported; give {SUPPORTED}")
 
 
 def is_local(store: Store) -> bool:
@@ -52,5 +55,5 @@ def _folder(rest: str) -> str:
     """The path in a `file://` address, whose host must be empty or this one."""
     host, slash, path = rest.partition("/")
     if host not in {"", "localhost"} or not slash:
-        raise ConfigError(f"a file address needs a whole path: file:///folder, not file://{host}")
+        raise ConfigError("a file address needs a whole path and names no host: file:///folder")
     return unquote(slash + path)

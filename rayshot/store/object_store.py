@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from obstore.store import AzureConfig, AzureStore, ClientConfig, GCSStore, RetryConfig, S3Config, S3Store
 
 PAGE_ENTRIES = 1000
+_VARIABLES = {"s3": "AWS_", "gs": "GOOGLE_", "az": "AZURE_"}
+"""How the environment variables begin that configure the client of each cloud."""
+
 _BACKOFF_MAX = timedelta(seconds=5)
 
 
@@ -160,10 +163,25 @@ class ObjectStore:
             yield
         except (BaseError, OSError) as error:
             raise failure(error, self.address, key, size) from None  # its text may show signatures
+        except BaseException as error:
+            if type(error).__name__ != "PanicException":  # which nothing exports by name
+                raise
+            raise StoreUnavailable(
+                f"{self.address.place}: the client for this storage broke down; look for what is no address and no "
+                f"key in the environment variables that begin with {_VARIABLES[self.address.cloud]}"
+            ) from None
+
+
+def _check_environment(cloud: str) -> None:
+    """Refuse a key that was read with its line's end, of which the client would break down."""
+    for name, value in sorted(os.environ.items()):
+        if cloud != "gs" and name.startswith(_VARIABLES[cloud]) and not value.isprintable():  # gs: whole documents
+            raise StoreUnavailable(f"the environment variable {name} holds a line break or other control characters")
 
 
 def _connect(address: Address) -> "S3Store | GCSStore | AzureStore":
     """A client for `address`, with the credentials of this process's environment; connects to nothing yet."""
+    _check_environment(address.cloud)
     from obstore.store import AzureStore, GCSStore, S3Store  # noqa: PLC0415 - as above
 
     options = address.options
@@ -196,7 +214,11 @@ def _connect(address: Address) -> "S3Store | GCSStore | AzureStore":
 
 
 def _s3(options: Options) -> "S3Config":
-    config: S3Config = {"virtual_hosted_style_request": not options.path_style, "disable_bulk_delete": True}
+    config: S3Config = {
+        "virtual_hosted_style_request": not options.path_style,
+        "disable_bulk_delete": True,
+        "conditional_put": "etag",  # or AWS_CONDITIONAL_PUT in the environment could turn it off
+    }
     if options.region is not None:
         config["region"] = options.region
     if options.endpoint is not None:

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Sequence
 from rayshot.errors import Damaged, NotFound, Untrusted
 from rayshot.format.encryption_key import EncryptionKey
 from rayshot.protocol.identity import SnapshotId
-from rayshot.store.layout import inside
 from rayshot.store.records import CommitRecord
 from rayshot.store.sealed import read_sealed
 from rayshot.store.store import Store
@@ -25,15 +24,19 @@ class Reachable:
         self._chunks: dict[CommitRecord, frozenset[str]] = {}
 
     def chunks(self, record: CommitRecord) -> frozenset[str] | None:
-        """The keys of the chunks that a snapshot needs, from the system's folder on; None where it cannot be read."""
+        """The keys in the system's chunk folder that a snapshot needs; None where that cannot be read.
+
+        A copy needs none of these: all of it lies in a folder of its own. So it is not read.
+        """
+        if record.folder:
+            return frozenset()
         known = self._chunks.get(record)
         if known is None:
             try:
                 _, manifest = read_sealed(self._store, self._system, record, self._encryption_keys)
             except (Damaged, Untrusted, NotFound):
                 return None
-            folder = record.folder
-            known = frozenset(inside(folder, chunk.key) if folder else chunk.key for chunk in manifest.chunks)
+            known = frozenset(chunk.key for chunk in manifest.chunks)
             self._chunks[record] = known
         return known
 

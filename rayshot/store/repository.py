@@ -36,7 +36,7 @@ from rayshot.store.locate import is_local, open_store
 from rayshot.store.log import RACES_MAX, CommitLog
 from rayshot.store.once import create_once
 from rayshot.store.probe import prove_readable
-from rayshot.store.records import CommitRecord, EpochRecord, RestoreRecord
+from rayshot.store.records import CommitRecord, CopyRecord, EpochRecord, RestoreRecord
 from rayshot.store.retention import Sweep, Sweeper, choose_doomed
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.store import Store
@@ -95,7 +95,7 @@ class Repository:
         """Snapshots whose commit got no answer -> position of the COMMIT record that may exist."""
         self._proved: set[SnapshotId] = set()
         """Snapshots that retention has verified."""
-        self._claim = ForeignClaim(system)
+        self._claim = ForeignClaim(system, self._keys)
 
     def next_incarnation(self, after: int = 0) -> int:
         """The number of the next life of the system, from 1: above all that is here, copies included, and `after`."""
@@ -121,22 +121,37 @@ class Repository:
         """Announce that `snapshot` is about to be written; return the intent for its ChunkWriters and manifest.
 
         Args:
-            snapshot: an id that was never used before.
-            base: a retained snapshot whose chunks may be reused; its bytes stay until `snapshot` has ended.
+            snapshot: an id that was never used before, by no copy either.
+            base: a retained snapshot, and no copy, whose chunks may be reused; its bytes stay until `snapshot` has
+                ended.
             timeout_s: it will have been committed or abandoned by then; garbage collection waits for so long.
 
-        Raises AlreadyExists for an id that was used, SnapshotNotFound for a base that is not retained (also where it
-        was deleted at this moment; then announce it again without one), Fenced, StoreFull, StoreUnavailable.
+        Raises AlreadyExists for an id that was used, IntentExpired where what had it is over, SnapshotNotFound for a
+        base that is not retained (also where it was deleted at this moment; then announce it again without one),
+        Fenced, StoreFull, StoreUnavailable.
         """
         epoch = self._own_epoch()
-        if base is not None and base not in self.log.refresh().retained:
-            raise SnapshotNotFound(f"the snapshot {base} is not retained, so none can lean on it", snapshot=str(base))
+        if snapshot in self.log.history.retained:
+            raise AlreadyExists(
+                f"there is a snapshot {snapshot} already, which was maybe copied here", snapshot=str(snapshot)
+            )
+        if self.log.history.attempt(snapshot):
+            raise IntentExpired(f"the id {snapshot} was used, and then deleted or given up", snapshot=str(snapshot))
+        if base is not None and not self._may_be_leant_on(base):
+            raise SnapshotNotFound(
+                f"the snapshot {base} is not retained, or is a copy, so none can lean on it", snapshot=str(base)
+            )
         write_intent(self.store, self.system, snapshot, epoch.writer, base, timeout_s)
-        if base is not None and base not in self.log.refresh().retained:
+        if base is not None and not self._may_be_leant_on(base):
             # Whoever deleted it may have looked for intents before this one was there.
             self.store.delete(intent_key(self.system, snapshot))
             raise SnapshotDeleted(f"the snapshot {base} was deleted, so none can lean on it", snapshot=str(base))
         return str(snapshot)
+
+    def _may_be_leant_on(self, base: SnapshotId) -> bool:
+        """Whether chunks of `base` lie where a manifest can name them: those of one that was copied back do not."""
+        record = self.log.refresh().retained.get(base)
+        return record is not None and not record.folder
 
     def commit(self, manifest: Manifest, key: Signer | None) -> CommitRecord:
         """Make a snapshot visible whose chunks are all written. Calling it again with the same manifest is safe.
@@ -151,6 +166,7 @@ class Repository:
         Raises:
             Fenced: another coordinator has taken over; this one must stop.
             IntentExpired: garbage collection gave it up, as it had taken too long.
+            AlreadyExists: a snapshot with its id was copied here meanwhile, from where the system lived on too.
             StoreFull, StoreUnavailable: not committed.
             CommitUnknown: not known; call again with the same manifest to settle it.
         """
@@ -173,6 +189,11 @@ class Repository:
         if done is not None and done.writer == epoch.writer:
             self._unsettled.pop(manifest.snapshot, None)
             return done
+        if isinstance(done, CopyRecord):
+            raise AlreadyExists(
+                f"another snapshot {manifest.snapshot} was copied here: {self.system!r} has lived on in both places",
+                snapshot=str(manifest.snapshot),
+            )
         if history.attempt(manifest.snapshot):
             raise IntentExpired(
                 f"what was written of {manifest.snapshot} was deleted or given up as garbage: it had taken longer "
@@ -231,8 +252,8 @@ class Repository:
     def delete(self, snapshot: SnapshotId) -> Sweep:
         """Delete a snapshot, savepoints too: first for all readers, then its bytes that no other one needs.
 
-        Raises SnapshotNotFound, Fenced, and StoreError; what an interrupted call left is removed by the next
-        one.
+        Raises SnapshotNotFound, Fenced, EncryptionKeyNeeded (then nothing is deleted), and StoreError; what an
+        interrupted call left is removed by the next one.
         """
         self._mark_deleted([snapshot])
         return self._sweeper.sweep(self.log.refresh())
@@ -250,9 +271,11 @@ class Repository:
                 self.abandon(snapshot)
         history = self.log.refresh()
         snapshots = [self.snapshot(record) for record in self.retained()]
-        self._claim.retire(snapshots, keep, history, self._proved)
         self._mark_deleted(choose_doomed(snapshots, keep, history.owns, self._proved))
-        return self._sweeper.sweep(self.log.refresh())
+        sweep = self._sweeper.sweep(self.log.refresh())
+        # last, as that other storage may fail, or be gone for good
+        self._claim.retire([self.snapshot(record) for record in self.retained()], keep, history, self._proved)
+        return sweep
 
     def note_restore(self, snapshot: SnapshotId, origin: str | None, *, claimed: bool) -> None:
         """Write down what this life was restored from.
@@ -269,6 +292,8 @@ class Repository:
 
     def _mark_deleted(self, snapshots: list[SnapshotId]) -> None:
         """Write DELETE records, so that no reader finds these snapshots any more."""
+        if snapshots:
+            self._sweeper.check_keys(self.log.refresh())
         for snapshot in snapshots:
             writer = self._own_epoch().writer
             if snapshot not in self.log.history.retained:

@@ -9,6 +9,7 @@ finished by the next one.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from rayshot.errors import EncryptionKeyNeeded
 from rayshot.format.encryption_key import EncryptionKey
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.history import History
@@ -50,6 +51,10 @@ class Sweeper:
         self._system = system
         self._reachable = Reachable(store, system, keys)
 
+    def check_keys(self, history: History) -> None:
+        """Raise EncryptionKeyNeeded where a sweep would: asked before DELETE is written, as nothing could follow it."""
+        self._reachable.all_chunks([*history.retained.values(), *self._present_and_deleted(history)])
+
     def sweep(self, history: History) -> Sweep:
         """Remove the bytes of the deleted snapshots, except what retained and leased ones need."""
         leased = leased_bases(self._store, self._system, history) | leased_by_readers(self._store, self._system)
@@ -79,8 +84,16 @@ class Sweeper:
         copies = [record for record in history.deleted.values() if isinstance(record, CopyRecord)]
         if copies:
             folders = {entry.key for entry in self._store.list(copies_folder(self._system), shallow=True)}
-            found += [record for record in copies if inside(self._system, f"{record.folder}/") in folders]
+            found += [
+                record
+                for record in copies
+                if inside(self._system, f"{record.folder}/") in folders and self._holds_objects(record.folder)
+            ]
         return found
+
+    def _holds_objects(self, folder: str) -> bool:
+        """A disk and some servers list a folder when all in it is deleted."""
+        return next(self._store.list(inside(self._system, folder)), None) is not None
 
     def _remove(self, record: CommitRecord, protected: frozenset[str]) -> None:
         if isinstance(record, CopyRecord):
@@ -119,9 +132,21 @@ def choose_doomed(
 
 
 def find_sound(snapshots: Sequence[Snapshot], proved: set[SnapshotId]) -> SnapshotId | None:
-    """The newest snapshot that verifies, which is `proved` from now on; None where there is none."""
+    """The newest snapshot that verifies, which is `proved` from now on; None where there is none.
+
+    One that is encrypted with a key that is not at hand, such as a copy from elsewhere, proves nothing; raises
+    EncryptionKeyNeeded where no other one verifies either.
+    """
+    locked: EncryptionKeyNeeded | None = None
     for snapshot in reversed(snapshots):
-        if snapshot.id in proved or snapshot.examine(keys=()).sound:
+        try:
+            sound = snapshot.id in proved or snapshot.examine(keys=()).sound
+        except EncryptionKeyNeeded as error:
+            locked = error
+            continue
+        if sound:
             proved.add(snapshot.id)
             return snapshot.id
+    if locked is not None:
+        raise locked
     return None

@@ -74,8 +74,12 @@ class Snapshot:
 
     @property
     def position(self) -> int:
-        """The place of its commit in the log: later commits have higher ones."""
-        return self.record.position
+        """The place of its commit in the log: later commits have higher ones.
+
+        That of a copy is its place in the log that it was committed to, which the signature covers and `min_position`
+        is compared with.
+        """
+        return self.record.sealed_for
 
     @property
     def folder(self) -> str:

@@ -80,6 +80,9 @@ def test_gc_says_which_manifests_cannot_be_read(tmp_path: Path) -> None:
     result = run("gc", tmp_path)
     assert result.exit_code == 1
     assert "1-coordinator-1" in result.stdout
+    kept = run("delete", tmp_path, "1-coordinator-2", "--yes").stdout
+    assert "stay until these, whose manifests cannot be read, are deleted too: 1-coordinator-1" in kept
+    assert run("delete", tmp_path, "1-coordinator-1", "--yes").stdout == "deleted 1-coordinator-1 of bank\n"
 
 
 def test_delete_asks_and_deletes_savepoints_too(tmp_path: Path) -> None:
@@ -105,8 +108,10 @@ def test_copy_makes_a_snapshot_that_every_command_reads(tmp_path: Path) -> None:
     assert run("verify", tmp_path / "backup").exit_code == 0
     assert "payday" in run("list", tmp_path / "backup").stdout
     shown = [json.loads(run("show", tmp_path / name, "--json").stdout) for name in ("shots", "backup")]
-    assert [one.pop("position") for one in shown] == [2, 0]
     assert shown[0] == shown[1]
+    assert shown[0]["position"] == 2
+    assert run("verify", tmp_path / "backup", "--min-position", 2).exit_code == 0
+    assert run("verify", tmp_path / "backup", "--min-position", 3).exit_code == 12
     run("copy", tmp_path / "shots", tmp_path / "backup", "--snapshot", "1-coordinator-1")
     assert run("diff", tmp_path / "backup").exit_code in {0, 1}
     assert run("gc", tmp_path / "backup", "--min-age", 0).exit_code == 0

@@ -129,6 +129,35 @@ def one_schedule(seed: int) -> list[str]:
 
 
 @pytest.mark.acceptance("E3")
+def test_snapshots_that_are_moved_away_and_copied_back_beside_a_coordinator_take_nothing_from_the_next_ones() -> None:
+    outcomes = Counter(outcome for seed in range(SCHEDULES // 3) for outcome in one_move(seed))
+    assert all(outcomes[kind] for kind in ("committed", "in full", "moved")), outcomes
+
+
+def one_move(seed: int) -> list[str]:
+    turns = Turns(seed)
+    store, backup = TurnStore(turns), MemoryStore("backup")
+    repository = open_bank(store)
+    base = make_snapshot(repository, bank(1), 1, key=None)
+    assert base.manifest.chunks
+    outcomes: list[str] = []
+
+    def move() -> None:
+        for _ in range(3):
+            with suppress(NotFound, IntentExpired):
+                newest = Storage(store).system("bank").latest()
+                copied = copy_snapshot(store, backup, newest)
+                delete_snapshot(store, "bank", newest.id)
+                copy_snapshot(backup, store, copied)
+                outcomes.append("moved")
+
+    turns.run(lambda: coordinate(repository, base, outcomes), move, lambda: collect_all(store, 20.0, 3))
+    collect_all(store, 0.0, 3)
+    assert all(snapshot.verify(()).sound for snapshot in committed(store))
+    return outcomes
+
+
+@pytest.mark.acceptance("E3")
 def test_a_copy_into_a_storage_where_garbage_is_collected_is_whole_or_told_that_it_was_given_up() -> None:
     source = MemoryStore("source")
     original = make_snapshot(open_bank(source), bank(1), 1)

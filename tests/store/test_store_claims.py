@@ -113,12 +113,14 @@ def test_what_is_elsewhere_and_was_not_claimed_is_never_touched(elsewhere: Memor
 
 def test_a_storage_elsewhere_that_fails_is_tried_again(elsewhere: MemoryStore) -> None:
     foreign = make_snapshot(open_bank(elsewhere), Bank(), 1)
-    repository = live_on(MemoryStore())
+    repository = live_on(own := MemoryStore())
     repository.note_restore(foreign.id, elsewhere.url, claimed=True)
     make_snapshot(repository, Bank(), 1)
+    newest = make_snapshot(repository, Bank(), 2)
     elsewhere.fault = Fault(elsewhere.calls + 1, count=1000)
     with pytest.raises(RayshotError):
         repository.retain(ONE)
+    assert committed(own) == [newest]  # what is our own does not wait for it
     elsewhere.fault = None
     repository.retain(ONE)
     assert committed(elsewhere) == []

@@ -1,4 +1,5 @@
 import threading
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from rayshot.errors import (
     UnknownKey,
 )
 from rayshot.format.signing import SigningKey
-from rayshot.store.catalog import Storage
+from rayshot.store.catalog import Storage, make_system
 from rayshot.store.copying import WORKERS, copy_snapshot
 from rayshot.store.deletion import delete_snapshot
 from rayshot.store.garbage import collect
@@ -27,7 +28,7 @@ from rayshot.store.local import LocalStore
 from rayshot.store.memory import Fault, FaultEffect, MemoryStore
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.verification import Trust
-from tests.store.snapshot_builder import KEY, Bank, committed, large, make_snapshot, open_bank
+from tests.store.snapshot_builder import KEY, Bank, committed, large, make_manifest, make_snapshot, open_bank
 
 HEAVY = Bank(states={name: {"n": large(name)} for name in ("alice", "bob", "carol")}, label="before the move")
 
@@ -149,6 +150,22 @@ def test_damage_of_the_source_is_not_copied() -> None:
     assert committed_in(destination) == []
 
 
+@pytest.mark.parametrize("spoil", [lambda old: b"z" * len(old), lambda old: old[:-1], lambda old: old + b"z"])
+def test_what_an_interrupted_copy_left_is_proved_before_it_counts(spoil: Callable[[bytes], bytes]) -> None:
+    source, destination = MemoryStore("a"), MemoryStore("b")
+    snapshot = bank_in(source)[0]
+    make_system(destination, "bank")
+    chunk = snapshot.manifest.chunks[0]
+    left = f"bank/copies/{snapshot.id}.0/{chunk.key}"
+    destination.put_raw(left, spoil(source.read(f"bank/{chunk.key}")))
+    with pytest.raises(CorruptChunk, match="let rayshot gc remove that copy"):
+        copy_snapshot(source, destination, snapshot)
+    assert committed(destination) == []
+    for _ in range(2):
+        collect(destination, "bank", min_age_s=0)
+    assert copy_snapshot(source, destination, snapshot).verify([KEY]).trusted
+
+
 def test_a_false_cut_equation_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     source, destination = MemoryStore("a"), MemoryStore("b")
     snapshot = bank_in(source)[0]
@@ -208,6 +225,14 @@ def test_a_copy_that_was_deleted_can_be_made_again() -> None:
 
 
 @pytest.mark.acceptance("E3")
+def test_a_copy_that_was_deleted_in_a_folder_is_removed_once(tmp_path: Path) -> None:
+    source, destination = MemoryStore("a"), LocalStore(tmp_path)
+    for snapshot in bank_in(source):
+        copy_snapshot(source, destination, snapshot)
+    for snapshot in committed(destination):
+        assert delete_snapshot(destination, "bank", snapshot.id).removed == (snapshot.id,)
+
+
 def test_a_copy_under_way_is_not_collected_until_it_stood_still_and_then_does_not_count() -> None:
     now = [0.0]
     source, destination = MemoryStore("a"), MemoryStore("b", clock=lambda: now[0])
@@ -287,3 +312,39 @@ def test_a_storage_is_not_copied_onto_itself(tmp_path: Path) -> None:
     bank_in(LocalStore(tmp_path))
     with pytest.raises(ConfigError, match="source and destination"):
         rayshot.copy(tmp_path, str(tmp_path))
+
+
+def test_an_id_that_a_copy_has_is_not_used_again_beside_it() -> None:
+    source, destination = MemoryStore("a"), MemoryStore("b")
+    snapshot = bank_in(source)[0]
+    repository = open_bank(destination, "other")
+    copy_snapshot(source, destination, snapshot)
+    with pytest.raises(AlreadyExists, match="copied here"):
+        make_snapshot(repository, Bank(), 1)
+    assert make_snapshot(repository, Bank(), 2).verify([KEY]).trusted
+
+
+def test_a_snapshot_whose_id_is_copied_while_it_is_written_is_not_said_to_be_committed() -> None:
+    source, destination = MemoryStore("a"), MemoryStore("b")
+    snapshot = bank_in(source)[0]
+    repository = open_bank(destination, "other")
+    manifest = make_manifest(repository, Bank(), 1)
+    copied = copy_snapshot(source, destination, snapshot)
+    with pytest.raises(AlreadyExists, match="lived on in both places"):
+        repository.commit(manifest, KEY)
+    repository.abandon(manifest.snapshot)
+    assert committed(destination) == [copied]
+    assert copied.verify([KEY]).trusted
+
+
+def test_nothing_leans_on_a_snapshot_that_was_deleted_and_copied_back() -> None:
+    source, backup = MemoryStore("a"), MemoryStore("b")
+    repository = open_bank(source)
+    base = make_snapshot(repository, HEAVY, 1)
+    assert base.verify([KEY]).sound  # its chunks are known from now on
+    copied = copy_snapshot(source, backup, base)
+    delete_snapshot(source, "bank", base.id)
+    copy_snapshot(backup, source, copied)
+    with pytest.raises(SnapshotNotFound, match="is a copy"):
+        make_snapshot(repository, HEAVY, 2, reuse=base)
+    assert make_snapshot(repository, HEAVY, 2).verify([KEY]).trusted

@@ -12,13 +12,25 @@ from rayshot.format.encryption_key import EncryptionKey, new_data_key
 from rayshot.format.signing import open_envelope
 from rayshot.store.catalog import Storage
 from rayshot.store.chunk_writer import ChunkWriter
+from rayshot.store.copying import copy_snapshot
+from rayshot.store.deletion import delete_snapshot
+from rayshot.store.garbage import collect
 from rayshot.store.keeping import Keep
 from rayshot.store.local import LocalStore
-from rayshot.store.memory import Fault, FaultEffect, MemoryStore
+from rayshot.store.memory import Fault, FaultEffect, MemoryStore, named_memory_store
+from rayshot.store.repository import Repository
 from rayshot.store.store import Store
 from rayshot.store.verification import Trust
 from tests.store.snapshot_builder import KEY as SIGNING_KEY
-from tests.store.snapshot_builder import Bank, assert_every_chunk_is_reachable, large, make_snapshot, open_bank
+from tests.store.snapshot_builder import (
+    Bank,
+    assert_every_chunk_is_reachable,
+    committed,
+    large,
+    make_manifest,
+    make_snapshot,
+    open_bank,
+)
 
 KEY, OTHER = EncryptionKey(b"e" * 32), EncryptionKey(b"f" * 32)
 NOISE = random.Random(3).randbytes(100_000)
@@ -113,12 +125,56 @@ def test_without_the_key_nothing_is_deleted() -> None:
     make_snapshot(repository, Bank(states=states(bob={"n": 7})), 2, reuse=first)
     before = {entry.key for entry in store.list("bank/chunks")}
     blind = open_bank(store, "w2", keys=[OTHER])
-    for act in (lambda: blind.retain(Keep(last=1)), lambda: blind.delete(first.id)):
+    outside = (
+        lambda: delete_snapshot(store, "bank", first.id, [OTHER]),
+        lambda: delete_snapshot(store, "bank", first.id, []),
+    )
+    for act in (lambda: blind.retain(Keep(last=1)), lambda: blind.delete(first.id), *outside):
         with pytest.raises(EncryptionKeyNeeded, match=KEY.key_id):
             act()
     assert {entry.key for entry in store.list("bank/chunks")} == before
+    assert len(committed(store)) == 2  # no DELETE was written either
     assert open_bank(store, "w3", keys=[KEY]).retain(Keep(last=1)).removed == (first.id,)
     assert_every_chunk_is_reachable(store)
+
+
+def test_without_the_key_a_collection_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    repository = open_bank(store, keys=[KEY])
+    make_snapshot(repository, Bank(states=states()), 1)
+    make_manifest(repository, Bank(states=states(bob={"n": 7})), 2)  # left by a crash
+    before = [entry.key for entry in store.list()]
+    monkeypatch.delenv("RAYSHOT_ENCRYPTION_KEY")
+    with pytest.raises(EncryptionKeyNeeded, match=KEY.key_id):
+        collect(store, "bank", min_age_s=0)
+    assert [entry.key for entry in store.list()] == before
+
+
+def test_an_encrypted_copy_from_elsewhere_is_in_the_way_of_nobody() -> None:
+    source, store = MemoryStore("a"), MemoryStore("b")
+    open_bank(source, keys=[KEY])
+    newer = make_snapshot(open_bank(source, "w2", keys=[KEY]), Bank(states=states()), 1)
+    repository = open_bank(store, keys=[OTHER])
+    first, second = (make_snapshot(repository, Bank(states=states(bob={"n": n})), n) for n in (1, 2))
+    copied = copy_snapshot(source, store, newer)
+    assert repository.retain(Keep(last=1)).removed == (first.id,)
+    assert delete_snapshot(store, "bank", copied.id, [OTHER]).removed == (copied.id,)
+    assert committed(store) == [second]
+
+
+def test_what_was_claimed_elsewhere_is_deleted_with_the_keys_that_its_system_was_given(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    elsewhere = named_memory_store("encrypted-elsewhere")
+    foreign = make_snapshot(open_bank(elsewhere, keys=[KEY]), Bank(states=states()), 1)
+    make_snapshot(open_bank(elsewhere, "w2", keys=[KEY]), Bank(states=states()), 1)
+    repository = Repository(MemoryStore(), "bank", create=True, keys=[KEY])
+    repository.log.begin_epoch(repository.next_incarnation(2), "restored")
+    repository.note_restore(foreign.id, elsewhere.url, claimed=True)
+    make_snapshot(repository, Bank(), 1)
+    monkeypatch.delenv("RAYSHOT_ENCRYPTION_KEY")  # a coordinator has none in its environment
+    repository.retain(Keep(last=1))
+    assert [snapshot.id.incarnation for snapshot in committed(elsewhere)] == [2]
 
 
 @pytest.mark.acceptance("G9")

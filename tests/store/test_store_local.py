@@ -32,6 +32,17 @@ def failing(call: Callable[..., Any], at: int, code: int) -> Callable[..., Any]:
     return fail_once
 
 
+def test_foreign_files_whose_names_are_no_keys_are_left_out_of_listings(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    store.create("leases/one", b"x")
+    for name in (".hidden", "one (1)", "ein Stück"):
+        (tmp_path / "leases" / name).write_bytes(b"foreign")
+    (tmp_path / "a folder").mkdir()
+    assert [entry.key for entry in store.list()] == ["leases/one"]
+    assert [entry.key for entry in store.list("leases")] == ["leases/one"]
+    assert [entry.key for entry in store.list(shallow=True)] == ["leases/"]
+
+
 @pytest.mark.acceptance("D7")
 @pytest.mark.parametrize("verb", ["write", "fsync", "link", "open"])
 def test_a_full_disk_leaves_nothing_behind_and_says_what_did_not_fit(

@@ -130,6 +130,27 @@ def test_keys_that_do_not_fit_are_refused_at_check(
 
 
 @pytest.mark.acceptance("G25")
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("AWS_ACCESS_KEY_ID", "rayshot-tests\n"), ("AWS_SESSION_TOKEN", "token\r\n"), ("AWS_ENDPOINT_URL", "not a url")],
+)
+def test_a_variable_of_which_the_client_breaks_down_is_refused_at_check(
+    s3: S3Server, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    assert (variable if "\n" in value else "AWS_") in refusal(open_store("s3://rayshot-tests/broken?retries=0"))
+
+
+def test_no_variable_turns_off_what_commits_are_built_on(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_CONDITIONAL_PUT", "disabled")
+    store = open_store(s3.address("conditional"))
+    store.check()
+    store.create("a", b"x")
+    with pytest.raises(AlreadyExists):
+        store.create("a", b"y")
+
+
+@pytest.mark.acceptance("G25")
 def test_no_credentials_at_all_are_refused_at_check(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in CREDENTIALS:
         monkeypatch.delenv(name)

@@ -7,6 +7,7 @@ import pytest
 from rayshot.errors import BindingMismatch, ConfigError, RolledBack, Untrusted
 from rayshot.format.chunks import digest
 from rayshot.store.catalog import Storage
+from rayshot.store.copying import copy_snapshot
 from rayshot.store.memory import MemoryStore
 from rayshot.store.records import EpochRecord, encode_record
 from tests.store.snapshot_builder import KEY, forge_commit, make_snapshot, open_bank
@@ -67,6 +68,17 @@ def test_a_log_that_was_lengthened_by_records_that_nobody_signs_does_not_help(st
     forge_commit(store, moved)
     with pytest.raises(BindingMismatch):
         Storage(store, min_position=2).system("bank").latest().verify([KEY])
+
+
+def test_the_position_that_a_copy_shows_is_the_one_that_is_asked_for(store: MemoryStore) -> None:
+    backup = MemoryStore("backup")
+    for counter in (2, 1):
+        copied = copy_snapshot(store, backup, Storage(store).system("bank").snapshot(f"1-coordinator-{counter}"))
+        assert copied.position == counter
+    newest = Storage(backup).system("bank").latest().position
+    assert Storage(backup, min_position=newest).system("bank").latest().verify([KEY]).trusted
+    with pytest.raises(RolledBack):
+        Storage(backup, min_position=newest + 1).system("bank").latest()
 
 
 def test_a_position_below_zero_is_refused(store: MemoryStore) -> None:
