@@ -1,8 +1,8 @@
 """Read and prove the newest snapshot in a folder, by docs/format.md alone: read_snapshot.py FOLDER SYSTEM."""
 
-import json
 import pickletools
 import sys
+from collections import Counter
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -23,29 +23,31 @@ def told(message: list[Any]) -> str:
 
 
 folder = Path(sys.argv[1]) / sys.argv[2]
-assert json.loads((folder / "FORMAT").read_bytes()) == {"rayshot": 1}, "another format"
-epoch, retained = {"incarnation": 0}, dict[tuple[Any, ...], dict[str, Any]]()
-for position, path in enumerate(sorted((folder / "log").iterdir())):  # the log says what is committed
-    record = msgpack.unpackb(path.read_bytes())
+assert (folder / "FORMAT").read_bytes() == b'{"rayshot": 1}\n', "another format"
+latest, taken_over, retained, ends = ("", 0), set[str](), dict[Any, dict[str, Any]](), Counter[Any]()
+for position, path in enumerate(sorted((folder / "log").glob("[0-9]*"))):  # the log says what can be had
+    record = {"snapshot": (), "attempt": 0, "origin_position": position} | msgpack.unpackb(path.read_bytes())
     assert (record["format"], record["position"], int(path.name)) == (1, position, position), f"a hole before {path}"
-    if record["kind"] == "epoch":
-        epoch = record if record["incarnation"] >= epoch["incarnation"] else epoch
-    elif record["writer"] == epoch.get("writer"):  # others had been taken over, and do not count
-        known = retained.setdefault(tuple(record["snapshot"]), record)
-        known |= {"deleted": record["kind"] == "delete"}
-commit = [record for record in retained.values() if not record["deleted"]][-1]
+    kind, writer, name = record["kind"], record["writer"], tuple(record["snapshot"])
+    if kind == "epoch" and record["incarnation"] >= latest[1]:
+        latest, taken_over = (writer, record["incarnation"]), taken_over | {latest[0]} - {writer}
+    elif kind in ("delete", "expire") and writer not in taken_over:
+        ends[name] += (retained.pop(name, None) is not None) if kind == "delete" else (name not in retained)
+    elif (kind == "copy" or (kind == "commit" and writer == latest[0])) and record["attempt"] == ends[name]:
+        retained.setdefault(name, record)
+commit = max(retained.values(), key=lambda record: (record["incarnation"], record["origin_position"]))
 envelope = (folder / commit["manifest_key"]).read_bytes()  # which the commit proves
 assert blake3(envelope).hexdigest() == commit["manifest_digest"], "the manifest is not what was committed"
 _, _, algorithm, key_id, _, payload = msgpack.unpackb(envelope)
-manifest, chunks = msgpack.unpackb(payload), []
+manifest, chunks, home = msgpack.unpackb(payload), [], (folder / commit["manifest_key"]).parents[1]
+assert isinstance(manifest, dict), "the snapshot is encrypted"
 bound = [manifest[name] for name in ("format", "system", "snapshot", "position")]
-assert bound == [1, sys.argv[2], commit["snapshot"], commit["position"]], "the manifest is that of something else"
+assert bound == [1, sys.argv[2], commit["snapshot"], commit["origin_position"]], "the manifest is of something else"
 for key, digest, size, stored_size, codec in manifest["chunks"]:  # which the manifest proves
-    stored = (folder / key).read_bytes()
-    frame = stored[:-24] if codec == "zstd" else b""
-    chunks.append(zstandard.ZstdDecompressor().decompress(frame, max_output_size=size) if frame else stored)
-    proof = len(stored), len(chunks[-1]), blake3(chunks[-1]).digest()
-    assert proof == (stored_size, size, digest), f"{key} is damaged"
+    stored = (home / key).read_bytes()
+    assert codec == "raw" or zstandard.frame_content_size(stored) == size, f"{key} expands to another size"
+    chunks.append(stored if codec == "raw" else zstandard.ZstdDecompressor().decompress(stored[:-24]))
+    assert (len(stored), blake3(chunks[-1]).digest()) == (stored_size, digest), f"{key} is damaged"
 print(f"{'-'.join(map(str, commit['snapshot']))}: {len(chunks)} chunks intact, signed: {algorithm} {key_id or ''}")
 for sender, receiver, sent, arrived, received, *blobs, _ in manifest["channels"]:
     assert received <= arrived <= sent, f"{sender} -> {receiver}: received what was not sent"
@@ -54,6 +56,5 @@ for sender, receiver, sent, arrived, received, *blobs, _ in manifest["channels"]
     flying = [(first, list(msgpack.Unpacker(BytesIO(body)))) for first, _, body in msgpack.Unpacker(frames)]
     messages = [(first + place, told(one)) for first, several in flying for place, one in enumerate(several)]
     print(*(f"  {sender} -> {receiver}  {number}: {text}\n" for number, text in messages), sep="", end="")
-    numbers = [number for number, _ in messages]
-    assert numbers == list(range(received + 1, sent + 1)), f"{sender} -> {receiver}: not exactly what is in flight"
+    assert [n for n, _ in messages] == [*range(received + 1, sent + 1)], f"{sender} -> {receiver}: not what is to be"
 print(f"proved: a consistent cut of {len(manifest['actors'])} actors and {len(manifest['channels'])} channels")

@@ -13,7 +13,7 @@ import zstandard
 from blake3 import blake3
 
 from rayshot.audit.findings import Unproved
-from rayshot.format.walking import count_documents
+from rayshot.format.walking import ContainerBudget, count_documents
 
 MANIFEST_FORMAT = 1
 CHUNK_BYTES_MAX = 64 << 20
@@ -129,11 +129,14 @@ def _frame(channel: StoredChannel, frame: Any) -> tuple[int, int, bytes]:
 
 def _stream(data: bytes) -> Iterator[Any]:
     """The msgpack documents in `data`. Raises Unproved where they do not fill it."""
-    unpacker = msgpack.Unpacker(None, max_buffer_size=0, strict_map_key=False, max_bin_len=len(data))
+    budget = ContainerBudget(1)  # a frame is one list, and so is a message
+    unpacker = msgpack.Unpacker(None, max_buffer_size=0, strict_map_key=False, max_bin_len=len(data), **budget.hooks)
     unpacker.feed(data)
     try:
         count_documents(data, len(data))
-        yield from unpacker
+        for document in unpacker:
+            budget.next()
+            yield document
     except (ValueError, msgpack.UnpackException) as error:
         raise Unproved(f"what is stored of a channel cannot be read: {error!r}") from error
     if unpacker.tell() != len(data):

@@ -31,12 +31,16 @@ from typing import Any, NamedTuple
 import msgpack
 
 from rayshot.audit.findings import NoTrace, Unproved
-from rayshot.format.walking import count_documents
+from rayshot.format.walking import ContainerBudget, count_documents
 
 EVENTS_MAX = 4_000_000
 """Events of one segment that are judged at most; they and their clocks lie in memory."""
 TOO_MANY = f"a trace holds more than {EVENTS_MAX:,} events: take snapshots more often"
 _VERSION = 1
+_HEADER_CONTAINERS = 4
+"""The segment itself, `sent`, `received` and `names`."""
+_EVENT_CONTAINERS = 2
+"""The event itself, and its receivers."""
 
 
 class Handled(NamedTuple):
@@ -83,7 +87,9 @@ def read_segment(actor: str, data: bytes) -> Segment:
     """Read a segment. Raises Unproved for bytes that are none."""
     try:
         _check(count_documents(data, 1) == 1, actor)
-        version, full, base, first, sent, received, names, events = msgpack.unpackb(data)
+        version, full, base, first, sent, received, names, events = msgpack.unpackb(
+            data, **ContainerBudget(_HEADER_CONTAINERS).hooks
+        )
         if version != _VERSION:
             raise Unproved(f"the trace of {actor} has version {version}, this audit reads {_VERSION}")
         _check(base is None or type(base) is str, actor)
@@ -105,10 +111,12 @@ def _check(fits: bool, actor: str) -> None:  # noqa: FBT001 - a condition
 def _events(names: list[str], packed: bytes) -> Iterator[Event]:
     if count_documents(packed, EVENTS_MAX) > EVENTS_MAX:
         raise NoTrace(TOO_MANY)
-    unpacker = msgpack.Unpacker(None, max_buffer_size=0, max_bin_len=len(packed))
+    budget = ContainerBudget(_EVENT_CONTAINERS)
+    unpacker = msgpack.Unpacker(None, max_buffer_size=0, max_bin_len=len(packed), **budget.hooks)
     unpacker.feed(packed)
     left = EVENTS_MAX
     for fields in unpacker:
+        budget.next()
         event, count = _event(names, fields)
         left -= count
         if count < 1:

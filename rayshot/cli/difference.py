@@ -10,7 +10,6 @@ from rayshot.cli import words
 from rayshot.cli.grid import Cell, Column, grid, heading, left_out, sections
 from rayshot.format.inert import alike
 from rayshot.format.manifest import ChannelEntry
-from rayshot.format.redaction import shown
 from rayshot.store.diff import ABSENT, SnapshotDiff, ValueChange
 
 
@@ -46,7 +45,7 @@ def _actors(diff: SnapshotDiff, rows_max: int | None) -> list[RenderableType]:
 
 def sides(change: ValueChange) -> tuple[str, str]:
     """Old and new; of two dicts what differs, of two lists what comes after their common start."""
-    old, new = (one if one is ABSENT else shown(change.name, one) for one in (change.old, change.new))
+    old, new = change.shown
     if type(old) is dict and type(new) is dict:
         same = {key for key in old.keys() & new if alike(old[key], new[key])}
         return _rest(_without(old, same), len(same)), _rest(_without(new, same), len(same))

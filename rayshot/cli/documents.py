@@ -9,7 +9,7 @@ from rayshot.errors import RayshotError
 from rayshot.format.codec import RecordedMessage
 from rayshot.format.jsonable import jsonable
 from rayshot.format.manifest import ChannelEntry
-from rayshot.format.redaction import shown, shown_call
+from rayshot.format.redaction import shown_call, shown_calls, shown_timers
 from rayshot.store.diff import ABSENT, SnapshotDiff, ValueChange
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.verification import Verification
@@ -138,8 +138,8 @@ def _actor(snapshot: Snapshot, name: str) -> dict[str, Any]:
     return {
         **document,
         "state": jsonable(recorded.state),
-        "calls": jsonable(recorded.calls),
-        "timers": jsonable(recorded.timers),
+        "calls": jsonable(shown_calls(recorded.calls)),
+        "timers": jsonable(shown_timers(recorded.timers)),
     }
 
 
@@ -166,6 +166,7 @@ def _counters(entry: ChannelEntry) -> dict[str, Any]:
 
 def change_document(change: ValueChange) -> dict[str, Any]:
     """A change; `old` or `new` is left out where the attribute was not there."""
-    there = {"old": change.old, "new": change.new}
-    sides = {side: jsonable(shown(change.name, what)) for side, what in there.items() if what is not ABSENT}
+    sides = {
+        side: jsonable(what) for side, what in zip(("old", "new"), change.shown, strict=True) if what is not ABSENT
+    }
     return {"name": change.name, **sides}

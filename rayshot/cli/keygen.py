@@ -49,6 +49,8 @@ def _put(output: str | None, text: str, public: str | None = None) -> None:
         click.echo(text)
         return
     path = Path(output)
+    if not path.name:
+        raise ConfigError(f"--output {output!r} names no file")
     beside = path.with_name(f"{path.name}.pub")
     if public is not None:
         _create(beside, public, PUBLIC_MODE)

@@ -6,6 +6,7 @@ from rich.text import Text
 from rayshot.audit import Findings
 from rayshot.cli import words
 from rayshot.cli.grid import Cell, facts, heading, sections, tick
+from rayshot.errors import Incompatible
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.verification import Trust, Verification
 
@@ -49,6 +50,8 @@ def _mark(trust: Trust) -> Text:
 def _verdict(snapshot: Snapshot, verification: Verification, audited: Findings | None) -> Text:
     wrong = [check.name for check in verification.checks if not check.ok]
     wrong += [finding.name for finding in (audited.findings if audited else ()) if finding.holds is False]
+    if any(isinstance(check.error, Incompatible) for check in verification.checks):
+        return Text("Not judged: this rayshot is too old to read it.", style="bold yellow")
     if wrong:
         failed = " and ".join(wrong)
         return Text(f"Not proved: {failed}. Do not use this snapshot.", style="bold red")

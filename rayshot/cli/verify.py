@@ -11,15 +11,17 @@ from rich.progress import Progress as Bar
 
 from rayshot.audit import Findings, prove
 from rayshot.cli import documents
-from rayshot.cli.exits import FINE, NOT_TRUSTED, UNSOUND
+from rayshot.cli.exits import FINE, INCOMPATIBLE, NOT_TRUSTED, UNSOUND
 from rayshot.cli.grid import console
 from rayshot.cli.proof import proof
-from rayshot.errors import ConfigError, RayshotError
+from rayshot.errors import ConfigError, Incompatible, RayshotError
 from rayshot.format.signing import find_trusted_keys
 from rayshot.store.catalog import SystemView
 from rayshot.store.repository import open as open_storage
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.verification import Part, Progress, Trust, Verification
+
+PART_LENGTH_MAX = 100
 
 
 class _Subset(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions only
@@ -30,7 +32,7 @@ class _Subset(click.ParamType):  # type: ignore[type-arg]  # generic in newer ve
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Part:
         """Read it."""
         number, slash, count = str(value).partition("/")
-        if not slash or not number.isdecimal() or not count.isdecimal():
+        if not slash or not number.isdecimal() or not count.isdecimal() or len(value) > PART_LENGTH_MAX:
             self.fail(f"{value!r}: give n/t, such as 1/4", param, ctx)
         try:
             return Part(int(number), int(count))
@@ -107,6 +109,8 @@ def _audit(found: Snapshot, view: SystemView, *, replay: bool) -> Findings:
 
 
 def _code(verification: Verification, audited: Findings | None) -> int:
+    if any(isinstance(check.error, Incompatible) for check in verification.checks):
+        return INCOMPATIBLE  # a newer rayshot can tell whether it is sound
     sound = verification.sound and (audited is None or audited.sound)
     if verification.trust is Trust.BAD_SIGNATURE or (sound and not verification.trusted):
         return NOT_TRUSTED

@@ -46,6 +46,9 @@ OPTIONS_DEPTH_MAX = 16
 OPTIONS_ITEMS_MAX = 10_000
 """All values of one actor's options together, at any depth."""
 
+TIME_MAX_S = 1e11
+"""Unix seconds, in the year 5138: what is shown of a time has to be one in every time zone."""
+
 COUNTER_MAX = 2**63 - 1
 INTEGER_MIN, INTEGER_MAX = -(2**63), 2**64 - 1
 """What msgpack can say."""
@@ -85,6 +88,14 @@ def check_real(value: Any, what: str) -> float:
     if type(value) is not float or not math.isfinite(value):
         raise BadManifest(f"{what} is {reprlib.repr(value)}, not a finite float")
     return value
+
+
+def check_time(value: Any, what: str) -> float:
+    """Return `value` if it is a float of Unix seconds that any calendar can show, from 1970 to TIME_MAX_S."""
+    time_s = check_real(value, what)
+    if not 0 <= time_s <= TIME_MAX_S:
+        raise BadManifest(f"{what} is {time_s}, which is no time from 1970 on")
+    return time_s
 
 
 def check_process(value: Any, what: str) -> str:

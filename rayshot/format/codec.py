@@ -25,7 +25,7 @@ import msgpack
 from rayshot.errors import BadManifest, MessageTooLarge
 from rayshot.format import inert
 from rayshot.format.pickling import dump_message, load_message
-from rayshot.format.walking import count_documents
+from rayshot.format.walking import ContainerBudget, count_documents
 
 PICKLED, CALL, REPLY, CREATE = 0, 1, 2, 3
 HANDLE_EXTENSION = 1
@@ -182,10 +182,12 @@ def pack_frames(frames: Iterable[Frame]) -> bytes:
 
 def read_frames(blob: bytes) -> Iterator[Frame]:
     """Split what `pack_frames` joined. Raises BadManifest on anything else."""
-    unpacker = msgpack.Unpacker(None, max_buffer_size=0, max_array_len=3, max_map_len=0, **_UNBOUNDED)
+    budget = ContainerBudget(1)
+    unpacker = msgpack.Unpacker(None, max_buffer_size=0, max_array_len=3, max_map_len=0, **budget.hooks, **_UNBOUNDED)
     unpacker.feed(blob)
     try:
         for fields in unpacker:
+            budget.next()
             match fields:
                 case [int(first), int(count), bytes(body)] if first > 0 and count >= 0:
                     yield Frame(first, count, body)
@@ -199,11 +201,13 @@ def read_frames(blob: bytes) -> Iterator[Frame]:
 
 def read_messages(frame: Frame) -> Iterator[RecordedMessage]:
     """Decode a frame's messages inertly: nothing of them is imported or called."""
+    budget = ContainerBudget(1)  # a message is one list of scalars; what is nested lies in pickles
     unpacker = msgpack.Unpacker(
         None,
         ext_hook=_inert_extension,
         strict_map_key=False,
         max_buffer_size=0,
+        **budget.hooks,
         **_UNBOUNDED,
     )
     unpacker.feed(frame.body)
@@ -213,6 +217,7 @@ def read_messages(frame: Frame) -> Iterator[RecordedMessage]:
         for fields in unpacker if found == frame.count else ():
             yield _recorded(number, fields)
             number += 1
+            budget.next()
     except (ValueError, TypeError, msgpack.UnpackException) as error:
         raise BadManifest(f"message {number} cannot be read: {error}", number=number) from error
     if found != frame.count:
@@ -263,7 +268,8 @@ def _inert_tell(fields: Any) -> tuple[str, tuple[Any, ...], Mapping[str, Any]]:
 def _one(message: bytes) -> Any:
     if count_documents(message, 1) != 1:
         raise ValueError("a call is not one document")
-    return msgpack.unpackb(message, ext_hook=_inert_extension, strict_map_key=False, **_UNBOUNDED)
+    hooks = ContainerBudget(1).hooks
+    return msgpack.unpackb(message, ext_hook=_inert_extension, strict_map_key=False, **hooks, **_UNBOUNDED)
 
 
 def _inert_extension(code: int, data: bytes) -> Any:

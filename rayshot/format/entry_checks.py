@@ -148,9 +148,9 @@ def check_channels(
     pairs: set[tuple[str, str]] = set()
     for channel in channels:
         _check_ends(channel, actors, senders)
-        _check_cut(channel)
-        for blob in channel.blobs():
+        for blob in channel.blobs():  # first: the cut asks for their sizes
             _check_blob(blob, f"messages of channel {channel.sender} -> {channel.receiver}", sizes)
+        _check_cut(channel)
         pairs.add((channel.sender, channel.receiver))
     if len(pairs) != len(channels):
         raise BadManifest("a channel is listed twice")

@@ -155,15 +155,26 @@ class _Rendering:
     def _numpy(self, value: Any, numpy: Any) -> _Json:
         if isinstance(value, numpy.dtype):
             return _text(str(value))
-        if isinstance(value, numpy.void) and any(hides(name, value) for name in value.dtype.names or ()):
+        if isinstance(value, numpy.void) and _hides_a_field(value.dtype):
             return repr(REDACTED)
         if isinstance(value, numpy.generic):
             has_no_plain_twin = value.dtype.char in "gGmM"
             return _text(str(value)) if has_no_plain_twin else self.render(value.item())
-        if any(hides(name, value) for name in value.dtype.names or ()):
+        if _hides_a_field(value.dtype):
             return {"$array": str(value.dtype), "shape": list(value.shape), "head": repr(REDACTED)}
         head = [self.render(item) for item in islice(value.flat, HEAD_ITEMS)]
         return {"$array": str(value.dtype), "shape": list(value.shape), "head": head}
+
+
+def _hides_a_field(dtype: Any) -> bool:
+    """Whether a numpy dtype has a field, at any depth, that is named like a secret."""
+    waiting = [dtype.base]
+    while waiting:
+        fields = waiting.pop().fields or {}
+        if any(hides(name, REDACTED) for name in fields):
+            return True
+        waiting += [field.base for field, *_ in fields.values()]
+    return False
 
 
 def _is_empty(part: Any) -> bool:

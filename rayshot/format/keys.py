@@ -4,8 +4,9 @@
     rayshot-ed25519-public:<64 hexadecimal digits>      proves and cannot sign, so it is no secret
     anything else of 32 bytes and more                  a secret for HMAC-SHA256: who can prove can also sign
 
-What begins like one of ours and is none is refused: were it taken for an HMAC secret, a public key with a slip of the
-pen would be a secret that everybody knows.
+What begins like one of ours and is none is refused, and so is what holds one of ours - in quotes, behind a comment or a
+byte order mark: were it taken for an HMAC secret, a public key with a slip of the pen would be a secret that everybody
+knows.
 """
 
 import hmac
@@ -29,6 +30,7 @@ OURS = "rayshot-"
 """What all keys begin with that are not plain secrets."""
 
 _PRIVATE, _PUBLIC = "rayshot-ed25519-private:", "rayshot-ed25519-public:"
+_MARKS = (b"rayshot-ed25519-", b"rayshot-encryption:")
 _ED25519_DIGITS = re.compile(r"[0-9a-f]{64}")
 
 Algorithm = Literal["hmac-sha256", "ed25519"]
@@ -138,7 +140,10 @@ def new_private_key() -> PrivateKey:
 def parse_key(line: bytes) -> SigningKey | PrivateKey | PublicKey:
     """The key that a line of text holds, blanks around it left out. Raises ConfigError, which never repeats it."""
     line = line.strip()
-    if not line.lower().startswith(OURS.encode()):
+    text = line.lower()
+    if not text.startswith(OURS.encode()):
+        if any(mark in text for mark in _MARKS):
+            raise ConfigError("a key is not alone: leave out quotes, comments and other keys around it")
         return SigningKey(line)
     for prefix, kind in ((_PRIVATE, PrivateKey), (_PUBLIC, PublicKey)):
         digits = line.removeprefix(prefix.encode()).decode("ascii", "replace")

@@ -30,6 +30,7 @@ from rayshot.format.bounds import (
     check_process_name,
     check_real,
     check_text,
+    check_time,
     is_intent,
 )
 from rayshot.format.encryption_key import DataKey
@@ -128,7 +129,7 @@ class Manifest:
         check_process_name(self.snapshot.initiator, "an initiator")
         check_count(self.snapshot.counter, "counter of the snapshot", smallest=1)
         check_count(self.position, "position in the log")
-        check_real(self.taken_at, "taken_at")
+        check_time(self.taken_at, "taken_at")
         for name in ("mode", "rayshot_version", "python_version"):
             check_text(getattr(self, name), name)
         if not is_intent(self.intent):

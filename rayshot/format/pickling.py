@@ -254,6 +254,11 @@ def holds_code(pickled: bytes) -> bool:
     return cloudpickle.cloudpickle.__name__.encode() in pickled
 
 
+def holds_references(pickled: bytes) -> bool:
+    """Whether a state's pickle holds references, whose values are pickles among its buffers; never False where so."""
+    return put_again.__name__.encode() in pickled
+
+
 def dump_class(cls: type) -> bytes:
     """A class by value, for one that no other process could import (it lives in a script or a notebook)."""
     payload = cloudpickle.dumps(cls, protocol=5)

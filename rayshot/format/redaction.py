@@ -1,9 +1,10 @@
 """What is not shown unless it is asked for: values whose name says that they are secrets.
 
 A closed rule, so that one can know what it covers. A name is that of an attribute, of a key in a dict, of a keyword
-argument, of a field of a numpy array, or for all arguments of a message that of its method. It is like a secret's if
-without signs and in small letters it contains one of FRAGMENTS, or if one of its words is one of WORDS or ends in
-`token`. What has such a name is shown as `<redacted>`, whole, whatever is in it; None, True and False stay.
+argument, of a field of a numpy array, or for all arguments of a message, a timer or a continuation that of its
+method. It is like a secret's if without signs and in small letters it contains one of FRAGMENTS, or if one of its
+words is one of WORDS or ends in `token`. What has such a name is shown as `<redacted>`, whole, whatever is in it;
+None, True and False stay.
 
 It covers what is shown to eyes: the command line, Spark's tables, reprs and messages of errors. It is no protection of
 the bytes, and covers neither positional arguments nor the results of calls.
@@ -94,3 +95,29 @@ def shown_call(method: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> t
     return [shown(method, value) for value in args], {
         name: shown(method, shown(name, value)) for name, value in kwargs.items()
     }
+
+
+def shown_timers(timers: Any) -> Any:
+    """The timers of a recorded actor, (seconds left, method, arguments), as `shown_call` shows what they will call."""
+    return [_shown_timer(timer) for timer in timers] if isinstance(timers, list) else timers
+
+
+def shown_calls(calls: Any) -> Any:
+    """The calls that an actor awaits, (method, method for errors, context) by id, as `shown_timers` shows timers."""
+    return {number: _shown_awaited(call) for number, call in calls.items()} if isinstance(calls, dict) else calls
+
+
+def _shown_timer(timer: Any) -> Any:
+    match timer:
+        case (left, str(method), tuple(args)):
+            return left, method, tuple(shown_call(method, args, {})[0])
+    return timer
+
+
+def _shown_awaited(call: Any) -> Any:
+    match call:
+        case (str(method), str() | None as on_error, tuple(context)):
+            for name in (method, on_error or ""):
+                context = tuple(shown_call(name, context, {})[0])
+            return method, on_error, context
+    return call

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from rayshot.errors import BadState, PythonMismatch
 from rayshot.format.codec import read_frames, read_messages
-from rayshot.format.manifest import ActorEntry, Blob, Manifest
-from rayshot.format.pickling import CLOUDPICKLE, holds_code, outline
+from rayshot.format.manifest import ActorEntry, Blob, CapturedState, Manifest
+from rayshot.format.pickling import CLOUDPICKLE, holds_code, holds_references, outline
 from rayshot.model.specification import ActorSpecification, user_class_of
 from rayshot.model.versions import attributes_of, migration_of, required_fields
 
@@ -66,7 +66,7 @@ def check_python(manifest: Manifest, casts: Iterable[Cast], read: Read) -> None:
     found += [
         f"the state of {actor.name}"
         for actor in manifest.actors
-        if actor.state is not None and actor.state.codec == CLOUDPICKLE and holds_code(read(actor.state.stream))
+        if actor.state is not None and actor.state.codec == CLOUDPICKLE and _holds_code(actor.state, read)
     ]
     found += [
         f"messages from {channel.sender} to {channel.receiver}"
@@ -81,6 +81,14 @@ def check_python(manifest: Manifest, casts: Iterable[Cast], read: Read) -> None:
             python_version=manifest.python_version,
             found=found,
         )
+
+
+def _holds_code(state: CapturedState, read: Read) -> bool:
+    """Whether there is code by value in a state, or in the values of references in it, which lie among its buffers."""
+    stream = read(state.stream)
+    return holds_code(stream) or (
+        holds_references(stream) and any(holds_code(read(buffer)) for buffer in state.buffers)
+    )
 
 
 def recorded_class(actor: ActorEntry) -> str:

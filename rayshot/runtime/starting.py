@@ -9,7 +9,7 @@ import ray
 
 from rayshot.errors import ConfigError, RayshotError, RestoreFailed
 from rayshot.format.encryption_key import find_encryption_keys
-from rayshot.format.signing_key import find_key, find_trusted_keys, load_key
+from rayshot.format.signing_key import find_trusted_keys, load_key
 from rayshot.model.class_map import ClassMap
 from rayshot.model.configuration import (
     CLAIM,
@@ -131,13 +131,13 @@ def restore(
     elsewhere = source.url != target_store.url
     view = open_storage(location, min_position=min_position).system(system)
     chosen = view.snapshot(snapshot)
-    key, trusted = find_key(), find_trusted_keys()
+    trusted = find_trusted_keys()
     check_trust(chosen, trusted, trust)
+    signing = load_key(local=_is_local(target))
     fitting = fit(chosen.manifest, chosen.read, class_map, allow_unmapped=allow_unmapped)
     _ensure_ray()
     _make_room(view.name)
     target_store.check()
-    signing = key or load_key(local=_is_local(target))
     configs = config or SnapshotConfig(), FailureConfig()
     settings = SystemSettings(
         view.name,

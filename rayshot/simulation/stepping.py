@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from rayshot.format import inert
+from rayshot.format.codec import RecordedMessage
 from rayshot.format.pickling import dump_state
 from rayshot.model.cell import Cell, Timer
 from rayshot.protocol.identity import Channel
-from rayshot.simulation.wording import value_words, words
+from rayshot.simulation.wording import call_words, value_words, words
 from rayshot.store.diff import ABSENT, WHOLE_STATE, ValueChange
 
 TIMER = "timer"
@@ -42,8 +43,7 @@ class Pending:
     @property
     def call(self) -> str:
         """The message as the call that it is: `deposit(30)`."""
-        arguments = [*map(value_words, self.args), *(f"{k}={value_words(v)}" for k, v in (self.kwargs or {}).items())]
-        return f"{self.method or f'a {self.kind}'}({', '.join(arguments)})"
+        return call_words(RecordedMessage(self.number, self.kind, self.method, self.args, self.kwargs or {}))
 
     def __str__(self) -> str:
         if self.kind == TIMER:
@@ -68,9 +68,9 @@ class Step:
 
     def __str__(self) -> str:
         lines = [str(self.handled)]
-        lines += [
-            f"    {self.handled.receiver}.{c.name}: {value_words(c.old)} -> {value_words(c.new)}" for c in self.changes
-        ]
+        for change in self.changes:
+            old, new = map(value_words, change.shown)
+            lines.append(f"    {self.handled.receiver}.{change.name}: {old} -> {new}")
         lines += [f"    sends {message}" for message in self.sent]
         lines += [f"    sets a timer: {timer}" for timer in self.timers_set]
         lines += [f"    awaits a reply: {method}" for method in self.awaits]

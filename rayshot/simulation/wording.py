@@ -4,6 +4,7 @@ from typing import Any
 
 from rayshot.format.codec import Frame, RecordedMessage, read_messages
 from rayshot.format.inert import short_repr
+from rayshot.format.redaction import shown_call
 
 
 def read(message: bytes, number: int) -> RecordedMessage:
@@ -19,7 +20,8 @@ def words(message: bytes) -> str:
 
 def call_words(recorded: RecordedMessage) -> str:
     """A decoded message as the call that it is."""
-    arguments = [*map(value_words, recorded.args), *(f"{k}={value_words(v)}" for k, v in recorded.kwargs.items())]
+    args, kwargs = shown_call(recorded.method, recorded.args, recorded.kwargs)
+    arguments = [*map(value_words, args), *(f"{name}={value_words(value)}" for name, value in kwargs.items())]
     return f"{recorded.method or f'a {recorded.kind}'}({', '.join(arguments)})"
 
 

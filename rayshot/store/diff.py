@@ -2,14 +2,17 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from rayshot.format.inert import alike
 from rayshot.format.manifest import ActorEntry, ChannelEntry, Manifest
+from rayshot.format.redaction import shown, shown_calls, shown_timers
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.store.channel_state import ChannelState
 from rayshot.store.state import RecordedState
 
+CALLS, TIMERS = "(calls)", "(timers)"
 WHOLE_STATE = "(state)"
 """Stands for the attribute where a state is no dict of attributes."""
 
@@ -34,6 +37,13 @@ class ValueChange:
     name: str
     old: Any
     new: Any
+
+    @property
+    def shown(self) -> tuple[Any, Any]:
+        """Old and new for eyes, see `redaction`; ABSENT stays."""
+        show = {CALLS: shown_calls, TIMERS: shown_timers}.get(self.name, partial(shown, self.name))
+        old, new = (one if one is ABSENT else show(one) for one in (self.old, self.new))
+        return old, new
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +127,7 @@ def _flat(actor: ActorEntry, snapshot: Comparable) -> dict[str, Any]:
     if actor.state is None:
         return {}
     recorded = snapshot.recorded(actor.name)
-    rest = {"(calls)": recorded.calls, "(timers)": recorded.timers}
+    rest = {CALLS: recorded.calls, TIMERS: recorded.timers}
     if isinstance(recorded.state, dict) and all(isinstance(name, str) for name in recorded.state):
         return {**recorded.state, **rest}
     return {WHOLE_STATE: recorded.state, **rest}

@@ -10,8 +10,8 @@ from rayshot.format.bounds import (
     check_count,
     check_digest,
     check_process_name,
-    check_real,
     check_text,
+    check_time,
 )
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.layout import copy_folder, manifest_name
@@ -190,7 +190,7 @@ def _check(field: str, value: Any, what: str) -> Any:
         case "manifest_digest":
             return check_digest(value, f"the manifest in {what}")
         case "taken_at":
-            return check_real(value, f"taken_at in {what}")
+            return check_time(value, f"taken_at in {what}")
         case "label":
             return None if value is None else check_text(value, f"label in {what}", LABEL_LENGTH_MAX)
         case _:

@@ -59,6 +59,14 @@ def test_a_file_that_exists_is_never_written_over(tmp_path: Path, taken: str) ->
     assert [path.name for path in tmp_path.iterdir()] == [taken]
 
 
+@pytest.mark.parametrize("output", ["", ".", "/", "./"])
+@pytest.mark.parametrize("algorithm", ["hmac", "ed25519"])
+def test_an_output_that_names_no_file_is_one_line(output: str, algorithm: str) -> None:
+    refused = keygen("--algorithm", algorithm, "--output", output)
+    assert refused.exit_code == 2
+    assert refused.stderr == f"error: config_error: --output {output!r} names no file\n"
+
+
 def test_a_folder_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     refused = keygen("--output", tmp_path / "nowhere" / "key")
     assert refused.exit_code == 2

@@ -45,3 +45,23 @@ def test_arguments_of_a_method_named_like_a_secret_are_redacted(shots: Path) -> 
     assert "set_token(10), set_token(20)" in shown("show", shots, "--show-secrets")
     document = json.loads(shown("show", shots, "--json"))
     assert [message["args"] for message in document["channels"][0]["messages"]] == [["<redacted>"]] * 2
+
+
+@pytest.mark.parametrize("command", ["show", "diff"])
+def test_arguments_of_timers_and_of_pending_calls_are_redacted_by_their_method(tmp_path: Path, command: str) -> None:
+    repository = open_bank(LocalStore(tmp_path))
+    for counter, word in enumerate(("hunter1", "hunter2"), 1):
+        timers = [(5.0, "set_password", (word, 7)), (6.0, "ring", (counter,))]
+        calls = {
+            1: ("on_token", None, (word,)),
+            2: ("on_sum", "on_auth_error", (word,)),
+            3: ("on_sum", None, ("plain",)),
+        }
+        bank = Bank(states={"alice": {"balance": counter}}, flows={}, timers=timers, calls=calls)
+        make_snapshot(repository, bank, counter)
+    for form in ((), ("--json",)):
+        redacted = shown(command, tmp_path, *form)
+        assert "hunter" not in redacted
+    assert "<redacted>" in redacted
+    assert "on_auth_error" in redacted
+    assert "hunter2" in shown(command, tmp_path, "--show-secrets", "--json")

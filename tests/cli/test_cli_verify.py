@@ -102,7 +102,9 @@ def test_the_runs_over_all_parts_read_every_chunk_once(tmp_path: Path, count: in
     assert run("verify", tmp_path, "--read-data").exit_code == 1
 
 
-@pytest.mark.parametrize("subset", ["0/2", "3/2", "1", "1/", "/2", "a/b", "1/0", "-1/2", "1/10000000"])
+@pytest.mark.parametrize(
+    "subset", ["0/2", "3/2", "1", "1/", "/2", "a/b", "1/0", "-1/2", "1/10000000", f"1/{'9' * 5_000}"]
+)
 def test_a_subset_that_is_none_is_wrong_use(tmp_path: Path, subset: str) -> None:
     bank_at(tmp_path, Bank())
     assert run("verify", tmp_path, "--subset", subset).exit_code == 2
@@ -196,3 +198,16 @@ def test_verify_of_damage_says_which_check_failed(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert " ✗  manifest" in result.stdout
     assert json.loads(run("verify", tmp_path, "--read-data", "--json").stdout)["checks"][0]["error"] == "bad_manifest"
+
+
+@pytest.mark.acceptance("G6")
+def test_a_snapshot_of_a_newer_rayshot_is_not_called_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as newer:
+        newer.setattr("rayshot.format.manifest.FORMAT_VERSION", 2)
+        bank_at(tmp_path, Bank())
+    for more in ([], ["--subset", "1/1"]):
+        result = run("verify", tmp_path, *more, columns=200)
+        assert result.exit_code == 14
+        assert "pip install --upgrade rayshot" in result.stdout
+        assert lines(result)[-1] == "Not judged: this rayshot is too old to read it."
+    assert run("show", tmp_path).exit_code == 14

@@ -2,11 +2,19 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from rayshot.format.encryption_key import EncryptionKey
+from rayshot.protocol.identity import SnapshotId
+from rayshot.store.copying import copy_snapshot
+from rayshot.store.deletion import deletion
+from rayshot.store.layout import log_key
 from rayshot.store.local import LocalStore
+from rayshot.store.log import CommitLog
+from rayshot.store.records import DeleteRecord, ExpireRecord, Record, encode_record
 from rayshot.store.snapshot import Snapshot
 from tests.store.snapshot_builder import Bank, Flow, large, make_snapshot, open_bank
 
@@ -65,3 +73,48 @@ def test_it_sees_a_flipped_byte_and_a_missing_record(stored: tuple[Path, Snapsho
     if what != "log":
         path.write_bytes(data[:40] + bytes([data[40] ^ 1]) + data[41:])
     assert read(folder).returncode != 0
+
+
+def proved(folder: Path) -> str:
+    done = read(folder)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split(":")[0]
+
+
+def test_it_finds_the_newest_snapshot_whatever_else_the_log_says(tmp_path: Path) -> None:
+    repository = open_bank(LocalStore(tmp_path))
+    made = [make_snapshot(repository, Bank(states=STATES, flows=FLOWS), counter) for counter in (1, 2, 3)]
+    (tmp_path / "bank" / "log" / ".rayshot-left-by-a-kill").write_bytes(b"half")
+    assert proved(tmp_path) == "1-coordinator-3"
+    repository.log.append_next(deletion("a person", made[2].id))
+    assert proved(tmp_path) == "1-coordinator-2"
+    lost = SnapshotId(1, "coordinator", 9)
+    repository.log.append_next(lambda _, position: ExpireRecord(position, "gc", lost))
+    assert proved(tmp_path) == "1-coordinator-2"
+    successor = open_bank(LocalStore(tmp_path), "w2")
+    successor.note_restore(SnapshotId(7, "coordinator", 7), "s3://elsewhere", claimed=False)
+    assert proved(tmp_path) == "1-coordinator-2"
+    position = successor.log.next_position
+    append_blindly(tmp_path, DeleteRecord(position, "w1", made[1].id))  # of a coordinator that was taken over
+    append_blindly(tmp_path, replace(made[2].record, position=position + 1))  # the same, and deleted
+    assert proved(tmp_path) == "1-coordinator-2"
+
+
+def append_blindly(folder: Path, record: Record) -> None:
+    LocalStore(folder).create(log_key("bank", record.position), encode_record(record))
+
+
+def test_it_reads_a_copy_and_one_that_was_copied_again_after_it_was_deleted(
+    stored: tuple[Path, Snapshot], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder, snapshot = stored
+    there = tmp_path_factory.mktemp("there")
+    for _ in range(2):
+        copy = copy_snapshot(LocalStore(folder), LocalStore(there), snapshot)
+        assert proved(there) == "1-coordinator-2"
+        CommitLog(LocalStore(there), "bank").append_next(deletion("a person", copy.id))
+
+
+def test_it_says_of_an_encrypted_snapshot_that_it_is_one(tmp_path: Path) -> None:
+    make_snapshot(open_bank(LocalStore(tmp_path), keys=[EncryptionKey(b"e" * 32)]))
+    assert read(tmp_path).stderr.endswith("AssertionError: the snapshot is encrypted\n")

@@ -53,6 +53,23 @@ def test_a_public_key_is_no_secret_for_hmac():
         verify(open_envelope(seal(PAYLOAD, SigningKey(PAIR.public.value))), [PAIR.public])
 
 
+@pytest.mark.parametrize("around", ['"{}"', "\ufeff{}", "# of the bank\n{}", "key={}", "export KEY={}"])
+@pytest.mark.parametrize(
+    "key", [PAIR.public.text, PAIR.text, PAIR.public.text.upper(), f"rayshot-encryption:{'0' * 64}"]
+)
+def test_a_key_with_something_around_it_is_no_secret_that_everybody_knows(monkeypatch, around, key):
+    text = around.format(key)
+    monkeypatch.setenv("RAYSHOT_SIGNING_KEY", text)
+    with pytest.raises(ConfigError, match="RAYSHOT_SIGNING_KEY: a key is not alone") as caught:
+        find_key()
+    assert key not in str(caught.value)
+    monkeypatch.delenv("RAYSHOT_SIGNING_KEY")
+    if "\n" not in text:
+        monkeypatch.setenv("RAYSHOT_TRUSTED_KEYS", text)
+        with pytest.raises(ConfigError, match="RAYSHOT_TRUSTED_KEYS: a key is not alone"):
+            find_trusted_keys()
+
+
 def test_a_signature_under_the_other_algorithm_is_bad():
     import msgpack
 

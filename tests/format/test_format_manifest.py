@@ -160,6 +160,16 @@ def test_any_value_in_any_place_of_an_entry_raises_a_typed_error_or_reads_canoni
     assert encode(manifest) == msgpack.packb(tree)
 
 
+@pytest.mark.acceptance("G12")
+@pytest.mark.parametrize("part", [5, 6])
+@pytest.mark.parametrize("length", [None, "1", [], b"x"])
+def test_a_span_of_messages_whose_length_is_no_number_is_refused(part, length):
+    tree = msgpack.unpackb(BYTES)
+    tree["channels"][0][part][0][2] = length
+    with pytest.raises(BadManifest, match="length of a span of messages of channel alice -> bob"):
+        decode(msgpack.packb(tree))
+
+
 @settings(max_examples=200, derandomize=True, deadline=None)
 @given(st.dictionaries(st.text(), VALUES, max_size=5))
 def test_options_come_back_as_they_were(options):

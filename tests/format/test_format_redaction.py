@@ -61,6 +61,9 @@ def record():
 
 
 STRUCTURED = np.array([(1, WORD)], dtype=[("n", "i4"), ("password", "U7")])
+NESTED = np.array(
+    [((1, (WORD, 2)), 3)], dtype=[("row", [("n", "i4"), ("login", STRUCTURED.dtype.descr[::-1])]), ("x", "i4")]
+)
 HIDING = {
     "key of a dict": {"password": WORD, "user": "alice"},
     "key of bytes": {b"password": WORD, "user": "alice"},
@@ -72,6 +75,8 @@ HIDING = {
     "record": record(),
     "structured array": {"user": "alice", "rows": STRUCTURED},
     "structured scalar": {"user": "alice", "row": STRUCTURED[0]},
+    "field inside of a field": {"user": "alice", "rows": NESTED},
+    "scalar with a field inside of a field": {"user": "alice", "row": NESTED[0]},
 }
 
 

@@ -21,7 +21,7 @@ from rayshot.errors import (
     MigrationFailed,
     PythonMismatch,
 )
-from rayshot.format.pickling import dump_class, outline
+from rayshot.format.pickling import dump_class, dump_state, outline, put_again
 from rayshot.model.handle import ActorHandle
 from rayshot.model.resolution import fit
 from rayshot.model.specification import ActorSpecification
@@ -262,6 +262,25 @@ def test_code_by_value_of_another_python_is_refused_and_code_by_name_is_not(bank
     assert World.from_snapshot(stored(Bank(states=states))).state("alice")["rule"](1) == 2
     with pytest.raises(PythonMismatch, match=r"written by Python 3\.10 .* in the state of alice"):
         World.from_snapshot(stored(Bank(states=states, python_version="3.10")))
+
+
+@pytest.mark.parametrize("value", [lambda amount: amount + 1, 7])
+def test_code_by_value_in_the_value_of_a_reference_is_found_too(bank, monkeypatch, value):
+    class Reference:
+        def __reduce__(self):
+            return put_again, (pickle.PickleBuffer(cloudpickle.dumps(value, protocol=5)),)
+
+    def dump(state, name):
+        return dump_state(state, name)._replace(codec="cloudpickle")  # as a state with a reference is
+
+    bank(Account=account(*USUAL))
+    monkeypatch.setattr("tests.store.snapshot_builder.dump_state", dump)
+    snapshot = stored(Bank(states={"alice": {"rules": [Reference()]}, "bob": {}}, python_version="3.10"))
+    if value == 7:
+        fit(snapshot.manifest, snapshot.read)
+    else:
+        with pytest.raises(PythonMismatch, match="in the state of alice"):
+            fit(snapshot.manifest, snapshot.read)
 
 
 def test_handles_in_older_states_know_the_methods_of_today(bank):

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from rayshot.errors import BadManifest, FormatTooNew, LimitExceeded
@@ -16,6 +18,7 @@ from rayshot.store.records import (
     decode_record,
     encode_record,
 )
+from tests.format.test_format_manifest import MANIFEST
 
 ONE, TWO = SnapshotId(1, "coordinator", 1), SnapshotId(1, "coordinator", 2)
 
@@ -130,3 +133,13 @@ def test_names_tell_their_snapshots() -> None:
         assert snapshot_of(name) == TWO
     assert snapshot_of("1-a.b-2.7") == SnapshotId(1, "a.b", 2)
     assert snapshot_of("notes.txt") is None
+
+
+@pytest.mark.acceptance("G12")
+@pytest.mark.parametrize("taken_at", [1e300, -1.0, 1e12, float("inf"), float("nan")])
+def test_a_time_that_no_calendar_has_is_refused(taken_at: float) -> None:
+    record = CommitRecord(1, "w1", 1, SnapshotId(1, "coordinator", 1), "manifests/1-coordinator-1", "0" * 64, taken_at)
+    with pytest.raises(BadManifest, match="taken_at in record 1 of the commit log is"):
+        decode_record(encode_record(record), 1)
+    with pytest.raises(BadManifest, match="taken_at is"):
+        replace(MANIFEST, taken_at=taken_at)

@@ -1,0 +1,27 @@
+"""With which key a restored system signs."""
+
+from pathlib import Path
+
+import pytest
+
+import rayshot
+from rayshot.errors import ConfigError
+from rayshot.format.signing import load_key
+from rayshot.format.signing_key import find_trusted_keys
+from rayshot.store.local import LocalStore
+from tests.store.snapshot_builder import Bank, make_snapshot, open_bank
+
+
+def test_what_a_key_of_this_machine_signed_does_not_go_on_in_a_storage_that_outlives_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    for name in ("RAYSHOT_SIGNING_KEY", "RAYSHOT_SIGNING_KEY_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("rayshot.runtime.starting._ensure_ray", lambda: pytest.fail("something was started"))
+    snapshot = make_snapshot(
+        open_bank(LocalStore(tmp_path / "shots")), Bank(states={}, flows={}), key=load_key(local=True)
+    )
+    assert snapshot.verify(find_trusted_keys()).trusted
+    with pytest.raises(ConfigError, match="its signing key must be given: set RAYSHOT_SIGNING_KEY"):
+        rayshot.restore(tmp_path / "shots", into="s3://bucket-of-nobody/shots")
