@@ -82,6 +82,8 @@ class Recording:
         """Record every snapshot that waits for it. Call between two handlers, without the lock."""
         process = self._process
         with process.lock:
+            if process.down is not None:
+                return  # who failed to start is told of as ended: no record of its own may say that it is there
             while self.requested:
                 self._token = self.requested.popleft()
                 process.carry_out(process.participant.handle(SnapshotRequested()))

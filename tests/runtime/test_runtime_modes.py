@@ -9,7 +9,7 @@ import rayshot
 from rayshot import SnapshotConfig
 from rayshot.errors import ConfigError, SnapshotAborted
 from tests.runtime.test_runtime_messages import eventually
-from tests.runtime.workloads import Account, Sink, Source
+from tests.runtime.workloads import Account, Sink, Source, Unfinished
 
 pytestmark = pytest.mark.ray
 
@@ -191,3 +191,15 @@ def test_snapshots_of_another_kind_pass_by_one_that_is_aligning(new_system):
     for thread in threads:
         thread.join()
     assert [snapshot.mode for snapshot in system.snapshots()].count("aligned") == 2
+
+
+def test_an_aligned_snapshot_does_not_wait_for_the_marker_of_an_actor_that_failed_to_start(new_system):
+    system = new_system(snapshot=SnapshotConfig(timeout_s=20.0))
+    stays = Account.options(name="stays").remote(1)
+    ray.get(stays.read.remote())
+    Unfinished.options(name="fails").remote(2.0)
+    system.connect("fails", "stays")
+    photograph = system._identity.coordinator.snapshot.remote(None, "aligned")  # the driver's own waits for births
+    record = ray.get(photograph)
+    assert list(rayshot.open(system.storage).systems[system.name].snapshot(record.snapshot).states()) == ["stays"]
+    assert set(system.actors()) == {"stays"}
