@@ -374,7 +374,7 @@ class Coordinator:
             mode=under_way.request.mode,
             label=under_way.request.label,
             taken_at=under_way.taken_at,
-            stats={"recorded_s": under_way.recorded_s or 0.0, **gathered.stats()},
+            stats={**under_way.stats(), **gathered.stats()},
             timeout_s=max(1.0, under_way.deadline - time.monotonic()),
         )
         with self._lock:
@@ -486,7 +486,7 @@ class Coordinator:
 
     def _take_over(self) -> None:
         """Go on with the living members of a system whose coordinator died."""
-        remains = find_remains(self._members, self._committer, self._incarnation)
+        remains = find_remains(self._members, self._committer, self._incarnation, self._name, self._settings.loading)
         self._members.know_ended(remains.ended)
         self._collector = Collector(self._incarnation, remains.counter, remains.ended, remains.stored)
         for name, answer in remains.answers.items():
@@ -494,7 +494,7 @@ class Coordinator:
                 self._carry_out(self._collector.handle(ProcessJoined(name, answer.lost)))
             else:
                 self.ended(*answer.last_record)
-        if self._settings.loading and remains.loading:
-            self._stop_all(Stop(*self._name, None, "its coordinator died while it was being restored"))
+        if remains.stop is not None:
+            self._stop_all(remains.stop)
         elif remains.dead:
             threading.Thread(target=self._died, args=(remains.dead[0], "it died while nobody coordinated")).start()

@@ -10,7 +10,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from rayshot.errors import ActorEnded
 from rayshot.protocol.identity import SnapshotId
-from rayshot.runtime.identity import Abandoned
+from rayshot.runtime.identity import Abandoned, Stop
 from rayshot.runtime.naming import NAMESPACE, actor_name, vault_name
 from rayshot.runtime.vault import Vault
 from rayshot.runtime.watching import Watches
@@ -157,9 +157,10 @@ class Members:
         self.hosts.clear()
         self._vaults.clear()
 
-    def find(self) -> dict[str, Abandoned | None]:
+    def find(self, stop: Stop | None) -> dict[str, Abandoned | None]:
         """After the coordinator was started anew: find all processes and take over from the old coordinator.
 
+        With `stop` they handle nothing more.
         Returns what each actor said; None for one that does not answer, which is no member any more.
         """
         hosts_before = actor_name(self._system, self._incarnation, "")
@@ -175,7 +176,7 @@ class Members:
                 self._vault_watches.add(node, handle)
             else:
                 self.hosts[ray_name.removeprefix(hosts_before)] = handle
-        answers = self._ask({name: handle.abandon.remote() for name, handle in self.hosts.items()}, TAKE_OVER_S)
+        answers = self._ask({name: handle.abandon.remote(stop) for name, handle in self.hosts.items()}, TAKE_OVER_S)
         for name, answer in answers.items():
             if answer is None:
                 self.hosts.pop(name)
