@@ -82,11 +82,16 @@ class Members:
         self._ended.update({name: f"actor {name!r} ended" for name in names})
 
     def shares(self, bodies: Mapping[str, Any]) -> list[tuple[Any, list[Any]]]:
-        """Each vault, with the bodies that it is to write: those from its node, where large ones lie."""
-        nodes = list(self._vaults)
-        shares: dict[str, list[Any]] = {node: [] for node in nodes}
+        """The vaults that have something to write, with the bodies from their nodes, where large ones lie.
+
+        One at least, if there is any; else a node that is gone, after its actors had ended, would be waited for.
+        """
+        first = next(iter(self._vaults), "")
+        shares: dict[str, list[Any]] = {}
         for name, body in bodies.items():
-            shares[self._nodes.get(name, nodes[0])].append(body)
+            shares.setdefault(self._nodes.get(name, first), []).append(body)
+        if not shares and first:
+            shares[first] = []
         return [(self._vaults[node], share) for node, share in shares.items()]
 
     def end(self, name: str, detail: str) -> None:
