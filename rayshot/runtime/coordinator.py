@@ -82,7 +82,7 @@ class Coordinator:
         self._members = Members(system, incarnation, storage, self._died, self._vault_died)
         self._open: dict[SnapshotId, UnderWay] = {}
         self._wanted: list[Request] = []
-        self._intake = Intake(self._take)
+        self._intake = Intake(self._take, self.refuse)
         self._gathered: dict[SnapshotId, Gathered] = {}
         self._exploring, self._aborted = False, 0
         self._asked, self._ends = Asked(), Ends()
@@ -313,7 +313,7 @@ class Coordinator:
                     self._note(snapshot, request or Request(CHANDY_LAMPORT))
                     host = self._members.hosts.get(process)
                     if host is not None and snapshot.by_coordinator and not quiet:
-                        self._intake.fetch(host, snapshot, floor, inputs)
+                        self._intake.fetch(process, host, snapshot, floor, inputs)
                         self._ends.said(snapshot.initiator, floor)
                     else:
                         self._members.tell(process, "begin", snapshot, floor, inputs, quiet)
