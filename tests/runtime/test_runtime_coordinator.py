@@ -9,7 +9,7 @@ import ray
 
 import rayshot
 from rayshot import SnapshotConfig
-from rayshot.errors import RestoreFailed, SnapshotAborted, SystemStopped
+from rayshot.errors import ConfigError, RestoreFailed, SnapshotAborted, SystemStopped
 from rayshot.runtime.spawning import RECORDS_AT_ONCE
 from rayshot.store.locate import open_store
 from rayshot.store.repository import Repository
@@ -47,6 +47,19 @@ def test_a_new_coordinator_takes_over_from_one_that_was_killed(system):
     assert second.id.counter > first.id.counter
     assert second.states() == {"alice": {"balance": 2}}
     assert system.status().state == "running"
+
+
+def test_a_living_system_whose_coordinator_was_just_killed_is_not_restored_over_but_attached_to(system):
+    alice = Account.options(name="alice").remote(1)
+    system.snapshot()
+    alice.deposit.tell(1)
+    ray.get(alice.read.remote())
+    kill_coordinator(system)
+    with pytest.raises(ConfigError, match="is running in this cluster"):
+        rayshot.restore(system.storage, system=system.name)
+    assert ray.get(alice.read.remote()) == 2
+    kill_coordinator(system)
+    assert rayshot.init(system.name, storage=system.storage).status().state == "running"
 
 
 def test_a_snapshot_that_was_under_way_is_lost_with_its_coordinator_and_the_next_one_commits(system):
