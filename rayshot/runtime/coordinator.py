@@ -339,7 +339,7 @@ class Coordinator:
         final = committed and under_way is not None and under_way.request.final
         if final:  # they stand still until they hear of it
             self._stop_all(Stop(*self._name, None, f"it was stopped with the savepoint {end.snapshot}"))
-        lazily = committed and end.snapshot.by_coordinator and not self._settings.trace
+        lazily = committed and end.snapshot.initiator in (COORDINATOR, ALIGNED) and not self._settings.trace
         told = self._ends.leave_unsaid(end.snapshot, time.monotonic()) if lazily else tuple(self._members.hosts)
         for name in () if final else told:
             self._members.tell(name, "ended", end.snapshot, end.floor, committed)
