@@ -1,14 +1,18 @@
 """An actor's share of snapshots, where it ends in an awkward moment."""
 
+import os
+import subprocess
 import threading
 from types import SimpleNamespace
+
+import pytest
 
 from rayshot.protocol.cut import Record
 from rayshot.protocol.effects import ForgetSnapshot
 from rayshot.protocol.events import Begun, DeadlinePassed
 from rayshot.protocol.identity import COORDINATOR, SnapshotId
 from rayshot.protocol.participant import Participant
-from rayshot.runtime.capture import Captured
+from rayshot.runtime.capture import CaptureChild, Captured
 from rayshot.runtime.recording import Recording
 from rayshot.runtime.reports import RecordBody, RecordReport
 
@@ -41,3 +45,16 @@ def test_what_a_child_spooled_just_before_its_snapshot_was_given_up_is_removed(t
     recording._report_from_child(child, RecordReport(Record(SNAPSHOT, "actor"), 0.0, body))
     assert not spool.exists()
     assert recording.fetch(SNAPSHOT) == (None, None)
+
+
+def test_a_spool_that_a_hanging_child_makes_when_its_time_is_up_is_removed(tmp_path, monkeypatch):
+    spool = tmp_path / "spool"
+    read_end, write_end = os.pipe()
+    with subprocess.Popen(["sleep", "60"]) as sleeper:
+        child = CaptureChild(sleeper.pid, read_end, spool)
+        kill = child._kill
+        monkeypatch.setattr(child, "_kill", lambda: (spool.write_bytes(b"late"), kill()))
+        with pytest.raises(TimeoutError):
+            child.wait(0.0)
+    os.close(write_end)
+    assert not spool.exists()
