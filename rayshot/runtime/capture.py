@@ -83,14 +83,10 @@ class CaptureChild:
         try:
             answer = self._read(time.monotonic() + timeout_s)
         except BaseException:
-            self._spool.unlink(missing_ok=True)
+            self._reap()
+            self._spool.unlink(missing_ok=True)  # only now can the child make none any more
             raise
-        finally:
-            os.close(self._pipe)
-            self._kill()
-            with self._lock:
-                os.waitpid(self._pid, 0)
-                self._reaped = True
+        self._reap()
         if not answer:
             self._spool.unlink(missing_ok=True)
             raise StateNotSerializable(f"the child that pickles the state (pid {self._pid}) died", pid=self._pid)
@@ -101,6 +97,13 @@ class CaptureChild:
                 self._spool.unlink(missing_ok=True)
                 raise StateNotSerializable(message, path=path, inline=inline)
         raise AssertionError(answer)
+
+    def _reap(self) -> None:
+        os.close(self._pipe)
+        self._kill()
+        with self._lock:
+            os.waitpid(self._pid, 0)
+            self._reaped = True
 
     def _read(self, deadline: float) -> bytes:
         received = b""

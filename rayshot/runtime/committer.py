@@ -35,6 +35,8 @@ from rayshot.store.records import CommitRecord
 from rayshot.store.repository import Repository
 
 log = logging.getLogger("rayshot")
+FINAL = "final"
+"""The figure of a manifest that says that its system stopped with it."""
 ANSWER_S = 5.0
 """A vault that gives up at the deadline has so long to say why."""
 
@@ -107,17 +109,26 @@ class Committer:
                 highest = max(highest, snapshot.counter)
         return highest
 
+    def stopped_with(self, incarnation: int) -> SnapshotId | None:
+        """The savepoint with which this life of the system was to stop; None where it was not."""
+        manifest = self._newest_manifest()
+        final = manifest is not None and manifest.snapshot.incarnation == incarnation and FINAL in manifest.stats
+        return manifest.snapshot if manifest is not None and final else None
+
     def ended_before(self) -> set[str]:
         """The actors that the newest snapshot knows to have ended."""
+        manifest = self._newest_manifest()
+        return set() if manifest is None else set(manifest.ended)
+
+    def _newest_manifest(self) -> Manifest | None:
         retained = self._repository.retained()
         if not retained:
-            return set()
+            return None
         try:
-            manifest = self._repository.snapshot(retained[-1]).manifest
+            return self._repository.snapshot(retained[-1]).manifest
         except (StoreError, Damaged, EncryptionKeyNeeded) as error:
-            log.warning("who had ended cannot be read now: %s", error)
-            return set()
-        return set(manifest.ended)
+            log.warning("the newest snapshot, who had ended at it, cannot be read now: %s", error)
+            return None
 
     def retain(self, config: SnapshotConfig) -> None:
         """Delete what `config` does not keep. Raises Fenced; what else fails is tried again the next time."""

@@ -82,7 +82,7 @@ class Coordinator:
         self._members = Members(system, incarnation, storage, self._died, self._vault_died)
         self._open: dict[SnapshotId, UnderWay] = {}
         self._wanted: list[Request] = []
-        self._intake = Intake(self._take)
+        self._intake = Intake(self._take, self.refuse)
         self._gathered: dict[SnapshotId, Gathered] = {}
         self._exploring, self._aborted = False, 0
         self._asked, self._ends = Asked(), Ends()
@@ -313,7 +313,7 @@ class Coordinator:
                     self._note(snapshot, request or Request(CHANDY_LAMPORT))
                     host = self._members.hosts.get(process)
                     if host is not None and snapshot.by_coordinator and not quiet:
-                        self._intake.fetch(host, snapshot, floor, inputs)
+                        self._intake.fetch(process, host, snapshot, floor, inputs)
                         self._ends.said(snapshot.initiator, floor)
                     else:
                         self._members.tell(process, "begin", snapshot, floor, inputs, quiet)
@@ -339,7 +339,7 @@ class Coordinator:
         final = committed and under_way is not None and under_way.request.final
         if final:  # they stand still until they hear of it
             self._stop_all(Stop(*self._name, None, f"it was stopped with the savepoint {end.snapshot}"))
-        lazily = committed and end.snapshot.by_coordinator and not self._settings.trace
+        lazily = committed and end.snapshot.initiator in (COORDINATOR, ALIGNED) and not self._settings.trace
         told = self._ends.leave_unsaid(end.snapshot, time.monotonic()) if lazily else tuple(self._members.hosts)
         for name in () if final else told:
             self._members.tell(name, "ended", end.snapshot, end.floor, committed)
@@ -374,7 +374,7 @@ class Coordinator:
             mode=under_way.request.mode,
             label=under_way.request.label,
             taken_at=under_way.taken_at,
-            stats={"recorded_s": under_way.recorded_s or 0.0, **gathered.stats()},
+            stats={**under_way.stats(), **gathered.stats()},
             timeout_s=max(1.0, under_way.deadline - time.monotonic()),
         )
         with self._lock:
@@ -486,7 +486,7 @@ class Coordinator:
 
     def _take_over(self) -> None:
         """Go on with the living members of a system whose coordinator died."""
-        remains = find_remains(self._members, self._committer, self._incarnation)
+        remains = find_remains(self._members, self._committer, self._incarnation, self._name, self._settings.loading)
         self._members.know_ended(remains.ended)
         self._collector = Collector(self._incarnation, remains.counter, remains.ended, remains.stored)
         for name, answer in remains.answers.items():
@@ -494,7 +494,7 @@ class Coordinator:
                 self._carry_out(self._collector.handle(ProcessJoined(name, answer.lost)))
             else:
                 self.ended(*answer.last_record)
-        if self._settings.loading and remains.loading:
-            self._stop_all(Stop(*self._name, None, "its coordinator died while it was being restored"))
+        if remains.stop is not None:
+            self._stop_all(remains.stop)
         elif remains.dead:
             threading.Thread(target=self._died, args=(remains.dead[0], "it died while nobody coordinated")).start()

@@ -83,7 +83,7 @@ class DriverPort:
         self._ended: dict[str, ActorEnded] = {}
         self._connector = Connector(identity.system, identity.incarnation)
         self._next_call = 1
-        self._answers: dict[str, dict[Any, None]] = {}
+        self._answers: dict[str, dict[Any, tuple[SnapshotId, ...]]] = {}
         self._starting: set[str] = set()
         self._unborn: set[str] = set()
         self._encoding = threading.local()
@@ -123,7 +123,7 @@ class DriverPort:
             batch = channel.take_all()
             result, tags = peer.handle.call.remote(self.packed(batch), call_id)
             batch.ref = tags
-            self._answers.setdefault(receiver, {})[tags] = None
+            self._answers.setdefault(receiver, {})[tags] = batch.tags
         tags._on_completed(lambda value: self._call_answered(channel, batch, value))  # noqa: SLF001
         return result
 
@@ -270,11 +270,16 @@ class DriverPort:
         refs = self._answers.get(receiver, {})
         if ref not in refs:
             return
-        del refs[ref]
-        if isinstance(value, Exception):
+        brought = refs.pop(ref)
+        failed = isinstance(value, Exception)
+        if failed:
             value = getattr(getattr(value, "cause", None), "rayshot_tags", ())
-        if value:
-            self._machine.handle(AnswerArrived(tuple(SnapshotId(*tag) for tag in value)))
+        tags = tuple(SnapshotId(*tag) for tag in value)
+        for tag in () if failed else brought:
+            if tag not in tags:  # the receiver knew of it when it answered, unless it has ended
+                self._machine.handle(SnapshotEnded(tag))
+        if tags:
+            self._machine.handle(AnswerArrived(tags))
 
     # Sender ----------------------------------------------------------------------------------------------------
 

@@ -249,10 +249,15 @@ class Host:
             self._process.wake.notify_all()
 
     @ray.method(concurrency_group="control")
-    def abandon(self) -> Abandoned:
-        """A new coordinator took over: give up the snapshots of the old one, and say what it must know."""
+    def abandon(self, stop: Stop | None) -> Abandoned:
+        """A new coordinator took over: give up the snapshots of the old one, and say what it must know.
+
+        With `stop` the old one died before it could say it: no handler runs any more.
+        """
         process = self._process
         with process.lock:
+            if stop is not None:
+                process.shut(stop.error())
             lost = process.participant.open_snapshots
             for snapshot in lost:
                 process.carry_out(process.participant.handle(DeadlinePassed(snapshot)))

@@ -8,7 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import ray
+
+from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.cut import Record
+from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.reports import unpack_head
 
 log = logging.getLogger("rayshot")
@@ -53,23 +57,29 @@ class Intake:
     The bodies stay where they are, in Ray's object store: of a report that was fetched only the head is read.
     """
 
-    def __init__(self, take: Callable[[list[Arrived]], None]) -> None:
+    def __init__(
+        self, take: Callable[[list[Arrived]], None], refuse: Callable[[SnapshotId, str, str, AbortReason], None]
+    ) -> None:
         self._take = take
+        self._refuse = refuse
         self._heads: queue.SimpleQueue[tuple[bytes, Any]] = queue.SimpleQueue()
         threading.Thread(target=self._take_all, name="rayshot-intake", daemon=True).start()
 
-    def fetch(self, host: Any, *begin: Any) -> None:
-        """Tell a host to record, and take its report when it comes."""
-        head, body = host.record.remote(*begin)
-        head._on_completed(lambda result: self._fetched(result, body))  # noqa: SLF001 - the way Ray's own futures go
+    def fetch(self, name: str, host: Any, snapshot: SnapshotId, *begin: Any) -> None:
+        """Tell the host of the actor `name` to record, and take its report; `refuse` where that raised."""
+        head, body = host.record.remote(snapshot, *begin)
+        head._on_completed(lambda result: self._fetched(name, snapshot, result, body))  # noqa: SLF001 - as Ray's futures
 
     def put(self, head: bytes, body: Any) -> None:
         """A report was brought."""
         self._heads.put((head, body))
 
-    def _fetched(self, result: Any, body: Any) -> None:
+    def _fetched(self, name: str, snapshot: SnapshotId, result: Any, body: Any) -> None:
         if isinstance(result, bytes):  # else its snapshot ended before, or the actor died, which is noticed elsewhere
             self._heads.put((result, body))
+        elif isinstance(result, ray.exceptions.RayTaskError):
+            log.error("%s could not hand over its record of snapshot %s", name, snapshot, exc_info=result)
+            self._refuse(snapshot, name, f"its record was not handed over: {result.cause!r}", AbortReason.DEFECT)
 
     def _take_all(self) -> None:
         while True:

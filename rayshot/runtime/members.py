@@ -10,7 +10,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from rayshot.errors import ActorEnded
 from rayshot.protocol.identity import SnapshotId
-from rayshot.runtime.identity import Abandoned
+from rayshot.runtime.identity import Abandoned, Stop
 from rayshot.runtime.naming import NAMESPACE, actor_name, vault_name
 from rayshot.runtime.vault import Vault
 from rayshot.runtime.watching import Watches
@@ -82,11 +82,16 @@ class Members:
         self._ended.update({name: f"actor {name!r} ended" for name in names})
 
     def shares(self, bodies: Mapping[str, Any]) -> list[tuple[Any, list[Any]]]:
-        """Each vault, with the bodies that it is to write: those from its node, where large ones lie."""
-        nodes = list(self._vaults)
-        shares: dict[str, list[Any]] = {node: [] for node in nodes}
+        """The vaults that have something to write, with the bodies from their nodes, where large ones lie.
+
+        One at least, if there is any; else a node that is gone, after its actors had ended, would be waited for.
+        """
+        first = next(iter(self._vaults), "")
+        shares: dict[str, list[Any]] = {}
         for name, body in bodies.items():
-            shares[self._nodes.get(name, nodes[0])].append(body)
+            shares.setdefault(self._nodes.get(name, first), []).append(body)
+        if not shares and first:
+            shares[first] = []
         return [(self._vaults[node], share) for node, share in shares.items()]
 
     def end(self, name: str, detail: str) -> None:
@@ -157,9 +162,10 @@ class Members:
         self.hosts.clear()
         self._vaults.clear()
 
-    def find(self) -> dict[str, Abandoned | None]:
+    def find(self, stop: Stop | None) -> dict[str, Abandoned | None]:
         """After the coordinator was started anew: find all processes and take over from the old coordinator.
 
+        With `stop` they handle nothing more.
         Returns what each actor said; None for one that does not answer, which is no member any more.
         """
         hosts_before = actor_name(self._system, self._incarnation, "")
@@ -175,7 +181,7 @@ class Members:
                 self._vault_watches.add(node, handle)
             else:
                 self.hosts[ray_name.removeprefix(hosts_before)] = handle
-        answers = self._ask({name: handle.abandon.remote() for name, handle in self.hosts.items()}, TAKE_OVER_S)
+        answers = self._ask({name: handle.abandon.remote(stop) for name, handle in self.hosts.items()}, TAKE_OVER_S)
         for name, answer in answers.items():
             if answer is None:
                 self.hosts.pop(name)

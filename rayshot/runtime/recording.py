@@ -61,6 +61,10 @@ class Recording:
         """A snapshot is open here from now on, until its deadline at the latest: an abort may get lost."""
         self._deadlines[snapshot] = time.monotonic() + self._process.identity.recorder_timeout_s
 
+    def _goes_on(self, snapshot: SnapshotId) -> bool:
+        """Whether a snapshot is open here and was not given up: of those given up the end alone is still to come."""
+        return snapshot in self._deadlines
+
     def next_deadline(self) -> float | None:
         """When the next recorder is too old, by time.monotonic."""
         return min(self._deadlines.values(), default=None)
@@ -78,6 +82,8 @@ class Recording:
         """Record every snapshot that waits for it. Call between two handlers, without the lock."""
         process = self._process
         with process.lock:
+            if process.down is not None:
+                return  # who failed to start is told of as ended: no record of its own may say that it is there
             while self.requested:
                 self._token = self.requested.popleft()
                 process.carry_out(process.participant.handle(SnapshotRequested()))
@@ -224,7 +230,7 @@ class Recording:
         with process.lock:
             del self._children[report.record.snapshot]
             self.capturer.learn(captured)
-            if report.record.snapshot in process.participant.open_snapshots:
+            if self._goes_on(report.record.snapshot):
                 self._spools[report.record.snapshot] = str(captured.spool)
                 self._outgoing.append(replace(report, body=replace(report.body, state=captured)))
             else:
@@ -244,7 +250,7 @@ class Recording:
             head, body = pack_report(report)
             if snapshot.by_coordinator and snapshot not in self._brought:
                 with process.lock:
-                    if snapshot in process.participant.open_snapshots:
+                    if self._goes_on(snapshot):
                         self._given[snapshot] = head, body
                         self.given.notify_all()
             else:
@@ -258,7 +264,7 @@ class Recording:
         process = self._process
         with process.lock:
             while snapshot not in self._given:
-                if process.down is not None or snapshot not in process.participant.open_snapshots:
+                if process.down is not None or not self._goes_on(snapshot):
                     return None, None
                 self.given.wait()
             return self._given.pop(snapshot)

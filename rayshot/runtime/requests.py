@@ -11,6 +11,7 @@ from rayshot.errors import ActorEnded, RayshotError, SnapshotAborted
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import AnnounceEnd
 from rayshot.protocol.identity import Channel, SnapshotId
+from rayshot.runtime.committer import FINAL
 from rayshot.store.records import CommitRecord
 
 UNSAID_S = 2.0
@@ -64,6 +65,10 @@ class UnderWay:
             return False
         self.aligning = False
         return True
+
+    def stats(self) -> dict[str, int | float]:
+        """What the manifest says of it: seconds until it was recorded; `final` where its system stops with it."""
+        return {"recorded_s": self.recorded_s or 0.0, **({FINAL: 1} if self.request.final else {})}
 
     def status(self, missing: tuple[str, ...], open_channels: tuple[Channel, ...]) -> dict[str, Any]:
         """Where it stands, for `Coordinator.status`."""

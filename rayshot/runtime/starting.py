@@ -2,6 +2,7 @@
 
 import logging
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,9 @@ from rayshot.store.repository import open as open_storage
 from rayshot.store.trust import check_trust, check_trust_word
 
 log = logging.getLogger("rayshot")
+TAKE_OVER_S = 60.0
+"""A coordinator that died is back after so long, or never."""
+TAKE_OVER_POLL_S = 0.1
 
 
 def init(
@@ -203,10 +207,22 @@ def _find_coordinator(system: str) -> Any | None:
 
 
 def _attach(name: str, coordinator: Any, location: str) -> System:
-    identity = ray.get(coordinator.identity.remote())
+    identity = _ask(coordinator, "identity")
     if identity.storage != location:
         raise ConfigError(f"system {name!r} runs already, with storage {identity.storage}, not {location}")
     return System(identity)
+
+
+def _ask(coordinator: Any, method: str) -> Any:
+    """A coordinator's answer. One that died is waited for: Ray starts it anew, and its system lives meanwhile."""
+    deadline = time.monotonic() + TAKE_OVER_S
+    while True:
+        try:
+            return ray.get(getattr(coordinator, method).remote())
+        except ray.exceptions.ActorUnavailableError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(TAKE_OVER_POLL_S)
 
 
 def _start(settings: SystemSettings) -> HostIdentity:
@@ -235,7 +251,7 @@ def _make_room(system: str) -> None:
     if running is None:
         return
     try:
-        state = ray.get(running.status.remote())["state"]
+        state = _ask(running, "status")["state"]
     except ray.exceptions.RayActorError:  # its process is gone, and Ray does not start it anew
         state = "stopped"
     if state != "stopped":

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.committer import Committer
-from rayshot.runtime.identity import Abandoned
+from rayshot.runtime.identity import Abandoned, Stop
 from rayshot.runtime.members import Members
 
 
@@ -13,8 +13,8 @@ class Remains:
     """What the living actors said.
 
     `counter` is the highest of the old coordinator's snapshots, `ended` are all who left before, `stored` the snapshots
-    of this life that were ever committed. `dead` are those who should be there and are not, sorted. `loading`: the
-    system was being restored, or nobody is left to say that it was not.
+    of this life that were ever committed. `dead` are those who should be there and are not, sorted. `stop`: why
+    the system does not go on, if that is not because of them.
     """
 
     answers: dict[str, Abandoned]
@@ -22,22 +22,35 @@ class Remains:
     ended: set[str]
     stored: set[SnapshotId]
     dead: tuple[str, ...]
-    loading: bool
+    stop: Stop | None
 
 
-def find_remains(members: Members, committer: Committer, incarnation: int) -> Remains:
-    """Ask all processes of the system; from now on they obey this coordinator."""
-    found = members.find()
+def find_remains(
+    members: Members,
+    committer: Committer,
+    incarnation: int,
+    name: tuple[str, str],
+    loading: bool,  # noqa: FBT001
+) -> Remains:
+    """Ask all processes of the system; from now on they obey this coordinator.
+
+    `name` is that of the system, and its storage. `loading`: it was begun by a restore.
+    """
+    savepoint = committer.stopped_with(incarnation)
+    stop = None if savepoint is None else Stop(*name, None, f"it was stopped with the savepoint {savepoint}")
+    found = members.find(stop)
     answers = {name: answer for name, answer in found.items() if answer is not None}
     ended = committer.ended_before().union(*(answer.ended for answer in answers.values())) - found.keys()
     highest = max((answer.highest for answer in answers.values()), default=0)
     known = {receiver for answer in answers.values() for receiver in answer.receivers}
     stopped = {name for name, answer in answers.items() if not answer.alive and answer.last_record is None}
+    if loading and (not answers or any(answer.loading for answer in answers.values())):
+        stop = stop or Stop(*name, None, "its coordinator died while it was being restored")
     return Remains(
         answers,
         max(highest, committer.highest_counter(incarnation)),
         ended,
         committer.stored_in(incarnation),
         (*sorted((known | found.keys()) - answers.keys() - ended), *sorted(stopped)),
-        not answers or any(answer.loading for answer in answers.values()),
+        stop,
     )

@@ -30,9 +30,6 @@ from rayshot.store.chunk_writer import ChunkWriter
 from rayshot.store.locate import open_store
 
 log = logging.getLogger("rayshot")
-References = list[list[tuple[Any, ...]]]
-OVER_MAX = 1000
-"""Of so many snapshots that ended the vault knows it, so that it does not hold what comes late for them."""
 
 
 @dataclass(frozen=True, slots=True)

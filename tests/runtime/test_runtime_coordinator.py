@@ -9,7 +9,8 @@ import ray
 
 import rayshot
 from rayshot import SnapshotConfig
-from rayshot.errors import RestoreFailed, SnapshotAborted, SystemStopped
+from rayshot.errors import ConfigError, RestoreFailed, SnapshotAborted, SystemStopped
+from rayshot.runtime.spawning import RECORDS_AT_ONCE
 from rayshot.store.locate import open_store
 from rayshot.store.repository import Repository
 from tests.runtime.hostile import Saboteur
@@ -48,6 +49,19 @@ def test_a_new_coordinator_takes_over_from_one_that_was_killed(system):
     assert system.status().state == "running"
 
 
+def test_a_living_system_whose_coordinator_was_just_killed_is_not_restored_over_but_attached_to(system):
+    alice = Account.options(name="alice").remote(1)
+    system.snapshot()
+    alice.deposit.tell(1)
+    ray.get(alice.read.remote())
+    kill_coordinator(system)
+    with pytest.raises(ConfigError, match="is running in this cluster"):
+        rayshot.restore(system.storage, system=system.name)
+    assert ray.get(alice.read.remote()) == 2
+    kill_coordinator(system)
+    assert rayshot.init(system.name, storage=system.storage).status().state == "running"
+
+
 def test_a_snapshot_that_was_under_way_is_lost_with_its_coordinator_and_the_next_one_commits(system):
     alice, bob = Account.options(name="alice").remote(1), Account.options(name="bob").remote(1)
     ray.get([alice.read.remote(), bob.read.remote()])
@@ -59,6 +73,21 @@ def test_a_snapshot_that_was_under_way_is_lost_with_its_coordinator_and_the_next
     snapshot = snapshot_after_take_over(system)
     assert snapshot.states() == {"alice": {"balance": 0}, "bob": {"balance": 2}}
     snapshot.verify()
+
+
+def test_as_many_snapshots_as_an_actor_answers_at_once_are_lost_and_the_next_one_commits(new_system):
+    system = new_system(snapshot=SnapshotConfig(max_concurrent=RECORDS_AT_ONCE, timeout_s=15.0))
+    alice = Account.options(name="alice").remote(1)
+    ray.get(alice.read.remote())
+    alice.pause.tell(2.0)
+    waiting = [system._identity.coordinator.snapshot.remote() for _ in range(RECORDS_AT_ONCE)]
+    host = ray.get(system._identity.coordinator.actors.remote())["alice"]
+    heard_of = lambda: ray.get(host.__ray_call__.remote(lambda self: len(self._process.participant.open_snapshots)))  # noqa: E731
+    eventually(lambda: heard_of() == len(waiting) or None)
+    kill_coordinator(system)
+    ray.get(alice.read.remote())
+    assert snapshot_after_take_over(system).states() == {"alice": {"balance": 1}}
+    assert system.status().aborted == 0  # no other one was waited for in vain
 
 
 def test_a_new_coordinator_knows_who_had_ended(system):

@@ -185,6 +185,22 @@ def test_what_a_constructor_sent_before_it_failed_was_never_sent(system):
     assert list(eventually(lambda: system.actors() if len(system.actors()) == 1 else None)) == ["bob"]
 
 
+def test_a_record_that_cannot_be_handed_over_aborts_its_snapshot_at_once(system, rogue):
+    host = ray.get(system._identity.coordinator.actors.remote())["rogue"]
+
+    def spoil(self):
+        def fetch(_):
+            del self._process.recording.fetch  # once
+            raise OSError("no room for it")
+
+        self._process.recording.fetch = fetch
+
+    ray.get(host.__ray_call__.remote(spoil))
+    with pytest.raises(SnapshotAborted, match=r"defect.*rogue: its record was not handed over.*no room for it"):
+        system.snapshot()
+    assert system.snapshot().states() == {"rogue": {"count": 0}}
+
+
 @pytest.mark.parametrize("mode", ["chandy-lamport", "aligned", "stop-the-world"])
 def test_a_system_without_actors_is_photographed_as_it_is(system, mode):
     assert system.snapshot(mode=mode).states() == {}

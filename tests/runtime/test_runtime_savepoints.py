@@ -6,6 +6,7 @@ import ray
 import rayshot
 from rayshot import SnapshotConfig
 from rayshot.errors import ConfigError, SnapshotAborted, SnapshotDeleted, SystemDown, SystemStopped
+from rayshot.runtime import failpoints
 from rayshot.store.deletion import delete_snapshot
 from rayshot.store.garbage import collect
 from rayshot.store.local import LocalStore
@@ -51,6 +52,32 @@ def test_a_system_is_stopped_with_a_savepoint_behind_whose_cut_nothing_is_proces
     counts, wrong = ray.get(sink.report.remote())
     assert wrong == []
     assert set(counts) == {"source"}
+
+
+def test_a_system_whose_coordinator_dies_between_the_savepoint_and_the_stop_is_stopped_by_the_next_one(new_system):
+    system = new_system()
+    sink = Sink.options(name="sink").remote()
+    source = Source.options(name="source").remote([sink], 10_000_000, 100)
+    ray.get([sink.report.remote(), source.progress.remote()])
+    source.go_on.tell(source)
+    coordinator = ray.get_actor(f"rayshot/{system.name}", namespace="rayshot")
+    ray.get(coordinator.__ray_call__.remote(lambda _: failpoints._table.update(before_announce=1)))
+    with pytest.raises(SystemStopped, match="coordinator"):
+        system.stop_with_savepoint("before the move")
+
+    def state():
+        try:
+            return system.status().state
+        except SystemStopped:  # the next one is not there yet
+            return None
+
+    assert eventually(state, 30) == "stopped"
+    hosts = ray.get(coordinator.actors.remote())
+    sent = ray.get(hosts["source"].__ray_call__.remote(lambda self: self._process.cell.instance.sent))
+    (savepoint,) = rayshot.open(system.storage).systems[system.name].snapshots()
+    assert (savepoint.label, savepoint.states()["source"]["sent"]) == ("before the move", sent)
+    with pytest.raises(SystemStopped, match="stopped with the savepoint"):
+        system.snapshot()
 
 
 def test_where_no_savepoint_comes_about_the_system_goes_on(new_system, tmp_path):

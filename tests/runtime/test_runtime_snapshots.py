@@ -113,6 +113,16 @@ def test_what_a_driver_sent_before_is_inside_the_cut(system):
     assert held + moving == 1000
 
 
+def test_a_driver_that_only_calls_forgets_snapshots_that_ended(system):
+    alice = Account.options(name="alice").remote(0)
+    for _ in range(6):
+        last = system.snapshot()
+        ray.get(alice.read.remote())
+    ray.get(alice.read.remote())
+    system._port.drain()
+    assert system._port._machine.tags == (last.id,)  # of its end alice hears with the next one's beginning
+
+
 def test_an_actor_that_a_driver_made_before_is_in_the_cut_with_its_state(system):
     Account.options(name="alice").remote(100)
     Sluggish.options(name="bob").remote(1.5)

@@ -18,6 +18,13 @@ class Sluggish:
 
 
 @rayshot.actor
+class Unfinished:
+    def __init__(self, seconds):
+        time.sleep(seconds)
+        raise ValueError("it cannot be finished")
+
+
+@rayshot.actor
 class Account:
     def __init__(self, balance):
         self.balance = balance
