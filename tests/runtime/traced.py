@@ -42,7 +42,7 @@ class Feed:
             self.sent += 1
             self.stage.add.tell(self.sent)
         if self.goes_on:
-            rayshot.current().after(0.01, self.go_on)
+            rayshot.current().after(0.03, self.go_on)
 
     def stop(self):
         self.goes_on = False
