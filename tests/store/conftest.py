@@ -17,10 +17,15 @@ def s3_of_the_session() -> Iterator[S3Server]:
 
 
 @pytest.fixture
-def s3(s3_of_the_session: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server:
-    """A real S3 server, and its keys in the environment."""
+def s3_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The keys of the S3 server in the environment."""
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def s3(s3_of_the_session: S3Server, s3_credentials: None) -> S3Server:
+    """A real S3 server, and its keys in the environment."""
     return s3_of_the_session
 
 
@@ -38,10 +43,8 @@ def moto_of_the_session() -> Iterator[str]:
 
 
 @pytest.fixture
-def moto(moto_of_the_session: str, monkeypatch: pytest.MonkeyPatch) -> str:
+def moto(moto_of_the_session: str, s3_credentials: None) -> str:
     """The endpoint of a moto server, which takes any keys."""
-    for name, value in CREDENTIALS.items():
-        monkeypatch.setenv(name, value)
     return moto_of_the_session
 
 
