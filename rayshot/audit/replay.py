@@ -23,7 +23,7 @@ from rayshot.format.pickling import dump_state, load_state
 from rayshot.model.cell import Cell
 from rayshot.model.current import enter
 from rayshot.model.handle import ActorHandle
-from rayshot.model.port import swap_port
+from rayshot.model.port import OutPort, swap_port
 from rayshot.model.reply import OpenCall, Reply
 from rayshot.model.specification import ActorSpecification, find_class
 from rayshot.model.versions import version_of
@@ -69,10 +69,11 @@ def replay_all(document: Document, traced: Traced, snapshot: Snapshot, others: S
     )
 
 
-class _Channel:
+class _Channel(OutPort):
     """Notes what is sent."""
 
     def __init__(self, replay: "_Replay", receiver: str) -> None:
+        self.codec = replay.codec
         self._replay = replay
         self._receiver = receiver
 

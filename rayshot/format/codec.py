@@ -31,6 +31,10 @@ PICKLED, CALL, REPLY, CREATE = 0, 1, 2, 3
 HANDLE_EXTENSION = 1
 FLAT = frozenset({type(None), bool, int, float, str, bytes})
 """Types that msgpack carries without loss. Handles join them at run time."""
+all_flat = FLAT.issuperset
+all_numbers = frozenset({type(None), bool, int, float}).issuperset
+"""Whether an iterable of types holds only numbers: these cannot change, and are small."""
+NUMBERS_MAX = 64
 
 MESSAGE_BYTES_MAX = 256 << 20
 _NO_KWARGS: Mapping[str, Any] = {}
@@ -75,15 +79,15 @@ class Codec:
 
     def tell(self, method: str, args: Sequence[Any], kwargs: Mapping[str, Any] = _NO_KWARGS) -> bytes:
         """Encode a one-way message. Raises MessageNotSerializable or MessageTooLarge; nothing is kept then."""
-        if kwargs or not self.flat.issuperset(map(type, args)):
-            message = self._pickled(method, args, kwargs)
-        else:
-            try:
-                if not FLAT.issuperset(map(type, args)):
-                    args = [self._flatten(value) for value in args]
+        try:
+            if all_flat(map(type, args)) and not kwargs:
                 message = self.pack([method, *args])
-            except (OverflowError, UnicodeEncodeError):  # an integer wider than 64 bits, a text that is no Unicode
+            elif kwargs or not self.flat.issuperset(map(type, args)):
                 message = self._pickled(method, args, kwargs)
+            else:
+                message = self.pack([method, *map(self._flatten, args)])
+        except (OverflowError, UnicodeEncodeError):  # an integer wider than 64 bits, a text that is no Unicode
+            message = self._pickled(method, args, kwargs)
         if len(message) > MESSAGE_BYTES_MAX:
             raise MessageTooLarge(
                 f"the arguments of .{method} take {len(message):,} bytes; the limit is {MESSAGE_BYTES_MAX:,}: "
@@ -92,6 +96,13 @@ class Codec:
                 size_bytes=len(message),
             )
         return message
+
+    def tell_all(self, tells: Sequence[list[Any]]) -> list[bytes]:
+        """Encode tells, each given as its method followed by its arguments, which are numbers."""
+        try:
+            return list(map(self.pack, tells))
+        except OverflowError:
+            return [self.tell(tell[0], tell[1:]) for tell in tells]
 
     def call(self, call_id: int, tell: bytes) -> bytes:
         """Wrap a tell so that its receiver replies under `call_id`."""

@@ -3,6 +3,7 @@
 from typing import Any
 
 from rayshot.errors import ForeignHandle, UnknownMethod
+from rayshot.format.codec import NUMBERS_MAX, all_numbers
 from rayshot.model.port import OutPort, Port, find_port, process_port
 
 
@@ -67,7 +68,7 @@ class ActorHandle:
 class Method:
     """One method of an actor, ready to be sent to."""
 
-    __slots__ = ("_append", "_encode", "_handle", "_name", "_port")
+    __slots__ = ("_append", "_append_plain", "_encode", "_handle", "_name", "_port")
 
     def __init__(self, handle: ActorHandle, name: str) -> None:
         self._handle = handle
@@ -77,6 +78,7 @@ class Method:
         self._encode = port.codec.tell
         channel: OutPort = port.channel(handle.name_in(port.system))
         self._append = channel.append
+        self._append_plain = channel.append_plain
 
     def tell(self, *args: Any, **kwargs: Any) -> None:
         """Send a one-way message; arguments are copied now.
@@ -87,7 +89,10 @@ class Method:
             MessageNotSerializable, MessageTooLarge: nothing was sent.
             SystemDown: the system takes no messages any more.
         """
-        self._append(self._encode(self._name, args, kwargs))
+        if all_numbers(map(type, args)) and not kwargs and len(args) <= NUMBERS_MAX:
+            self._append_plain(self._name, args)
+        else:
+            self._append(self._encode(self._name, args, kwargs))
 
     def remote(self, *args: Any, **kwargs: Any) -> Any:
         """Send a message whose result is wanted: returns an ObjectRef to a driver, a Reply inside an actor.

@@ -14,8 +14,14 @@ if TYPE_CHECKING:  # these modules import this one
 class OutPort(Protocol):
     """The sending end of one channel."""
 
+    codec: Codec
+
     def append(self, message: bytes) -> None:
         """Put an encoded message into the outbox; it gets the channel's next number."""
+
+    def append_plain(self, method: str, args: tuple[Any, ...]) -> None:
+        """As `append`, for a tell whose arguments are few and numbers: it may be encoded later, with others."""
+        self.append(self.codec.tell(method, args))
 
 
 class Port(Protocol):

@@ -15,6 +15,7 @@ import ray
 from rayshot.errors import ActorEnded, SystemDown, SystemStopped
 from rayshot.format.codec import Codec
 from rayshot.model.handle import ActorHandle
+from rayshot.model.port import OutPort
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.driver import AnswerArrived, Driver, SendTagged
 from rayshot.protocol.events import BatchAcknowledged, BatchTaken, SnapshotEnded
@@ -44,6 +45,8 @@ class DriverChannel(OutChannel):
         super().__init__(port, receiver, lock)
         self.awaited: deque[tuple[int, set[str]]] = deque()
         self._port = port
+
+    append_plain = OutPort.append_plain
 
     def append(self, message: bytes) -> None:
         """Send an encoded message. Raises SystemDown after ROOM_WAIT_S without room."""

@@ -223,7 +223,7 @@ class Host:
         with process.lock:
             return {
                 "mailbox": len(process.mailbox),
-                "outbox": sum(len(channel.pending) for channel in process.channels.values()),
+                "outbox": sum(channel.sent - channel.transported for channel in process.channels.values()),
                 "dead_letters": process.dead_letters.count,
                 "born": process.cell.born,
                 "down": process.down is not None,

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from rayshot.errors import ActorEnded, SystemDown
 from rayshot.format.codec import Codec, Frame, cut_frame
+from rayshot.model.port import OutPort
 from rayshot.model.reply import OpenCall
 from rayshot.protocol.events import Marker
 from rayshot.protocol.identity import SnapshotId
@@ -35,6 +36,10 @@ CREDIT_BYTES = 64 << 20
 OUTBOX_MESSAGES_MAX = 65_536
 OUTBOX_BYTES_MAX = 128 << 20
 """Above these the sender is asked to wait."""
+DUE = ((1, 1), (BATCH_MESSAGES_MIN, BATCH_BYTES_MIN))
+"""So many messages, or bytes, make a call worth while when so many calls are under way: fewer than WINDOW."""
+NEVER_DUE = (OUTBOX_MESSAGES_MAX + 1, OUTBOX_BYTES_MAX + 1)
+"""Then the sender has to be asked to wait."""
 RESEND_PAUSE_S = 0.2
 RESENDS_UNSAID = 50
 """After so many attempts in vain the log says so, and again after as many more."""
@@ -116,17 +121,21 @@ class Sender(Protocol):
         """Look the receiver up, in the background, and call `connected`."""
 
 
-class OutChannel:
+class OutChannel(OutPort):
     """The sending end of one channel.
 
     `pending` are the messages numbered transported+1 .. sent, each encoded, or an OpenCall; from the index `held_at` on
-    they may not leave yet. `in_flight` are the batches that were not answered, by first number, `kept` those that were
-    and that a record may still need.
+    they may not leave yet. `_plain` are tells that follow them, as lists: `gather` encodes them, many at once, before
+    anything looks at the outbox. `in_flight` are the batches that were not answered, by first number, `kept` those that
+    were and that a record may still need. With `_due_messages` or `_due_bytes` pending, or `_due_plain` tells in
+    `_plain`, there is something to do: `flush` sets these, and is called whenever a batch is answered.
     """
 
     def __init__(self, sender: Sender, receiver: str, lock: threading.Lock) -> None:
         self.receiver = receiver
+        self.codec = sender.codec
         self.pending: list[bytes | OpenCall] = []
+        self._plain: list[list[Any]] = []
         self.pending_bytes = 0
         self.transported = 0
         self.processed = 0
@@ -141,6 +150,7 @@ class OutChannel:
         self._lock = lock
         self.peer: Peer | None = None
         self._connecting = False
+        self._due_messages = self._due_bytes = self._due_plain = 1
         self._awaiting_credit: Any = None
         self._closing: InFlight | None = None
         self._unprocessed: deque[tuple[int, int]] = deque()
@@ -148,12 +158,14 @@ class OutChannel:
 
     @property
     def sent(self) -> int:
-        """The number of the last message sent."""
+        """The number of the last message sent. Call under the lock."""
+        self.gather()
         return self.transported + len(self.pending)
 
     @property
     def unreleased_bytes(self) -> int:
         """Bytes of the messages that a record would hold: those waiting, under way, and kept for records."""
+        self.gather()
         return self.pending_bytes + self.kept_bytes + sum(len(batch.body) for batch in self.in_flight.values())
 
     @property
@@ -161,30 +173,52 @@ class OutChannel:
         """Whether the outbox is above its limit."""
         return len(self.pending) > OUTBOX_MESSAGES_MAX or self.pending_bytes > OUTBOX_BYTES_MAX
 
-    @property
-    def _may_leave(self) -> bool:
-        under_way = len(self.in_flight)
-        if under_way == 0 or under_way >= WINDOW:
-            return under_way == 0
-        return len(self.pending) >= BATCH_MESSAGES_MIN or self.pending_bytes >= BATCH_BYTES_MIN
-
     def append(self, message: bytes) -> None:
         """Send an encoded message: it gets the channel's next number."""
         with self._lock:
             if self.down is not None:
                 raise self.down.with_traceback(None)
+            if self._plain:
+                self.gather()
             self.pending.append(message)
             self.pending_bytes += len(message)
-            if self._may_leave:
-                self.flush()
-            if len(self.pending) > OUTBOX_MESSAGES_MAX or self.pending_bytes > OUTBOX_BYTES_MAX:
-                self._sender.congested(self)
+            if len(self.pending) >= self._due_messages or self.pending_bytes >= self._due_bytes:
+                self._work_off()
+
+    def append_plain(self, method: str, args: tuple[Any, ...]) -> None:
+        """See OutPort. Takes no lock as long as nothing is due: appending to a list is one step.
+
+        A thread that makes messages due writes that first and looks at `_plain` then, this one does it the other way
+        round: one of the two sees the other.
+        """
+        plain = self._plain
+        plain.append([method, *args])
+        if len(plain) >= self._due_plain:
+            with self._lock:
+                if self.down is not None:
+                    plain.clear()
+                    raise self.down.with_traceback(None)
+                self._work_off()
+
+    def gather(self) -> None:
+        """Encode what was sent plain. Call under the lock."""
+        if count := len(self._plain):
+            messages = self.codec.tell_all(self._plain[:count])
+            del self._plain[:count]
+            self.pending += messages
+            self.pending_bytes += sum(map(len, messages))
+
+    def _work_off(self) -> None:
+        self.flush()
+        if self.full:
+            self._sender.congested(self)
 
     def append_open(self, call: OpenCall) -> None:
         """Send a call of which it will be known at the handler's end whether a reply is wanted."""
         with self._lock:
             if self.down is not None:
                 raise self.down.with_traceback(None)
+            self.gather()
             if self.held_at is None:
                 self.held_at = len(self.pending)
             self.pending.append(call)
@@ -219,6 +253,7 @@ class OutChannel:
 
     def flush(self) -> None:
         """Transport what may be transported. Call under the lock."""
+        self.gather()
         if self._closing is not None and self.peer is not None:
             batch, self._closing = self._closing, None
             self.transmit(batch)
@@ -232,16 +267,32 @@ class OutChannel:
                 self._connecting = True
                 self._sender.connect(self)
             return
-        while self.pending and self._may_leave and self.held_at != 0:
+        while self._call_is_due() and self.pending and self.held_at != 0:
             used_up = self.transported - self.processed >= CREDIT_MESSAGES or self._unprocessed_bytes >= CREDIT_BYTES
             if used_up and not self._sender.draining:
                 self._ask_for_credit()
+                self._set_due(NEVER_DUE)
                 return
             self.transmit(self._take(self._batch_size()))
+
+    def _call_is_due(self) -> bool:
+        """Whether the outbox holds what is worth a call now, and one may be made."""
+        under_way = len(self.in_flight)
+        self._set_due(DUE[under_way] if under_way < WINDOW else NEVER_DUE)
+        if self._plain:
+            self.gather()
+            self._set_due((self._due_messages, self._due_bytes))
+        enough = len(self.pending) >= self._due_messages or self.pending_bytes >= self._due_bytes
+        return enough and under_way < WINDOW
+
+    def _set_due(self, due: tuple[int, int]) -> None:
+        self._due_messages, self._due_bytes = due
+        self._due_plain = min(max(1, self._due_messages - len(self.pending)), BATCH_MESSAGES_MIN)
 
     def take_all(self) -> InFlight:
         """Take everything in the outbox as one batch, in spite of window and credit. Call under the lock."""
         assert self.held_at is None
+        self.gather()
         return self._take(len(self.pending))
 
     def _batch_size(self) -> int:
@@ -279,9 +330,9 @@ class OutChannel:
         batch.ref._on_completed(lambda result: self._answered(batch, result))  # noqa: SLF001 - the way Ray's own futures go
 
     def unreleased(self, first: int) -> list[Frame]:
-        """The messages `first` .. `sent`, be they under way or waiting. Call under the lock, between two handlers."""
+        """The messages `first` .. `sent` as it was last asked for. Call under the lock, between two handlers."""
         under_way = (batch for _, batch in sorted({**self.kept, **self.in_flight}.items()))
-        frames = [cut_frame(Frame(batch.first, batch.count, batch.body), first, self.sent) for batch in under_way]
+        frames = [cut_frame(Frame(batch.first, batch.count, batch.body), first, batch.last) for batch in under_way]
         return [*frames, *self._waiting()]
 
     def _waiting(self) -> list[Frame]:
@@ -303,12 +354,15 @@ class OutChannel:
 
     def shut(self, error: SystemDown | ActorEnded) -> None:
         """Refuse everything from now on with this error. Call under the lock."""
+        self.gather()
         self.down = error
+        self._due_plain = 0
         self.room.notify_all()
 
     def end(self, detail: str) -> None:
         """The receiver ended: what is not processed, and all that comes, is dead letters. Call under the lock."""
         self.ended = detail
+        self._set_due(DUE[0])
         lost = sum(batch.count for batch in self.in_flight.values())
         self.in_flight.clear()
         self.kept.clear()

@@ -67,6 +67,7 @@ class SelfChannel(OutChannel):
 
     def flush(self) -> None:
         """Deliver all but what stands behind an open call."""
+        self.gather()
         count = len(self.pending) if self.held_at is None else self.held_at
         if count:
             body = b"".join(self.pending[:count])  # type: ignore[arg-type]

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import msgpack
 
+from rayshot.model.port import OutPort
 from rayshot.model.reply import OpenCall
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.outbox import OutChannel
@@ -180,6 +181,7 @@ class TracedChannel(OutChannel):
     """A channel that tells its process's tracer of every message."""
 
     tracer: Tracer
+    append_plain = OutPort.append_plain
 
     def append(self, message: bytes) -> None:
         """See OutChannel."""

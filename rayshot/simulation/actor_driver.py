@@ -12,7 +12,7 @@ from rayshot.errors import ConfigError, ForeignHandle
 from rayshot.format.codec import CALL, Codec
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.handle import ActorHandle
-from rayshot.model.port import find_port
+from rayshot.model.port import OutPort, find_port
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.driver import AnswerArrived, Driver, DriverEvent, ReleaseMessages, RolledBack, SendTagged
 from rayshot.protocol.events import BatchArrived, BatchTaken
@@ -51,13 +51,14 @@ class Surroundings(Protocol):
         """Go on until `done()`."""
 
 
-class DriverOutPort:
+class DriverOutPort(OutPort):
     """The sending end of one of the driver's channels."""
 
-    __slots__ = ("_driver", "_receiver")
+    __slots__ = ("_driver", "_receiver", "codec")
 
     def __init__(self, driver: "ActorDriver", receiver: str) -> None:
         self._driver = driver
+        self.codec = driver.codec
         self._receiver = receiver
 
     def append(self, message: bytes) -> None:

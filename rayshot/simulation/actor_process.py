@@ -13,7 +13,7 @@ from rayshot.model.cell import Cell
 from rayshot.model.current import enter
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.handle import ActorHandle
-from rayshot.model.port import swap_port
+from rayshot.model.port import OutPort, swap_port
 from rayshot.model.reply import OpenCall, Reply
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.events import SnapshotRequested
@@ -21,13 +21,14 @@ from rayshot.protocol.identity import is_driver
 from rayshot.simulation.actor_machine import ActorMachine, Surroundings
 
 
-class OutPort:
+class ProcessOutPort(OutPort):
     """The sending end of one channel."""
 
-    __slots__ = ("_process", "_receiver")
+    __slots__ = ("_process", "_receiver", "codec")
 
     def __init__(self, process: "ActorProcess", receiver: str) -> None:
         self._process = process
+        self.codec = process.codec
         self._receiver = receiver
 
     def append(self, message: bytes) -> None:
@@ -61,7 +62,7 @@ class ActorProcess(ActorMachine):
 
     def channel(self, receiver: str) -> OutPort:
         """The channel to `receiver`."""
-        return OutPort(self, receiver)
+        return ProcessOutPort(self, receiver)
 
     def send(self, receiver: str, message: bytes | OpenCall) -> None:
         """Send when the running handler has ended. Raises OutsideHandler where none runs."""

@@ -6,9 +6,18 @@ from rayshot.format.codec import Codec
 from rayshot.format.pickling import dump_state, load_state
 from rayshot.model.cell import Cell
 from rayshot.model.handle import ActorHandle
-from rayshot.model.port import provide_port
+from rayshot.model.port import OutPort, provide_port
 from rayshot.model.reply import OpenCall, Reply
 from rayshot.model.specification import ActorSpecification
+
+
+class Sent(list):
+    """The messages of one channel, encoded."""
+
+    append_plain = OutPort.append_plain
+
+    def __init__(self, codec):
+        self.codec = codec
 
 
 class World:
@@ -30,7 +39,7 @@ class World:
     # What a model asks of its world ----------------------------------------------------------------------------
 
     def channel(self, receiver):
-        return self.sent.setdefault(receiver, [])
+        return self.sent.setdefault(receiver, Sent(self.codec))
 
     def call(self, receiver, tell):
         call = OpenCall(tell)

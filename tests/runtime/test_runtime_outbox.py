@@ -1,33 +1,187 @@
-"""The sending end of a channel, without a receiver."""
+"""The outbox by itself: a receiver that answers when the test says so, no Ray."""
 
 import threading
+from types import SimpleNamespace
 
-from rayshot.runtime.outbox import BATCH_BYTES_MAX, OutChannel
+import pytest
+
+from rayshot.errors import SystemStopped
+from rayshot.format.codec import Codec, Frame, split_frame
+from rayshot.model.handle import ActorHandle, Method
+from rayshot.runtime.outbox import BATCH_MESSAGES_MIN, CREDIT_MESSAGES, WINDOW, InFlight, OutChannel
+from rayshot.runtime.wire import Answer, Status
+
+CODEC = Codec(ActorHandle, lambda handle: handle.name, lambda name: ActorHandle("system", name, None, None))
 
 
-class Nobody:
-    """A process whose receivers never say hello."""
+class Process:
+    """Implements Sender; numbers batches as the machine does."""
 
-    def connect(self, channel):
-        pass
+    name = "alice"
+    codec = CODEC
+    draining = False
+
+    def __init__(self):
+        self.last = 0
+        self.congested_channels = []
+
+    def taken(self, _receiver, count):
+        first, self.last = self.last + 1, self.last + count
+        return InFlight(first, count, b"", (), ())
+
+    def packed(self, batch):
+        return batch
+
+    def acknowledged(self, _receiver, last, _batch, _answer):
+        return last
 
     def congested(self, channel):
-        pass
+        self.congested_channels.append(channel)
 
 
-def test_a_large_outbox_is_recorded_in_frames_of_a_bounded_size():
-    channel = OutChannel(Nobody(), "bob", threading.Lock())
-    messages = [bytes([number]) * (BATCH_BYTES_MAX * 2 // 5) for number in range(20)]
-    for message in messages:
-        channel.append(message)
-    frames = [frame for frame in channel.unreleased(1) if frame.count]
-    assert b"".join(bytes(frame.body) for frame in frames) == b"".join(messages)
-    assert [frame.first for frame in frames] == [1 + sum(f.count for f in frames[:n]) for n in range(len(frames))]
-    assert max(len(frame.body) for frame in frames) < 2 * BATCH_BYTES_MAX
+class Receiver:
+    """Keeps what came until `answer` is called. `numbers` are the second arguments of the messages, in order."""
+
+    def __init__(self, channel):
+        self.unanswered = []
+        self.numbers = []
+        self.channel = channel
+        self.came = threading.Semaphore(0)
+
+    def receive(self, batch):
+        self.unanswered.append(batch)
+        for message in split_frame(Frame(batch.first, batch.count, batch.body)):
+            _, (number,), _ = CODEC.decode_tell(message)
+            self.numbers.append(number)
+        self.came.release()
+        return SimpleNamespace(_on_completed=lambda _callback: None)
+
+    def await_credit(self, _name, _wanted):
+        return SimpleNamespace(_on_completed=lambda _callback: None)
+
+    def answer(self):
+        batch = self.unanswered.pop(0)
+        self.channel.settle_batch(batch, Answer(Status.TAKEN, batch.last))
 
 
-def test_a_message_larger_than_a_frame_has_one_of_its_own():
-    channel = OutChannel(Nobody(), "bob", threading.Lock())
-    for size in (1, 3 * BATCH_BYTES_MAX, 1):
-        channel.append(b"x" * size)
-    assert sum(frame.count for frame in channel.unreleased(1)) == 3
+@pytest.fixture
+def lane():
+    """(tell, channel, receiver) of one channel whose receiver was found."""
+    process, lock = Process(), threading.Lock()
+    channel = OutChannel(process, "bob", lock)
+    receiver = Receiver(channel)
+    channel.connected(receiver)
+    port = SimpleNamespace(system="system", codec=CODEC, channel=lambda _name: channel)
+    return Method(ActorHandle("system", "bob", None, port), "take").tell, channel, receiver
+
+
+def test_a_message_on_an_idle_channel_leaves_at_once(lane):
+    tell, _, receiver = lane
+    tell(1)
+    receiver.answer()
+    tell("two")
+    receiver.answer()
+    tell(3)
+    assert receiver.numbers == [1, "two", 3]
+
+
+def test_behind_a_call_under_way_messages_gather_and_leave_together_in_order(lane):
+    tell, channel, receiver = lane
+    sent = [n if n % 3 else f"{n}" for n in range(100)]
+    for value in sent:
+        tell(value)
+    assert receiver.numbers == sent[:1]
+    receiver.answer()
+    assert receiver.numbers == sent
+    assert [batch.count for batch in receiver.unanswered] == [99]
+    assert channel.sent == 100
+
+
+def test_many_messages_do_not_wait_for_the_call_under_way(lane):
+    tell, _, receiver = lane
+    for number in range(1 + BATCH_MESSAGES_MIN):
+        tell(number)
+    assert [batch.count for batch in receiver.unanswered] == [1, BATCH_MESSAGES_MIN]
+
+
+def test_no_more_calls_are_under_way_than_the_window_and_none_without_credit(lane):
+    tell, channel, receiver = lane
+    for number in range(20 * BATCH_MESSAGES_MIN):
+        tell(number)
+    assert len(receiver.unanswered) == WINDOW
+    channel.processed = -CREDIT_MESSAGES  # nothing was processed for long
+    receiver.unanswered = receiver.unanswered[:1]
+    channel.in_flight = {receiver.unanswered[0].first: receiver.unanswered[0]}
+    with channel._lock:
+        channel.flush()
+    assert len(receiver.unanswered) == 1
+
+
+def test_an_integer_too_wide_for_msgpack_arrives_among_the_others(lane):
+    tell, _, receiver = lane
+    sent = [0, 1, 2**64, 3, -(2**63), 2**63, 2**200, 7]
+    for number in sent:
+        tell(number)
+    receiver.answer()
+    assert receiver.numbers == sent
+
+
+def test_what_a_record_takes_ends_at_the_number_that_it_read_though_another_thread_goes_on_telling(lane):
+    tell, channel, _ = lane
+    for number in range(10):
+        tell(number)
+    with channel._lock:
+        assert channel.sent == 10
+        tell(10)  # as another thread would: it takes no lock
+        frames = channel.unreleased(1)
+        assert [(frame.first, frame.last) for frame in frames] == [(1, 1), (2, 10)]
+        assert channel.sent == 11
+
+
+def test_after_a_stop_each_tell_is_refused_and_nothing_is_kept(lane):
+    tell, channel, receiver = lane
+    tell(0)
+    tell(1)
+    with channel._lock:
+        channel.shut(SystemStopped("it stopped"))
+    for value in (2, "3", 4):
+        with pytest.raises(SystemStopped):
+            tell(value)
+    assert receiver.numbers == [0]
+    with channel._lock:
+        assert channel.sent == 2
+
+
+def test_a_sender_that_never_pauses_is_told_that_its_outbox_is_full(lane):
+    tell, channel, receiver = lane
+    for number in range(80_000):
+        tell(number)
+    assert channel._sender.congested_channels
+    assert len(receiver.unanswered) == WINDOW
+
+
+def test_no_message_is_left_behind_when_answers_come_from_another_thread(lane):
+    """The sender takes no lock: a message appended while the last call is being answered must still leave."""
+    tell, channel, receiver = lane
+    total = 30_000
+    done = threading.Event()
+
+    def answer_all():
+        while not done.is_set():
+            if receiver.came.acquire(timeout=0.05):
+                receiver.answer()
+
+    answering = threading.Thread(target=answer_all)
+    answering.start()
+    try:
+        for number in range(total):
+            tell(number)
+            if number % 7 == 0:  # let the other side catch up, so that the channel is often just idle
+                while channel.in_flight and number % 21 == 0:
+                    pass
+    finally:
+        while len(receiver.numbers) < total and (receiver.unanswered or channel.in_flight):
+            pass
+        done.set()
+        answering.join()
+    assert receiver.numbers == list(range(total))
