@@ -11,8 +11,11 @@ from typing import TypeVar
 
 import ray
 
+import rayshot
+
 Answer = TypeVar("Answer")
 POLL_S = 0.02
+SETTLE_S = 0.5
 WAIT_S_MAX = 300.0
 
 
@@ -42,3 +45,10 @@ def wait_for(ask: Callable[[], Answer | None], what: str) -> Answer:
             raise TimeoutError(f"{what} did not come within {WAIT_S_MAX:g} s")
         time.sleep(POLL_S)
     return answer
+
+
+def settle(system: rayshot.System) -> None:
+    """End the rhythm of snapshots, and let the one that is under way end: outside of the window that comes next."""
+    system.configure(rayshot.SnapshotConfig())
+    wait_for(lambda: None if system.status().snapshots else True, "the end of the last snapshot")
+    time.sleep(SETTLE_S)

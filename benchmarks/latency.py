@@ -1,4 +1,4 @@
-"""How long a one-way message takes to arrive at an idle actor, against a plain Ray call."""
+"""How long a one-way message takes: on an idle channel, under load, beside snapshots; against plain Ray."""
 
 import time
 from statistics import median
@@ -7,11 +7,18 @@ from typing import Any
 import ray
 
 import rayshot
-from benchmarks.cluster import fresh_cluster, wait_for
+from benchmarks.cluster import fresh_cluster, settle, wait_for
+from benchmarks.messages import PATTERNS, Station, messages_per_second
+from benchmarks.pacing import PacedPair, paced_pair
 from benchmarks.report import Figure, Report, Series, Target
 from benchmarks.samples import paired_ratios, quantile
 
-TARGET = Target("<=", 1.3)
+TARGET = Target("<=", 1.15)
+LOADS = (0.1, 0.5, 0.9)
+"""Shares of the peak at which messages are sent under load."""
+SNAPSHOT_LOAD = 0.5
+ADDED_TARGET = Target("<=", 10.0)
+QUANTILES = ("p50", "p99", "p99.9")
 PAUSE_S = 0.005
 """Between two rallies of the quiet sort: everything that a rally left to do is done by then."""
 
@@ -59,8 +66,10 @@ class Player:
 
 
 def run(*, short: bool) -> Report:
-    """Measure in turn: ball on ball and with pauses, with arguments and without."""
+    """Measure in turn: ball on ball and with pauses, with arguments and without; then paced; then with snapshots."""
     rounds, count, quiet_count = (2, 20, 5) if short else (10, 1_000, 200)
+    paced_rounds, window_s, peak_messages, peak_calls = (1, 0.3, 500, 50) if short else (4, 3.0, 400_000, 4_000)
+    snapshot_rounds, interval_s = (1, 0.1) if short else (8, 1.0)
     sorts = {
         "": (count, 0.0, BALL),
         ", quiet": (quiet_count, PAUSE_S, BALL),
@@ -68,7 +77,7 @@ def run(*, short: bool) -> Report:
         ", quiet, no arguments": (quiet_count, PAUSE_S, ()),
     }
     series: dict[str, list[list[float]]] = {}
-    with fresh_cluster() as folder, rayshot.init("latency", storage=folder):
+    with fresh_cluster() as folder, rayshot.init("latency", storage=folder) as system:
         decorated, remote = rayshot.actor(Player), ray.remote(Player)
         ways = {
             "rayshot": _pair(decorated.remote(), decorated.remote(), "tell"),
@@ -80,13 +89,23 @@ def run(*, short: bool) -> Report:
             for sort, how in sorts.items():
                 for name, player in ways.items():
                     series.setdefault(f"{name}{sort}", []).append(_one_way_s(player, *how))
+        peaks = _peaks(peak_messages, peak_calls)
+        paced = {"rayshot": paced_pair(rayshot.actor), "ray": paced_pair(ray.remote)}
+        loaded = _under_load(paced, peaks, paced_rounds, window_s)
+        beside = _beside_snapshots(
+            system, paced["rayshot"], SNAPSHOT_LOAD * peaks["rayshot"], snapshot_rounds, interval_s
+        )
     return Report(
         "latency",
-        "How long does a one-way message take to arrive at an idle actor?",
-        {"rounds": rounds, "round_trips": count, "quiet_round_trips": quiet_count, "pause_s": PAUSE_S},
-        tuple(
-            Series(name, "us", tuple(round(one_way_s * 1e6, 1) for times in parts for one_way_s in times))
-            for name, parts in series.items()
+        "How long does a one-way message take to arrive?",
+        {"rounds": rounds, "round_trips": count, "quiet_round_trips": quiet_count, "pause_s": PAUSE_S}
+        | {"peaks": peaks, "window_s": window_s, "snapshot_interval_s": interval_s},
+        (
+            *(
+                Series(name, "us", tuple(round(one_way_s * 1e6, 1) for times in parts for one_way_s in times))
+                for name, parts in series.items()
+            ),
+            *(Series(name, "ms", tuple(samples)) for name, samples in {**loaded, **beside}.items()),
         ),
         (
             *(_p50(name, parts) for name, parts in series.items()),
@@ -95,8 +114,68 @@ def run(*, short: bool) -> Report:
                 for name, parts in series.items()
             ),
             *(_ratio(f"rayshot / ray{sort}", series[f"rayshot{sort}"], series[f"ray{sort}"]) for sort in sorts),
+            *(Figure.median_of(name, samples, "ms") for name, samples in {**loaded, **beside}.items()),
+            Figure.median_of(
+                "p99 added by snapshots",
+                [on - off for on, off in zip(beside["with snapshots p99"], beside["without p99"], strict=True)],
+                "ms",
+                ADDED_TARGET,
+            ),
         ),
     )
+
+
+def _peaks(messages: int, calls: int) -> dict[str, float]:
+    """Messages a second that one actor can send another, by the way it sends."""
+    ours, plain = ([made(Station).remote() for _ in range(2)] for made in (rayshot.actor, ray.remote))
+
+    def by_tell(count: int) -> float:
+        return messages_per_second(PATTERNS[0], ours, count, lambda sender, peers: sender.send.tell(peers, count, BALL))
+
+    def by_call(count: int) -> float:
+        return messages_per_second(
+            PATTERNS[0], plain, count, lambda sender, peers: sender.send_by_ray.remote(peers, count, BALL)
+        )
+
+    by_tell(messages // 10)
+    by_call(calls // 10)
+    return {
+        "rayshot": median(by_tell(messages) for _ in range(3)),
+        "ray": median(by_call(calls) for _ in range(3)),
+    }
+
+
+def _under_load(
+    paced: dict[str, PacedPair], peaks: dict[str, float], rounds: int, window_s: float
+) -> dict[str, list[float]]:
+    """In ms by name: each way at shares of its own peak, and rayshot at those of plain Ray's."""
+    found: dict[str, list[float]] = {}
+    for _ in range(rounds):
+        for share in LOADS:
+            for name, way, peak in (
+                ("rayshot", "rayshot", peaks["rayshot"]),
+                ("ray", "ray", peaks["ray"]),
+                ("rayshot at Ray's load", "rayshot", peaks["ray"]),
+            ):
+                _, latencies_ms = paced[way].measure(share * peak, window_s)
+                for quantile_name, value in zip(QUANTILES, latencies_ms, strict=True):
+                    found.setdefault(f"{name}, {share:.0%} {quantile_name}", []).append(value)
+    return found
+
+
+def _beside_snapshots(
+    system: rayshot.System, pair: PacedPair, rate: float, rounds: int, interval_s: float
+) -> dict[str, list[float]]:
+    """In ms by name: in windows without snapshots, and with one every `interval_s`, in turn."""
+    found: dict[str, list[float]] = {}
+    for _ in range(rounds):
+        for name, interval in (("without", None), ("with snapshots", interval_s)):
+            system.configure(rayshot.SnapshotConfig(interval_s=interval))
+            _, latencies_ms = pair.measure(rate, 5 * interval_s)
+            for quantile_name, value in zip(QUANTILES, latencies_ms, strict=True):
+                found.setdefault(f"{name} {quantile_name}", []).append(value)
+        settle(system)
+    return found
 
 
 def _pair(first: Any, second: Any, way: str) -> Any:

@@ -36,13 +36,17 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One number with its unit; `interval` is its 95 % interval where it is known."""
+    """One number with its unit; `interval` is its 95 % interval where it is known.
+
+    `judged` is what the target is held against where that is not `value`, as an end of the interval.
+    """
 
     name: str
     value: float
     unit: str
     interval: tuple[float, float] | None = None
     target: Target | None = None
+    judged: float | None = None
 
     @classmethod
     def median_of(cls, name: str, samples: Sequence[float], unit: str, target: Target | None = None) -> "Figure":
@@ -52,7 +56,7 @@ class Figure:
     @property
     def met(self) -> bool | None:
         """Whether the target is met; None where there is none."""
-        return None if self.target is None else self.target.met_by(self.value)
+        return None if self.target is None else self.target.met_by(self.value if self.judged is None else self.judged)
 
     def as_json(self) -> dict[str, Any]:
         """For the JSON file."""

@@ -1,128 +1,144 @@
-"""What snapshots of a busy system cost: how long they take, and how much throughput is lost to one a second."""
+"""What snapshots cost: how long they take, against stop-the-world and a hand-written save, and the throughput lost."""
 
+import os
+import pickle
 import time
-from typing import Any
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
 
 import ray
 
 import rayshot
-from benchmarks.cluster import fresh_cluster, wait_for
+from benchmarks.cluster import fresh_cluster, settle
 from benchmarks.report import Figure, Report, Series, Target
 from benchmarks.samples import paired_ratios
+from benchmarks.tokens import Ring, lost_and_orphaned
 
-ACTORS = 16
-FAN_OUT = 4
-TOKENS_PER_CHANNEL = 100
-"""Tokens wander for ever and are never made or lost: this bounds mailboxes and keeps every channel busy."""
-TOKENS = ACTORS * FAN_OUT * TOKENS_PER_CHANNEL
-RECORDED_TARGET = Target("<=", 150.0)
-LOSS_TARGET = Target("<=", 5.0)
-SETTLE_S = 0.5
-
-
-class Node:
-    """Passes each token that arrives on to the next of its neighbours."""
-
-    def __init__(self) -> None:
-        self.neighbours: list[rayshot.ActorHandle] = []
-        self.count = 0
-
-    def meet(self, neighbours: list[rayshot.ActorHandle], tokens: int) -> None:
-        """Get to know the neighbours, and send each so many tokens."""
-        self.neighbours = neighbours
-        for token in range(tokens * len(neighbours)):
-            neighbours[token % len(neighbours)].take.tell(token)
-
-    def take(self, token: int) -> None:
-        """Process one message."""
-        self.count += 1
-        self.neighbours[self.count % FAN_OUT].take.tell(token)
-
-    def read(self) -> tuple[float, int]:
-        """Now by this actor's clock, and the messages processed until now."""
-        return time.monotonic(), self.count
+ACTORS, KEYS = 16, 100_000
+"""What the targets are for, and the throughput."""
+CASES = ((2, KEYS), (ACTORS, 1_000), (ACTORS, KEYS), (ACTORS, 1_000_000), (64, KEYS))
+"""(actors, keys in all of them)."""
+RECORDED_TARGETS = {"idle": Target("<=", 25.0), "busy": Target("<=", 100.0)}
+RHYTHMS = {"one a second": 1.0, "four a second": 0.25}
+LOSS_TARGETS = {"one a second": Target("<=", 3.0), "four a second": Target("<=", 10.0)}
+WAYS = ("chandy-lamport", "stop-the-world", "hand-written save")
 
 
 def run(*, short: bool) -> Report:
-    """Take single snapshots, then compare windows without and with one a second."""
-    snapshots, windows, window_s, interval_s = (3, 2, 0.5, 0.2) if short else (30, 12, 5.0, 1.0)
-    rates: dict[str, list[float]] = {"without": [], "with": []}
-    with fresh_cluster() as folder, rayshot.init("snapshot", storage=folder) as system:
-        nodes = _ring(rayshot.actor(Node))
-        time.sleep(0.2 if short else 3.0)
-        recorded_s, durable_s, in_flight, busy = _single_snapshots(system, snapshots)
-        before = len(system.snapshots())
-        for _ in range(windows):
-            for name, interval in (("without", None), ("with", interval_s)):
-                system.configure(rayshot.SnapshotConfig(interval_s=interval))
-                rates[name].append(_messages_per_second(nodes, window_s))
-            _settle(system)
-        periodic = [snapshot.stats["recorded_s"] for snapshot in system.snapshots()[before:]]
-    losses = [100 * (1 - ratio) for ratio in paired_ratios(rates["with"], rates["without"])]
+    """Take single snapshots of several systems, then compare windows without and with a rhythm of them."""
+    rounds, blocks, pairs, window_s = (1, 1, 1, 0.5) if short else (4, 3, 20, 5.0)
+    cases = ((2, 1_000),) if short else CASES
+    found: dict[str, list[float]] = {}
+    with fresh_cluster(object_store_bytes=1 << 30) as folder:
+        for actors, keys in cases:
+            with rayshot.init(f"snapshot-{actors}-{keys}", storage=folder / f"{actors}-{keys}") as system:
+                for name, value in _single_snapshots(system, actors, keys, folder, rounds, blocks):
+                    found.setdefault(name, []).append(value)
+        actors, keys = cases[0] if short else (ACTORS, KEYS)
+        with rayshot.init("snapshot-rhythm", storage=folder / "rhythm") as system:
+            rates, periodic_ms = _rhythms(system, Ring(actors, keys), pairs, window_s)
+    losses = {name: [100 * (1 - ratio) for ratio in paired_ratios(rates[name], rates["without"])] for name in RHYTHMS}
     return Report(
         "snapshot",
-        f"What does a snapshot of {ACTORS} actors with {ACTORS * FAN_OUT} busy channels cost?",
-        {
-            "snapshots": snapshots,
-            "windows": windows,
-            "window_s": window_s,
-            "interval_s": interval_s,
-            "tokens": TOKENS,
-        },
+        "What does a snapshot of many actors cost?",
+        {"cases": cases, "snapshots": rounds * blocks, "pairs": pairs, "window_s": window_s},
         (
-            Series("recorded", "ms", tuple(1e3 * s for s in recorded_s)),
-            Series("durable", "ms", tuple(1e3 * s for s in durable_s)),
-            Series("recorded, periodic", "ms", tuple(1e3 * s for s in periodic)),
-            Series("in flight", "messages", tuple(in_flight)),
-            Series("busy channels", "channels", tuple(busy)),
-            *(Series(f"{name} snapshots", "1/s", tuple(samples)) for name, samples in rates.items()),
+            *(Series(name, _unit(name), tuple(samples)) for name, samples in found.items()),
+            *(Series(f"recorded, {name}", "ms", tuple(samples)) for name, samples in periodic_ms.items()),
+            *(Series(f"messages a second, {name}", "1/s", tuple(samples)) for name, samples in rates.items()),
         ),
         (
-            Figure.median_of("recorded p50", [1e3 * s for s in recorded_s], "ms", RECORDED_TARGET),
-            Figure.median_of("recorded p50, periodic", [1e3 * s for s in periodic], "ms", RECORDED_TARGET),
-            Figure.median_of("durable p50", [1e3 * s for s in durable_s], "ms"),
-            Figure.median_of("without snapshots", rates["without"], "1/s"),
-            Figure.median_of("with snapshots", rates["with"], "1/s"),
-            Figure.median_of("throughput lost", losses, "%", LOSS_TARGET),
+            *(Figure.median_of(name, samples, _unit(name), _target(name)) for name, samples in found.items()),
+            *(Figure.median_of(f"recorded, {name}", samples, "ms") for name, samples in periodic_ms.items() if samples),
+            *(Figure.median_of(f"messages a second, {name}", samples, "1/s") for name, samples in rates.items()),
+            *(_loss(name, samples) for name, samples in losses.items()),
         ),
     )
 
 
-def _ring(actor_class: Any) -> list[Any]:
-    nodes = [actor_class.options(name=f"node-{index}").remote() for index in range(ACTORS)]
-    ray.get([node.read.remote() for node in nodes])
-    for index, node in enumerate(nodes):
-        neighbours = [nodes[(index + step) % ACTORS] for step in (1, 3, 7, 12)]
-        node.meet.tell(neighbours, TOKENS_PER_CHANNEL)
-    return nodes
+def _single_snapshots(
+    system: rayshot.System, actors: int, keys: int, folder: Path, rounds: int, blocks: int
+) -> Iterator[tuple[str, float]]:
+    """All ways in turn, on idle channels; then on busy ones, where only one of the two rings may be busy at a time."""
+    case = f"{actors} actors, {keys:,} keys"
+    ours, plain = Ring(actors, keys), Ring(actors, keys, plain=True)
+    for ring, way in ((ours, WAYS[0]), (ours, WAYS[1]), (plain, WAYS[2])):  # to warm up
+        list(_one(system, ring, way, folder, idle=True))
+    for load in ("idle", "busy"):
+        for _ in range(blocks):
+            for ring, ways in ((ours, WAYS[:2]), (plain, WAYS[2:])):
+                if load == "busy":
+                    ring.go()
+                for _ in range(rounds):
+                    for way in ways:
+                        for quantity, value in _one(system, ring, way, folder, idle=load == "idle"):
+                            yield f"{quantity}, {case}, {load}: {way}", value
+                        time.sleep(0.1)
+                if load == "busy":
+                    ring.halt()
+    for node in plain.nodes:
+        ray.kill(node)
 
 
-def _single_snapshots(system: rayshot.System, count: int) -> tuple[list[float], list[float], list[float], list[float]]:
-    recorded_s, durable_s, in_flight, busy = [], [], [], []
-    for _ in range(count):
-        asked_at = time.perf_counter()
-        snapshot = system.snapshot()
-        durable_s.append(time.perf_counter() - asked_at)
-        recorded_s.append(float(snapshot.stats["recorded_s"]))
-        in_flight.append(float(snapshot.stats["in_flight"]))
-        assert in_flight[-1] == TOKENS, f"{snapshot.id} holds {in_flight[-1]:g} of {TOKENS} tokens"
-        busy.append(float(sum(channel.sent > channel.received for channel in snapshot.channels.values())))
-        time.sleep(0.2)
-    return recorded_s, durable_s, in_flight, busy
+def _one(system: rayshot.System, ring: Ring, way: str, folder: Path, *, idle: bool) -> Iterator[tuple[str, float]]:
+    """One snapshot: ms until it was recorded and durable, and what it lacks."""
+    began_at = time.perf_counter()
+    if way != WAYS[2]:
+        snapshot = system.snapshot(mode=way)
+        yield "durable", 1e3 * (time.perf_counter() - began_at)
+        yield "recorded", 1e3 * float(snapshot.stats["recorded_s"])
+        in_flight = float(snapshot.stats["in_flight"])
+        if not idle:
+            assert in_flight == ring.tokens, f"{snapshot.id} holds {in_flight:g} of {ring.tokens} tokens"
+        return
+    saved = ray.get([node.save.remote() for node in ring.nodes])
+    recorded_s = time.perf_counter() - began_at
+    with (folder / "saved.pickle").open("wb") as file:
+        pickle.dump(saved, file, protocol=5)
+        file.flush()
+        os.fsync(file.fileno())
+    yield "durable", 1e3 * (time.perf_counter() - began_at)
+    yield "recorded", 1e3 * recorded_s
+    if not idle:
+        lost, orphaned = lost_and_orphaned(saved)
+        yield "messages lost", lost
+        yield "messages orphaned", orphaned
 
 
-def _settle(system: rayshot.System) -> None:
-    """Let the snapshot that is under way end outside of the window that comes next."""
-    system.configure(rayshot.SnapshotConfig())
-    wait_for(lambda: None if system.status().snapshots else True, "the end of the last snapshot")
-    time.sleep(SETTLE_S)
+def _rhythms(
+    system: rayshot.System, ring: Ring, pairs: int, window_s: float
+) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+    """Messages a second in windows without and with each rhythm, in turn; and ms until periodic ones were recorded."""
+    rates: dict[str, list[float]] = {"without": [], **{name: [] for name in RHYTHMS}}
+    periodic_ms: dict[str, list[float]] = {name: [] for name in RHYTHMS}
+    ring.go()
+    system.snapshot()
+    for _ in range(pairs):
+        rates["without"].append(ring.messages_per_second(window_s))
+        for name, interval_s in RHYTHMS.items():
+            before = {snapshot.id for snapshot in system.snapshots()}
+            system.configure(rayshot.SnapshotConfig(interval_s=min(interval_s, window_s / 2)))
+            rates[name].append(ring.messages_per_second(window_s))
+            settle(system)
+            taken = [snapshot for snapshot in system.snapshots() if snapshot.id not in before]
+            periodic_ms[name] += [1e3 * float(snapshot.stats["recorded_s"]) for snapshot in taken]
+    return rates, periodic_ms
 
 
-def _messages_per_second(nodes: list[Any], window_s: float) -> float:
-    """Each actor reads its own clock, so it does not matter when it is asked."""
-    began = ray.get([node.read.remote() for node in nodes])
-    time.sleep(window_s)
-    ended = ray.get([node.read.remote() for node in nodes])
-    return float(
-        sum((after - before) / (end - begin) for (begin, before), (end, after) in zip(began, ended, strict=True))
-    )
+def _loss(name: str, samples: list[float]) -> Figure:
+    """The target is for the upper end of the interval."""
+    figure = Figure.median_of(f"throughput lost, {name}", samples, "%")
+    assert figure.interval is not None
+    return Figure(figure.name, median(samples), "%", figure.interval, LOSS_TARGETS[name], judged=figure.interval[1])
+
+
+def _unit(name: str) -> str:
+    return "messages" if name.startswith("messages") else "ms"
+
+
+def _target(name: str) -> Target | None:
+    for load, target in RECORDED_TARGETS.items():
+        if name == f"recorded, {ACTORS} actors, {KEYS:,} keys, {load}: chandy-lamport":
+            return target
+    return None
