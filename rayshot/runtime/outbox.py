@@ -11,6 +11,7 @@ One lock covers everything here and the protocol's machine: the host's or driver
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -21,6 +22,7 @@ from rayshot.model.port import OutPort
 from rayshot.model.reply import OpenCall
 from rayshot.protocol.events import Marker
 from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.credit import Credit
 from rayshot.runtime.wire import Answer, Status, unpack_answer
 
 log = logging.getLogger("rayshot")
@@ -30,9 +32,8 @@ BATCH_BYTES_MIN = 128 << 10
 """While a call is under way a second one leaves only with so much."""
 BATCH_MESSAGES_MAX = 4096
 BATCH_BYTES_MAX = 1 << 20
-CREDIT_MESSAGES = 65_536
 CREDIT_BYTES = 64 << 20
-"""A receiver may have so many unprocessed messages of one sender, and messages of so many bytes and one batch more."""
+"""A receiver may have unprocessed messages of so many bytes of one sender, and one batch more; see also credit.py."""
 OUTBOX_MESSAGES_MAX = 65_536
 OUTBOX_BYTES_MAX = 128 << 20
 """Above these the sender is asked to wait."""
@@ -151,6 +152,7 @@ class OutChannel(OutPort):
         self.peer: Peer | None = None
         self._connecting = False
         self._due_messages = self._due_bytes = self._due_plain = 1
+        self._credit = Credit()
         self._awaiting_credit: Any = None
         self._closing: InFlight | None = None
         self._unprocessed: deque[tuple[int, int]] = deque()
@@ -268,12 +270,14 @@ class OutChannel(OutPort):
                 self._sender.connect(self)
             return
         while self._call_is_due() and self.pending and self.held_at != 0:
-            used_up = self.transported - self.processed >= CREDIT_MESSAGES or self._unprocessed_bytes >= CREDIT_BYTES
-            if used_up and not self._sender.draining:
+            credit = self.processed + self._credit.messages - self.transported
+            if self._sender.draining:
+                credit = BATCH_MESSAGES_MAX
+            elif credit <= 0 or self._unprocessed_bytes >= CREDIT_BYTES:
                 self._ask_for_credit()
                 self._set_due(NEVER_DUE)
                 return
-            self.transmit(self._take(self._batch_size()))
+            self.transmit(self._take(self._batch_size(credit)))
 
     def _call_is_due(self) -> bool:
         """Whether the outbox holds what is worth a call now, and one may be made."""
@@ -295,8 +299,8 @@ class OutChannel(OutPort):
         self.gather()
         return self._take(len(self.pending))
 
-    def _batch_size(self) -> int:
-        limit = min(len(self.pending), BATCH_MESSAGES_MAX)
+    def _batch_size(self, credit: int) -> int:
+        limit = min(len(self.pending), BATCH_MESSAGES_MAX, credit)
         if self.held_at is not None:
             limit = min(limit, self.held_at)
         if self.pending_bytes <= BATCH_BYTES_MAX:
@@ -429,6 +433,7 @@ class OutChannel(OutPort):
     def note_processed(self, number: int) -> None:
         """The receiver has processed the messages up to `number`. Call under the lock."""
         if number > self.processed:
+            self._credit.heard(number - self.processed, self.transported - number, time.monotonic())
             self.processed = number
             while self._unprocessed and self._unprocessed[0][0] <= number:
                 self._unprocessed_bytes -= self._unprocessed.popleft()[1]

@@ -1,6 +1,7 @@
 """The outbox by itself: a receiver that answers when the test says so, no Ray."""
 
 import threading
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -8,7 +9,8 @@ import pytest
 from rayshot.errors import SystemStopped
 from rayshot.format.codec import Codec, Frame, split_frame
 from rayshot.model.handle import ActorHandle, Method
-from rayshot.runtime.outbox import BATCH_MESSAGES_MIN, CREDIT_MESSAGES, WINDOW, InFlight, OutChannel
+from rayshot.runtime.credit import CREDIT_MESSAGES_MAX, CREDIT_MESSAGES_MIN, CREDIT_MESSAGES_START, CREDIT_S, Credit
+from rayshot.runtime.outbox import BATCH_MESSAGES_MIN, WINDOW, InFlight, OutChannel
 from rayshot.runtime.wire import Answer, Status
 
 CODEC = Codec(ActorHandle, lambda handle: handle.name, lambda name: ActorHandle("system", name, None, None))
@@ -47,6 +49,7 @@ class Receiver:
         self.numbers = []
         self.channel = channel
         self.came = threading.Semaphore(0)
+        self.wanted = []
 
     def receive(self, batch):
         self.unanswered.append(batch)
@@ -56,7 +59,8 @@ class Receiver:
         self.came.release()
         return SimpleNamespace(_on_completed=lambda _callback: None)
 
-    def await_credit(self, _name, _wanted):
+    def await_credit(self, _name, wanted):
+        self.wanted.append(wanted)
         return SimpleNamespace(_on_completed=lambda _callback: None)
 
     def answer(self):
@@ -104,17 +108,60 @@ def test_many_messages_do_not_wait_for_the_call_under_way(lane):
     assert [batch.count for batch in receiver.unanswered] == [1, BATCH_MESSAGES_MIN]
 
 
-def test_no_more_calls_are_under_way_than_the_window_and_none_without_credit(lane):
-    tell, channel, receiver = lane
+def test_no_more_calls_are_under_way_than_the_window(lane):
+    tell, _, receiver = lane
     for number in range(20 * BATCH_MESSAGES_MIN):
         tell(number)
     assert len(receiver.unanswered) == WINDOW
-    channel.processed = -CREDIT_MESSAGES  # nothing was processed for long
-    receiver.unanswered = receiver.unanswered[:1]
-    channel.in_flight = {receiver.unanswered[0].first: receiver.unanswered[0]}
-    with channel._lock:
-        channel.flush()
-    assert len(receiver.unanswered) == 1
+
+
+def use_up_credit(tell, channel, receiver, total):
+    for number in range(total):
+        tell(number)
+        while receiver.unanswered:
+            channel.settle_batch(receiver.unanswered.pop(0), Answer(Status.TAKEN, 0))
+
+
+def test_a_receiver_that_processes_nothing_gets_no_more_than_the_first_credit(lane):
+    use_up_credit(*lane, 10 * CREDIT_MESSAGES_START)
+    _, channel, receiver = lane
+    assert len(receiver.numbers) == CREDIT_MESSAGES_START
+    assert len(receiver.wanted) == 1
+    assert channel.sent == 10 * CREDIT_MESSAGES_START
+
+
+def test_with_credit_again_the_rest_leaves_in_order(lane):
+    use_up_credit(*lane, 10 * CREDIT_MESSAGES_START)
+    _, channel, receiver = lane
+    channel._credited(CREDIT_MESSAGES_START)
+    while receiver.unanswered:
+        receiver.answer()
+    assert receiver.numbers == list(range(10 * CREDIT_MESSAGES_START))
+
+
+@pytest.mark.parametrize("pace", [500, 20_000, 300_000])
+def test_credit_follows_the_pace_of_a_receiver_that_always_has_work(pace):
+    credit, now, left = Credit(), 0.0, 10 * CREDIT_MESSAGES_MAX
+    for processed in (pace // 100, pace // 50, pace // 200) * 20:
+        credit.heard(processed, left, now := now + processed / pace)
+    assert credit.messages == pytest.approx(max(CREDIT_MESSAGES_MIN, pace * CREDIT_S), rel=0.01)
+
+
+def test_credit_grows_while_the_receiver_works_off_all_it_gets():
+    credit = Credit()
+    for round_ in range(10):
+        credit.heard(100, 0, float(round_))
+    assert credit.messages == CREDIT_MESSAGES_MAX
+
+
+def test_one_pause_of_the_receiver_costs_half_of_its_credit_only():
+    credit = Credit()
+    for round_ in range(10):
+        credit.heard(1_000, 0, float(round_))
+    credit.heard(0, 1_000, 10.0)
+    before = credit.messages
+    credit.heard(1, 999, 15.0)
+    assert credit.messages == before // 2
 
 
 def test_an_integer_too_wide_for_msgpack_arrives_among_the_others(lane):
@@ -163,7 +210,7 @@ def test_a_sender_that_never_pauses_is_told_that_its_outbox_is_full(lane):
 def test_no_message_is_left_behind_when_answers_come_from_another_thread(lane):
     """The sender takes no lock: a message appended while the last call is being answered must still leave."""
     tell, channel, receiver = lane
-    total = 30_000
+    total = 10_000
     done = threading.Event()
 
     def answer_all():
@@ -178,10 +225,10 @@ def test_no_message_is_left_behind_when_answers_come_from_another_thread(lane):
             tell(number)
             if number % 7 == 0:  # let the other side catch up, so that the channel is often just idle
                 while channel.in_flight and number % 21 == 0:
-                    pass
+                    time.sleep(0)
     finally:
         while len(receiver.numbers) < total and (receiver.unanswered or channel.in_flight):
-            pass
+            time.sleep(0)
         done.set()
         answering.join()
     assert receiver.numbers == list(range(total))
