@@ -1,15 +1,17 @@
 import random
+import threading
 from dataclasses import replace
 
 import pytest
 
-from rayshot.errors import CorruptChunk, LimitExceeded, MissingChunk, PathRefused
+from rayshot.errors import CorruptChunk, LimitExceeded, MissingChunk, PathRefused, StoreFull
 from rayshot.format.bounds import BLOB_BYTES_MAX
 from rayshot.format.chunks import CHUNK_SIZE
 from rayshot.format.manifest import Blob, Chunk, Span
 from rayshot.store.chunk_reader import ChunkReader, read_blob
 from rayshot.store.chunk_writer import LARGE_BYTES_MIN, PACK_BYTES_MAX, ChunkWriter, merge_chunks
 from rayshot.store.memory import Fault, FaultEffect, MemoryStore
+from rayshot.store.store import Data
 
 NOISE = random.Random(7).randbytes(CHUNK_SIZE * 2 + 5)
 
@@ -67,6 +69,38 @@ def test_without_reuse_every_intent_writes_under_keys_of_its_own() -> None:
     assert [chunk.key for chunk in second] != [chunk.key for chunk in first.values()]
     assert len(list(store.list())) == 2
     assert len(merge_chunks([second, tuple(first.values())])) == 1
+
+
+class MeetingStore(MemoryStore):
+    """Two writers must be under way at once, or neither comes through."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._both = threading.Barrier(2, timeout=20)
+
+    def create(self, key: str, data: Data) -> None:
+        self._both.wait()
+        super().create(key, data)
+
+
+def test_chunks_of_a_large_blob_are_written_at_once() -> None:
+    store = MeetingStore()
+    writer = ChunkWriter(store, "bank", "i")
+    writer.add(NOISE[: CHUNK_SIZE * 2])
+    blobs, chunks = writer.finish()
+    assert read_blob(store, "bank", blobs[0], {chunk.digest: chunk for chunk in chunks}) == NOISE[: CHUNK_SIZE * 2]
+    assert [span.chunk for span in blobs[0].spans] == [chunk.digest for chunk in chunks]
+
+
+def test_nothing_is_written_any_more_when_a_failure_is_told() -> None:
+    store = MemoryStore()
+    store.fault = Fault(1, count=1000, error=lambda: StoreFull("no room"))
+    writer = ChunkWriter(store, "bank", "i")
+    with pytest.raises(StoreFull):
+        writer.add(NOISE)
+    calls = store.calls
+    assert calls <= 3
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("rayshot-write")] == []
 
 
 def test_a_small_blob_may_change_after_it_was_added() -> None:
