@@ -31,6 +31,7 @@ def test_blobs_of_all_sizes_are_read_back() -> None:
     data = [NOISE[size : size + size] or NOISE[:size] for size in sizes]
     store, blobs, chunks = written(*data)
     assert [read_blob(store, "bank", blob, chunks) for blob in blobs] == data
+    assert [ChunkReader(store, "bank", chunks).read_writable(blob) for blob in blobs] == data
     assert [blob.size for blob in blobs] == [len(one) for one in data]
 
 
@@ -72,7 +73,7 @@ def test_without_reuse_every_intent_writes_under_keys_of_its_own() -> None:
 
 
 class MeetingStore(MemoryStore):
-    """Two writers must be under way at once, or neither comes through."""
+    """Two that write, or two that read, must be under way at once, or neither comes through."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,13 +83,18 @@ class MeetingStore(MemoryStore):
         self._both.wait()
         super().create(key, data)
 
+    def read_range(self, key: str, start: int, length: int) -> bytes:
+        self._both.wait()
+        return super().read_range(key, start, length)
 
-def test_chunks_of_a_large_blob_are_written_at_once() -> None:
+
+def test_chunks_of_a_large_blob_are_written_and_read_at_once() -> None:
     store = MeetingStore()
     writer = ChunkWriter(store, "bank", "i")
     writer.add(NOISE[: CHUNK_SIZE * 2])
     blobs, chunks = writer.finish()
-    assert read_blob(store, "bank", blobs[0], {chunk.digest: chunk for chunk in chunks}) == NOISE[: CHUNK_SIZE * 2]
+    reader = ChunkReader(store, "bank", {chunk.digest: chunk for chunk in chunks})
+    assert reader.read_writable(blobs[0]) == NOISE[: CHUNK_SIZE * 2]
     assert [span.chunk for span in blobs[0].spans] == [chunk.digest for chunk in chunks]
 
 
@@ -157,6 +163,8 @@ def test_chunks_that_were_swapped_are_corrupt() -> None:
     for blob in blobs:
         with pytest.raises(CorruptChunk, match="digest"):
             read_blob(store, "bank", blob, chunks)
+        with pytest.raises(CorruptChunk, match="digest"):
+            ChunkReader(store, "bank", chunks).read_writable(blob)
 
 
 @pytest.mark.acceptance("G9")
