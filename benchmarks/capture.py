@@ -1,8 +1,6 @@
 """How long an actor with a large state is held by a snapshot, against `ray.put` of that state inside an actor."""
 
-import shutil
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +8,8 @@ import ray
 
 import rayshot
 from benchmarks.cluster import fresh_cluster
-from benchmarks.report import Figure, NotRun, Report, Series, Target
+from benchmarks.memory import check_memory
+from benchmarks.report import Figure, Report, Series, Target
 from benchmarks.samples import paired_ratios
 
 HOLD_TARGET = Target("<=", 50.0)
@@ -73,7 +72,7 @@ class Putter:
 def run(*, short: bool) -> Report:
     """Measure in turn."""
     rounds, size_bytes = (2, 32 << 20) if short else (7, 1 << 30)
-    _check_memory(size_bytes)
+    check_memory(size_bytes, memory_per_state=MEMORY_PER_STATE, shared_memory_per_state=SHARED_MEMORY_PER_STATE)
     held_s: dict[str, list[float]] = {"hold": [], "longest pause": [], "ray.put": [], "durable": []}
     with (
         fresh_cluster(object_store_bytes=SHARED_MEMORY_PER_STATE * size_bytes) as folder,
@@ -113,14 +112,3 @@ def _snapshot(system: rayshot.System, holder: Any) -> tuple[float, float, float]
     snapshot = system.snapshot()
     durable_s = time.perf_counter() - began_at
     return float(snapshot.stats["hold_max_s"]), float(ray.get(holder.end.remote())), durable_s
-
-
-def _check_memory(size_bytes: int) -> None:
-    lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    available = next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable"))
-    shared = shutil.disk_usage("/dev/shm").free
-    if available < MEMORY_PER_STATE * size_bytes or shared < SHARED_MEMORY_PER_STATE * size_bytes:
-        raise NotRun(
-            f"a state of {size_bytes >> 20:,} MB needs {MEMORY_PER_STATE}x of it as free memory and "
-            f"{SHARED_MEMORY_PER_STATE}x in /dev/shm; there are {available >> 20:,} MB and {shared >> 20:,} MB"
-        )

@@ -6,7 +6,7 @@ from typing import Any
 import ray
 
 import rayshot
-from benchmarks.cluster import fresh_cluster, wait_for
+from benchmarks.cluster import fresh_cluster, settle
 from benchmarks.report import Figure, Report, Series, Target
 from benchmarks.samples import paired_ratios
 
@@ -17,7 +17,6 @@ TOKENS_PER_CHANNEL = 100
 TOKENS = ACTORS * FAN_OUT * TOKENS_PER_CHANNEL
 RECORDED_TARGET = Target("<=", 150.0)
 LOSS_TARGET = Target("<=", 5.0)
-SETTLE_S = 0.5
 
 
 class Node:
@@ -56,7 +55,7 @@ def run(*, short: bool) -> Report:
             for name, interval in (("without", None), ("with", interval_s)):
                 system.configure(rayshot.SnapshotConfig(interval_s=interval))
                 rates[name].append(_messages_per_second(nodes, window_s))
-            _settle(system)
+            settle(system)
         periodic = [snapshot.stats["recorded_s"] for snapshot in system.snapshots()[before:]]
     losses = [100 * (1 - ratio) for ratio in paired_ratios(rates["with"], rates["without"])]
     return Report(
@@ -109,13 +108,6 @@ def _single_snapshots(system: rayshot.System, count: int) -> tuple[list[float], 
         busy.append(float(sum(channel.sent > channel.received for channel in snapshot.channels.values())))
         time.sleep(0.2)
     return recorded_s, durable_s, in_flight, busy
-
-
-def _settle(system: rayshot.System) -> None:
-    """Let the snapshot that is under way end outside of the window that comes next."""
-    system.configure(rayshot.SnapshotConfig())
-    wait_for(lambda: None if system.status().snapshots else True, "the end of the last snapshot")
-    time.sleep(SETTLE_S)
 
 
 def _messages_per_second(nodes: list[Any], window_s: float) -> float:
