@@ -19,7 +19,8 @@ import ray
 
 import rayshot
 from benchmarks.cluster import fresh_cluster
-from benchmarks.report import Figure, NotRun, Report, Series, Target
+from benchmarks.memory import available_bytes, check_memory
+from benchmarks.report import Figure, Report, Series, Target
 from benchmarks.samples import paired_ratios
 
 GB, MB = 1 << 30, 1 << 20
@@ -149,7 +150,7 @@ def run(*, short: bool) -> Report:
     rounds, memory_rounds = (2, 3) if short else (3, 50)
     states = {BIG_ARRAY: ("numpy", 32 * MB), "dict of 10,000": ("dict", 10_000)} if short else STATES
     largest = max(size for kind, size in states.values() if kind == "numpy")
-    check_memory(largest)
+    check_memory(largest, memory_per_state=MEMORY_PER_STATE, shared_memory_per_state=SHARED_MEMORY_PER_STATE)
     found: dict[str, dict[str, list[float]]] = {}
     with fresh_cluster(object_store_bytes=SHARED_MEMORY_PER_STATE * largest) as folder:
         for number, (name, (kind, size)) in enumerate(states.items()):
@@ -230,7 +231,7 @@ def _memory_above_state(folder: Path, size_bytes: int, rounds: int) -> list[floa
         holder = rayshot.actor(capture="fork")(Holder).options(name="holder").remote("numpy", size_bytes)
         ray.get(holder.begin.remote(holder))
         ray.get(holder.end.remote(0.0))
-        before = _available_bytes()
+        before = available_bytes()
         most = []
         for _ in range(rounds):
             with _lowest_available() as lowest:
@@ -248,12 +249,12 @@ def _growth(memory: list[float]) -> float:
 @contextmanager
 def _lowest_available() -> Iterator[list[int]]:
     """A list whose one entry is the least available memory since."""
-    lowest = [_available_bytes()]
+    lowest = [available_bytes()]
     over = threading.Event()
 
     def watch() -> None:
         while not over.wait(0.01):
-            lowest[0] = min(lowest[0], _available_bytes())
+            lowest[0] = min(lowest[0], available_bytes())
 
     watching = threading.Thread(target=watch)
     watching.start()
@@ -262,18 +263,3 @@ def _lowest_available() -> Iterator[list[int]]:
     finally:
         over.set()
         watching.join()
-
-
-def _available_bytes() -> int:
-    lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable"))
-
-
-def check_memory(size_bytes: int) -> None:
-    """Raises NotRun where the machine is too small for states of so many bytes."""
-    shared = shutil.disk_usage("/dev/shm").free
-    if _available_bytes() < MEMORY_PER_STATE * size_bytes or shared < SHARED_MEMORY_PER_STATE * size_bytes:
-        raise NotRun(
-            f"a state of {size_bytes >> 20:,} MB needs {MEMORY_PER_STATE}x of it as free memory and "
-            f"{SHARED_MEMORY_PER_STATE}x in /dev/shm; there are {_available_bytes() >> 20:,} MB and {shared >> 20:,} MB"
-        )

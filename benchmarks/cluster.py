@@ -15,8 +15,9 @@ import rayshot
 
 Answer = TypeVar("Answer")
 POLL_S = 0.02
-SETTLE_S = 0.5
 WAIT_S_MAX = 300.0
+SETTLE_S = 0.5
+"""What goes on behind the back of whoever measures, such as deleting old snapshots, is over by then."""
 
 
 @contextmanager
@@ -37,18 +38,18 @@ def fresh_cluster(*, object_store_bytes: int = 512 << 20) -> Iterator[Path]:
             ray.shutdown()
 
 
-def wait_for(ask: Callable[[], Answer | None], what: str) -> Answer:
+def wait_for(ask: Callable[[], Answer | None], what: str, *, poll_s: float = POLL_S) -> Answer:
     """Ask until there is an answer. Raises TimeoutError after some minutes."""
     deadline = time.monotonic() + WAIT_S_MAX
     while (answer := ask()) is None:
         if time.monotonic() > deadline:
             raise TimeoutError(f"{what} did not come within {WAIT_S_MAX:g} s")
-        time.sleep(POLL_S)
+        time.sleep(poll_s)
     return answer
 
 
 def settle(system: rayshot.System) -> None:
-    """End the rhythm of snapshots, and let the one that is under way end: outside of the window that comes next."""
+    """Take no more snapshots by themselves, and let the one that is under way end, before what comes next."""
     system.configure(rayshot.SnapshotConfig())
     wait_for(lambda: None if system.status().snapshots else True, "the end of the last snapshot")
     time.sleep(SETTLE_S)

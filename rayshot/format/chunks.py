@@ -17,6 +17,12 @@ CHUNK_SIZE = 4 << 20
 
 ZSTD_LEVEL = 1
 
+SAMPLED_BYTES_MIN = 1 << 20
+"""Of chunks of this size samples are compressed before all of it is."""
+
+SAMPLES, SAMPLE_BYTES = 16, 4 << 10
+SHRUNK_SHARE_MAX = 0.98
+
 _SEAL_HEAD = b"\x50\x2a\x4d\x18\x10\x00\x00\x00"
 """The number of a skippable frame, and the 16 bytes that follow."""
 
@@ -42,13 +48,27 @@ def digest(view: Buffer) -> str:
     return blake3(view).hexdigest()
 
 
-def compress(view: Buffer) -> tuple[ChunkCodec, bytes]:
-    """The codec and the bytes to store: zstd with the size in its header, or raw where that is no shorter."""
+def compress(view: Buffer) -> tuple[ChunkCodec, Buffer]:
+    """The codec and the bytes to store: zstd with the size in its header, or raw where that is no shorter.
+
+    Of a large chunk samples are tried first. Where they hardly shrink, neither would the rest in most cases, and it is
+    stored raw. Raw bytes are `view` itself, not copied.
+    """
+    size = memoryview(view).nbytes
+    if size >= SAMPLED_BYTES_MIN and not _shrinks(view):
+        return "raw", view
     frame = zstandard.ZstdCompressor(level=ZSTD_LEVEL, write_content_size=True).compress(view)
-    packed = frame + _seal(frame)
-    if len(packed) < memoryview(view).nbytes:
-        return "zstd", packed
-    return "raw", bytes(view)
+    if len(frame) + _SEAL_LENGTH < size:
+        return "zstd", frame + _seal(frame)
+    return "raw", view
+
+
+def _shrinks(view: Buffer) -> bool:
+    """Whether samples from all over a large chunk shrink by more than their headers cost."""
+    flat = memoryview(view).cast("B")
+    starts = range(0, flat.nbytes - SAMPLE_BYTES, flat.nbytes // SAMPLES)
+    samples = b"".join(flat[start : start + SAMPLE_BYTES] for start in starts)
+    return len(zstandard.ZstdCompressor(level=ZSTD_LEVEL).compress(samples)) < SHRUNK_SHARE_MAX * len(samples)
 
 
 def expand(stored: bytes, chunk: Chunk) -> bytes:

@@ -22,7 +22,7 @@ class Cipher:
         self._cipher = AESGCM(derive(secret, f"rayshot 1 {purpose} encryption"))
         self._nonce_key = derive(secret, f"rayshot 1 {purpose} nonce")
 
-    def encrypt(self, plain: bytes, bound: bytes) -> bytes:
+    def encrypt(self, plain: bytes | bytearray | memoryview, bound: bytes) -> bytes:
         """Nonce, encrypted bytes and tag; they open with the same `bound` only."""
         hasher = blake3(len(bound).to_bytes(8, "little"), key=self._nonce_key)
         nonce = hasher.update(bound).update(plain).digest(NONCE_BYTES)

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from rayshot.errors import BadManifest, CorruptChunk, EncryptionKeyNeeded, FormatTooNew
 from rayshot.format import canonical
 from rayshot.format.bounds import DATA_KEYS_MAX, ENVELOPE_BYTES_MAX, check_length
+from rayshot.format.chunks import Buffer
 from rayshot.format.encryption_key import DataKey, EncryptionKey, find_encryption_keys, key_with
 from rayshot.format.entries import Chunk
 
@@ -69,7 +70,7 @@ def open_manifest(payload: bytes, keys: Sequence[EncryptionKey] | None) -> tuple
     return document, data_keys
 
 
-def encrypt_chunk(packed: bytes, key: str, system: str, data_key: DataKey) -> bytes:
+def encrypt_chunk(packed: Buffer, key: str, system: str, data_key: DataKey) -> bytes:
     """What to store under `key` in the folder of `system`."""
     return data_key.chunks.encrypt(packed, _place(key, system))
 

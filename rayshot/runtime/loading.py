@@ -77,7 +77,7 @@ def load_process(process: ActorProcess, plan: LoadPlan) -> None:
 def _load_state(process: ActorProcess, plan: LoadPlan, captured: CapturedState, reader: ChunkReader) -> None:
     class_name = f"{plan.specification.class_module}.{plan.specification.class_name}"
     stream = reader.read(captured.stream)
-    buffers = [bytearray(reader.read(buffer)) for buffer in captured.buffers]  # writable, as they were
+    buffers = [reader.read_writable(buffer) for buffer in captured.buffers]  # writable, as they were
     own = process.cell.become(plan.specification, plan.specification.resolve())
     try:
         state = load_state(stream, buffers, own, plan.names)

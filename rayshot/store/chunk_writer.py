@@ -5,7 +5,9 @@ this writer writes carry its own intent in their key: what is collected as garba
 never be something that this snapshot found "already there".
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from rayshot.format.chunks import Buffer, compress, digest, split
 from rayshot.format.encryption import encrypt_chunk
@@ -21,9 +23,12 @@ LARGE_BYTES_MIN = 64 << 10
 PACK_BYTES_MAX = 1 << 20
 """Smaller blobs share a chunk of up to this size."""
 
+WRITES_AT_ONCE = 8
+"""Chunks of one blob under way: while one waits for the disk or the network, others are hashed and compressed."""
+
 
 class ChunkWriter:
-    """Writes the chunks of one snapshot, or of one vault's part of it. For one thread.
+    """Writes the chunks of one snapshot, or of one vault's part of it. For one thread; it starts some for large blobs.
 
     Args:
         store: where to.
@@ -64,7 +69,9 @@ class ChunkWriter:
         view = memoryview(data).cast("B")
         if 0 < view.nbytes < LARGE_BYTES_MIN:
             return self._gather(view)
-        self._blobs.append(Blob(tuple(Span(self._write(piece), 0, piece.nbytes) for piece in split(view))))
+        pieces = split(view)
+        names = self._write(pieces)
+        self._blobs.append(Blob(tuple(Span(name, 0, piece.nbytes) for name, piece in zip(names, pieces, strict=True))))
         return len(self._blobs) - 1
 
     def finish(self) -> tuple[list[Blob], list[Chunk]]:
@@ -84,20 +91,33 @@ class ChunkWriter:
     def _write_pack(self) -> None:
         if not self._packed:
             return
-        name = self._write(memoryview(bytes(self._pack)))
+        (name,) = self._write([memoryview(bytes(self._pack))])
         for ticket, offset, length in self._packed:
             self._blobs[ticket] = Blob((Span(name, offset, length),))
         self._pack.clear()
         self._packed.clear()
 
-    def _write(self, piece: memoryview) -> str:
-        """Make sure that the bytes of `piece` are stored; return their digest."""
-        name = digest(piece)
-        if name not in self._chunks:
+    def _write(self, pieces: Sequence[memoryview]) -> list[str]:
+        """Make sure that the bytes of all `pieces` are stored; return their digests."""
+        if len(pieces) > 1:
+            with ThreadPoolExecutor(min(len(pieces), WRITES_AT_ONCE), "rayshot-write") as pool:
+                return self._write_by(pool.map, pieces)
+        return self._write_by(map, pieces)
+
+    def _write_by(self, map_: Callable[..., Iterable[Any]], pieces: Sequence[memoryview]) -> list[str]:
+        """As `_write`; what `map_` calls may run in several threads, so it changes nothing here."""
+        names = list(map_(digest, pieces))
+        new = {}
+        for name, piece in zip(names, pieces, strict=True):
             known = self._reuse.get(name)
-            fits = known is not None and (known.data_key is None) is (self._data_key is None)
-            self._chunks[name] = known if known is not None and fits else self._create(name, piece)
-        return name
+            if known is not None and (known.data_key is None) is (self._data_key is None):
+                self._chunks[name] = known
+            elif name not in self._chunks:
+                new[name] = piece
+        for chunk in map_(self._create, new, new.values()):
+            self._chunks[chunk.digest] = chunk
+            self.written_bytes += chunk.stored_size
+        return names
 
     def _create(self, name: str, piece: memoryview) -> Chunk:
         codec, stored = compress(piece)
@@ -107,8 +127,7 @@ class ChunkWriter:
             key = chunk_key(self._data_key.chunk_name(name), self._intent)
             stored = encrypt_chunk(stored, key, self._system, self._data_key)
         create_once(self._store, inside(self._system, key), stored)
-        self.written_bytes += len(stored)
-        return Chunk(key, name, piece.nbytes, len(stored), codec, self._data_key)
+        return Chunk(key, name, piece.nbytes, memoryview(stored).nbytes, codec, self._data_key)
 
 
 def merge_chunks(parts: Sequence[Sequence[Chunk]]) -> tuple[Chunk, ...]:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.__main__ import BENCHMARKS
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -18,7 +20,7 @@ def short_run(tmp_path_factory):
     mark = {"RAYSHOT_BENCHMARKS_RUN": str(folder)}  # inherited by every process that the run starts
     command = [sys.executable, "-m", "benchmarks", "--short", "--json", folder / "found.json", "--plots", folder]
     finished = subprocess.run(
-        command, cwd=ROOT, env={**os.environ, **mark}, capture_output=True, text=True, timeout=300, check=False
+        command, cwd=ROOT, env={**os.environ, **mark}, capture_output=True, text=True, timeout=600, check=False
     )
     assert finished.returncode == 0, finished.stderr
     return finished.stdout, json.loads((folder / "found.json").read_text()), folder
@@ -26,10 +28,10 @@ def short_run(tmp_path_factory):
 
 @pytest.mark.ray
 @pytest.mark.slow
-def test_a_short_run_measures_all_five(short_run):
+def test_a_short_run_measures_all_but_what_the_machine_has_no_memory_for(short_run):
     printed, found, _ = short_run
-    assert set(found["benchmarks"]) | set(found["not_run"]) == {"messages", "latency", "snapshot", "capture", "growth"}
-    assert {"messages", "latency", "snapshot"} <= set(found["benchmarks"])
+    assert set(found["benchmarks"]) | set(found["not_run"]) == set(BENCHMARKS)
+    assert set(found["not_run"]) <= {"capture", "durable", "incremental", "restore"}
     for name, report in found["benchmarks"].items():
         assert f"{name}: {report['question'].split()[0]}" in printed
         assert any(figure["target"] for figure in report["figures"])

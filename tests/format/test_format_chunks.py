@@ -41,6 +41,29 @@ def test_what_does_not_shrink_is_stored_raw():
     assert compress(TEXT)[0] == "zstd"
 
 
+def test_a_large_chunk_is_compressed_where_samples_of_it_shrink():
+    noise = memoryview(os.urandom(CHUNK_SIZE))
+    codec, packed = compress(noise)
+    assert codec == "raw"
+    assert packed is noise, "it was copied"
+    for mixed in (bytes(CHUNK_SIZE), bytes(CHUNK_SIZE // 2) + noise[CHUNK_SIZE // 2 :].tobytes(), TEXT * 200):
+        assert compress(mixed)[0] == "zstd"
+        assert expand(*stored(mixed)) == mixed
+
+
+def test_noise_is_not_compressed_only_to_find_that_it_does_not_shrink(monkeypatch):
+    sizes = []
+
+    class Counting(zstandard.ZstdCompressor):
+        def compress(self, data):
+            sizes.append(len(data))
+            return super().compress(data)
+
+    monkeypatch.setattr(zstandard, "ZstdCompressor", Counting)
+    compress(os.urandom(CHUNK_SIZE))
+    assert sum(sizes) < CHUNK_SIZE / 50
+
+
 def test_a_buffer_is_split_at_fixed_offsets_without_a_copy():
     data = bytearray(2 * CHUNK_SIZE + 7)
     views = split(data)

@@ -1,15 +1,17 @@
 import random
+import threading
 from dataclasses import replace
 
 import pytest
 
-from rayshot.errors import CorruptChunk, LimitExceeded, MissingChunk, PathRefused
+from rayshot.errors import CorruptChunk, LimitExceeded, MissingChunk, PathRefused, StoreFull
 from rayshot.format.bounds import BLOB_BYTES_MAX
 from rayshot.format.chunks import CHUNK_SIZE
 from rayshot.format.manifest import Blob, Chunk, Span
 from rayshot.store.chunk_reader import ChunkReader, read_blob
 from rayshot.store.chunk_writer import LARGE_BYTES_MIN, PACK_BYTES_MAX, ChunkWriter, merge_chunks
 from rayshot.store.memory import Fault, FaultEffect, MemoryStore
+from rayshot.store.store import Data
 
 NOISE = random.Random(7).randbytes(CHUNK_SIZE * 2 + 5)
 
@@ -29,6 +31,7 @@ def test_blobs_of_all_sizes_are_read_back() -> None:
     data = [NOISE[size : size + size] or NOISE[:size] for size in sizes]
     store, blobs, chunks = written(*data)
     assert [read_blob(store, "bank", blob, chunks) for blob in blobs] == data
+    assert [ChunkReader(store, "bank", chunks).read_writable(blob) for blob in blobs] == data
     assert [blob.size for blob in blobs] == [len(one) for one in data]
 
 
@@ -67,6 +70,43 @@ def test_without_reuse_every_intent_writes_under_keys_of_its_own() -> None:
     assert [chunk.key for chunk in second] != [chunk.key for chunk in first.values()]
     assert len(list(store.list())) == 2
     assert len(merge_chunks([second, tuple(first.values())])) == 1
+
+
+class MeetingStore(MemoryStore):
+    """Two that write, or two that read, must be under way at once, or neither comes through."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._both = threading.Barrier(2, timeout=20)
+
+    def create(self, key: str, data: Data) -> None:
+        self._both.wait()
+        super().create(key, data)
+
+    def read_range(self, key: str, start: int, length: int) -> bytes:
+        self._both.wait()
+        return super().read_range(key, start, length)
+
+
+def test_chunks_of_a_large_blob_are_written_and_read_at_once() -> None:
+    store = MeetingStore()
+    writer = ChunkWriter(store, "bank", "i")
+    writer.add(NOISE[: CHUNK_SIZE * 2])
+    blobs, chunks = writer.finish()
+    reader = ChunkReader(store, "bank", {chunk.digest: chunk for chunk in chunks})
+    assert reader.read_writable(blobs[0]) == NOISE[: CHUNK_SIZE * 2]
+    assert [span.chunk for span in blobs[0].spans] == [chunk.digest for chunk in chunks]
+
+
+def test_nothing_is_written_any_more_when_a_failure_is_told() -> None:
+    store = MemoryStore()
+    store.fault = Fault(1, count=1000, error=lambda: StoreFull("no room"))
+    writer = ChunkWriter(store, "bank", "i")
+    with pytest.raises(StoreFull):
+        writer.add(NOISE)
+    calls = store.calls
+    assert calls <= 3
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("rayshot-write")] == []
 
 
 def test_a_small_blob_may_change_after_it_was_added() -> None:
@@ -123,6 +163,8 @@ def test_chunks_that_were_swapped_are_corrupt() -> None:
     for blob in blobs:
         with pytest.raises(CorruptChunk, match="digest"):
             read_blob(store, "bank", blob, chunks)
+        with pytest.raises(CorruptChunk, match="digest"):
+            ChunkReader(store, "bank", chunks).read_writable(blob)
 
 
 @pytest.mark.acceptance("G9")

@@ -1,0 +1,41 @@
+"""One picture per report."""
+
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib import pyplot as plt
+
+from benchmarks.plots.durability import draw_durable, draw_incremental, draw_restore
+from benchmarks.plots.growth import draw_growth
+from benchmarks.plots.messaging import draw_latency, draw_messages
+from benchmarks.plots.pressure import draw_backlog, draw_interval
+from benchmarks.plots.snapshots import draw_capture, draw_snapshot
+from benchmarks.plots.style import STYLE
+from benchmarks.report import Report
+
+_DRAWINGS = {
+    "messages": draw_messages,
+    "latency": draw_latency,
+    "snapshot": draw_snapshot,
+    "capture": draw_capture,
+    "growth": draw_growth,
+    "interval": draw_interval,
+    "backlog": draw_backlog,
+    "durable": draw_durable,
+    "incremental": draw_incremental,
+    "restore": draw_restore,
+}
+
+
+def draw(report: Report, folder: Path, footnote: str) -> Path:
+    """Draw the report's picture into `folder`; returns the file. `footnote` says where it was measured."""
+    mpl.use("Agg")
+    with mpl.rc_context(STYLE):
+        figure = _DRAWINGS[report.name](report)
+        figure.suptitle(report.question, x=0.01, ha="left", fontsize=13, fontweight="bold")
+        figure.text(0.01, 0.01, footnote, fontsize=8, color="#57606a")
+        figure.tight_layout(rect=(0, 0.03, 1, 0.98))
+        file = folder / f"{report.name}.png"
+        figure.savefig(file)
+        plt.close(figure)
+    return file

@@ -1,0 +1,79 @@
+"""Pictures of messages: how many, and how fast one arrives."""
+
+from typing import Any
+
+from matplotlib import pyplot as plt
+from matplotlib.ticker import FuncFormatter
+
+from benchmarks.plots.style import OURS, PLAIN, distribution, plain
+from benchmarks.report import Report
+from benchmarks.table import number
+
+WAYS = {
+    "rayshot": OURS,
+    "plain Ray": PLAIN,
+    "plain Ray, batched by hand": "#d4a72c",
+    "the same, larger batches": "#bf8700",
+}
+
+
+def draw_messages(report: Report) -> Any:
+    """A panel for each pattern: bars for each size and way."""
+    patterns = list(dict.fromkeys(series.name.split(", ")[0] for series in report.series))
+    figure, panels = plt.subplots(1, len(patterns), figsize=(4 * len(patterns), 4.4), sharey=True, squeeze=False)
+    for axes, pattern in zip(panels[0], patterns, strict=True):
+        _bars(axes, report, pattern)
+        axes.set_title(pattern)
+    panels[0][0].set_ylabel("messages a second")
+    panels[0][0].legend(loc="upper right", fontsize=8)
+    return figure
+
+
+def draw_latency(report: Report) -> Any:
+    """One at a time after quiet; under load; beside snapshots."""
+    figure, (quiet, loaded, beside) = plt.subplots(1, 3, figsize=(14, 4.2))
+    for name, color in (("rayshot", OURS), ("ray", PLAIN)):
+        p50 = report.figure(f"{name}, quiet p50").value
+        label = f"{'plain Ray' if name == 'ray' else name}: p50 {number(p50)} us"
+        distribution(quiet, report.samples(f"{name}, quiet"), color, label)
+    quiet.set_xlim(0, 1.1 * max(report.figure(f"{name}, quiet p99").value for name in ("rayshot", "ray")))
+    quiet.set_xlabel("one way, us")
+    quiet.set_ylabel("share that arrived by then")
+    quiet.set_title(f"idle channel: {number(report.figure('rayshot / ray, quiet').value)} times the call")
+    quiet.legend(loc="lower right")
+    loads = ("10%", "50%", "90%")
+    for name, color in (("rayshot", OURS), ("rayshot at Ray's load", "#0a3069"), ("ray", PLAIN)):
+        for quantile, line in (("p50", "-"), ("p99", "--")):
+            values = [report.figure(f"{name}, {load} {quantile}").value for load in loads]
+            loaded.plot(loads, values, line, marker="o", color=color, label=f"{name} {quantile}")
+    loaded.set_yscale("log")
+    loaded.yaxis.set_major_formatter(FuncFormatter(plain))
+    loaded.set_xlabel("of its own peak")
+    loaded.set_ylabel("ms after it was due")
+    peaks = report.settings["peaks"]
+    loaded.set_title(f"paced; peaks: {number(peaks['rayshot'])} and {number(peaks['ray'])} a second")
+    loaded.legend(fontsize=8)
+    for offset, (name, color) in enumerate((("without", PLAIN), ("with snapshots", OURS))):
+        values = [report.figure(f"{name} {quantile}").value for quantile in ("p50", "p99", "p99.9")]
+        beside.bar([place + 0.4 * offset for place in range(3)], values, 0.38, color=color, label=name)
+    beside.set_xticks([0.2, 1.2, 2.2], ["p50", "p99", "p99.9"])
+    beside.set_ylabel("ms after it was due")
+    beside.set_title(f"at half of peak, one every {report.settings['snapshot_interval_s']:g} s")
+    beside.legend()
+    return figure
+
+
+def _bars(axes: Any, report: Report, pattern: str) -> None:
+    """Groups by size, in each a bar for each way; missing ways leave a gap."""
+    found: dict[str, dict[str, float]] = {}
+    for series in report.series:
+        if series.name.startswith(f"{pattern}, "):
+            size, way = series.name.removeprefix(f"{pattern}, ").split(": ")
+            found.setdefault(size, {})[way] = series.median
+    for group, ways in enumerate(found.values()):
+        for place, (value, (label, color)) in enumerate(zip(ways.values(), WAYS.items(), strict=False)):
+            axes.bar(group + 0.2 * place, value, 0.18, color=color, label=label if group == 0 else None)
+            axes.text(group + 0.2 * place, value, f"{number(value / 1e3)} k", ha="center", va="bottom", fontsize=6)
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(FuncFormatter(plain))
+    axes.set_xticks([group + 0.3 for group in range(len(found))], [size.replace(" ", "\n", 1) for size in found])

@@ -1,0 +1,67 @@
+"""Pictures of snapshots under pressure: at short intervals, and behind long queues."""
+
+from statistics import median
+from typing import Any
+
+from matplotlib import pyplot as plt
+from matplotlib.ticker import FuncFormatter
+
+from benchmarks.backlog import named
+from benchmarks.interval import MODES, NONE, every
+from benchmarks.plots.style import OURS, PLAIN, TARGET, plain
+from benchmarks.report import Report
+
+_COLORS = dict(zip(MODES, (TARGET, "#bf8700", "#1a7f37", OURS), strict=True))
+
+
+def draw_interval(report: Report) -> Any:
+    """Run time over the interval, a line for each mode with the number of snapshots that were taken."""
+    figure, axes = plt.subplots(figsize=(9, 4.6))
+    intervals = report.settings["intervals_s"]
+    for (name, color), mark in zip(_COLORS.items(), "osD^", strict=True):
+        medians = [median(report.samples(f"{name}, {every(one)}: run time")) for one in intervals]
+        axes.plot(intervals, medians, color=color, marker=mark, markersize=5, linewidth=1.4, label=name)
+        if name == "chandy-lamport":
+            for one, value in zip(intervals, medians, strict=True):
+                taken = median(report.samples(f"{name}, {every(one)}: snapshots"))
+                axes.annotate(
+                    f"{taken:g}", (one, value), (0, -14), textcoords="offset points", color=color, ha="center"
+                )
+    without = report.figure(NONE)
+    axes.axhline(without.value, color=PLAIN, linewidth=1.4, linestyle="--", label=NONE)
+    axes.set_xscale("log")
+    axes.set_xticks(intervals, [f"{one:g}" for one in intervals])
+    axes.minorticks_off()
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("interval between snapshots, s")
+    axes.set_ylabel("run time, s")
+    axes.set_title(f"{report.settings['words']:,} words; numbers: snapshots taken by chandy-lamport")
+    axes.legend(loc="best")
+    return figure
+
+
+def draw_backlog(report: Report) -> Any:
+    """Duration, and bytes recorded in flight, over the messages that were queued."""
+    figure, (durations, recorded) = plt.subplots(1, 2, figsize=(10, 4.2))
+    there = {series.name for series in report.series}
+    for mode, color, mark in (("chandy-lamport", OURS, "o"), ("aligned", "#bf8700", "s")):
+        for axes, what in ((durations, "duration"), (recorded, "recorded in flight")):
+            sizes = [size for size in report.settings["sizes"] if f"{named(mode, size)}: {what}" in there]
+            medians = [median(report.samples(f"{named(mode, size)}: {what}")) for size in sizes]
+            axes.plot(sizes, medians, color=color, marker=mark, markersize=5, linewidth=1.4, label=mode)
+    handler_s = report.settings["handler_s"]
+    sizes = report.settings["sizes"]
+    waits = [size * handler_s for size in sizes]
+    label = f"all that is queued, at {1e3 * handler_s:g} ms each"
+    durations.plot(sizes, waits, color=PLAIN, linewidth=5, alpha=0.3, zorder=0, label=label)
+    for axes, title in ((durations, "duration, s"), (recorded, "recorded in flight, kB")):
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(FuncFormatter(plain))
+        axes.set_xlabel("messages queued")
+        axes.set_title(title)
+        axes.legend(loc="upper left")
+    durations.set_yscale("log")
+    durations.yaxis.set_major_formatter(FuncFormatter(plain))
+    recorded.set_yscale("symlog", linthresh=10)
+    recorded.yaxis.set_major_formatter(FuncFormatter(plain))
+    return figure
