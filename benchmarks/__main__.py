@@ -10,6 +10,7 @@ from rich.console import Console
 
 from benchmarks import capture, growth, latency, messages, snapshot
 from benchmarks.machine import machine_facts
+from benchmarks.peers import comparison
 from benchmarks.report import NotRun, Report
 from benchmarks.table import figures_table
 
@@ -19,6 +20,7 @@ BENCHMARKS = {
     "snapshot": snapshot.run,
     "capture": capture.run,
     "growth": growth.run,
+    "peers": comparison.run,
 }
 
 
@@ -28,7 +30,7 @@ BENCHMARKS = {
 @click.option("--plots", "folder", type=click.Path(path_type=Path, file_okay=False), help="Draw pictures into here.")
 @click.option("--short", is_flag=True, help="Seconds only: shows that all runs; its figures mean nothing.")
 def main(names: tuple[str, ...], json_file: Path | None, folder: Path | None, *, short: bool) -> None:
-    """Measure rayshot against plain Ray, in turn, in one run; `growth` counts without Ray. Without NAMES: all."""
+    """Measure rayshot against plain Ray, `peers` against other engines; `growth` counts. Without NAMES: all."""
     console = Console()
     facts = machine_facts()
     console.print(_headline(facts, short=short))

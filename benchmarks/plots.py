@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from benchmarks.peers.plot import draw_peers
 from benchmarks.report import Report
 from benchmarks.table import number
 
@@ -188,4 +189,5 @@ _DRAWINGS = {
     "snapshot": _draw_snapshot,
     "capture": _draw_capture,
     "growth": _draw_growth,
+    "peers": draw_peers,
 }
