@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ROWS ?=
 
-.PHONY: demo test acceptance simulate fuzz check bench format clean setup java azurite
+.PHONY: demo test acceptance simulate fuzz check bench peers format clean setup java azurite
 
 setup: $(STAMP)
 
@@ -53,6 +53,10 @@ check: setup
 
 bench: setup
 	@$(BIN)/python -m benchmarks --json docs/benchmarks/results.json --plots docs/benchmarks
+
+# The engines that the benchmark `peers` compares with, each in an environment of its own: 2.5 GB, some minutes.
+peers: setup java
+	@$(BIN)/python -m benchmarks.peers.environment
 
 format: setup
 	@$(BIN)/ruff check --fix --quiet . || true

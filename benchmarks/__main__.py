@@ -21,6 +21,7 @@ from benchmarks import (
     snapshot,
 )
 from benchmarks.machine import machine_facts
+from benchmarks.peers import comparison
 from benchmarks.report import NotRun, Report
 from benchmarks.table import figures_table
 
@@ -35,6 +36,7 @@ BENCHMARKS = {
     "durable": durable.run,
     "incremental": incremental.run,
     "restore": restore.run,
+    "peers": comparison.run,
 }
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import matplotlib as mpl
 from matplotlib import pyplot as plt
 
+from benchmarks.peers.plot import draw_peers
 from benchmarks.plots.durability import draw_durable, draw_incremental, draw_restore
 from benchmarks.plots.growth import draw_growth
 from benchmarks.plots.messaging import draw_latency, draw_messages
@@ -24,6 +25,7 @@ _DRAWINGS = {
     "durable": draw_durable,
     "incremental": draw_incremental,
     "restore": draw_restore,
+    "peers": draw_peers,
 }
 
 

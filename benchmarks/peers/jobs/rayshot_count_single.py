@@ -1,0 +1,6 @@
+"""rayshot with a message for each record: what the same actors do if nobody batches for them."""
+
+from benchmarks.peers.jobs.rayshot_count import main
+
+if __name__ == "__main__":
+    main(batch=1)
