@@ -4,7 +4,7 @@ from rayshot.runtime.members import Members
 
 
 def members(*nodes):
-    known = Members("bank", 1, "/shots", lambda *_: None, lambda *_: None)
+    known = Members("bank", 1, "/shots", lambda *_: None)
     known._vaults.update({node: f"vault of {node}" for node in nodes})
     known._nodes.update(alice="near", bob="far", gone="left")
     return known
