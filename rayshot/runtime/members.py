@@ -98,6 +98,7 @@ class Members:
         if name in self._ended:
             return False
         self._ended[name] = detail
+        self._nodes.pop(name, None)
         self._watches.drop(name)
         handle = self.hosts.pop(name, None)
         self.tell_all("receiver_ended", name, detail)
