@@ -11,7 +11,7 @@ from rayshot.cli.collecting import delete, gc
 from rayshot.cli.copying import copy
 from rayshot.cli.details import details
 from rayshot.cli.difference import difference
-from rayshot.cli.exits import DIFFERENT, EPILOG, FINE, UNSOUND, Group
+from rayshot.cli.exits import DIFFERENT, EPILOG, FINE, UNSOUND, Group, exit_code
 from rayshot.cli.graph import graph, graph_document
 from rayshot.cli.grid import ROWS_MAX, console, sections
 from rayshot.cli.keygen import keygen
@@ -79,8 +79,8 @@ def list_(storage: str, system: str | None, snapshot: str | None, *, as_json: bo
         terminal, rows_max = console(), _rows_max(everything=everything)
         parts = [[listing(name, rows, width=terminal.width, rows_max=rows_max)] for name, rows in found.items()]
         terminal.print(sections(*parts))
-    unreadable = any(_is_damaged(one) for rows in found.values() for one in rows)
-    _leave(UNSOUND if unreadable else FINE)
+    codes = {_unreadable(one) for rows in found.values() for one in rows} - {FINE}
+    _leave(codes.pop() if len(codes) == 1 else UNSOUND if codes else FINE)
 
 
 @main.command()
@@ -139,14 +139,15 @@ def diff(storage: str, system: str | None, snapshots: Sequence[str], *, as_json:
     _leave(FINE if found.same else DIFFERENT)
 
 
-def _is_damaged(snapshot: Snapshot) -> bool:
-    """Whether its manifest cannot be read by anyone; one that needs another key is no damage."""
+def _unreadable(snapshot: Snapshot) -> int:
+    """The exit code of whoever reads its manifest; FINE where that needs another key alone."""
     try:
-        return snapshot.manifest is None
+        snapshot.manifest  # noqa: B018 - it is read now
     except EncryptionKeyNeeded:
-        return False
-    except RayshotError:
-        return True
+        return FINE
+    except RayshotError as error:
+        return exit_code(error)
+    return FINE
 
 
 def _views(storage: Storage, system: str | None) -> Mapping[str, SystemView]:

@@ -4,7 +4,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 from rich.console import Console
@@ -30,6 +30,13 @@ NUMBER_LENGTH_MAX = 9
 HELP = "Enter: any of these.  A number: that one.  b: branch.  u: back to before the branch.  s: states.  q: quit."
 
 
+class _Classes(NamedTuple):
+    """Where classes went, and whether the actors of those that are gone are left out."""
+
+    moved: Mapping[str, str]
+    allow_unmapped: bool
+
+
 @click.command()
 @click.argument("storage")
 @click.option("--system", metavar="NAME", help="Which system, where there are several.")
@@ -45,6 +52,7 @@ HELP = "Enter: any of these.  A number: that one.  b: branch.  u: back to before
     multiple=True,
     help="Where a class went: old.module.Class=new.module.Class. May be given several times.",
 )
+@click.option("--allow-unmapped", is_flag=True, help="Leave out the actors whose class is gone, as a restore can.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document with everything.")
 @secrets_option
 def replay(
@@ -57,6 +65,7 @@ def replay(
     interactive: bool,
     trust: str | None,
     moved: Sequence[str],
+    allow_unmapped: bool,
     as_json: bool,
 ) -> None:
     """Go on from one snapshot, message by message.
@@ -70,17 +79,17 @@ def replay(
         raise click.UsageError("--interactive and --json do not go together")
     if interactive and not _is_terminal():
         raise click.UsageError("--interactive needs a terminal")
-    class_map = _class_map(moved)
+    classes = _Classes(_class_map(moved), allow_unmapped)
     found = open_storage(storage).system(system).snapshot(snapshot)
     if os.getcwd() not in sys.path:  # noqa: PTH109 - as text, as in sys.path
         sys.path.insert(0, os.getcwd())  # noqa: PTH109
     if as_json:
         with contextlib.redirect_stdout(sys.stderr):  # what handlers print is no part of the document
-            document = _document(found, seed, _load(found, seed, trust, class_map), steps)
+            document = _document(found, seed, _load(found, seed, trust, classes), steps)
         click.echo(documents.dump(document))
         raise click.exceptions.Exit(FINE)
     terminal = console()
-    world = _load(found, seed, trust, class_map)
+    world = _load(found, seed, trust, classes)
     terminal.print(heading(found.system, str(found.id), _summary(found)), soft_wrap=True)
     terminal.print()
     if interactive:
@@ -100,16 +109,19 @@ def _class_map(moved: Sequence[str]) -> dict[str, str]:
     return {old: new for old, _, new in pairs}
 
 
-def _load(snapshot: Snapshot, seed: int, trust: str | None, class_map: Mapping[str, str]) -> World:
+def _load(snapshot: Snapshot, seed: int, trust: str | None, classes: _Classes) -> World:
     try:
-        return World.from_snapshot(snapshot, seed=seed, trust=trust, class_map=class_map)
+        return World.from_snapshot(
+            snapshot, seed=seed, trust=trust, class_map=classes.moved, allow_unmapped=classes.allow_unmapped
+        )
     except CodeMismatch as error:
         lost = error.evidence.get("classes")
         if not lost:
             raise
         raise CodeMismatch(
             f"the actors' code is not to be found: no {', '.join(lost)} here. Run this in the folder in which the "
-            "application runs, say with PYTHONPATH where its modules are, or with --class-map where a class went",
+            "application runs, say with PYTHONPATH where its modules are, with --class-map where a class "
+            "went, or with --allow-unmapped that its actors are left out",
             **error.evidence,
         ) from error
 

@@ -14,6 +14,10 @@ from rayshot.protocol.events import BatchAcknowledged, BatchTaken, SnapshotEnded
 from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.tombstones import Tombstones
 
+ENDED_KEPT_MAX = 1000
+"""A driver remembers the ends of so many snapshots. It is seldom told of floors, and one that forgot an end is as one
+that was never told: it passes the tag on, and the receiver, which judges for itself, tells it."""
+
 
 @dataclass(frozen=True, slots=True)
 class AnswerArrived:
@@ -88,7 +92,7 @@ class Driver:
     incarnation: int = 1
     _channels: dict[str, _Channel] = field(default_factory=dict)
     _tags: dict[SnapshotId, None] = field(default_factory=dict)
-    _tombstones: Tombstones = field(default_factory=Tombstones)
+    _tombstones: Tombstones = field(default_factory=lambda: Tombstones(ENDED_KEPT_MAX))
 
     def unacknowledged(self, receiver: str) -> int:
         """How many transported messages `receiver` has not acknowledged."""
@@ -156,7 +160,7 @@ class Driver:
     def _roll_back(self, back: RolledBack) -> list[DriverEffect]:
         self.incarnation = back.incarnation
         self._tags.clear()
-        self._tombstones = Tombstones()
+        self._tombstones = Tombstones(ENDED_KEPT_MAX)
         effects = self._release_ended(back.ended)
         for receiver, channel in self._channels.items():
             if receiver in back.ended:

@@ -2,13 +2,16 @@
 
 The child shares the parent's memory as it was at the fork, so it can pickle while the actor goes on. It touches nothing
 but its own thread, its pipe and a spool file: it closes every other descriptor, because a child that held the
-raylet's socket would hide its parent's death, and ends by `_exit`.
+raylet's socket would hide its parent's death, and ends by `_exit`. It dies with the thread that forked it, the worker,
+and so with its actor: one that hangs would outlive it, and could leave a spool file when nobody looks any more.
 """
 
+import ctypes
 import mmap
 import os
 import select
 import signal
+import sys
 import tempfile
 import threading
 import time
@@ -29,6 +32,8 @@ FORK_BYTES_MIN = 1 << 20
 _FORK_RESIDENT_BYTES_MIN = 300 << 20
 _COPY_BYTES = 8 << 20
 _SPOOL_PREFIX, _SPOOL_SUFFIX = "rayshot-", ".spool"
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.PyDLL(None)  # here, and not in the child, which must take no lock of the loader
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +170,10 @@ class Capturer:
         self._count += 1
         spool = Path(self._spool_folder) / f"{_SPOOL_PREFIX}{os.getpid()}-{self._count}{_SPOOL_SUFFIX}"
         read_end, write_end = os.pipe()
+        parent = os.getpid()
         pid = os.fork()
         if pid == 0:
+            _die_with(parent)
             _pickle_in_child(state, cell.instance, self._name, spool, write_end)
         os.close(write_end)
         return CaptureChild(pid, read_end, spool)
@@ -199,6 +206,14 @@ def sweep_spools(folder: str) -> None:
         if pid.isdecimal() and not Path("/proc", pid).exists():
             with suppress(OSError):  # of another user, or another vault was faster
                 path.unlink()
+
+
+def _die_with(parent: int) -> None:
+    """Be killed when the thread that forked this process ends, which may have happened already."""
+    if sys.platform == "linux":
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def _pickle_in_child(state: Any, own: object, name: str, spool: Path, pipe: int) -> None:

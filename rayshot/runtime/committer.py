@@ -163,12 +163,12 @@ class Committer:
 
     def _intend(self, snapshot: SnapshotId, timeout_s: float) -> tuple[str, dict[str, Chunk]]:
         """Announce a snapshot; returns its intent, and the chunks that it need not write again."""
-        base = self._base if self._base in {record.snapshot for record in self._repository.retained()} else None
-        if base is not None:
+        if self._base is not None:
             try:
-                return self._repository.intend(snapshot, base, timeout_s), dict(self._reuse)
+                return self._repository.intend(snapshot, self._base, timeout_s), dict(self._reuse)
             except SnapshotNotFound:
-                log.info("snapshot %s is written in full, as %s was deleted at this moment", snapshot, base)
+                log.info("snapshot %s is written in full, as %s was deleted", snapshot, self._base)
+                self._base = None
         return self._repository.intend(snapshot, None, timeout_s), {}
 
     def _gather(self, refs: list[Any], timeout_s: float) -> list[Stored]:

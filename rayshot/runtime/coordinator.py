@@ -33,7 +33,7 @@ from rayshot.protocol.collecting import (
     StoreSnapshot,
 )
 from rayshot.protocol.collector import Collector
-from rayshot.protocol.cut import Cut, Record
+from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import ALIGNED, COORDINATOR, STOPPED, SnapshotId
 from rayshot.protocol.topology import forward_inputs
 from rayshot.runtime.committer import Committer, why_unwritten
@@ -42,9 +42,10 @@ from rayshot.runtime.identity import HostIdentity, Stop
 from rayshot.runtime.intake import Arrived, Gathered, Intake
 from rayshot.runtime.members import Members
 from rayshot.runtime.naming import NAMESPACE, coordinator_name
+from rayshot.runtime.notices import UNTIL_ANSWERED, notice
 from rayshot.runtime.priority import go_first
 from rayshot.runtime.reports import Body, unpack_record
-from rayshot.runtime.requests import Asked, Ends, Request, UnderWay, abort_error
+from rayshot.runtime.requests import Asked, Ends, Request, UnderWay, abort_error, over_before_begun
 from rayshot.runtime.restarts import was_restarted
 from rayshot.runtime.settings import SystemSettings
 from rayshot.runtime.takeover import find_remains
@@ -79,7 +80,7 @@ class Coordinator:
         self._collector = Collector(incarnation)
         self._lock = threading.RLock()
         self._own = ray.get_actor(coordinator_name(system), namespace=NAMESPACE)
-        self._members = Members(system, incarnation, storage, self._died, self._vault_died)
+        self._members = Members(system, incarnation, storage, self._died)
         self._open: dict[SnapshotId, UnderWay] = {}
         self._wanted: list[Request] = []
         self._intake = Intake(self._take, self.refuse)
@@ -113,43 +114,37 @@ class Coordinator:
             begun = [(e.snapshot, e.floor, e.inputs, e.quiet) for e in effects if isinstance(e, SendBegin)]
             return begun, self._ends.known()
 
-    @ray.method(concurrency_group="control")
-    def ended(self, packed_record: tuple[object, ...], unfinished: tuple[SnapshotId, ...], trace: bytes | None) -> None:
-        """An actor ended by its own wish; this is its last record, which stands in for no unfinished snapshot."""
-        record = unpack_record(packed_record)
-        if trace is not None:
-            self._committer.keep_trace(record.process, trace)
-        self._leave(ProcessEnded(record, unfinished), f"actor {record.process!r} ended")
-
-    @ray.method(concurrency_group="control")
-    def leaving(self, name: str) -> None:
-        """An actor wants to end, and cannot while a snapshot is open there: it is told of ends at once."""
+    @notice
+    def ended(
+        self, packed: tuple[object, ...], unfinished: tuple[SnapshotId, ...], trace: bytes | None, why: str
+    ) -> None:
+        """An actor ended. This is its last record, which stands in for no unfinished snapshot."""
+        record = unpack_record(packed)
         with self._lock:
-            for snapshot, floor in self._ends.say_at_once(name):
-                self._members.tell(name, "ended", snapshot, floor, True)  # noqa: FBT003 - a Ray call
-
-    @ray.method(concurrency_group="control")
-    def failed_to_start(self, name: str, detail: str) -> None:
-        """An actor's constructor raised: it never was a part of the system."""
-        nothing = Record(SnapshotId(self._incarnation, name, 0), name, born=False, ended=True)
-        self._leave(ProcessEnded(nothing), detail)
-
-    def _leave(self, end: ProcessEnded, detail: str) -> None:
-        with self._lock:
-            self._members.end(end.record.process, detail)
-            self._asked.drop(end.record.process)
-            self._ends.leaving.discard(end.record.process)
+            if not self._members.end(record.process, why):
+                return
+            if trace is not None:
+                self._committer.keep_trace(record.process, trace)
+            self._asked.drop(record.process)
+            self._ends.leaving.discard(record.process)
             for snapshot, under_way in self._open.items():
                 if under_way.request.helpers is not None:
                     self._members.tell_all("begin", snapshot, 0, frozenset(), False)  # noqa: FBT003 - a Ray call
-            self._carry_out(self._collector.handle(end))
+            self._carry_out(self._collector.handle(ProcessEnded(record, unfinished)))
 
-    @ray.method(concurrency_group="control")
+    @notice
+    def leaving(self, name: str) -> None:
+        """An actor wants to end, and cannot while a snapshot is open there: it is told of ends at once."""
+        with self._lock:
+            for snapshot, floor in self._ends.say_at_once(name) if name in self._members.hosts else ():
+                self._members.tell(name, "ended", snapshot, floor, True)  # noqa: FBT003 - a Ray call
+
+    @notice
     def failed(self, name: str, detail: str) -> None:
         """An actor counts its own failure as the system's."""
         self._died(name, detail)
 
-    @ray.method(concurrency_group="wait")
+    @ray.method(concurrency_group="wait", max_task_retries=UNTIL_ANSWERED)
     def fate(self, name: str) -> Stop | str:
         """Why `name` does not answer: the system stopped, or in words that it ended or never was.
 
@@ -177,10 +172,6 @@ class Coordinator:
             log.error("actor %r of system %r died: %s", name, self._settings.system, detail)
             self._stop_all(Stop(*self._name, name, detail))
             self._carry_out(self._collector.handle(ProcessDied(name, detail)))
-
-    def _vault_died(self, node: str, detail: str) -> None:
-        """What it was writing is lost; Ray starts it anew."""
-        log.warning("the vault of node %s died: %s", node, detail)
 
     def _stop_all(self, stop: Stop) -> None:
         self._stop = stop
@@ -223,7 +214,7 @@ class Coordinator:
         assert request.record is not None
         return request.record
 
-    @ray.method(concurrency_group="control")
+    @notice
     def announce(self, snapshot: SnapshotId, floor: int, token: str = "") -> None:
         """An actor began a snapshot by itself; those it began with counters below `floor` are over for it.
 
@@ -232,23 +223,27 @@ class Coordinator:
         with self._lock:
             if self._stop is None:
                 request = self._asked.take(token) or Request(CHANDY_LAMPORT)
-                self._note(snapshot, request)
                 helpers = request.helpers if request.living <= self._members.hosts.keys() else None
-                self._carry_out(self._collector.handle(SnapshotAnnounced(snapshot, floor, helpers)))
+                effects = self._collector.handle(SnapshotAnnounced(snapshot, floor, helpers))
+                if snapshot in self._collector.open_snapshots:
+                    self._note(snapshot, request)
+                else:
+                    request.settle(over_before_begun(snapshot))
+                self._carry_out(effects)
 
-    @ray.method(concurrency_group="control")
+    @notice
     def quiet(self, snapshot: SnapshotId, name: str) -> None:
         """Where the world stops for a snapshot: all has arrived that an actor had sent before."""
         with self._lock:
             self._carry_out(self._collector.handle(ProcessQuiet(snapshot, name)))
 
-    @ray.method(concurrency_group="control")
+    @notice
     def refuse(self, snapshot: SnapshotId, name: str, detail: str, reason: AbortReason) -> None:
         """An actor gives no record."""
         with self._lock:
             self._carry_out(self._collector.handle(CaptureRefused(snapshot, name, detail, reason)))
 
-    @ray.method(concurrency_group="control")
+    @notice
     def report(self, head: bytes, body: Body) -> None:
         """An actor brings its report of a snapshot that a process began, or that began before it joined."""
         self._intake.put(head, body)
@@ -367,7 +362,9 @@ class Coordinator:
 
     def _commit(self, cut: Cut) -> None:
         with self._lock:
-            under_way, gathered = self._open[cut.snapshot], self._gathered.get(cut.snapshot, Gathered())
+            under_way, gathered = self._open.get(cut.snapshot), self._gathered.get(cut.snapshot, Gathered())
+        if under_way is None:
+            return  # it was aborted while it waited for its turn, as the system was fenced
         record = self._committer.store(
             cut,
             self._members.shares(gathered.bodies),
@@ -389,6 +386,8 @@ class Coordinator:
             if self._stop is None:
                 log.error("%s", error)
                 self._stop_all(Stop(*self._name, None, error.message))
+            for snapshot in tuple(self._open):
+                self._abort(snapshot, AbortReason.FENCED, error.message)
 
     def _abort(self, snapshot: SnapshotId, reason: AbortReason, detail: str) -> None:
         with self._lock:
@@ -458,8 +457,9 @@ class Coordinator:
             for snapshot in tuple(self._open):
                 self._carry_out(self._collector.handle(AbortWanted(snapshot, AbortReason.REQUESTED, detail)))
             self._refuse_waiting(stop.error())
-            self._members.kill_all()
+            clean_up = self._members.kill_all()
             self._commits.put(None)
+        clean_up()
         self._committing.join(COMMITTER_S)
 
     @ray.method(concurrency_group="ask")
@@ -490,10 +490,10 @@ class Coordinator:
         self._members.know_ended(remains.ended)
         self._collector = Collector(self._incarnation, remains.counter, remains.ended, remains.stored)
         for name, answer in remains.answers.items():
-            if answer.last_record is None:
+            if answer.end is None:
                 self._carry_out(self._collector.handle(ProcessJoined(name, answer.lost)))
             else:
-                self.ended(*answer.last_record)
+                self.ended(*answer.end)
         if remains.stop is not None:
             self._stop_all(remains.stop)
         elif remains.dead:

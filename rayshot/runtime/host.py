@@ -22,7 +22,7 @@ from rayshot.runtime.identity import Abandoned, HostIdentity, Stop
 from rayshot.runtime.loading import LoadPlan, load_process
 from rayshot.runtime.naming import NAMESPACE, actor_name
 from rayshot.runtime.process import ActorProcess, Waiter
-from rayshot.runtime.reports import Body, pack_record
+from rayshot.runtime.reports import Body
 from rayshot.runtime.wire import Answer, Status, pack_answer, unpack_packet
 from rayshot.runtime.worker import Worker
 
@@ -262,7 +262,6 @@ class Host:
             for snapshot in lost:
                 process.carry_out(process.participant.handle(DeadlinePassed(snapshot)))
             process.leaving = False  # the new coordinator does not know it yet
-            last = process.recording.last_record
             return Abandoned(
                 self._node,
                 process.down is None,
@@ -271,7 +270,7 @@ class Host:
                 process.participant.ended_peers,
                 self._highest_counter,
                 lost,
-                None if last is None else (pack_record(last.record), last.unfinished, process.recording.last_trace),
+                process.recording.end,
             )
 
     @ray.method(concurrency_group="watch")

@@ -23,14 +23,17 @@ class HostIdentity:
     loading: bool = False
 
 
+End = tuple[tuple[object, ...], tuple[SnapshotId, ...], bytes | None, str]
+"""Arguments of `Coordinator.ended`: an actor's last record, packed, what it left unfinished, its trace, and why."""
+
+
 @dataclass(frozen=True, slots=True)
 class Abandoned:
     """What a host tells a coordinator that took over.
 
     `alive`: it takes messages. `loading`: its system is being restored. `receivers` are all whom it ever sent to,
     `ended` those whom it knows to have ended, `highest` is the highest counter of a coordinator's snapshot that it
-    heard of, `lost` are the snapshots that it gave up. `last_record` and the snapshots unfinished then are those of an
-    actor that ended itself, with its last trace.
+    heard of, `lost` are the snapshots that it gave up. `end` is that of an actor that ended, or could not start.
     """
 
     node: str
@@ -40,7 +43,7 @@ class Abandoned:
     ended: frozenset[str]
     highest: int
     lost: tuple[SnapshotId, ...]
-    last_record: tuple[tuple[object, ...], tuple[SnapshotId, ...], bytes | None] | None
+    end: End | None
 
 
 @dataclass(frozen=True, slots=True)

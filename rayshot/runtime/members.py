@@ -22,7 +22,7 @@ TAKE_OVER_S = 30.0
 """An actor that does not answer a new coordinator for so long counts as dead."""
 LINGER_S = 10.0
 """An actor that ended goes on saying so to late senders for this long."""
-VAULT_GROUPS = {"store": 1, "watch": 1}
+VAULT_GROUPS = {"store": 1, "watch": 1, "end": 1}
 
 
 class Members:
@@ -34,7 +34,6 @@ class Members:
         incarnation: int,
         storage: str,
         on_death: Callable[[str, str], None],
-        on_vault_death: Callable[[str, str], None],
     ) -> None:
         self.hosts: dict[str, Any] = {}
         self._system = system
@@ -44,7 +43,6 @@ class Members:
         self._nodes: dict[str, str] = {}
         self._ended: dict[str, str] = {}
         self._watches = Watches(on_death)
-        self._on_vault_death = on_vault_death
         self._vault_watches = Watches(self._vault_died)
 
     def join(self, name: str, node: str, handle: Any) -> None:
@@ -73,9 +71,10 @@ class Members:
             self._vault_watches.add(node, self._vaults[node])
 
     def _vault_died(self, node: str, detail: str) -> None:
+        """What it was writing is lost; Ray starts it anew."""
         if node in self._vaults:
             self._vault_watches.add(node, self._vaults[node])
-            self._on_vault_death(node, detail)
+            log.warning("the vault of node %s died: %s", node, detail)
 
     def know_ended(self, names: Iterable[str]) -> None:
         """These actors ended before."""
@@ -94,9 +93,12 @@ class Members:
             shares[first] = []
         return [(self._vaults[node], share) for node, share in shares.items()]
 
-    def end(self, name: str, detail: str) -> None:
-        """A host left by its own wish: nobody needs its process any more."""
+    def end(self, name: str, detail: str) -> bool:
+        """A host left by its own wish, and nobody needs its process any more. Returns False where that is known."""
+        if name in self._ended:
+            return False
         self._ended[name] = detail
+        self._nodes.pop(name, None)
         self._watches.drop(name)
         handle = self.hosts.pop(name, None)
         self.tell_all("receiver_ended", name, detail)
@@ -104,6 +106,7 @@ class Members:
             timer = threading.Timer(LINGER_S, ray.kill, (handle,))
             timer.daemon = True
             timer.start()
+        return True
 
     def fate(self, name: str) -> str:
         """What became of `name`, in words."""
@@ -153,14 +156,20 @@ class Members:
                 answers[name] = None
         return answers
 
-    def kill_all(self) -> None:
-        """End every process of the system but the coordinator's."""
-        self._watches.drop_all()
+    def kill_all(self) -> Callable[[], None]:
+        """End every process of the system but the coordinator's, and the vaults, which have something left to do.
+
+        Returns what waits until the vaults have removed what the dead left behind, and ends them too. Call that without
+        a lock.
+        """
+        deaths = self._watches.drop_all()
         self._vault_watches.drop_all()
-        for handle in (*self.hosts.values(), *self._vaults.values()):
+        for handle in self.hosts.values():
             ray.kill(handle)
+        vaults = list(self._vaults.values())
         self.hosts.clear()
         self._vaults.clear()
+        return lambda: _clean_up(deaths, vaults)
 
     def find(self, stop: Stop | None) -> dict[str, Abandoned | None]:
         """After the coordinator was started anew: find all processes and take over from the old coordinator.
@@ -190,3 +199,16 @@ class Members:
                 self._nodes[name] = answer.node
                 self._make_vault(answer.node)
         return answers
+
+
+def _clean_up(deaths: list[Any], vaults: list[Any]) -> None:
+    """Wait for deaths, let the vaults remove what the dead left, and end them; not one of these waits is for ever."""
+    _await(deaths)
+    _await([vault.clean_up.remote() for vault in vaults])
+    for vault in vaults:
+        ray.kill(vault)
+
+
+def _await(refs: list[Any]) -> None:
+    if refs:
+        ray.wait(refs, num_returns=len(refs), timeout=ANSWER_S)

@@ -364,10 +364,12 @@ class ActorProcess:
     def failed_to_start(self, error: BaseException) -> None:
         """The constructor raised: the actor is no part of the system."""
         detail = f"the constructor of actor {self.name!r} raised {error!r}"
+        ended, never_began = self.identity.coordinator.ended, self.recording.never_began
         for child in self.children:
-            self.identity.coordinator.failed_to_start.remote(child, f"{detail}, which had made {child!r}")
-        self.identity.coordinator.failed_to_start.remote(self.name, detail)
+            ended.remote(*never_began(child, f"{detail}, which had made {child!r}"))
         with self.lock:
+            self.recording.end = never_began(self.name, detail)
+            ended.remote(*self.recording.end)
             self.shut(ActorEnded(detail, actor=self.name))
 
     # Effects ---------------------------------------------------------------------------------------------------

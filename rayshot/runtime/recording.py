@@ -26,6 +26,7 @@ from rayshot.protocol.events import CaptureFailed, DeadlinePassed, SnapshotReque
 from rayshot.protocol.identity import COORDINATOR, SnapshotId
 from rayshot.runtime.capture import CaptureChild, Captured, Capturer, spool_folder
 from rayshot.runtime.failpoints import failpoint
+from rayshot.runtime.identity import End
 from rayshot.runtime.reports import Body, RecordBody, RecordReport, pack_record, pack_report, pack_run
 
 if TYPE_CHECKING:  # process.py makes the recording
@@ -42,8 +43,7 @@ class Recording:
 
     def __init__(self, process: "ActorProcess") -> None:
         self.requested: deque[str] = deque()
-        self.last_record: ReportEnd | None = None
-        self.last_trace: bytes | None = None
+        self.end: End | None = None
         self.capturer = Capturer(process.name, spool_folder())
         self._process = process
         self._deadlines: dict[SnapshotId, float] = {}
@@ -182,9 +182,14 @@ class Recording:
             case ReportEnd(record, unfinished):
                 if process.tracer is not None:
                     process.tracer.ended()
-                    self.last_trace = process.tracer.segment()
-                self.last_record = effect
-                process.identity.coordinator.ended.remote(pack_record(record), unfinished, self.last_trace)
+                segment = None if process.tracer is None else process.tracer.segment()
+                self.end = pack_record(record), unfinished, segment, f"actor {record.process!r} ended"
+                process.identity.coordinator.ended.remote(*self.end)
+
+    def never_began(self, name: str, detail: str) -> End:
+        """The end of an actor whose constructor raised: it never was a part of the system."""
+        nothing = SnapshotId(self._process.identity.incarnation, name, 0)
+        return pack_record(Record(nothing, name, born=False, ended=True)), (), None, detail
 
     def _release(self) -> None:
         """Let go of the batches that no record needs any more."""

@@ -95,6 +95,12 @@ def abort_error(end: AnnounceEnd) -> SnapshotAborted:
     )
 
 
+def over_before_begun(snapshot: SnapshotId) -> SnapshotAborted:
+    """What the one who waits gets where news overtook each other: an actor refused what it was told of too early."""
+    detail = "an actor refused it, or gave it up, before the coordinator heard that it had begun"
+    return abort_error(AnnounceEnd(snapshot, AbortReason.CAPTURE_FAILED, detail))
+
+
 class Ends:
     """The ends of snapshots that whoever joins must know: others may still send it markers of them.
 

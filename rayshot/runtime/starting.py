@@ -3,7 +3,6 @@
 import logging
 import os
 import time
-from pathlib import Path
 from typing import Any
 
 import ray
@@ -33,6 +32,7 @@ from rayshot.runtime.restoring import load_all
 from rayshot.runtime.settings import SystemSettings
 from rayshot.runtime.system import System, take_down
 from rayshot.store.leases import reading
+from rayshot.store.local import LocalStore
 from rayshot.store.locate import open_store
 from rayshot.store.repository import open as open_storage
 from rayshot.store.trust import check_trust, check_trust_word
@@ -187,12 +187,12 @@ def _ensure_ray() -> None:
 
 def _locate(storage: str | os.PathLike[str]) -> tuple[str, Any]:
     """The address as every process of the cluster can use it, and the store there."""
-    address = os.fspath(storage)
-    if "://" not in address:
-        address = str(Path(address).expanduser().resolve())
+    store, address = open_store(storage), os.fspath(storage)
     if address.startswith("memory://"):
         raise ConfigError("memory:// lives inside one process, a system in many: give a folder")
-    return address, open_store(address)
+    if isinstance(store, LocalStore) and "://" not in address:
+        address = str(store.folder)
+    return address, store
 
 
 def _is_local(location: str) -> bool:

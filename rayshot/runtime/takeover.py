@@ -43,7 +43,7 @@ def find_remains(
     ended = committer.ended_before().union(*(answer.ended for answer in answers.values())) - found.keys()
     highest = max((answer.highest for answer in answers.values()), default=0)
     known = {receiver for answer in answers.values() for receiver in answer.receivers}
-    stopped = {name for name, answer in answers.items() if not answer.alive and answer.last_record is None}
+    stopped = {name for name, answer in answers.items() if not answer.alive and answer.end is None}
     if loading and (not answers or any(answer.loading for answer in answers.values())):
         stop = stop or Stop(*name, None, "its coordinator died while it was being restored")
     return Remains(

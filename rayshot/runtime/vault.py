@@ -98,6 +98,11 @@ class Vault:
         """A snapshot was aborted, maybe because an actor died: remove what it left."""
         sweep_spools(spool_folder())
 
+    @ray.method(concurrency_group="end")
+    def clean_up(self) -> None:
+        """The system is shut down, and its actors are dead: remove what they left. Waits for nothing else."""
+        sweep_spools(spool_folder())
+
     @ray.method(concurrency_group="watch")
     def watch(self) -> None:
         """Stays pending as long as this process lives."""

@@ -20,9 +20,11 @@ class Watches:
         """Its end is expected."""
         self._pending.pop(name, None)
 
-    def drop_all(self) -> None:
-        """All ends are expected."""
+    def drop_all(self) -> list[Any]:
+        """All ends are expected. Returns the pending calls: each is over when its process is."""
+        pending = list(self._pending.values())
         self._pending.clear()
+        return pending
 
     def _ready(self, name: str, result: Any) -> None:
         if isinstance(result, Exception) and self._pending.pop(name, None) is not None:

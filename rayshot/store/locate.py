@@ -32,6 +32,7 @@ def open_store(url: str | os.PathLike[str]) -> Store:
     if not isinstance(text, str) or not text or "\0" in unquote(text):
         raise ConfigError(f"the storage address must be a text that is not empty; give {SUPPORTED}")
     if "://" not in text:
+        _refuse_half_address(text)
         return LocalStore(text)
     scheme, rest = text.split("://", 1)
     match scheme:
@@ -44,6 +45,18 @@ def open_store(url: str | os.PathLike[str]) -> Store:
         case _:
             kind = repr(scheme) if _SCHEME.fullmatch(scheme) else "(not repeated here)"
             raise ConfigError(f"storage of kind {kind} is not supported; give {SUPPORTED}")
+
+
+def _refuse_half_address(text: str) -> None:
+    """Raise where a slash of an address was lost, as `pathlib` does: that would be a folder with a strange name."""
+    scheme = text.partition(":")[0].lower()
+    if ":" in text and scheme in {*CLOUDS, "file", "memory"}:
+        rest = {"file": "/folder", "memory": "name"}.get(scheme, "bucket/folder")
+        raise ConfigError(
+            f"{scheme}: without two slashes begins no storage address: write {scheme}://{rest}, as a text and not as a "
+            f"Path, or ./{scheme}:... if a folder of that name is meant",
+            scheme=scheme,
+        )
 
 
 def is_local(store: Store) -> bool:

@@ -28,6 +28,7 @@ from rayshot.format.signing import Signer, seal
 from rayshot.protocol.identity import SnapshotId, check_name
 from rayshot.store.catalog import Storage, make_system, open_system
 from rayshot.store.deletion import ForeignClaim, deletion
+from rayshot.store.history import History
 from rayshot.store.intents import write_intent
 from rayshot.store.keeping import Keep
 from rayshot.store.layout import inside, intent_key, manifest_name
@@ -137,20 +138,20 @@ class Repository:
             )
         if self.log.history.attempt(snapshot):
             raise IntentExpired(f"the id {snapshot} was used, and then deleted or given up", snapshot=str(snapshot))
-        if base is not None and not self._may_be_leant_on(base):
+        if base is not None and not self._may_be_leant_on(base, self.log.history):
             raise SnapshotNotFound(
                 f"the snapshot {base} is not retained, or is a copy, so none can lean on it", snapshot=str(base)
             )
         write_intent(self.store, self.system, snapshot, epoch.writer, base, timeout_s)
-        if base is not None and not self._may_be_leant_on(base):
+        if base is not None and not self._may_be_leant_on(base, self.log.refresh()):
             # Whoever deleted it may have looked for intents before this one was there.
             self.store.delete(intent_key(self.system, snapshot))
             raise SnapshotDeleted(f"the snapshot {base} was deleted, so none can lean on it", snapshot=str(base))
         return str(snapshot)
 
-    def _may_be_leant_on(self, base: SnapshotId) -> bool:
+    def _may_be_leant_on(self, base: SnapshotId, history: History) -> bool:
         """Whether chunks of `base` lie where a manifest can name them: those of one that was copied back do not."""
-        record = self.log.refresh().retained.get(base)
+        record = history.retained.get(base)
         return record is not None and not record.folder
 
     def commit(self, manifest: Manifest, key: Signer | None) -> CommitRecord:

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from rayshot.cli import replay as command
 from rayshot.format.signing import SigningKey
 from rayshot.model.specification import ActorSpecification
 from rayshot.store.local import LocalStore
-from tests.store.snapshot_builder import KEY, Bank, Flow, make_snapshot, open_bank
+from tests.store.snapshot_builder import KEY, Bank, Flow, make_manifest, make_snapshot, open_bank
 
 CODE = """
 import rayshot
@@ -211,3 +212,17 @@ def test_classes_that_moved_are_mapped(application: Path) -> None:
         assert run(storage, "--class-map", wrong).exit_code == 2
     assert run(storage, "--class-map", "bank.Account=nowhere.Account").exit_code == 2
     sys.modules.pop("vault_of_gold")
+
+
+def test_actors_whose_class_is_gone_are_left_out_where_that_is_asked_for(application: Path) -> None:
+    path = application / "shots"
+    repository = open_bank(LocalStore(path))
+    manifest = make_manifest(repository, Bank(flows=FLOWS), 1)
+    alice, bob = manifest.actors
+    repository.commit(replace(manifest, actors=(alice, replace(bob, class_name="Closed"))), KEY)
+    refused = run(path)
+    assert refused.exit_code == 14
+    assert "--allow-unmapped" in refused.stderr
+    result = run(path, "--allow-unmapped", "--json")
+    assert result.exit_code == 0
+    assert {step["receiver"] for step in json.loads(result.stdout)["steps"]} == {"alice"}

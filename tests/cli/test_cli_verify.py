@@ -13,7 +13,7 @@ from rayshot.format.signing import SigningKey
 from rayshot.store.local import LocalStore
 from rayshot.store.snapshot import Snapshot
 from tests.cli.test_cli_commands import bank_at, lines, own_environment, run
-from tests.store.snapshot_builder import KEY, Bank, large
+from tests.store.snapshot_builder import KEY, Bank, large, make_snapshot, open_bank
 
 __all__ = ["own_environment"]
 
@@ -210,4 +210,10 @@ def test_a_snapshot_of_a_newer_rayshot_is_not_called_damaged(tmp_path: Path, mon
         assert result.exit_code == 14
         assert "pip install --upgrade rayshot" in result.stdout
         assert lines(result)[-1] == "Not judged: this rayshot is too old to read it."
-    assert run("show", tmp_path).exit_code == 14
+    for command in ("show", "list", "topology"):
+        assert run(command, tmp_path).exit_code == 14, command
+    damaged = make_snapshot(open_bank(LocalStore(tmp_path), writer="another"), Bank(), 2)
+    assert run("list", tmp_path).exit_code == 14
+    (tmp_path / "bank" / damaged.record.manifest_key).unlink()
+    assert run("list", tmp_path).exit_code == 1
+    assert run("list", tmp_path, "--snapshot", "1-coordinator-1").exit_code == 14

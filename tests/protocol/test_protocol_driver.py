@@ -1,6 +1,14 @@
 import pytest
 
-from rayshot.protocol.driver import AnswerArrived, CutCommitted, Driver, ReleaseMessages, RolledBack, SendTagged
+from rayshot.protocol.driver import (
+    ENDED_KEPT_MAX,
+    AnswerArrived,
+    CutCommitted,
+    Driver,
+    ReleaseMessages,
+    RolledBack,
+    SendTagged,
+)
 from rayshot.protocol.events import BatchAcknowledged, BatchTaken, SnapshotEnded
 from rayshot.protocol.identity import SnapshotId
 
@@ -83,3 +91,15 @@ def test_what_was_sent_to_a_process_that_ended_is_let_go_of_and_its_numbers_are_
     assert driver.handle(CutCommitted(K, {}, ended)) == (ReleaseMessages("p", 5),)
     assert driver.handle(BatchTaken("p", 1)) == (SendTagged("p", 1, 6, 1, ()),)
     assert driver.handle(RolledBack(2, {}, ended)) == (ReleaseMessages("p", 6),)
+
+
+def test_a_driver_of_many_snapshots_remembers_a_bounded_number_of_ends_and_what_it_forgot_is_no_other_news(driver):
+    ends = [SnapshotId(1, "coordinator", counter) for counter in range(1, 2 * ENDED_KEPT_MAX + 1)]
+    for snapshot in ends:
+        driver.handle(AnswerArrived((snapshot,)))
+        driver.handle(SnapshotEnded(snapshot))
+    assert len(driver._tombstones) == ENDED_KEPT_MAX
+    driver.handle(AnswerArrived((ends[-1], ends[-ENDED_KEPT_MAX], ends[0])))
+    assert driver.tags == (ends[0],)
+    driver.handle(SnapshotEnded(ends[0]))  # the next receiver says it again
+    assert driver.tags == ()

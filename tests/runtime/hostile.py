@@ -109,3 +109,19 @@ class Stillborn:
         Strict.options(name="child").remote()
         time.sleep(seconds)
         raise ValueError("no such luck")
+
+
+@rayshot.actor(capture="inline")
+class Slow:
+    """Takes its time to be pickled, once: its process can neither send nor be asked meanwhile."""
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    def read(self):
+        return 1
+
+    def __getstate__(self):
+        seconds, self.seconds = self.seconds, 0.0
+        time.sleep(seconds)
+        return vars(self)

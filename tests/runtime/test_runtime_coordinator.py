@@ -14,6 +14,7 @@ from rayshot.runtime.spawning import RECORDS_AT_ONCE
 from rayshot.store.locate import open_store
 from rayshot.store.repository import Repository
 from tests.runtime.hostile import Saboteur
+from tests.runtime.librarian import Librarian
 from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account
 
@@ -129,6 +130,27 @@ def test_a_system_whose_storage_another_life_took_over_commits_nothing_and_stops
         eventually(lambda: alice.deposit.tell(1), 10)
     assert system.status().state == "stopped"
     assert [snapshot.id for snapshot in rayshot.open(system.storage).systems[system.name].snapshots()] == [first.id]
+
+
+def test_where_the_storage_was_taken_over_all_who_wait_hear_of_it_at_once(new_system, tmp_path):
+    system = new_system(snapshot=SnapshotConfig(max_concurrent=2))
+    librarian, bob = Librarian.options(name="librarian").remote(), Account.options(name="bob").remote(1)
+    librarian.order.tell("novel", 4.0)  # so long the first snapshot is being stored
+    librarian.keep.tell(1)
+    ray.get([librarian.kept.remote(), bob.read.remote()])
+    coordinator = system._identity.coordinator
+    waiting = [coordinator.snapshot.remote()]
+    eventually(lambda: [snapshot.recorded for snapshot in system.status().snapshots] == [True])
+    bob.pause_and_say_so.tell(str(tmp_path / "pausing"), 30.0)
+    eventually((tmp_path / "pausing").exists)
+    waiting.append(coordinator.snapshot.remote())
+    eventually(lambda: len(system.status().snapshots) == 2)
+    rival = Repository(open_store(system.storage), system.name, create=False)
+    rival.log.begin_epoch(rival.next_incarnation(), "rival")
+    for ref in waiting:
+        with pytest.raises(ray.exceptions.RayTaskError) as caught:
+            ray.get(ref, timeout=20)
+        assert caught.value.cause.evidence["reason"] == "fenced"
 
 
 def test_a_restore_whose_coordinator_dies_fails_and_leaves_nothing_and_the_next_one_works(new_system, tmp_path):

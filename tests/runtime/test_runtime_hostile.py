@@ -1,5 +1,6 @@
 """What users and machines do wrong stops nothing that need not stop, hangs nobody, and leaves nothing behind."""
 
+import contextlib
 import math
 import os
 import shutil
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 import ray
@@ -15,9 +17,10 @@ import ray
 import rayshot
 from rayshot import SnapshotConfig
 from rayshot.errors import ConfigError, SnapshotAborted, SystemDown
-from rayshot.runtime.capture import sweep_spools
+from rayshot.runtime.capture import spool_folder, sweep_spools
 from rayshot.runtime.outbox import BATCH_BYTES_MAX, CREDIT_BYTES
 from tests.runtime.hostile import Rogue, Sticky, Stillborn, Strict
+from tests.runtime.librarian import ForkingLibrarian
 from tests.runtime.test_runtime_coordinator import kill_coordinator
 from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account
@@ -172,6 +175,58 @@ def test_spools_of_dead_actors_are_swept_and_those_of_living_ones_stay(tmp_path)
         (tmp_path / name).touch()
     sweep_spools(str(tmp_path))
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names[1:])
+
+
+FORKING = """
+import os, sys, threading, time
+from types import SimpleNamespace
+from rayshot.runtime.capture import Capturer
+from tests.runtime.hostile import Stuck
+
+def fork():
+    capturer, stuck = Capturer("alice", sys.argv[1]), Stuck()
+    capturer.method = "fork"
+    print(capturer.capture(SimpleNamespace(state=lambda: stuck, instance=None))._pid, flush=True)
+    time.sleep(600)
+
+threading.Thread(target=fork).start()
+"""
+
+
+def runs(pid):
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+def test_a_child_that_hangs_dies_with_its_actor(tmp_path):
+    with subprocess.Popen([sys.executable, "-c", FORKING, tmp_path], stdout=subprocess.PIPE, text=True) as actor:
+        child = int(actor.stdout.readline())
+        try:
+            assert runs(child)
+            actor.kill()
+            eventually(lambda: not runs(child))
+        finally:
+            actor.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_system_that_is_shut_down_in_mid_snapshot_leaves_no_spool(system):
+    forking, bob = ForkingLibrarian.options(name="forking").remote(), Account.options(name="bob").remote(1)
+    forking.keep.tell(1)
+    ray.get([forking.kept.remote(), bob.read.remote()])
+    pid = system.status().actors["forking"].pid
+    bob.pause.tell(20.0)
+    system._identity.coordinator.snapshot.remote()
+    spools = lambda: list(Path(spool_folder()).glob(f"rayshot-{pid}-*"))  # noqa: E731
+    eventually(spools)
+    eventually(lambda: "forking" not in next(iter(system.status().snapshots)).missing)
+    host = ray.get(system._identity.coordinator.actors.remote())["forking"]
+    ray.get(host.__ray_call__.remote(lambda self: self._process.lock.acquire()))  # it hears of no end any more
+    system.shutdown()
+    assert spools() == []
 
 
 def test_what_a_constructor_sent_before_it_failed_was_never_sent(system):

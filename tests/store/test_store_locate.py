@@ -38,3 +38,20 @@ def test_a_password_in_an_address_is_not_repeated() -> None:
         with pytest.raises(ConfigError) as caught:
             open_store(address)
         assert "hunter2" not in f"{caught.value} {caught.value.evidence}"
+
+
+@pytest.mark.acceptance("G25")
+@pytest.mark.parametrize("address", ["s3:/bucket/shots", "S3:/b", "gs:/b", "az:/b", "abfss:/b", "s3:b", "memory:/b"])
+def test_an_address_that_lost_a_slash_is_no_folder(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    scheme = address.partition(":")[0]
+    for given in (address, Path(address)):
+        with pytest.raises(ConfigError, match=f"write {scheme.lower()}://"):
+            open_store(given)
+    with pytest.raises(ConfigError, match="write s3://"):
+        open_store(Path("s3://bucket/shots"))
+    folder = open_store(f"./{address}")
+    assert isinstance(folder, LocalStore)
+    assert folder.folder == tmp_path / address

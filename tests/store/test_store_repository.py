@@ -335,3 +335,15 @@ def test_a_manifest_is_stored_as_it_was_sealed() -> None:
     store = MemoryStore()
     snapshot = make_snapshot(open_bank(store))
     assert store.read(f"bank/{snapshot.record.manifest_key}") == seal(encode(snapshot.manifest), KEY)
+
+
+def test_a_snapshot_that_leans_on_another_reads_the_end_of_the_log_once_more_than_one_that_does_not() -> None:
+    store = MemoryStore()
+    repository = open_bank(store)
+    base = make_snapshot(repository, Bank(), 1)
+    calls = []
+    for counter, leans_on in ((2, None), (3, base.id)):
+        before = store.calls
+        repository.intend(SnapshotId(1, "coordinator", counter), leans_on)
+        calls.append(store.calls - before)
+    assert calls == [2, 3]  # its epoch and the intent; and whether the base is still there

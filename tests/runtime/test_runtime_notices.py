@@ -1,0 +1,120 @@
+"""What an actor tells a coordinator that dies now, or is not up again yet, arrives all the same, and counts once."""
+
+import pytest
+import ray
+
+from rayshot import SnapshotConfig
+from rayshot.errors import ActorEnded, SnapshotAborted, SystemStopped
+from rayshot.protocol.abort import AbortReason
+from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime import failpoints
+from tests.runtime.hostile import Slow, Strict
+from tests.runtime.test_runtime_coordinator import kill_coordinator, snapshot_after_take_over
+from tests.runtime.test_runtime_messages import eventually
+from tests.runtime.workloads import Account, Unfinished
+
+pytestmark = pytest.mark.ray
+TAKE_OVER_S = 4.0
+
+
+def die_at(system, failpoint):
+    """The coordinator that lives now, not the next one, dies when it passes `failpoint`."""
+    coordinator = system._identity.coordinator
+    ray.get(coordinator.__ray_call__.remote(lambda _: failpoints._table.update({failpoint: 1})))
+
+
+def state_after_take_over(system, expected):
+    def try_now():
+        try:
+            return system.status().state == expected or None
+        except SystemStopped:  # it is not up again
+            return None
+
+    return eventually(try_now, 30)
+
+
+def test_a_failure_that_the_coordinator_died_of_hearing_stops_the_system(system):
+    strict = Strict.options(name="strict").remote()
+    assert ray.get(strict.read.remote()) == 1
+    die_at(system, "notice_failed")
+    strict.fail.tell()
+    assert state_after_take_over(system, "stopped")
+    assert "never again" in system.status().detail
+
+
+def test_an_actor_that_could_not_start_while_the_coordinator_died_has_ended_and_the_others_go_on(system):
+    alice = Account.options(name="alice").remote(1)
+    assert ray.get(alice.read.remote()) == 1
+    die_at(system, "notice_ended")
+    unfinished = Unfinished.options(name="unfinished").remote(0.0)
+    with pytest.raises(ActorEnded, match="cannot be finished"):
+        ray.get(unfinished.read.remote(), timeout=20)
+    assert snapshot_after_take_over(system).manifest.ended == ("unfinished",)
+    assert system.status().state == "running"
+    assert ray.get(alice.read.remote()) == 1
+
+
+@pytest.fixture
+def while_nobody_coordinates(new_system):
+    """Alice, of a system whose new coordinator has heard of her and still waits for another one."""
+    system = new_system(snapshot=SnapshotConfig(timeout_s=20.0))
+    alice = Account.options(name="alice").remote(1)
+    bob = Slow.options(name="bob").remote(TAKE_OVER_S)
+    ray.get([alice.read.remote(), bob.read.remote()])
+    system._identity.coordinator.snapshot.remote()
+    hosts = ray.get(system._identity.coordinator.actors.remote())
+    open_at_alice = lambda: ray.get(hosts["alice"].__ray_call__.remote(lambda self: self._process.recording._deadlines))  # noqa: E731
+    eventually(open_at_alice)
+    kill_coordinator(system)
+    eventually(lambda: not open_at_alice() or None)
+    return system, alice
+
+
+def test_a_snapshot_that_an_actor_begins_while_nobody_coordinates_is_taken(while_nobody_coordinates):
+    system, alice = while_nobody_coordinates
+    alice.photograph.tell()
+    (taken,) = eventually(lambda: system.snapshots() or None, 30)
+    assert taken.id.initiator == "alice"
+    assert taken.states()["alice"] == {"balance": 1}
+
+
+def test_an_actor_that_ends_while_nobody_coordinates_is_waited_for_by_nobody(while_nobody_coordinates):
+    system, alice = while_nobody_coordinates
+    alice.leave.tell()
+    snapshot = snapshot_after_take_over(system)
+    assert (set(snapshot.actors), snapshot.manifest.ended) == ({"bob"}, ("alice",))
+
+
+def test_what_is_said_twice_counts_once(new_system):
+    system = new_system(snapshot=SnapshotConfig(timeout_s=10.0))
+    coordinator = system._identity.coordinator
+    alice, bob = (Account.options(name=name).remote(1) for name in ("alice", "bob"))
+    ray.get([alice.read.remote(), bob.read.remote()])
+    alice.photograph.tell()
+    (taken,) = eventually(lambda: system.snapshots() or None)
+    ray.get(coordinator.announce.remote(taken.id, taken.id.counter))
+    assert not system.status().snapshots
+    bob.leave.tell()
+    eventually(lambda: list(system.actors()) == ["alice"] or None)
+    last = system.snapshot()
+    ray.get(coordinator.leaving.remote("bob"))
+    ray.get(coordinator.refuse.remote(taken.id, "alice", "too late", AbortReason.CAPTURE_FAILED))
+    assert ray.get(coordinator.__ray_call__.remote(lambda self: self._ends.leaving)) == set()
+    assert (set(system.snapshot().actors), last.manifest.ended) == ({"alice"}, ("bob",))
+
+
+def test_an_actor_that_was_asked_to_begin_and_refused_before_it_had_begun_keeps_nobody_waiting(new_system):
+    system = new_system(snapshot=SnapshotConfig(timeout_s=60.0))
+    alice = Account.options(name="alice").remote(1)
+    ray.get(alice.read.remote())
+    alice.pause.tell(2.0)
+    coordinator = system._identity.coordinator
+    waiting = coordinator.snapshot.remote(None, None, ("alice",), None)
+    token = eventually(lambda: ray.get(coordinator.__ray_call__.remote(lambda self: [*self._asked._waiting])))[0]
+    snapshot = SnapshotId(system.incarnation, "alice", 9)
+    ray.get(coordinator.refuse.remote(snapshot, "alice", "its state cannot be pickled", AbortReason.CAPTURE_FAILED))
+    ray.get(coordinator.announce.remote(snapshot, 9, token))
+    with pytest.raises(ray.exceptions.RayTaskError) as caught:
+        ray.get(waiting, timeout=20)
+    assert isinstance(caught.value.cause, SnapshotAborted)
+    assert not system.status().snapshots
