@@ -18,7 +18,7 @@ def draw_peers(report: Report) -> Any:
     titles = {
         f", {FEW}: records per core": ("records a second and core", f"{FEW}, a checkpoint a second"),
         f", {MANY}: records per core": ("records a second and core", f"{MANY}, a checkpoint each 0.1 s"),
-        ": recovery": ("seconds", "killed: until it counts again, engine's start included"),
+        ": recovery": ("seconds", "killed: until it counts again"),
     }
     medians = {series.name: series.median for series in report.series}
     for axes, (suffix, (unit, title)) in zip(panels, titles.items(), strict=True):
@@ -26,9 +26,7 @@ def draw_peers(report: Report) -> Any:
         _bars(axes, bars)
         axes.set_xlabel(unit)
         axes.set_title(title)
-        if bars and suffix != ": recovery":
-            axes.set_xscale("log")
-            axes.xaxis.set_major_formatter(FuncFormatter(_plain))
+        axes.xaxis.set_major_formatter(FuncFormatter(_plain))
     return figure
 
 
@@ -41,7 +39,7 @@ def _bars(axes: Any, bars: dict[str, float]) -> None:
     axes.bar_label(drawn, [number(value) for value in bars.values()], padding=4)
     axes.set_yticks(range(len(bars)), [name.replace(", ", ",\n") for name in bars])
     axes.invert_yaxis()
-    axes.margins(x=0.3)
+    axes.margins(x=0.35)
     axes.grid(visible=True, axis="x")
     axes.grid(visible=False, axis="y")
 

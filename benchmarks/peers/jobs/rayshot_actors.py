@@ -6,16 +6,13 @@ from typing import Any
 import rayshot
 from benchmarks.peers.records import PERIOD, keys_and_values
 
-RUN_MESSAGES = 64
-"""The source sends so many messages, then waits until the counter has processed the run before: two are under way."""
-
 
 class Source:
-    """Sends the records, `batch` in each message, and never more than two runs ahead of the counter."""
+    """Sends the records, `batch` in each message, and never more than two runs of messages ahead of the counter."""
 
-    def __init__(self, counter: rayshot.ActorHandle, keys: int, batch: int, total: int) -> None:
+    def __init__(self, counter: rayshot.ActorHandle, keys: int, batch: int, run: int, total: int) -> None:
         self.counter = counter
-        self.keys, self.batch, self.total = keys, batch, total
+        self.keys, self.batch, self.run, self.total = keys, batch, run, total
         self.offset = 0
         self._make_table()
 
@@ -35,7 +32,7 @@ class Source:
 
     def send_run(self, _processed: None) -> None:
         """Send a run; the answer to its last message asks for another one."""
-        last = min(self.offset + RUN_MESSAGES * self.batch, self.total) - self.batch
+        last = min(self.offset + self.run * self.batch, self.total) - self.batch
         if last < self.offset:
             return
         take = self.counter.take if self.batch > 1 else self.counter.take_one

@@ -11,11 +11,12 @@ from benchmarks.peers.records import BATCH, check
 
 POLL_S = 0.05
 KEPT = 3
+RUN_MESSAGES = 64
 OBJECT_STORE_BYTES = 256 << 20
 
 
-def main(batch: int = BATCH) -> None:
-    """Run the job to its end, `batch` records in a message."""
+def main(batch: int = BATCH, run: int = RUN_MESSAGES) -> None:
+    """Run the job to its end: `batch` records in a message, two runs of `run` messages under way."""
     job = job_of_command_line()
     ray.init(
         address="local",
@@ -36,7 +37,7 @@ def main(batch: int = BATCH) -> None:
         else:
             with rayshot.init("count", storage=storage, snapshot=rhythm) as system:
                 counter = rayshot.actor(Counter).options(name="counter").remote()
-                source = rayshot.actor(Source).options(name="source").remote(counter, job.keys, batch, job.records)
+                source = rayshot.actor(Source).options(name="source").remote(counter, job.keys, batch, run, job.records)
                 source.begin.tell()
                 _work(system, job)
     finally:

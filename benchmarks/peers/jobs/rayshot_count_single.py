@@ -2,5 +2,7 @@
 
 from benchmarks.peers.jobs.rayshot_count import main
 
+RUN_MESSAGES = 16_384
+
 if __name__ == "__main__":
-    main(batch=1)
+    main(batch=1, run=RUN_MESSAGES)
