@@ -15,28 +15,22 @@ _COLORS = dict(zip(MODES, (TARGET, "#bf8700", "#1a7f37", OURS), strict=True))
 
 
 def draw_interval(report: Report) -> Any:
-    """Run time over the interval, a line for each mode with the number of snapshots that were taken."""
-    figure, axes = plt.subplots(figsize=(9, 4.6))
+    """Run time, and how many snapshots were taken meanwhile, over the interval, a line for each mode."""
+    figure, (times, counts) = plt.subplots(1, 2, figsize=(11, 4.4))
     intervals = report.settings["intervals_s"]
     for (name, color), mark in zip(_COLORS.items(), "osD^", strict=True):
-        medians = [median(report.samples(f"{name}, {every(one)}: run time")) for one in intervals]
-        axes.plot(intervals, medians, color=color, marker=mark, markersize=5, linewidth=1.4, label=name)
-        if name == "chandy-lamport":
-            for one, value in zip(intervals, medians, strict=True):
-                taken = median(report.samples(f"{name}, {every(one)}: snapshots"))
-                axes.annotate(
-                    f"{taken:g}", (one, value), (0, -14), textcoords="offset points", color=color, ha="center"
-                )
-    without = report.figure(NONE)
-    axes.axhline(without.value, color=PLAIN, linewidth=1.4, linestyle="--", label=NONE)
-    axes.set_xscale("log")
-    axes.set_xticks(intervals, [f"{one:g}" for one in intervals])
-    axes.minorticks_off()
-    axes.set_ylim(bottom=0)
-    axes.set_xlabel("interval between snapshots, s")
-    axes.set_ylabel("run time, s")
-    axes.set_title(f"{report.settings['words']:,} words; numbers: snapshots taken by chandy-lamport")
-    axes.legend(loc="best")
+        for axes, what in ((times, "run time"), (counts, "snapshots")):
+            medians = [median(report.samples(f"{name}, {every(one)}: {what}")) for one in intervals]
+            axes.plot(intervals, medians, color=color, marker=mark, markersize=5, linewidth=1.4, label=name)
+    times.axhline(report.figure(NONE).value, color=PLAIN, linewidth=1.4, linestyle="--", label=NONE)
+    for axes, title in ((times, f"{report.settings['words']:,} words: run time, s"), (counts, "snapshots taken")):
+        axes.set_xscale("log")
+        axes.set_xticks(intervals, [f"{one:g}" for one in intervals])
+        axes.minorticks_off()
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel("interval between snapshots, s")
+        axes.set_title(title)
+    times.legend(loc="lower right")
     return figure
 
 
@@ -63,5 +57,6 @@ def draw_backlog(report: Report) -> Any:
     durations.set_yscale("log")
     durations.yaxis.set_major_formatter(FuncFormatter(plain))
     recorded.set_yscale("symlog", linthresh=10)
+    recorded.set_ylim(bottom=0)
     recorded.yaxis.set_major_formatter(FuncFormatter(plain))
     return figure
