@@ -1,10 +1,10 @@
 """The vault of a node: writes what actors of its node recorded into the storage.
 
 It lives apart from the actors, so that writing takes no time of theirs, and that what they recorded can still be
-written when they have died. What they spooled it keeps in the object store too, until the next snapshot.
+written when they have died. What they recorded lies in shared memory until then: a small state as a Ray object, a
+large one as the spool file that a child of the actor wrote.
 """
 
-import logging
 import threading
 import time
 from collections.abc import Mapping
@@ -28,8 +28,6 @@ from rayshot.runtime.references import know_references
 from rayshot.runtime.reports import Body, RecordBody, unpack_body
 from rayshot.store.chunk_writer import ChunkWriter
 from rayshot.store.locate import open_store
-
-log = logging.getLogger("rayshot")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +57,6 @@ class Vault:
     def __init__(self, system: str, storage: str) -> None:
         self._system = system
         self._store = open_store(storage)
-        self._copies: list[Any] = []
         self._ended = threading.Event()
         know_references()
         sweep_spools(spool_folder())
@@ -87,8 +84,6 @@ class Vault:
         held = {}
         for body in map(unpack_body, bodies):
             held[body.process] = body, _parts_of(body)
-        spooled = [parts for body, parts in held.values() if body.state is not None and body.state.spool is not None]
-        self._copies = [copy for parts in spooled for part in parts for copy in _copy(part)]
         for name in held.keys() & cut.records.keys():
             _fetch_objects(*held[name], deadline)
         return _write(ChunkWriter(self._store, self._system, intent, reuse, data_key), held, cut, traces)
@@ -198,17 +193,6 @@ def _parts_of(body: RecordBody) -> list[memoryview]:
         except OSError as error:
             raise StoreUnavailable(f"the captured state of {body.process!r} cannot be read: {error}") from error
     return [memoryview(part) for part in body.state.parts]
-
-
-def _copy(part: memoryview) -> list[Any]:
-    """A copy in the object store; none where that is full, as the storage gets the snapshot anyway."""
-    import numpy as np  # noqa: PLC0415 - comes with Ray; needed for large states only
-
-    try:
-        return [ray.put(np.frombuffer(part, np.uint8))] if part.nbytes else []
-    except ray.exceptions.ObjectStoreFullError as error:
-        log.warning("the object store holds no copy of what was recorded: %s", error)
-        return []
 
 
 def _note_creation(frames: bytes, receiver: str, creations: dict[str, ActorSpecification]) -> None:
