@@ -59,14 +59,14 @@ def main(names: tuple[str, ...], json_file: Path | None, folder: Path | None, *,
         except NotRun as reason:
             not_run[name] = str(reason)
             console.print(f"[yellow]{name} was not run: {reason}[/yellow]")
-            continue
-        reports.append(report)
-        console.print(f"[bold]{name}[/bold]: {report.question}", figures_table(report))
-        console.print(f"[dim]{name} took {time.monotonic() - began_at:.0f} s[/dim]")
-    if json_file is not None:
-        _write(json_file, facts, reports, not_run, short=short)
-    if folder is not None:
-        _draw_all(reports, folder, _headline(facts, short=short))
+        else:
+            reports.append(report)
+            console.print(f"[bold]{name}[/bold]: {report.question}", figures_table(report))
+            console.print(f"[dim]{name} took {time.monotonic() - began_at:.0f} s[/dim]")
+            if folder is not None:
+                _draw(report, folder, _headline(facts, short=short))
+        if json_file is not None:  # after each one: a long run that is ended early has measured something
+            _write(json_file, facts, reports, not_run, short=short)
 
 
 def _write(file: Path, facts: dict[str, Any], reports: list[Report], not_run: dict[str, str], *, short: bool) -> None:
@@ -80,12 +80,11 @@ def _write(file: Path, facts: dict[str, Any], reports: list[Report], not_run: di
     file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
-def _draw_all(reports: list[Report], folder: Path, footnote: str) -> None:
+def _draw(report: Report, folder: Path, footnote: str) -> None:
     from benchmarks.plots import draw  # noqa: PLC0415 - measuring needs no matplotlib
 
     folder.mkdir(parents=True, exist_ok=True)
-    for report in reports:
-        draw(report, folder, footnote)
+    draw(report, folder, footnote)
 
 
 def _headline(facts: dict[str, Any], *, short: bool) -> str:

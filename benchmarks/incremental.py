@@ -24,7 +24,7 @@ INCREMENTS = 10
 
 def run(*, short: bool) -> Report:
     """Change parts in turn, a snapshot after each; then restore, in turn, a full one and the last of ten increments."""
-    rounds, restores, size_bytes = (1, 1, 32 << 20) if short else (3, 3, 1 << 30)
+    rounds, restores, size_bytes = (1, 1, 32 << 20) if short else (2, 2, 1 << 30)
     check_memory(size_bytes, memory_per_state=6, shared_memory_per_state=4)
     written: dict[str, list[float]] = {name: [] for name in CHANGES}
     seconds: dict[str, list[float]] = {name: [] for name in CHANGES}

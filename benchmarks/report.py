@@ -31,7 +31,7 @@ class Target:
 
     def met_by(self, value: float) -> bool:
         """Whether it is reached."""
-        return value >= self.bound if self.relation == ">=" else value <= self.bound
+        return bool(value >= self.bound if self.relation == ">=" else value <= self.bound)  # numpy has its own True
 
 
 @dataclass(frozen=True, slots=True)

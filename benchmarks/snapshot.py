@@ -27,7 +27,7 @@ WAYS = ("chandy-lamport", "stop-the-world", "hand-written save")
 
 def run(*, short: bool) -> Report:
     """Take single snapshots of several systems, then compare windows without and with a rhythm of them."""
-    rounds, blocks, pairs, window_s = (1, 1, 1, 0.5) if short else (4, 3, 20, 5.0)
+    rounds, blocks, pairs, window_s = (1, 1, 1, 0.5) if short else (5, 2, 10, 5.0)
     cases = ((2, 1_000),) if short else CASES
     found: dict[str, list[float]] = {}
     with fresh_cluster(object_store_bytes=1 << 30) as folder:

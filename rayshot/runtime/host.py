@@ -99,6 +99,8 @@ class Host:
             process.arrived(batch, body)
             recorded = process.participant.recorded_snapshots
             ended = self._ended_tags(batch.tags) if batch.tags else ()
+        if self._worker.idle:
+            time.sleep(0)  # it gets the interpreter first: somebody waits for the message to be handled
         return Answer(Status.TAKEN, process.mailbox.processed.get(batch.sender, 0), recorded, ended)
 
     def _ended_tags(self, tags: tuple[SnapshotId, ...]) -> tuple[SnapshotId, ...]:

@@ -21,11 +21,13 @@ CONGESTION_WAIT_S = 0.1
 class Worker:
     """Works off a process's mailbox until the process is down or has ended.
 
-    `handling` is the message that is being handled, for those who want to know why an actor does not answer.
+    `handling` is the message that is being handled, for those who want to know why an actor does not answer; `idle` says
+    that there is nothing to do.
     """
 
     def __init__(self, process: ActorProcess) -> None:
         self.handling: list[Any] | None = None
+        self.idle = False
         self._process = process
         self._thread = threading.Thread(target=self._run, name=f"rayshot-{process.name}", daemon=True)
 
@@ -67,7 +69,9 @@ class Worker:
                     if delivery is not None:
                         return delivery
                 process.recording.forget_overdue()
+                self.idle = True
                 process.wake.wait(self._patience())
+                self.idle = False
 
     def _patience(self) -> float | None:
         """Seconds until a timer or a recorder's deadline is due; None where none is set."""
