@@ -29,6 +29,7 @@ each would wait for a neighbour that waits itself."""
 HAND_BATCHES = (100, 1_000)
 INLINE_BYTES_MAX = 100_000
 """Messages in one call where they are batched by hand; fewer where Ray would not send them inline."""
+BATCHED_MIN = 2_000
 BYTES_MAX = 200 << 20
 """All messages of one measurement together hold no more."""
 
@@ -141,7 +142,7 @@ def run(*, short: bool) -> Report:
         for pattern in PATTERNS[:1] if short else PATTERNS:
             for size, payload in SIZES.items():
                 ways = _ways(pattern, actors, plain, payload)
-                counts = {way: _count_for(pattern, payload, measure, seconds) for way, measure in ways.items()}
+                counts = {way: _count_for(pattern, payload, way, measure, seconds) for way, measure in ways.items()}
                 found = rates[pattern.name, size] = {way: [] for way in ways}
                 for _ in range(rounds):
                     for way, measure in ways.items():
@@ -214,15 +215,20 @@ def _finished_at(actor: Any) -> float:
     return finished_at
 
 
-def _count_for(pattern: Pattern, payload: tuple[Any, ...], measure: Callable[[int], float], seconds: float) -> int:
-    """So many messages over each channel take about so long; found by trying, which warms up too."""
+def _count_for(
+    pattern: Pattern, payload: tuple[Any, ...], way: str, measure: Callable[[int], float], seconds: float
+) -> int:
+    """So many messages over each channel take at least so long; found by trying, which warms up too.
+
+    But for plain calls never very few: until each channel has sent its first messages nothing can be batched.
+    """
     channels = sum(map(len, pattern.channels.values()))
     count_max = max(20, BYTES_MAX // (channels * max(1, _bytes(payload))))
-    count = 20
+    count = min(count_max, 20 if way == "ray" else BATCHED_MIN)
     while True:
         fitting = int(measure(count) * seconds / channels)
         if fitting <= 2 * count or count == count_max:
-            return max(1, min(fitting, count_max))
+            return min(max(count, fitting), count_max)
         count = min(fitting, 10 * count, count_max)
 
 

@@ -21,8 +21,8 @@ CONGESTION_WAIT_S = 0.1
 class Worker:
     """Works off a process's mailbox until the process is down or has ended.
 
-    `handling` is the message that is being handled, for those who want to know why an actor does not answer; `idle` says
-    that there is nothing to do.
+    `handling` is the message that is being handled, for those who want to know why an actor does not answer; `idle`
+    says that there is nothing to do.
     """
 
     def __init__(self, process: ActorProcess) -> None:

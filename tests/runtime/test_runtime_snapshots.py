@@ -259,13 +259,14 @@ def test_a_long_handler_is_named_while_it_delays_a_snapshot(system):
     assert [snapshot.id for snapshot in taken] == [(1, "coordinator", 1)]
 
 
-def test_a_snapshot_that_takes_too_long_is_aborted_and_names_who_did_not_answer(new_system):
+def test_a_snapshot_that_takes_too_long_is_aborted_and_names_who_did_not_answer(new_system, tmp_path):
     system = new_system(snapshot=rayshot.SnapshotConfig(timeout_s=0.5))
     alice = Account.options(name="alice").remote(1)
     ray.get(alice.read.remote())
-    alice.pause.tell(2.0)
+    alice.pause_until.tell(str(tmp_path / "go on"))
     with pytest.raises(SnapshotAborted, match="alice") as caught:
         system.snapshot()
+    (tmp_path / "go on").touch()
     assert caught.value.evidence["reason"] == "timeout"
     assert caught.value.evidence["missing"] == ("alice",)
     ray.get(alice.read.remote())

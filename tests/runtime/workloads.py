@@ -53,6 +53,10 @@ class Account:
             to.remember.tell(bytes(size))
             time.sleep(pause_s)
 
+    def pause_until(self, file):
+        while not Path(file).exists():
+            time.sleep(0.01)
+
     def pause_and_say_so(self, file, seconds):
         Path(file).touch()
         time.sleep(seconds)
