@@ -19,6 +19,8 @@ ACTORS, KEYS = 16, 100_000
 """What the targets are for, and the throughput."""
 CASES = ((2, KEYS), (ACTORS, 1_000), (ACTORS, KEYS), (ACTORS, 1_000_000), (64, KEYS))
 """(actors, keys in all of them)."""
+BUSY_ACTORS_MAX = 16
+"""Of more actors only idle channels are measured: plain Ray works off the tokens of 64 actors in minutes, not seconds."""
 RECORDED_TARGETS = {"idle": Target("<=", 25.0), "busy": Target("<=", 100.0)}
 RHYTHMS = {"one a second": 1.0, "four a second": 0.25}
 LOSS_TARGETS = {"one a second": Target("<=", 3.0), "four a second": Target("<=", 10.0)}
@@ -65,7 +67,7 @@ def _single_snapshots(
     ours, plain = Ring(actors, keys), Ring(actors, keys, plain=True)
     for ring, way in ((ours, WAYS[0]), (ours, WAYS[1]), (plain, WAYS[2])):  # to warm up
         list(_one(system, ring, way, folder, idle=True))
-    for load in ("idle", "busy"):
+    for load in ("idle", "busy") if actors <= BUSY_ACTORS_MAX else ("idle",):
         for _ in range(blocks):
             for ring, ways in ((ours, WAYS[:2]), (plain, WAYS[2:])):
                 if load == "busy":

@@ -25,7 +25,7 @@ def draw_messages(report: Report) -> Any:
         _bars(axes, report, pattern)
         axes.set_title(pattern)
     panels[0][0].set_ylabel("messages a second")
-    panels[0][0].legend(loc="upper right", fontsize=8)
+    figure.legend(*panels[0][0].get_legend_handles_labels(), loc="upper right", ncols=len(WAYS), fontsize=9)
     return figure
 
 
@@ -48,6 +48,8 @@ def draw_latency(report: Report) -> Any:
             loaded.plot(loads, values, line, marker="o", color=color, label=f"{name} {quantile}")
     loaded.set_yscale("log")
     loaded.yaxis.set_major_formatter(FuncFormatter(plain))
+    loaded.yaxis.set_minor_formatter(FuncFormatter(plain))
+    loaded.tick_params(axis="y", which="minor", labelsize=7)
     loaded.set_xlabel("of its own peak")
     loaded.set_ylabel("ms after it was due")
     peaks = report.settings["peaks"]

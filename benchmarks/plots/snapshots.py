@@ -17,7 +17,9 @@ def draw_snapshot(report: Report) -> Any:
     """How long one takes by system and way, idle and busy; and throughput with and without, round by round."""
     figure, (idle, busy, windows) = plt.subplots(1, 3, figsize=(15, 4.6))
     for axes, load in ((idle, "idle"), (busy, "busy")):
-        cases = [f"{actors} actors, {keys:,} keys" for actors, keys in report.settings["cases"]]
+        names = {found.name for found in report.figures}
+        every = [f"{actors} actors, {keys:,} keys" for actors, keys in report.settings["cases"]]
+        cases = [case for case in every if f"recorded, {case}, {load}: chandy-lamport" in names]
         for offset, (way, color) in enumerate(WAYS.items()):
             values = [report.figure(f"recorded, {case}, {load}: {way}").value for case in cases]
             places = [place + 0.27 * offset for place in range(len(cases))]
@@ -31,7 +33,7 @@ def draw_snapshot(report: Report) -> Any:
         axes.set_ylabel("ms until recorded")
         axes.set_title(f"{load} channels")
     idle.legend(loc="upper left", fontsize=8)
-    missed = [figure for figure in report.figures if figure.name.startswith("messages lost")]
+    missed = [found for found in report.figures if found.name.startswith("messages lost")]
     busy.set_title(f"busy channels; a hand-written save loses {number(max(lost.value for lost in missed))} messages")
     without = report.samples("messages a second, without")
     rounds = range(1, len(without) + 1)
