@@ -20,7 +20,7 @@ ACTORS, KEYS = 16, 100_000
 CASES = ((2, KEYS), (ACTORS, 1_000), (ACTORS, KEYS), (ACTORS, 1_000_000), (64, KEYS))
 """(actors, keys in all of them)."""
 BUSY_ACTORS_MAX = 16
-"""Of more actors only idle channels are measured: plain Ray works off the tokens of 64 actors in minutes, not seconds."""
+"""Of more actors only idle channels are measured: plain Ray works off the tokens of 64 actors in minutes."""
 RECORDED_TARGETS = {"idle": Target("<=", 25.0), "busy": Target("<=", 100.0)}
 RHYTHMS = {"one a second": 1.0, "four a second": 0.25}
 LOSS_TARGETS = {"one a second": Target("<=", 3.0), "four a second": Target("<=", 10.0)}
