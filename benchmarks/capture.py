@@ -96,7 +96,7 @@ class Holder:
         self.beats = 0
         self.longest_s = 0.0
         self.places = np.random.default_rng(1).integers(0, 1 << 40, size=1 << 20)
-        self.history: deque[tuple[float, int]] = deque(maxlen=100_000)
+        self.history: deque[tuple[float, int]] = deque(maxlen=4_000_000)
         self.beaten_at = time.monotonic()
         own.beat.tell()
 

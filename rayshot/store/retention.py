@@ -29,6 +29,9 @@ from rayshot.store.reachable import Reachable
 from rayshot.store.records import CommitRecord, CopyRecord
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.store import Store
+from rayshot.store.verification import Part
+
+EVERYTHING = Part(1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +137,16 @@ def choose_doomed(
 def find_sound(snapshots: Sequence[Snapshot], proved: set[SnapshotId]) -> SnapshotId | None:
     """The newest snapshot that verifies, which is `proved` from now on; None where there is none.
 
+    Every chunk is read, one after the other, and compared with its digest: what these bytes mean was settled when they
+    were written, and states need not be in memory whole.
+
     One that is encrypted with a key that is not at hand, such as a copy from elsewhere, proves nothing; raises
     EncryptionKeyNeeded where no other one verifies either.
     """
     locked: EncryptionKeyNeeded | None = None
     for snapshot in reversed(snapshots):
         try:
-            sound = snapshot.id in proved or snapshot.examine(keys=()).sound
+            sound = snapshot.id in proved or snapshot.survey(keys=(), part=EVERYTHING).sound
         except EncryptionKeyNeeded as error:
             locked = error
             continue
