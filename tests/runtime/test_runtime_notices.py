@@ -103,11 +103,11 @@ def test_what_is_said_twice_counts_once(new_system):
     assert (set(system.snapshot().actors), last.manifest.ended) == ({"alice"}, ("bob",))
 
 
-def test_an_actor_that_was_asked_to_begin_and_refused_before_it_had_begun_keeps_nobody_waiting(new_system):
+def test_an_actor_that_was_asked_to_begin_and_refused_before_it_had_begun_keeps_nobody_waiting(new_system, tmp_path):
     system = new_system(snapshot=SnapshotConfig(timeout_s=60.0))
     alice = Account.options(name="alice").remote(1)
     ray.get(alice.read.remote())
-    alice.pause.tell(2.0)
+    alice.pause_until.tell(str(tmp_path / "go on"))
     coordinator = system._identity.coordinator
     waiting = coordinator.snapshot.remote(None, None, ("alice",), None)
     token = eventually(lambda: ray.get(coordinator.__ray_call__.remote(lambda self: [*self._asked._waiting])))[0]
@@ -118,3 +118,4 @@ def test_an_actor_that_was_asked_to_begin_and_refused_before_it_had_begun_keeps_
         ray.get(waiting, timeout=20)
     assert isinstance(caught.value.cause, SnapshotAborted)
     assert not system.status().snapshots
+    (tmp_path / "go on").touch()
