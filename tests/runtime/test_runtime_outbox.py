@@ -10,7 +10,7 @@ from rayshot.errors import SystemStopped
 from rayshot.format.codec import Codec, Frame, split_frame
 from rayshot.model.handle import ActorHandle, Method
 from rayshot.runtime.credit import CREDIT_MESSAGES_MAX, CREDIT_MESSAGES_MIN, CREDIT_MESSAGES_START, CREDIT_S, Credit
-from rayshot.runtime.outbox import BATCH_MESSAGES_MIN, WINDOW, InFlight, OutChannel
+from rayshot.runtime.outbox import BATCH_BYTES_MAX, BATCH_MESSAGES_MIN, WINDOW, InFlight, OutChannel
 from rayshot.runtime.wire import Answer, Status
 
 CODEC = Codec(ActorHandle, lambda handle: handle.name, lambda name: ActorHandle("system", name, None, None))
@@ -39,6 +39,13 @@ class Process:
 
     def congested(self, channel):
         self.congested_channels.append(channel)
+
+
+class Alone(Process):
+    """A process whose receivers never say hello."""
+
+    def connect(self, channel):
+        pass
 
 
 class Receiver:
@@ -232,3 +239,21 @@ def test_no_message_is_left_behind_when_answers_come_from_another_thread(lane):
         done.set()
         answering.join()
     assert receiver.numbers == list(range(total))
+
+
+def test_a_large_outbox_is_recorded_in_frames_of_a_bounded_size():
+    channel = OutChannel(Alone(), "bob", threading.Lock())
+    messages = [bytes([number]) * (BATCH_BYTES_MAX * 2 // 5) for number in range(20)]
+    for message in messages:
+        channel.append(message)
+    frames = [frame for frame in channel.unreleased(1) if frame.count]
+    assert b"".join(bytes(frame.body) for frame in frames) == b"".join(messages)
+    assert [frame.first for frame in frames] == [1 + sum(f.count for f in frames[:n]) for n in range(len(frames))]
+    assert max(len(frame.body) for frame in frames) < 2 * BATCH_BYTES_MAX
+
+
+def test_a_message_larger_than_a_frame_has_one_of_its_own():
+    channel = OutChannel(Alone(), "bob", threading.Lock())
+    for size in (1, 3 * BATCH_BYTES_MAX, 1):
+        channel.append(b"x" * size)
+    assert sum(frame.count for frame in channel.unreleased(1)) == 3
