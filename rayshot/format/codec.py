@@ -31,7 +31,7 @@ PICKLED, CALL, REPLY, CREATE = 0, 1, 2, 3
 HANDLE_EXTENSION = 1
 FLAT = frozenset({type(None), bool, int, float, str, bytes})
 """Types that msgpack carries without loss. Handles join them at run time."""
-all_flat = FLAT.issuperset
+_all_flat = FLAT.issuperset
 all_numbers = frozenset({type(None), bool, int, float}).issuperset
 """Whether an iterable of types holds only numbers: these cannot change, and are small."""
 NUMBERS_MAX = 64
@@ -80,7 +80,7 @@ class Codec:
     def tell(self, method: str, args: Sequence[Any], kwargs: Mapping[str, Any] = _NO_KWARGS) -> bytes:
         """Encode a one-way message. Raises MessageNotSerializable or MessageTooLarge; nothing is kept then."""
         try:
-            if all_flat(map(type, args)) and not kwargs:
+            if _all_flat(map(type, args)) and not kwargs:
                 message = self.pack([method, *args])
             elif kwargs or not self.flat.issuperset(map(type, args)):
                 message = self._pickled(method, args, kwargs)

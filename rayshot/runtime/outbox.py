@@ -283,9 +283,7 @@ class OutChannel(OutPort):
         """Whether the outbox holds what is worth a call now, and one may be made."""
         under_way = len(self.in_flight)
         self._set_due(DUE[under_way] if under_way < WINDOW else NEVER_DUE)
-        if self._plain:
-            self.gather()
-            self._set_due((self._due_messages, self._due_bytes))
+        self.gather()  # after it: what was appended before a sender could read what is due now
         enough = len(self.pending) >= self._due_messages or self.pending_bytes >= self._due_bytes
         return enough and under_way < WINDOW
 
