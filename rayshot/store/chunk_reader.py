@@ -1,7 +1,6 @@
 """Chunks back into blobs, every byte proved by its digest."""
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from itertools import accumulate
 
@@ -11,10 +10,8 @@ from rayshot.format.chunks import expand
 from rayshot.format.encryption import decrypt_chunk
 from rayshot.format.manifest import Blob, Chunk, Span
 from rayshot.store.layout import inside
+from rayshot.store.several import several_at_once
 from rayshot.store.store import Store
-
-READS_AT_ONCE = 8
-"""Chunks of one blob under way: while one waits for the disk or the network, others are proved and expanded."""
 
 
 class ChunkReader:
@@ -54,11 +51,8 @@ class ChunkReader:
             memoryview(whole)[start:end] = memoryview(self.chunk(span.chunk))[span.offset : span.offset + span.length]
 
         ends = accumulate(span.length for span in blob.spans)
-        if len(blob.spans) > 1:
-            with ThreadPoolExecutor(min(len(blob.spans), READS_AT_ONCE), "rayshot-read") as pool:
-                list(pool.map(fill, blob.spans, ends))
-        else:
-            list(map(fill, blob.spans, ends))
+        with several_at_once(len(blob.spans), "rayshot-read") as map_:
+            list(map_(fill, blob.spans, ends))
         return whole
 
     def chunk(self, digest: str) -> bytes:

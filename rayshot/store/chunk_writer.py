@@ -6,7 +6,6 @@ never be something that this snapshot found "already there".
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from rayshot.format.chunks import Buffer, compress, digest, split
@@ -15,6 +14,7 @@ from rayshot.format.encryption_key import DataKey
 from rayshot.format.manifest import Blob, Chunk, Span, chunk_key
 from rayshot.store.layout import inside
 from rayshot.store.once import create_once
+from rayshot.store.several import several_at_once
 from rayshot.store.store import Store
 
 LARGE_BYTES_MIN = 64 << 10
@@ -22,9 +22,6 @@ LARGE_BYTES_MIN = 64 << 10
 
 PACK_BYTES_MAX = 1 << 20
 """Smaller blobs share a chunk of up to this size."""
-
-WRITES_AT_ONCE = 8
-"""Chunks of one blob under way: while one waits for the disk or the network, others are hashed and compressed."""
 
 
 class ChunkWriter:
@@ -99,10 +96,8 @@ class ChunkWriter:
 
     def _write(self, pieces: Sequence[memoryview]) -> list[str]:
         """Make sure that the bytes of all `pieces` are stored; return their digests."""
-        if len(pieces) > 1:
-            with ThreadPoolExecutor(min(len(pieces), WRITES_AT_ONCE), "rayshot-write") as pool:
-                return self._write_by(pool.map, pieces)
-        return self._write_by(map, pieces)
+        with several_at_once(len(pieces), "rayshot-write") as map_:
+            return self._write_by(map_, pieces)
 
     def _write_by(self, map_: Callable[..., Iterable[Any]], pieces: Sequence[memoryview]) -> list[str]:
         """As `_write`; what `map_` calls may run in several threads, so it changes nothing here."""
