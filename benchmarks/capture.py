@@ -22,13 +22,14 @@ from benchmarks.cluster import fresh_cluster
 from benchmarks.memory import available_bytes, check_memory
 from benchmarks.report import Figure, Report, Series, Target
 from benchmarks.samples import paired_ratios
+from benchmarks.states import random_bits
 
 GB, MB = 1 << 30, 1 << 20
 BEAT_CHANGES = 200
 """So many places of the state are written to in each beat."""
 AFTER_S = 1.0
 MEMORY_PER_STATE = 8
-"""Three actors hold the state, a spool file and an object copies of it, a child what changes meanwhile."""
+"""Two actors hold the state; to be added: their spare while it is made, the spool, `ray.put`, and what is changed."""
 SHARED_MEMORY_PER_STATE = 4
 BIG_ARRAY, BIG_DICT = "numpy, 1 GB", "dict of 5,000,000"
 HOLD_TARGETS = {BIG_ARRAY: Target("<=", 15.0), BIG_DICT: Target("<=", 60.0)}
@@ -47,16 +48,11 @@ class Tree:
         self.weight = 0
 
 
-def random_state(size_bytes: int) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
-    """Random numbers: nothing of them compresses, no two pages are alike."""
-    return np.random.default_rng(1985).random(size_bytes // 8)
-
-
 def made_state(kind: str, size: int) -> Any:
     """A state of one kind: a numpy array of `size` bytes, a dict of so many entries, or a tree of so many objects."""
     match kind:
         case "numpy":
-            return random_state(size)
+            return random_bits(size, seed=1985)
         case "dict":
             return {f"key-{index}": float(index) for index in range(size)}
         case _:
@@ -89,6 +85,10 @@ class Holder:
         self.beating = False
         gc.freeze()  # the collector would walk over millions of objects now and then: not what is measured here
 
+    def size_bytes(self) -> int:
+        """The bytes of the state, where it is an array."""
+        return int(self.state.nbytes)
+
     def begin(self, own: rayshot.ActorHandle) -> None:
         """Begin to beat."""
         self.own = own
@@ -96,7 +96,7 @@ class Holder:
         self.beats = 0
         self.longest_s = 0.0
         self.places = np.random.default_rng(1).integers(0, 1 << 40, size=1 << 20)
-        self.history: deque[tuple[float, int]] = deque(maxlen=4_000_000)
+        self.times: deque[float] = deque(maxlen=4_000_000)
         self.beaten_at = time.monotonic()
         own.beat.tell()
 
@@ -105,12 +105,12 @@ class Holder:
         now = time.monotonic()
         self.longest_s = max(self.longest_s, now - self.beaten_at)
         self.beaten_at = now
-        self.history.append((now, self.beats))
+        self.times.append(now)
         self.beats += 1
         start = self.beats * BEAT_CHANGES % (len(self.places) - BEAT_CHANGES)
         places = self.places[start : start + BEAT_CHANGES]
         if self.kind == "numpy":
-            self.state[places % len(self.state)] += 1.0
+            self.state[places % len(self.state)] += np.uint64(1)
         elif self.kind == "dict":
             size = len(self.state)
             for place in places:
@@ -124,7 +124,7 @@ class Holder:
     def end(self, asked_at: float) -> tuple[float, float]:
         """Stop. Returns the longest time between two beats, and the share of its pace just after `asked_at`."""
         self.beating = False
-        times = np.array([at for at, _ in self.history])
+        times = np.array(self.times)
         before = int(np.sum(times < asked_at)) / (asked_at - times[0])
         after = int(np.sum((times >= asked_at) & (times < asked_at + AFTER_S))) / AFTER_S
         return self.longest_s, after / before
@@ -229,8 +229,7 @@ def _memory_above_state(folder: Path, size_bytes: int, rounds: int) -> list[floa
     """For each of so many snapshots the most memory that the machine used above what it used before, in states."""
     with rayshot.init("memory", storage=folder / "memory", snapshot=rayshot.SnapshotConfig(num_to_keep=1)) as system:
         holder = rayshot.actor(capture="fork")(Holder).options(name="holder").remote("numpy", size_bytes)
-        ray.get(holder.begin.remote(holder))
-        ray.get(holder.end.remote(0.0))
+        ray.get(holder.size_bytes.remote())  # returns when the state is there
         before = available_bytes()
         most = []
         for _ in range(rounds):

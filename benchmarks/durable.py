@@ -1,7 +1,6 @@
 """From a state in memory to committed bytes on local disk, against a write, a pickle and torch.save, all with fsync."""
 
 import time
-from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from itertools import permutations
@@ -14,11 +13,8 @@ import rayshot
 from benchmarks.cluster import SETTLE_S, fresh_cluster
 from benchmarks.memory import check_memory
 from benchmarks.report import Figure, Report, Series, Target
-from benchmarks.samples import paired_ratios
+from benchmarks.samples import Measure, paired_ratios
 from benchmarks.states import Holder
-
-Measure = Callable[[], float]
-"""Gives seconds."""
 
 TARGET = Target(">=", 0.7)
 NAMES = {"write": "write + fsync", "pickle": "pickle.dump + fsync", "torch": "torch.save + fsync"}

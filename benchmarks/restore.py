@@ -2,7 +2,6 @@
 
 import pickle
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,8 @@ import rayshot
 from benchmarks.cluster import fresh_cluster
 from benchmarks.memory import check_memory
 from benchmarks.report import Figure, Report, Series, Target
-from benchmarks.samples import paired_ratios
+from benchmarks.samples import Measure, paired_ratios
 from benchmarks.states import Holder, random_bits
-
-Measure = Callable[[], float]
-"""Gives seconds."""
 
 TARGET = Target("<=", 1.3)
 ACTORS = 16

@@ -1,8 +1,11 @@
 """From samples to figures: quantiles, intervals, ratios."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
+
+Measure = Callable[[], float]
+"""Takes one sample."""
 
 _RESAMPLES = 10_000
 _SEED = 1985

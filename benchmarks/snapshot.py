@@ -4,8 +4,8 @@ import os
 import pickle
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from statistics import median
 
 import ray
 
@@ -132,7 +132,7 @@ def _loss(name: str, samples: list[float]) -> Figure:
     """The target is for the upper end of the interval."""
     figure = Figure.median_of(f"throughput lost, {name}", samples, "%")
     assert figure.interval is not None
-    return Figure(figure.name, median(samples), "%", figure.interval, LOSS_TARGETS[name], judged=figure.interval[1])
+    return replace(figure, target=LOSS_TARGETS[name], judged=figure.interval[1])
 
 
 def _unit(name: str) -> str:

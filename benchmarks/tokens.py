@@ -102,7 +102,6 @@ class Ring:
 
     def __init__(self, size: int, keys: int, *, plain: bool = False) -> None:
         self.size = size
-        self.channels = len({(index, (index + step) % size) for index in range(size) for step in STEPS})
         self.tokens = size * FAN_OUT * TOKENS_PER_CHANNEL
         each = keys // size
         if plain:

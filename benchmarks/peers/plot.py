@@ -6,10 +6,9 @@ from matplotlib import pyplot as plt
 from matplotlib.ticker import FuncFormatter
 
 from benchmarks.peers.comparison import FEW, MANY
+from benchmarks.plots.style import OURS, PLAIN, plain
 from benchmarks.report import Report
 from benchmarks.table import number
-
-_OURS, _THEIRS = "#1f6feb", "#8b949e"
 
 
 def draw_peers(report: Report) -> Any:
@@ -26,7 +25,7 @@ def draw_peers(report: Report) -> Any:
         _bars(axes, bars)
         axes.set_xlabel(unit)
         axes.set_title(title)
-        axes.xaxis.set_major_formatter(FuncFormatter(_plain))
+        axes.xaxis.set_major_formatter(FuncFormatter(plain))
     return figure
 
 
@@ -34,7 +33,7 @@ def _bars(axes: Any, bars: dict[str, float]) -> None:
     if not bars:
         axes.text(0.5, 0.5, "not measured", ha="center", transform=axes.transAxes)
         return
-    colors = [_OURS if name.startswith("rayshot") else _THEIRS for name in bars]
+    colors = [OURS if name.startswith("rayshot") else PLAIN for name in bars]
     drawn = axes.barh(range(len(bars)), list(bars.values()), color=colors, height=0.6)
     axes.bar_label(drawn, [number(value) for value in bars.values()], padding=4)
     axes.set_yticks(range(len(bars)), [name.replace(", ", ",\n") for name in bars])
@@ -42,9 +41,3 @@ def _bars(axes: Any, bars: dict[str, float]) -> None:
     axes.margins(x=0.35)
     axes.grid(visible=True, axis="x")
     axes.grid(visible=False, axis="y")
-
-
-def _plain(value: float, _position: int) -> str:
-    if value >= 1e6:
-        return f"{value / 1e6:g} M"
-    return f"{value / 1e3:g} k" if value >= 1e3 else f"{value:g}"
