@@ -410,8 +410,8 @@ class Coordinator:
         for snapshot, under_way in self._open.items():
             if snapshot.initiator == ALIGNED and under_way.loses_patience(now, self._config.alignment_timeout_s):
                 self._members.tell_all("stop_aligning", snapshot)
-        if self._asked.expire(now):
-            self._begin_wanted()
+        self._asked.expire(now)
+        self._begin_wanted()  # one that was asked for may have come to its end without having begun
         for snapshot, floor in self._ends.overdue(now):
             self._members.tell_all("ended", snapshot, floor, True)  # noqa: FBT003 - a Ray call
         due = self._config.next_due(self._last_began, self._last_ended)

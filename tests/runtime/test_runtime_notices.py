@@ -111,11 +111,13 @@ def test_an_actor_that_was_asked_to_begin_and_refused_before_it_had_begun_keeps_
     coordinator = system._identity.coordinator
     waiting = coordinator.snapshot.remote(None, None, ("alice",), None)
     token = eventually(lambda: ray.get(coordinator.__ray_call__.remote(lambda self: [*self._asked._waiting])))[0]
+    behind = coordinator.snapshot.remote()
+    eventually(lambda: ray.get(coordinator.__ray_call__.remote(lambda self: len(self._wanted))))
     snapshot = SnapshotId(system.incarnation, "alice", 9)
     ray.get(coordinator.refuse.remote(snapshot, "alice", "its state cannot be pickled", AbortReason.CAPTURE_FAILED))
     ray.get(coordinator.announce.remote(snapshot, 9, token))
     with pytest.raises(ray.exceptions.RayTaskError) as caught:
         ray.get(waiting, timeout=20)
     assert isinstance(caught.value.cause, SnapshotAborted)
-    assert not system.status().snapshots
     (tmp_path / "go on").touch()
+    assert ray.get(behind, timeout=20).snapshot.by_coordinator
