@@ -149,7 +149,7 @@ class Capturer:
         self._holds_references = isinstance(error, StateNotSerializable) and bool(error.evidence.get("inline"))
 
     def _by_fork(self) -> bool:
-        if self._holds_references:
+        if self._holds_references or (self._last_size is not None and self._last_size > _room(self._spool_folder)):
             return False
         if self.method != "auto":
             return self.method == "fork"
@@ -254,6 +254,12 @@ def _write_spool(spool: Path, parts: list[memoryview]) -> None:
             while rest.nbytes:
                 rest = rest[os.write(file, rest) :]
     os.close(file)
+
+
+def _room(folder: str) -> int:
+    """Bytes that a spool may take. One that finds no room aborts its snapshot, and would do so again and again."""
+    disk = os.statvfs(folder)
+    return disk.f_bavail * disk.f_frsize
 
 
 def _resident_bytes() -> int:
