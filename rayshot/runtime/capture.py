@@ -186,12 +186,17 @@ def spool_folder() -> str:
 
 
 def read_spool(captured: Captured) -> list[memoryview]:
-    """The parts of a spooled state, mapped, not copied; the file is removed, the mapping keeps its bytes."""
+    """The parts of a spooled state, mapped, not copied; the file is removed, the mapping keeps its bytes.
+
+    Raises OSError where it is not there as it was written: what is not whole must not be committed.
+    """
     assert captured.spool is not None
     path = Path(captured.spool)
     with path.open("rb") as file:
         whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)) if captured.size else memoryview(b"")
     path.unlink()
+    if whole.nbytes != captured.size:
+        raise OSError(f"{path} has {whole.nbytes:,} bytes instead of {captured.size:,}")
     parts, offset = [], 0
     for size in captured.sizes:
         parts.append(whole[offset : offset + size])

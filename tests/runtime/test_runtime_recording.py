@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rayshot.errors import StateNotSerializable
+from rayshot.errors import StateNotSerializable, StoreUnavailable
 from rayshot.protocol.cut import Record
 from rayshot.protocol.effects import ForgetSnapshot
 from rayshot.protocol.events import Begun, DeadlinePassed
@@ -17,6 +17,7 @@ from rayshot.protocol.participant import Participant
 from rayshot.runtime.capture import CaptureChild, Captured, Capturer
 from rayshot.runtime.recording import Recording
 from rayshot.runtime.reports import RecordBody, RecordReport
+from rayshot.runtime.vault import _parts_of
 
 SNAPSHOT = SnapshotId(1, COORDINATOR, 1)
 
@@ -78,6 +79,15 @@ def test_where_spools_have_no_room_one_snapshot_is_aborted_and_the_others_are_ca
     with_room = capturer.capture(cell)
     assert isinstance(with_room, CaptureChild)
     assert with_room.wait(10.0).size > 10_000
+
+
+def test_a_spool_that_is_not_as_it_was_written_is_no_state(tmp_path):
+    spool = tmp_path / "spool"
+    spool.write_bytes(b"stat")
+    body = RecordBody("actor", None, Captured("pickle", (5,), spool=str(spool)), {}, {}, None)
+    with pytest.raises(StoreUnavailable, match="has 4 bytes instead of 5"):
+        _parts_of(body)
+    assert not spool.exists()
 
 
 def find_no_room(_spool, _parts):
