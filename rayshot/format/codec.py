@@ -98,10 +98,10 @@ class Codec:
         return message
 
     def tell_all(self, tells: Sequence[list[Any]]) -> list[bytes]:
-        """Encode tells, each given as its method followed by its arguments, which are numbers."""
+        """Encode tells, each given as its method followed by its arguments, which are numbers. Raises as `tell`."""
         try:
             return list(map(self.pack, tells))
-        except OverflowError:
+        except (OverflowError, UnicodeEncodeError):  # as in `tell`; a method's name may be no Unicode too
             return [self.tell(tell[0], tell[1:]) for tell in tells]
 
     def call(self, call_id: int, tell: bytes) -> bytes:

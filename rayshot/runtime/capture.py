@@ -149,7 +149,7 @@ class Capturer:
         self._holds_references = isinstance(error, StateNotSerializable) and bool(error.evidence.get("inline"))
 
     def _by_fork(self) -> bool:
-        if self._holds_references:
+        if self._holds_references or (self._last_size is not None and self._last_size > _room(self._spool_folder)):
             return False
         if self.method != "auto":
             return self.method == "fork"
@@ -186,12 +186,17 @@ def spool_folder() -> str:
 
 
 def read_spool(captured: Captured) -> list[memoryview]:
-    """The parts of a spooled state, mapped, not copied; the file is removed, the mapping keeps its bytes."""
+    """The parts of a spooled state, mapped, not copied; the file is removed, the mapping keeps its bytes.
+
+    Raises OSError where it is not there as it was written: what is not whole must not be committed.
+    """
     assert captured.spool is not None
     path = Path(captured.spool)
     with path.open("rb") as file:
         whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)) if captured.size else memoryview(b"")
     path.unlink()
+    if whole.nbytes != captured.size:
+        raise OSError(f"{path} has {whole.nbytes:,} bytes instead of {captured.size:,}")
     parts, offset = [], 0
     for size in captured.sizes:
         parts.append(whole[offset : offset + size])
@@ -254,6 +259,12 @@ def _write_spool(spool: Path, parts: list[memoryview]) -> None:
             while rest.nbytes:
                 rest = rest[os.write(file, rest) :]
     os.close(file)
+
+
+def _room(folder: str) -> int:
+    """Bytes that a spool may take. One that finds no room aborts its snapshot, and would do so again and again."""
+    disk = os.statvfs(folder)
+    return disk.f_bavail * disk.f_frsize
 
 
 def _resident_bytes() -> int:

@@ -216,16 +216,14 @@ class Coordinator:
 
     @notice
     def announce(self, snapshot: SnapshotId, floor: int, token: str = "") -> None:
-        """An actor began a snapshot by itself; those it began with counters below `floor` are over for it.
-
-        `token` is that of the request for which it did so.
-        """
+        """An actor began a snapshot, for the request of that `token` if any; its own below `floor` are over for it."""
         with self._lock:
             if self._stop is None:
                 request = self._asked.take(token) or Request(CHANDY_LAMPORT)
                 helpers = request.helpers if request.living <= self._members.hosts.keys() else None
                 effects = self._collector.handle(SnapshotAnnounced(snapshot, floor, helpers))
-                if snapshot in self._collector.open_snapshots:
+                ended = (effect.snapshot for effect in effects if isinstance(effect, AnnounceEnd))
+                if snapshot in (*self._collector.open_snapshots, *ended):
                     self._note(snapshot, request)
                 else:
                     request.settle(over_before_begun(snapshot))
@@ -410,8 +408,8 @@ class Coordinator:
         for snapshot, under_way in self._open.items():
             if snapshot.initiator == ALIGNED and under_way.loses_patience(now, self._config.alignment_timeout_s):
                 self._members.tell_all("stop_aligning", snapshot)
-        if self._asked.expire(now):
-            self._begin_wanted()
+        self._asked.expire(now)
+        self._begin_wanted()  # one that was asked for may have come to its end without having begun
         for snapshot, floor in self._ends.overdue(now):
             self._members.tell_all("ended", snapshot, floor, True)  # noqa: FBT003 - a Ray call
         due = self._config.next_due(self._last_began, self._last_ended)

@@ -36,7 +36,9 @@ class Gathered:
     state_bytes: int = 0
 
     def add(self, report: Arrived) -> None:
-        """A report arrived."""
+        """A report arrived. What is brought again, as no answer came, does not count again."""
+        if report.record.process in self.bodies:
+            return
         self.bodies[report.record.process] = report.body
         self.hold_s.append(report.hold_s)
         self.state_bytes += report.state_bytes

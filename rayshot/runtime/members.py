@@ -87,7 +87,7 @@ class Members:
         """
         first = next(iter(self._vaults), "")
         shares: dict[str, list[Any]] = {}
-        for name, body in bodies.items():
+        for name, body in tuple(bodies.items()):  # what no cut needs may come in meanwhile
             shares.setdefault(self._nodes.get(name, first), []).append(body)
         if not shares and first:
             shares[first] = []

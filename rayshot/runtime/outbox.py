@@ -13,10 +13,10 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
-from rayshot.errors import ActorEnded, SystemDown
+from rayshot.errors import ActorEnded, MessageTooLarge, SystemDown
 from rayshot.format.codec import Codec, Frame, cut_frame
 from rayshot.model.port import OutPort
 from rayshot.model.reply import OpenCall
@@ -205,10 +205,21 @@ class OutChannel(OutPort):
     def gather(self) -> None:
         """Encode what was sent plain. Call under the lock."""
         if count := len(self._plain):
-            messages = self.codec.tell_all(self._plain[:count])
+            try:
+                messages = self.codec.tell_all(self._plain[:count])
+            except MessageTooLarge:
+                messages = list(self._encode_each(self._plain[:count]))
             del self._plain[:count]
             self.pending += messages
             self.pending_bytes += sum(map(len, messages))
+
+    def _encode_each(self, tells: Sequence[list[Any]]) -> Iterator[bytes]:
+        """Leave out what is too large, an integer of that size: it was not looked at when it was sent, for speed."""
+        for method, *args in tells:
+            try:
+                yield self.codec.tell(method, args)
+            except MessageTooLarge as error:
+                self._sender.undeliverable(self, 1, error.message)
 
     def _work_off(self) -> None:
         self.flush()
@@ -365,6 +376,7 @@ class OutChannel(OutPort):
         """The receiver ended: what is not processed, and all that comes, is dead letters. Call under the lock."""
         self.ended = detail
         self._set_due(DUE[0])
+        self.gather()
         lost = sum(batch.count for batch in self.in_flight.values())
         self.in_flight.clear()
         self.kept.clear()

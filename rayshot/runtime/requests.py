@@ -181,8 +181,8 @@ class Asked:
             request.settle(error)
         self._waiting.clear()
 
-    def expire(self, now: float) -> bool:
-        """Give up those whose time is up; returns whether there were any."""
+    def expire(self, now: float) -> None:
+        """Give up those whose time is up."""
         late = [token for token, (_, deadline) in self._waiting.items() if now >= deadline]
         for token in late:
             request = self._waiting.pop(token)[0]
@@ -194,4 +194,3 @@ class Asked:
                 missing=(initiator,),
             )
             request.settle(error)
-        return bool(late)

@@ -9,7 +9,7 @@ finished by the next one.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from rayshot.errors import EncryptionKeyNeeded
+from rayshot.errors import Damaged, EncryptionKeyNeeded
 from rayshot.format.encryption_key import EncryptionKey
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.history import History
@@ -137,8 +137,8 @@ def choose_doomed(
 def find_sound(snapshots: Sequence[Snapshot], proved: set[SnapshotId]) -> SnapshotId | None:
     """The newest snapshot that verifies, which is `proved` from now on; None where there is none.
 
-    Every chunk is read, one after the other, and compared with its digest: what these bytes mean was settled when they
-    were written, and states need not be in memory whole.
+    Every chunk is read, one after the other, and compared with its digest, and the messages in flight are counted, one
+    channel at a time. States are not read as such, so that none need be in memory whole.
 
     One that is encrypted with a key that is not at hand, such as a copy from elsewhere, proves nothing; raises
     EncryptionKeyNeeded where no other one verifies either.
@@ -146,7 +146,7 @@ def find_sound(snapshots: Sequence[Snapshot], proved: set[SnapshotId]) -> Snapsh
     locked: EncryptionKeyNeeded | None = None
     for snapshot in reversed(snapshots):
         try:
-            sound = snapshot.id in proved or snapshot.survey(keys=(), part=EVERYTHING).sound
+            sound = snapshot.id in proved or _is_sound(snapshot)
         except EncryptionKeyNeeded as error:
             locked = error
             continue
@@ -156,3 +156,14 @@ def find_sound(snapshots: Sequence[Snapshot], proved: set[SnapshotId]) -> Snapsh
     if locked is not None:
         raise locked
     return None
+
+
+def _is_sound(snapshot: Snapshot) -> bool:
+    if not snapshot.survey(keys=(), part=EVERYTHING).sound:
+        return False
+    try:
+        for channel in snapshot.channels.values():
+            channel.check()
+    except Damaged:
+        return False
+    return True

@@ -1,5 +1,8 @@
-"""Which vault writes what."""
+"""Which vault writes what, and of which records."""
 
+from rayshot.protocol.cut import Record
+from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.intake import Arrived, Gathered
 from rayshot.runtime.members import Members
 
 
@@ -27,3 +30,23 @@ def test_of_an_actor_that_ended_only_its_name_and_why_are_kept():
     assert "alice" not in known._nodes
     assert known.fate("alice") == "actor 'alice' ended"
     assert not known.end("alice", "again")
+
+
+def test_a_record_that_comes_in_while_shares_are_made_spoils_nothing():
+    known, bodies = members("near"), {"alice": b"a", "bob": b"b"}
+
+    class Nodes(dict):
+        def get(self, name, default):
+            bodies["late"] = b"l"
+            return super().get(name, default)
+
+    known._nodes = Nodes(alice="near", bob="near")
+    assert known.shares(bodies) == [("vault of near", [b"a", b"b"])]
+
+
+def test_a_record_that_is_brought_twice_is_counted_once():
+    gathered, record = Gathered(), Record(SnapshotId(1, "alice", 1), "alice")
+    for _ in range(2):
+        gathered.add(Arrived(record, 0.5, 100, b"body"))
+    assert gathered.bodies == {"alice": b"body"}
+    assert gathered.stats() == {"hold_max_s": 0.5, "hold_mean_s": 0.5, "state_bytes": 100}

@@ -6,8 +6,10 @@ import ray
 from rayshot import SnapshotConfig
 from rayshot.errors import ActorEnded, SnapshotAborted, SystemStopped
 from rayshot.protocol.abort import AbortReason
+from rayshot.protocol.cut import Record
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime import failpoints
+from rayshot.runtime.intake import Arrived
 from tests.runtime.hostile import Slow, Strict
 from tests.runtime.test_runtime_coordinator import kill_coordinator, snapshot_after_take_over
 from tests.runtime.test_runtime_messages import eventually
@@ -103,19 +105,48 @@ def test_what_is_said_twice_counts_once(new_system):
     assert (set(system.snapshot().actors), last.manifest.ended) == ({"alice"}, ("bob",))
 
 
+def keep_busy(system, alice, file):
+    """Return when her handler runs, which goes on until there is `file`: until then she begins no snapshot."""
+    alice.pause_until.tell(str(file))
+    host = ray.get(system._identity.coordinator.actors.remote())["alice"]
+    running = lambda: ray.get(host.__ray_call__.remote(lambda self: (self._worker.handling or [""])[0]))  # noqa: E731
+    eventually(lambda: running() == "pause_until" or None)
+
+
 def test_an_actor_that_was_asked_to_begin_and_refused_before_it_had_begun_keeps_nobody_waiting(new_system, tmp_path):
     system = new_system(snapshot=SnapshotConfig(timeout_s=60.0))
     alice = Account.options(name="alice").remote(1)
     ray.get(alice.read.remote())
-    alice.pause_until.tell(str(tmp_path / "go on"))
+    keep_busy(system, alice, tmp_path / "go on")
     coordinator = system._identity.coordinator
     waiting = coordinator.snapshot.remote(None, None, ("alice",), None)
     token = eventually(lambda: ray.get(coordinator.__ray_call__.remote(lambda self: [*self._asked._waiting])))[0]
+    behind = coordinator.snapshot.remote()
+    eventually(lambda: ray.get(coordinator.__ray_call__.remote(lambda self: len(self._wanted))))
     snapshot = SnapshotId(system.incarnation, "alice", 9)
     ray.get(coordinator.refuse.remote(snapshot, "alice", "its state cannot be pickled", AbortReason.CAPTURE_FAILED))
     ray.get(coordinator.announce.remote(snapshot, 9, token))
     with pytest.raises(ray.exceptions.RayTaskError) as caught:
         ray.get(waiting, timeout=20)
     assert isinstance(caught.value.cause, SnapshotAborted)
-    assert not system.status().snapshots
+    (tmp_path / "go on").touch()
+    assert ray.get(behind, timeout=20).snapshot.by_coordinator
+
+
+def test_records_that_contradict_each_other_and_came_before_the_announcement_are_what_the_one_who_waits_hears_of(
+    system, tmp_path
+):
+    alice = Account.options(name="alice").remote(1)
+    ray.get(alice.read.remote())
+    keep_busy(system, alice, tmp_path / "go on")
+    coordinator = system._identity.coordinator
+    waiting = coordinator.snapshot.remote(None, None, ("alice",), None)
+    token = eventually(lambda: ray.get(coordinator.__ray_call__.remote(lambda self: [*self._asked._waiting])))[0]
+    snapshot, sent, received = SnapshotId(system.incarnation, "alice", 9), {"alice": 1}, {"alice": 5}
+    record = Record(snapshot, "alice", True, sent, released=sent, received=received, arrived=received)
+    arrived = Arrived(record, 0.0, 0, b"")
+    ray.get(coordinator.__ray_call__.remote(lambda self: self._take([arrived])))
+    ray.get(coordinator.announce.remote(snapshot, 9, token))
+    with pytest.raises(ray.exceptions.RayTaskError, match=r"inconsistent.*5 received, 5 arrived, 1 sent"):
+        ray.get(waiting, timeout=20)
     (tmp_path / "go on").touch()

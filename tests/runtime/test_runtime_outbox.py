@@ -26,6 +26,10 @@ class Process:
     def __init__(self):
         self.last = 0
         self.congested_channels = []
+        self.undelivered = []
+
+    def undeliverable(self, _channel, count, detail):
+        self.undelivered += [detail] * count
 
     def taken(self, _receiver, count):
         first, self.last = self.last + 1, self.last + count
@@ -178,6 +182,38 @@ def test_an_integer_too_wide_for_msgpack_arrives_among_the_others(lane):
         tell(number)
     receiver.answer()
     assert receiver.numbers == sent
+
+
+def test_an_integer_over_the_limit_of_a_message_is_left_out_and_holds_up_no_other(lane, monkeypatch):
+    monkeypatch.setattr("rayshot.format.codec.MESSAGE_BYTES_MAX", 1 << 10)
+    tell, channel, receiver = lane
+    for number in (0, 1, 1 << 16_384, 3):
+        tell(number)
+    receiver.answer()
+    assert receiver.numbers == [0, 1, 3]
+    (detail,) = channel._sender.undelivered
+    assert "the limit is 1,024" in detail
+
+
+def test_a_method_whose_name_is_no_unicode_holds_up_no_other(lane):
+    tell, channel, receiver = lane
+    tell(0)
+    channel.append_plain("\ud800", (1,))
+    tell(2)
+    receiver.answer()
+    assert receiver.numbers == [0, 1, 2]
+
+
+def test_when_the_receiver_ends_all_that_was_told_is_a_dead_letter_at_once(lane):
+    tell, channel, receiver = lane
+    for number in range(10):
+        tell(number)
+    with channel._lock:
+        channel.end("bob ended")
+    assert receiver.numbers == [0]
+    assert channel._sender.undelivered == ["bob ended"] * 10
+    with channel._lock:
+        assert channel.sent == channel.transported == 10
 
 
 def test_what_a_record_takes_ends_at_the_number_that_it_read_though_another_thread_goes_on_telling(lane):

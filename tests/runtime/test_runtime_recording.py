@@ -1,5 +1,6 @@
 """An actor's share of snapshots, where it ends in an awkward moment."""
 
+import errno
 import os
 import subprocess
 import threading
@@ -7,14 +8,16 @@ from types import SimpleNamespace
 
 import pytest
 
+from rayshot.errors import StateNotSerializable, StoreUnavailable
 from rayshot.protocol.cut import Record
 from rayshot.protocol.effects import ForgetSnapshot
 from rayshot.protocol.events import Begun, DeadlinePassed
 from rayshot.protocol.identity import COORDINATOR, SnapshotId
 from rayshot.protocol.participant import Participant
-from rayshot.runtime.capture import CaptureChild, Captured
+from rayshot.runtime.capture import CaptureChild, Captured, Capturer
 from rayshot.runtime.recording import Recording
 from rayshot.runtime.reports import RecordBody, RecordReport
+from rayshot.runtime.vault import _parts_of
 
 SNAPSHOT = SnapshotId(1, COORDINATOR, 1)
 
@@ -58,3 +61,34 @@ def test_a_spool_that_a_hanging_child_makes_when_its_time_is_up_is_removed(tmp_p
             child.wait(0.0)
     os.close(write_end)
     assert not spool.exists()
+
+
+def test_where_spools_have_no_room_one_snapshot_is_aborted_and_the_others_are_captured_inline(tmp_path, monkeypatch):
+    monkeypatch.setattr("rayshot.runtime.capture._write_spool", find_no_room)
+    monkeypatch.setattr("os.statvfs", lambda _folder: SimpleNamespace(f_bavail=1, f_frsize=4096))
+    capturer = Capturer("actor", str(tmp_path))
+    capturer.method = "fork"
+    cell = SimpleNamespace(state=lambda: {"text": b"x" * 10_000}, instance=object())
+    child = capturer.capture(cell)
+    with pytest.raises(StateNotSerializable, match="cannot be spooled") as caught:
+        child.wait(10.0)
+    capturer.child_failed(caught.value)
+    for _ in range(3):
+        assert isinstance(capturer.capture(cell), Captured)
+    monkeypatch.undo()
+    with_room = capturer.capture(cell)
+    assert isinstance(with_room, CaptureChild)
+    assert with_room.wait(10.0).size > 10_000
+
+
+def test_a_spool_that_is_not_as_it_was_written_is_no_state(tmp_path):
+    spool = tmp_path / "spool"
+    spool.write_bytes(b"stat")
+    body = RecordBody("actor", None, Captured("pickle", (5,), spool=str(spool)), {}, {}, None)
+    with pytest.raises(StoreUnavailable, match="has 4 bytes instead of 5"):
+        _parts_of(body)
+    assert not spool.exists()
+
+
+def find_no_room(_spool, _parts):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -16,6 +16,7 @@ from rayshot.store.repository import Repository
 from rayshot.store.snapshot import Snapshot
 from tests.store.snapshot_builder import (
     Bank,
+    Flow,
     assert_every_chunk_is_reachable,
     committed,
     large,
@@ -87,6 +88,23 @@ def test_retention_never_deletes_the_newest_valid_snapshot(spoil: Callable[[Memo
     repository.retain(Keep(last=1))
     assert [snapshot.id.counter for snapshot in committed(store)] == [2, 4]
     assert committed(store)[0].verify().sound
+
+
+class Forgetful(Flow):
+    """A channel of which one message is missing in the bytes, not in the counters."""
+
+    def part(self, first: int, last: int) -> bytes:
+        return super().part(first, last - 1)
+
+
+def test_a_snapshot_that_lost_a_message_before_it_was_written_is_not_the_newest_valid_one() -> None:
+    store = MemoryStore()
+    repository = open_bank(store)
+    sound = make_snapshot(repository, Bank(), 1)
+    lossy = make_snapshot(repository, Bank(flows={("alice", "bob"): Forgetful(sent=5, received=2)}), 2)
+    assert not lossy.examine().sound
+    repository.retain(Keep(last=1))
+    assert committed(store) == [sound, lossy]
 
 
 @pytest.mark.acceptance("E7")
