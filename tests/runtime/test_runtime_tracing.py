@@ -150,6 +150,7 @@ def test_a_savepoint_between_deleted_snapshots_and_one_of_many_are_proved(new_sy
     system.snapshot(label="v1")
     for _ in range(7):
         system.snapshot()
+    eventually(lambda: len(system.snapshots()) == 3 or None)  # what is too much is deleted behind the last commit
     snapshots = system.snapshots()
     assert [snapshot.label for snapshot in snapshots] == ["v1", None, None]
     for snapshot in snapshots:
