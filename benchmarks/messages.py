@@ -29,7 +29,8 @@ each would wait for a neighbour that waits itself."""
 HAND_BATCHES = (100, 1_000)
 INLINE_BYTES_MAX = 100_000
 """Messages in one call where they are batched by hand; fewer where Ray would not send them inline."""
-BATCHED_MIN = 2_000
+BATCHED_MIN = 5_000
+"""So many over each channel at least, except as plain calls: until calls are under way, nothing can be batched."""
 BYTES_MAX = 200 << 20
 """All messages of one measurement together hold no more."""
 
@@ -132,7 +133,7 @@ class Station:
 
 def run(*, short: bool) -> Report:
     """Measure in turn, pattern by pattern and size by size."""
-    rounds, seconds = (2, 0.02) if short else (3, 0.4)
+    rounds, seconds = (2, 0.02) if short else (3, 0.6)
     rates: dict[tuple[str, str], dict[str, list[float]]] = {}
     with fresh_cluster() as folder, rayshot.init("messages", storage=folder):
         number = 2 if short else 16
@@ -218,10 +219,7 @@ def _finished_at(actor: Any) -> float:
 def _count_for(
     pattern: Pattern, payload: tuple[Any, ...], way: str, measure: Callable[[int], float], seconds: float
 ) -> int:
-    """So many messages over each channel take at least so long; found by trying, which warms up too.
-
-    But for plain calls never very few: until each channel has sent its first messages nothing can be batched.
-    """
+    """So many messages over each channel take at least so long; found by trying, which warms up too."""
     channels = sum(map(len, pattern.channels.values()))
     count_max = max(20, BYTES_MAX // (channels * max(1, _bytes(payload))))
     count = min(count_max, 20 if way == "ray" else BATCHED_MIN)

@@ -11,8 +11,8 @@ import rayshot
 FAN_OUT = 4
 STEPS = (1, 3, 7, 12)
 """To which of the following actors an actor sends."""
-TOKENS_PER_CHANNEL = 100
-"""This bounds mailboxes and keeps every channel busy."""
+TOKENS_PER_CHANNEL, PLAIN_TOKENS_PER_CHANNEL = 100, 25
+"""This bounds mailboxes and keeps every channel busy; plain calls take a millisecond each until all tokens rest."""
 
 
 class Saved(NamedTuple):
@@ -102,7 +102,8 @@ class Ring:
 
     def __init__(self, size: int, keys: int, *, plain: bool = False) -> None:
         self.size = size
-        self.tokens = size * FAN_OUT * TOKENS_PER_CHANNEL
+        tokens = PLAIN_TOKENS_PER_CHANNEL if plain else TOKENS_PER_CHANNEL
+        self.tokens = size * FAN_OUT * tokens
         each = keys // size
         if plain:
             remote = ray.remote(PlainNode)
@@ -112,9 +113,7 @@ class Ring:
             self.nodes = [
                 decorated.options(name=f"node-{size}-{index}").remote(index, size, each) for index in range(size)
             ]
-        ray.get(
-            [node.meet.remote(self._neighbours(index), TOKENS_PER_CHANNEL) for index, node in enumerate(self.nodes)]
-        )
+        ray.get([node.meet.remote(self._neighbours(index), tokens) for index, node in enumerate(self.nodes)])
 
     def go(self) -> None:
         """Make it busy."""
