@@ -2,6 +2,8 @@
 
 import json
 import time
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from benchmarks import (
     restore,
     snapshot,
 )
+from benchmarks.cluster import fresh_cluster
 from benchmarks.machine import machine_facts
 from benchmarks.peers import comparison
 from benchmarks.report import NotRun, Report
@@ -50,8 +53,21 @@ def main(names: tuple[str, ...], json_file: Path | None, folder: Path | None, *,
     console = Console()
     facts = machine_facts()
     console.print(_headline(facts, short=short))
+    with fresh_cluster() if short and len(names) != 1 else nullcontext():
+        _run(names or tuple(BENCHMARKS), console, facts, json_file, folder, short=short)
+
+
+def _run(
+    names: Sequence[str],
+    console: Console,
+    facts: dict[str, Any],
+    json_file: Path | None,
+    folder: Path | None,
+    *,
+    short: bool,
+) -> None:
     reports, not_run = [], {}
-    for name in names or BENCHMARKS:
+    for name in names:
         began_at = time.monotonic()
         console.print(f"[dim]{name} ...[/dim]")
         try:

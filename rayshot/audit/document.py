@@ -5,7 +5,7 @@ or is proved by a digest: the manifest by the commit record, a chunk by the mani
 both come decrypted.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgpack
@@ -22,6 +22,16 @@ _SEAL_BYTES = 24
 
 Spans = list[list[int]]
 """[index into the chunks, offset, length], one after the other."""
+
+
+class StoredChunk(NamedTuple):
+    """A chunk as the manifest lists it: `size` before compression, `stored_size` under its key, decrypted."""
+
+    key: str
+    digest: bytes
+    size: int
+    stored_size: int
+    codec: str
 
 
 class StoredActor(NamedTuple):
@@ -65,9 +75,9 @@ class Document:
             self.position: int = tree["position"]
             self.actors = {row[0]: _actor(row) for row in tree["actors"]}
             self.ended = frozenset(tree["ended"])
-            self.channels = tuple(StoredChannel(*row) for row in tree["channels"])
-            self.traces: dict[str, Spans] = dict(tree["traces"])
-            self._chunks = [tuple(row) for row in tree["chunks"]]
+            self._chunks = [_chunk(row) for row in tree["chunks"]]
+            self.channels = tuple(_channel(row, self._chunks) for row in tree["channels"])
+            self.traces = {actor: _spans(trace, self._chunks) for actor, trace in tree["traces"]}
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, msgpack.UnpackException) as error:
             raise Unproved(f"the manifest is not laid out as documented: {error!r}") from error
         self._read = read
@@ -95,10 +105,11 @@ class Document:
 
     def _chunk(self, index: int) -> bytes:
         if self._last[0] != index:
-            self._last = index, self._expand(*self._chunks[index])
+            self._last = index, self._expand(self._chunks[index])
         return self._last[1]
 
-    def _expand(self, key: str, digest: bytes, size: int, stored_size: int, codec: str, *_: int) -> bytes:
+    def _expand(self, chunk: StoredChunk) -> bytes:
+        key, digest, size, stored_size, codec = chunk
         if not 0 < size <= CHUNK_BYTES_MAX or not 0 < stored_size <= CHUNK_BYTES_MAX + _SEAL_BYTES:
             raise Unproved(f"chunk {key} announces {size} bytes")
         data = self._read(key, stored_size + 1)
@@ -118,6 +129,32 @@ class Document:
 def _actor(row: list[Any]) -> StoredActor:
     name, _, _, _, options, status, _, _, _ = row
     return StoredActor(name, status == "born", options.get("deterministic") is True)
+
+
+def _chunk(row: list[Any]) -> StoredChunk:
+    match row:  # a chunk that is encrypted names its key too
+        case [str(key), bytes(digest), int(size), int(stored_size), str(codec), *_]:
+            return StoredChunk(key, digest, size, stored_size, codec)
+    raise ValueError(f"{row!r:.100} is no chunk")
+
+
+def _channel(row: list[Any], chunks: Sequence[StoredChunk]) -> StoredChannel:
+    match row:
+        case [str(sender), str(receiver), int(sent), int(arrived), int(received), *parts, bool(aligned)]:
+            mailbox, outbox = (None if spans is None else _spans(spans, chunks) for spans in parts)
+            return StoredChannel(sender, receiver, sent, arrived, received, mailbox, outbox, aligned)
+    raise ValueError(f"{row!r:.100} is no channel")
+
+
+def _spans(spans: list[Any], chunks: Sequence[StoredChunk]) -> Spans:
+    """The same, where each lies within a chunk that is listed."""
+    for span in spans:
+        match span:
+            case [int(index), int(offset), int(length)] if 0 <= index < len(chunks) and offset >= 0:
+                if 0 < length <= chunks[index].size - offset:
+                    continue
+        raise ValueError(f"{span!r:.100} is no span of a chunk")
+    return spans
 
 
 def _frame(channel: StoredChannel, frame: Any) -> tuple[int, int, bytes]:

@@ -136,6 +136,31 @@ def test_what_is_no_manifest_is_refused(payload):
         Document(payload, lambda _key, _size: b"")
 
 
+@pytest.mark.parametrize(
+    "spans",
+    [[[84, 0, 1]], [[-1, 0, 1]], [[0, -1, 1]], [[0, 0, -1]], [[0, 0, 1 << 40]], [[0, 0]], [0], 7, "x", [["0", 0, 1]]],
+)
+def test_a_span_that_lies_in_no_chunk_is_refused(repository, spans):
+    with pytest.raises(Unproved):
+        document(repository, set_field("alice", 6, spans))
+    with pytest.raises(Unproved):
+        document(repository, lambda tree: tree.update(traces=[["alice", spans]]))
+
+
+@pytest.mark.parametrize(
+    ("part", "rows"), [("channels", [["a"]]), ("channels", [7]), ("chunks", [["k"]]), ("chunks", [7]), ("traces", [7])]
+)
+def test_a_row_that_is_none_is_refused(repository, part, rows):
+    with pytest.raises(Unproved):
+        document(repository, lambda tree: tree.update({part: rows}))
+
+
+@pytest.mark.parametrize(("index", "value"), [(0, 7), (2, "9"), (3, None), (4, 1.5), (7, 1)])
+def test_a_field_of_a_channel_that_is_of_another_type_is_refused(repository, index, value):
+    with pytest.raises(Unproved):
+        document(repository, set_field("alice", index, value))
+
+
 def test_the_proof_runs_without_the_code_that_made_what_it_proves():
     import subprocess
     import sys
