@@ -85,8 +85,10 @@ def replay(
         sys.path.insert(0, os.getcwd())  # noqa: PTH109
     if as_json:
         with contextlib.redirect_stdout(sys.stderr):  # what handlers print is no part of the document
-            document = _document(found, seed, _load(found, seed, trust, classes), steps)
+            document, death = _document(found, seed, _load(found, seed, trust, classes), steps)
         click.echo(documents.dump(document))
+        if death is not None:
+            raise death
         raise click.exceptions.Exit(FINE)
     terminal = console()
     world = _load(found, seed, trust, classes)
@@ -267,16 +269,24 @@ def _show_states(terminal: Console, world: World) -> None:
 # As a document --------------------------------------------------------------------------------------------------
 
 
-def _document(snapshot: Snapshot, seed: int, world: World, steps: int) -> dict[str, Any]:
-    done = [_step_document(number, step) for number, step in enumerate(_walk(world, steps), 1)]
-    return {
+def _document(snapshot: Snapshot, seed: int, world: World, steps: int) -> tuple[dict[str, Any], ActorDied | None]:
+    """Everything up to the last step, and the failure of the system in which that one ended, if it did."""
+    done: list[dict[str, Any]] = []
+    death: ActorDied | None = None
+    try:
+        done.extend(_step_document(number, step) for number, step in enumerate(_walk(world, steps), 1))
+    except ActorDied as error:
+        death = error
+    document = {
         "system": snapshot.system,
         "snapshot": str(snapshot.id),
         "seed": seed,
         "steps": done,
+        "died": None if death is None else death.message,
         "pending": [_message_document(message) for message in world.pending],
         "states": {name: jsonable(world.view(name)) for name in world.actors},
     }
+    return document, death
 
 
 def _step_document(number: int, step: Step) -> dict[str, Any]:

@@ -116,9 +116,24 @@ def test_everything_is_one_document_whatever_handlers_print(application: Path) -
     assert (deposit["sender"], deposit["receiver"], deposit["args"]) == ("alice", "bob", [30])
     assert {"name": "balance", "old": 10, "new": 40} in deposit["changes"]
     assert any("too" in (step["error"] or "") for step in document["steps"])
-    assert document["pending"] == []
+    assert (document["pending"], document["died"]) == ([], None)
     assert document["states"] == {}
     assert "a handler prints" in result.stderr
+
+
+def test_the_document_is_whole_where_a_step_brings_the_system_down(
+    application: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ActorSpecification, "on_error", "stop")
+    flows = {("alice", "bob"): Flow(sent=5, received=2, method="credit")}
+    result = run(shots(application, flows), "--json")
+    document = json.loads(result.stdout)
+    assert [step["number"] for step in document["steps"]] == [3, 4, 5]
+    assert "too" in document["steps"][-1]["error"]
+    assert "bob" in document["died"]
+    assert document["states"]["bob"]["balance"] == 80
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: actor_died: ")
 
 
 def test_a_person_steps_branches_and_goes_back(application: Path, monkeypatch: pytest.MonkeyPatch) -> None:
