@@ -16,13 +16,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import ClassVar, Literal
-
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from rayshot.errors import ConfigError
 from rayshot.format.key_files import key_id_of
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 SECRET_BYTES_MIN = 32
 SECRET_BYTES_MAX = 64 << 10
@@ -94,6 +94,9 @@ class PublicKey:
 
     def proves(self, signature: bytes, parts: Iterable[bytes]) -> bool:
         """Whether `signature` is that of the bytes of `parts`, joined."""
+        from cryptography.exceptions import InvalidSignature  # noqa: PLC0415 - late: HMAC does without
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # noqa: PLC0415
+
         try:
             Ed25519PublicKey.from_public_bytes(self.value).verify(signature, b"".join(parts))
         except InvalidSignature:
@@ -111,7 +114,7 @@ class PrivateKey:
     @cached_property
     def public(self) -> PublicKey:
         """What proves its signatures."""
-        return PublicKey(Ed25519PrivateKey.from_private_bytes(self.secret).public_key().public_bytes_raw())
+        return PublicKey(self._pair.public_key().public_bytes_raw())
 
     @property
     def key_id(self) -> str:
@@ -125,7 +128,13 @@ class PrivateKey:
 
     def sign(self, parts: Iterable[bytes]) -> bytes:
         """Sign the bytes of `parts`, joined."""
-        return Ed25519PrivateKey.from_private_bytes(self.secret).sign(b"".join(parts))
+        return self._pair.sign(b"".join(parts))
+
+    @property
+    def _pair(self) -> "Ed25519PrivateKey":
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415 - as above
+
+        return Ed25519PrivateKey.from_private_bytes(self.secret)
 
 
 Signer = SigningKey | PrivateKey

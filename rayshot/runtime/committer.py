@@ -3,6 +3,7 @@
 import logging
 import platform
 import time
+import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -22,31 +23,36 @@ from rayshot.errors import (
 )
 from rayshot.format.encryption_key import DataKey
 from rayshot.format.manifest import ActorEntry, ChannelEntry, Chunk, Manifest, TraceEntry
-from rayshot.format.signing_key import Signer
 from rayshot.model.configuration import SnapshotConfig
-from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.runtime.failpoints import failpoint
+from rayshot.runtime.requests import FINAL
+from rayshot.runtime.settings import SystemSettings
 from rayshot.runtime.vault import Stored, StoredActor
 from rayshot.store.keeping import Keep
 from rayshot.store.layout import intent_folder, snapshot_of
+from rayshot.store.locate import open_store
 from rayshot.store.records import CommitRecord
 from rayshot.store.repository import Repository
 
 log = logging.getLogger("rayshot")
-FINAL = "final"
-"""The figure of a manifest that says that its system stopped with it."""
 ANSWER_S = 5.0
 """A vault that gives up at the deadline has so long to say why."""
 
 
 class Committer:
-    """The only one who writes to the repository of a running system. For one thread."""
+    """The only one who writes to the repository of a running system. For one thread, but for `keep_trace`."""
 
-    def __init__(self, repository: Repository, key: Signer | None) -> None:
+    def __init__(self, settings: SystemSettings, *, restarted: bool) -> None:
+        """Take the storage over, for a life of the system of its own unless a coordinator of that life died."""
+        store = open_store(settings.storage)
+        repository = Repository(store, settings.system, create=True, keys=settings.encryption_keys)
+        self.incarnation = repository.incarnation() if restarted else repository.next_incarnation(settings.after)
+        repository.log.begin_epoch(self.incarnation, f"coordinator-{uuid.uuid4().hex[:12]}")
+        failpoint("epoch_written")
         self._repository = repository
-        self._key = key
+        self._key = settings.key
         self._base: SnapshotId | None = None
         self._last_traces: dict[str, bytes] = {}
         self._reuse: Mapping[str, Chunk] = {}
@@ -246,20 +252,6 @@ class Committer:
             traces=tuple(TraceEntry(name, blob) for name, blob in sorted(traces.items())),
             data_key=data_key,
         )
-
-
-def why_unwritten(snapshot: SnapshotId, error: Exception) -> tuple[AbortReason, str]:
-    """Why a snapshot is not committed, after `Committer.store` raised `error`."""
-    match error:
-        case Fenced():
-            return AbortReason.FENCED, error.message
-        case StoreError():
-            return AbortReason.STORE_UNAVAILABLE, error.message
-        case StateNotSerializable():
-            return AbortReason.OBJECT_MISSING, error.message
-        case _:
-            log.error("snapshot %s could not be written, a defect of rayshot", snapshot, exc_info=error)
-            return AbortReason.DEFECT, repr(error)
 
 
 def _refuse_late(started: float, timeout_s: float) -> None:

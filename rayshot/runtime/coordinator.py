@@ -8,8 +8,7 @@ import logging
 import queue
 import threading
 import time
-import uuid
-from typing import Any, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 import ray
 
@@ -36,7 +35,6 @@ from rayshot.protocol.collector import Collector
 from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import ALIGNED, COORDINATOR, STOPPED, SnapshotId
 from rayshot.protocol.topology import forward_inputs
-from rayshot.runtime.committer import Committer, why_unwritten
 from rayshot.runtime.failpoints import failpoint
 from rayshot.runtime.identity import HostIdentity, Stop
 from rayshot.runtime.intake import Arrived, Gathered, Intake
@@ -45,13 +43,13 @@ from rayshot.runtime.naming import NAMESPACE, coordinator_name
 from rayshot.runtime.notices import UNTIL_ANSWERED, notice
 from rayshot.runtime.priority import go_first
 from rayshot.runtime.reports import Body, unpack_record
-from rayshot.runtime.requests import Asked, Ends, Request, UnderWay, abort_error, over_before_begun
+from rayshot.runtime.requests import Asked, Ends, Request, UnderWay, abort_error, over_before_begun, why_unwritten
 from rayshot.runtime.restarts import was_restarted
 from rayshot.runtime.settings import SystemSettings
 from rayshot.runtime.takeover import find_remains
-from rayshot.store.locate import open_store
-from rayshot.store.records import CommitRecord
-from rayshot.store.repository import Repository
+
+if TYPE_CHECKING:
+    from rayshot.store.records import CommitRecord
 
 log = logging.getLogger("rayshot")
 GROUPS = {"control": 4, "ask": 4, "wait": 32}
@@ -70,13 +68,12 @@ class Coordinator:
         go_first()
         self._settings, self._config = settings, settings.snapshot
         system, storage = self._name = settings.system, settings.storage
-        repository = Repository(open_store(storage), system, create=True, keys=settings.encryption_keys)
+        # Late: whoever holds a handle to the coordinator imports this module, and needs no storage.
+        from rayshot.runtime.committer import Committer  # noqa: PLC0415
+
         restarted = was_restarted()
-        incarnation = repository.incarnation() if restarted else repository.next_incarnation(settings.after)
-        repository.log.begin_epoch(incarnation, f"coordinator-{uuid.uuid4().hex[:12]}")
-        failpoint("epoch_written")
-        self._incarnation = incarnation
-        self._committer = Committer(repository, settings.key)
+        self._committer = Committer(settings, restarted=restarted)
+        self._incarnation = incarnation = self._committer.incarnation
         self._collector = Collector(incarnation)
         self._lock = threading.RLock()
         self._own = ray.get_actor(coordinator_name(system), namespace=NAMESPACE)
@@ -194,7 +191,7 @@ class Coordinator:
         initiators: tuple[str, ...] = (),
         helpers: frozenset[str] | None = None,
         final: bool = False,  # noqa: FBT001, FBT002 - a Ray call
-    ) -> CommitRecord:
+    ) -> "CommitRecord":
         """Take a snapshot; returns its commit record when it is durable.
 
         With `initiators` the first of them begins it as its own; the others, and `helpers` (None: everybody), are told.

@@ -9,7 +9,7 @@ import logging
 import os
 import threading
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ray
 
@@ -19,12 +19,14 @@ from rayshot.protocol.events import AlignmentTimedOut, Begun, DeadlinePassed, Ev
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.dead_letters import DeadLetter
 from rayshot.runtime.identity import Abandoned, HostIdentity, Stop
-from rayshot.runtime.loading import LoadPlan, load_process
 from rayshot.runtime.naming import NAMESPACE, actor_name
 from rayshot.runtime.process import ActorProcess, Waiter
 from rayshot.runtime.reports import Body
 from rayshot.runtime.wire import Answer, Status, pack_answer, unpack_packet
 from rayshot.runtime.worker import Worker
+
+if TYPE_CHECKING:
+    from rayshot.runtime.loading import LoadPlan
 
 log = logging.getLogger("rayshot")
 CREDIT_WAIT_S = 1.0
@@ -238,8 +240,10 @@ class Host:
         return self._process.dead_letters.all()
 
     @ray.method(concurrency_group="control")
-    def load(self, plan: LoadPlan) -> None:
+    def load(self, plan: "LoadPlan") -> None:
         """Become the actor that a snapshot holds; stay quiet until `resume`."""
+        from rayshot.runtime.loading import load_process  # noqa: PLC0415 - late: a new actor needs no storage
+
         load_process(self._process, plan)
 
     @ray.method(concurrency_group="control")

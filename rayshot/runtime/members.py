@@ -12,7 +12,6 @@ from rayshot.errors import ActorEnded
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.identity import Abandoned, Stop
 from rayshot.runtime.naming import NAMESPACE, actor_name, vault_name
-from rayshot.runtime.vault import Vault
 from rayshot.runtime.watching import Watches
 
 log = logging.getLogger("rayshot")
@@ -59,6 +58,8 @@ class Members:
 
     def _make_vault(self, node: str) -> None:
         if node not in self._vaults:
+            from rayshot.runtime.vault import Vault  # noqa: PLC0415 - late, as the committer in `coordinator`
+
             vault_class = ray.remote(concurrency_groups=VAULT_GROUPS, num_cpus=0, enable_task_events=False)(Vault)
             self._vaults[node] = vault_class.options(
                 name=vault_name(self._system, self._incarnation, node),

@@ -1,18 +1,31 @@
 """Snapshots as those see them who asked for one and who wait for one: the coordinator's notes beside the Collector."""
 
+import logging
 import threading
 import time
 import uuid
 from collections.abc import Container
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rayshot.errors import ActorEnded, RayshotError, SnapshotAborted
+from rayshot.errors import (
+    ActorEnded,
+    Fenced,
+    RayshotError,
+    SnapshotAborted,
+    StateNotSerializable,
+    StoreError,
+)
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import AnnounceEnd
 from rayshot.protocol.identity import Channel, SnapshotId
-from rayshot.runtime.committer import FINAL
-from rayshot.store.records import CommitRecord
+
+if TYPE_CHECKING:
+    from rayshot.store.records import CommitRecord
+
+log = logging.getLogger("rayshot")
+FINAL = "final"
+"""The figure of a manifest that says that its system stopped with it."""
 
 UNSAID_S = 2.0
 
@@ -33,10 +46,10 @@ class Request:
     living: frozenset[str] = frozenset()
     final: bool = False
     done: threading.Event = field(default_factory=threading.Event)
-    record: CommitRecord | None = None
+    record: "CommitRecord | None" = None
     error: RayshotError | None = None
 
-    def settle(self, outcome: CommitRecord | RayshotError) -> None:
+    def settle(self, outcome: "CommitRecord | RayshotError") -> None:
         """Let the one who waits go on."""
         if isinstance(outcome, RayshotError):
             self.error = outcome
@@ -93,6 +106,20 @@ def abort_error(end: AnnounceEnd) -> SnapshotAborted:
         missing=end.missing,
         open_channels=tuple(map(tuple, end.open_channels)),
     )
+
+
+def why_unwritten(snapshot: SnapshotId, error: Exception) -> tuple[AbortReason, str]:
+    """Why a snapshot is not committed, after the committer raised `error`."""
+    match error:
+        case Fenced():
+            return AbortReason.FENCED, error.message
+        case StoreError():
+            return AbortReason.STORE_UNAVAILABLE, error.message
+        case StateNotSerializable():
+            return AbortReason.OBJECT_MISSING, error.message
+        case _:
+            log.error("snapshot %s could not be written, a defect of rayshot", snapshot, exc_info=error)
+            return AbortReason.DEFECT, repr(error)
 
 
 def over_before_begun(snapshot: SnapshotId) -> SnapshotAborted:

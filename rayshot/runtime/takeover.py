@@ -1,11 +1,14 @@
 """What a new coordinator finds of a system whose coordinator died."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rayshot.protocol.identity import SnapshotId
-from rayshot.runtime.committer import Committer
 from rayshot.runtime.identity import Abandoned, Stop
 from rayshot.runtime.members import Members
+
+if TYPE_CHECKING:
+    from rayshot.runtime.committer import Committer
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,7 @@ class Remains:
 
 def find_remains(
     members: Members,
-    committer: Committer,
+    committer: "Committer",
     incarnation: int,
     name: tuple[str, str],
     loading: bool,  # noqa: FBT001

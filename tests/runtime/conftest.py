@@ -1,11 +1,15 @@
 """One Ray cluster for the tests of the runtime, and a system for each test that asks for one."""
 
 import logging
+import os
+from pathlib import Path
 
 import pytest
 import ray
 
 import rayshot
+
+LEAN = Path(__file__).parent / "lean"
 
 
 @pytest.fixture(scope="session")
@@ -17,7 +21,12 @@ def cluster(tmp_path_factory):
 
 
 def start():
-    ray.init(num_cpus=32, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
+    """Start the cluster. Each Ray worker imports pyarrow and pydantic where they are installed, as they are for tests
+    of other rooms only: that would be a quarter of what these tests take.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (str(LEAN), os.environ.get("PYTHONPATH")))))
+        ray.init(num_cpus=32, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
 
 
 @pytest.fixture
