@@ -19,7 +19,7 @@ import ray
 
 import rayshot
 from benchmarks.cluster import fresh_cluster
-from benchmarks.memory import available_bytes, check_memory
+from benchmarks.memory import check_memory, used_bytes
 from benchmarks.report import Figure, Report, Series, Target
 from benchmarks.samples import paired_ratios
 from benchmarks.states import random_bits
@@ -230,12 +230,12 @@ def _memory_above_state(folder: Path, size_bytes: int, rounds: int) -> list[floa
     with rayshot.init("memory", storage=folder / "memory", snapshot=rayshot.SnapshotConfig(num_to_keep=1)) as system:
         holder = rayshot.actor(capture="fork")(Holder).options(name="holder").remote("numpy", size_bytes)
         ray.get(holder.size_bytes.remote())  # returns when the state is there
-        before = available_bytes()
+        before = used_bytes()
         most = []
         for _ in range(rounds):
-            with _lowest_available() as lowest:
+            with _most_used() as used:
                 system.snapshot()
-            most.append((before - lowest[0]) / size_bytes)
+            most.append((used[0] - before) / size_bytes)
     return most
 
 
@@ -246,19 +246,19 @@ def _growth(memory: list[float]) -> float:
 
 
 @contextmanager
-def _lowest_available() -> Iterator[list[int]]:
-    """A list whose one entry is the least available memory since."""
-    lowest = [available_bytes()]
+def _most_used() -> Iterator[list[int]]:
+    """A list whose one entry is the most memory in use since."""
+    most = [used_bytes()]
     over = threading.Event()
 
     def watch() -> None:
         while not over.wait(0.01):
-            lowest[0] = min(lowest[0], available_bytes())
+            most[0] = max(most[0], used_bytes())
 
     watching = threading.Thread(target=watch)
     watching.start()
     try:
-        yield lowest
+        yield most
     finally:
         over.set()
         watching.join()

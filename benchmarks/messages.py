@@ -133,7 +133,7 @@ class Station:
 
 def run(*, short: bool) -> Report:
     """Measure in turn, pattern by pattern and size by size."""
-    rounds, seconds = (2, 0.02) if short else (3, 0.6)
+    rounds, seconds = (2, 0.02) if short else (3, 0.4)
     rates: dict[tuple[str, str], dict[str, list[float]]] = {}
     with fresh_cluster() as folder, rayshot.init("messages", storage=folder):
         number = 2 if short else 16

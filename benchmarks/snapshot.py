@@ -20,7 +20,8 @@ ACTORS, KEYS = 16, 100_000
 CASES = ((2, KEYS), (ACTORS, 1_000), (ACTORS, KEYS), (ACTORS, 1_000_000), (64, KEYS))
 """(actors, keys in all of them)."""
 BUSY_ACTORS_MAX = 16
-"""Of more actors only idle channels are measured: plain Ray works off the tokens of 64 actors in minutes."""
+"""Of more actors, and with other numbers of keys, only idle channels are measured: plain Ray takes long to work off the
+tokens, those of 64 actors minutes."""
 RECORDED_TARGETS = {"idle": Target("<=", 25.0), "busy": Target("<=", 100.0)}
 RHYTHMS = {"one a second": 1.0, "four a second": 0.25}
 LOSS_TARGETS = {"one a second": Target("<=", 3.0), "four a second": Target("<=", 10.0)}
@@ -30,7 +31,7 @@ WAYS = ("chandy-lamport", "stop-the-world", "hand-written save")
 def run(*, short: bool) -> Report:
     """Take single snapshots of several systems, then compare windows without and with a rhythm of them."""
     rounds, blocks, pairs, window_s = (1, 1, 1, 0.5) if short else (5, 2, 10, 5.0)
-    cases = ((2, 1_000),) if short else CASES
+    cases = CASES[:1] if short else CASES
     found: dict[str, list[float]] = {}
     with fresh_cluster(object_store_bytes=1 << 30) as folder:
         for actors, keys in cases:
@@ -67,7 +68,7 @@ def _single_snapshots(
     ours, plain = Ring(actors, keys), Ring(actors, keys, plain=True)
     for ring, way in ((ours, WAYS[0]), (ours, WAYS[1]), (plain, WAYS[2])):  # to warm up
         list(_one(system, ring, way, folder, idle=True))
-    for load in ("idle", "busy") if actors <= BUSY_ACTORS_MAX else ("idle",):
+    for load in ("idle", "busy") if keys == KEYS and actors <= BUSY_ACTORS_MAX else ("idle",):
         for _ in range(blocks):
             for ring, ways in ((ours, WAYS[:2]), (plain, WAYS[2:])):
                 if load == "busy":
