@@ -3,7 +3,7 @@
 from typing import Any
 
 from matplotlib import pyplot as plt
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from benchmarks.plots.style import OURS, PLAIN, TARGET, plain
 from benchmarks.report import Report
@@ -18,7 +18,9 @@ def draw_snapshot(report: Report) -> Any:
     figure, (idle, busy, windows) = plt.subplots(1, 3, figsize=(15, 4.6))
     for axes, load in ((idle, "idle"), (busy, "busy")):
         names = {found.name for found in report.figures}
-        every = [f"{actors} actors, {keys:,} keys" for actors, keys in report.settings["cases"]]
+        every = {
+            f"{n} actors, {keys:,} keys": f"{n} actors\n{plain(keys)} keys" for n, keys in report.settings["cases"]
+        }
         cases = [case for case in every if f"recorded, {case}, {load}: chandy-lamport" in names]
         for offset, (way, color) in enumerate(WAYS.items()):
             values = [report.figure(f"recorded, {case}, {load}: {way}").value for case in cases]
@@ -26,10 +28,11 @@ def draw_snapshot(report: Report) -> Any:
             axes.bar(places, values, 0.25, color=color, label=way)
             for place, value in zip(places, values, strict=True):
                 axes.text(place, value, number(value), ha="center", va="bottom", fontsize=7)
-        axes.set_xticks([place + 0.27 for place in range(len(cases))], [case.replace(", ", "\n") for case in cases])
+        axes.set_xticks([place + 0.27 for place in range(len(cases))], [every[case] for case in cases])
         axes.tick_params(axis="x", labelsize=8)
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(FuncFormatter(plain))
+        axes.yaxis.set_minor_formatter(NullFormatter())
         axes.set_ylabel("ms until recorded")
         axes.set_title(f"{load} channels")
     idle.legend(loc="upper left", fontsize=8)
@@ -66,6 +69,7 @@ def draw_capture(report: Report) -> Any:
             holds.text(place, value, number(value), ha="center", va="bottom", fontsize=7)
     holds.set_yscale("log")
     holds.yaxis.set_major_formatter(FuncFormatter(plain))
+    holds.yaxis.set_minor_formatter(NullFormatter())
     holds.set_xticks(
         [place + 0.27 for place in range(len(states))], [state.replace(" of ", "\nof ") for state in states]
     )

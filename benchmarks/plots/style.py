@@ -44,7 +44,7 @@ def log_x(axes: Any) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(plain))
 
 
-def plain(value: float, _position: int) -> str:
+def plain(value: float, _position: int = 0) -> str:
     """Thousands and millions in short, for an axis."""
     if value >= 1e6:
         return f"{value / 1e6:g} M"
