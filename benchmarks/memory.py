@@ -15,7 +15,8 @@ def used_bytes() -> int:
     Not what is missing of the memory that is available: a virtual machine hands freed pages to its host and counts them
     neither as used nor as free for a second or more.
     """
-    return sum(_meminfo()[name] for name in USED)
+    found = _meminfo()
+    return sum(found[name] for name in USED)
 
 
 def _meminfo() -> dict[str, int]:

@@ -3,9 +3,9 @@
 from typing import Any
 
 from matplotlib import pyplot as plt
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from benchmarks.plots.style import OURS, PLAIN, TARGET, plain
+from benchmarks.plots.style import OURS, PLAIN, TARGET, log_y, plain
 from benchmarks.report import Report
 from benchmarks.table import number
 
@@ -30,9 +30,7 @@ def draw_snapshot(report: Report) -> Any:
                 axes.text(place, value, number(value), ha="center", va="bottom", fontsize=7)
         axes.set_xticks([place + 0.27 for place in range(len(cases))], [every[case] for case in cases])
         axes.tick_params(axis="x", labelsize=8)
-        axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(FuncFormatter(plain))
-        axes.yaxis.set_minor_formatter(NullFormatter())
+        log_y(axes)
         axes.set_ylabel("ms until recorded")
         axes.set_title(f"{load} channels")
     idle.legend(loc="upper left", fontsize=8)
@@ -67,9 +65,7 @@ def draw_capture(report: Report) -> Any:
         holds.bar([place for place, _ in shown], [value for _, value in shown], 0.25, color=color, label=way)
         for place, value in shown:
             holds.text(place, value, number(value), ha="center", va="bottom", fontsize=7)
-    holds.set_yscale("log")
-    holds.yaxis.set_major_formatter(FuncFormatter(plain))
-    holds.yaxis.set_minor_formatter(NullFormatter())
+    log_y(holds)
     holds.set_xticks(
         [place + 0.27 for place in range(len(states))], [state.replace(" of ", "\nof ") for state in states]
     )

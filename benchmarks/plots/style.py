@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from benchmarks.report import Report
 from benchmarks.table import number
@@ -42,6 +42,13 @@ def log_x(axes: Any) -> None:
     """A logarithmic scale with plain numbers."""
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(FuncFormatter(plain))
+
+
+def log_y(axes: Any) -> None:
+    """The same upwards; only powers of ten are labelled."""
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(FuncFormatter(plain))
+    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def plain(value: float, _position: int = 0) -> str:

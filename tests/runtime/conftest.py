@@ -22,7 +22,7 @@ def cluster(tmp_path_factory):
 
 def start():
     """Start the cluster. Each Ray worker imports pyarrow and pydantic where they are installed, as they are for tests
-    of other rooms only: that would be a quarter of what these tests take.
+    of other rooms only: a quarter of a second of each of the many processes of these tests.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (str(LEAN), os.environ.get("PYTHONPATH")))))
