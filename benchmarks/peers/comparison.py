@@ -23,7 +23,7 @@ class Engine:
     """One engine, and sizes of its runs that take some seconds here; None: not measured.
 
     `few` counts records for 1,000 keys and a checkpoint a second, `many` for 100,000 keys and one each 0.1 s, `killed`
-    for the run that is killed. `rounds` is how often it is measured, with and without checkpoints, in turn.
+    for the run that is killed. `rounds` is how often `few` is measured, with and without checkpoints, in turn.
     """
 
     name: str
@@ -80,8 +80,8 @@ def run(*, short: bool) -> Report:
         if engine.environment != "rayshot":
             found.versions[engine.environment] = versions(engine.environment)
     _measure_few(engines, found, short=short)
-    _measure_many(engines, found, short=short)
     if not short:
+        _measure_many(engines, found)
         for engine in engines:
             if engine.killed is not None:
                 task = Task(engine.environment, engine.module, engine.killed, 1000, 1.0, warm_share=0.1)
@@ -125,11 +125,9 @@ def _measure_few(engines: Sequence[Engine], found: _Found, *, short: bool) -> No
                 found.add(f"{engine.name}: checkpoints cost", "%", 100 * (1 - with_.per_core / without.per_core))
 
 
-def _measure_many(engines: Sequence[Engine], found: _Found, *, short: bool) -> None:
-    for number in range(1 if short else max(engine.rounds for engine in engines)):
-        for engine in engines:
-            if engine.many is None or number >= engine.rounds or short:
-                continue
+def _measure_many(engines: Sequence[Engine], found: _Found) -> None:
+    for engine in engines:
+        if engine.many is not None:
             task = Task(engine.environment, engine.module, engine.many, 100_000, 0.1)
             found.add_run(f"{engine.name}, {MANY}", measure(task))
 
