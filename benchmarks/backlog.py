@@ -49,7 +49,7 @@ class Slow:
 
 def run(*, short: bool) -> Report:
     """Measure in turn: for each backlog, one snapshot of each kind."""
-    rounds, sizes = (1, (100, 1_000)) if short else (5, SIZES)
+    rounds, sizes = (1, (100, 1_000)) if short else (3, SIZES)
     found: dict[tuple[str, int], list[_Taken]] = {}
     with fresh_cluster() as folder, rayshot.init("backlog", storage=folder / "shots") as system:
         line = _Line(system, folder / "brake")

@@ -29,11 +29,15 @@ class Node:
     def __init__(self, number: int, ring: int, keys: int) -> None:
         self.number = number
         self.ring = ring
-        self.values = {f"key-{index}": index for index in range(keys)}
+        self.fill(keys)
         self.neighbours: list[Any] = []
         self.count = 0
         self.going = False
         self.held: list[int] = []
+
+    def fill(self, keys: int) -> None:
+        """Hold so many values from now on."""
+        self.values = {f"key-{index}": index for index in range(keys)}
 
     def meet(self, neighbours: list[Any], tokens: int) -> None:
         """Get to know the neighbours; have tokens for each."""
@@ -114,6 +118,10 @@ class Ring:
                 decorated.options(name=f"node-{size}-{index}").remote(index, size, each) for index in range(size)
             ]
         ray.get([node.meet.remote(self._neighbours(index), tokens) for index, node in enumerate(self.nodes)])
+
+    def fill(self, keys: int) -> None:
+        """Have the nodes hold so many values in all."""
+        ray.get([node.fill.remote(keys // self.size) for node in self.nodes])
 
     def go(self) -> None:
         """Make it busy."""

@@ -40,7 +40,7 @@ ENGINES = (
     Engine("rayshot", "rayshot", "rayshot_count", 5000 * BATCH, 2000 * BATCH, 8000 * BATCH, rounds=2),
     Engine("bytewax", "bytewax", "bytewax_count", 2000 * BATCH, 50 * BATCH, 3000 * BATCH, rounds=2),
     Engine("rayshot, a record a message", "rayshot", "rayshot_count_single", 500 * BATCH, None, None),
-    Engine("PyFlink", "flink", "flink_count", 50 * BATCH, 50 * BATCH, 60 * BATCH),
+    Engine("PyFlink", "flink", "flink_count", 50 * BATCH, None, None),
     Engine("PyFlink SQL", "flink", "flink_sql_count", 1200 * BATCH, None, 1200 * BATCH),
     Engine("Spark SQL", "spark", "spark_count", 8 * PERIOD, None, 8 * PERIOD, without=False),
     Engine("Pathway", "pathway", "pathway_count", 200 * BATCH, None, None),
