@@ -22,7 +22,7 @@ NAMES = {"write": "write + fsync", "pickle": "pickle.dump + fsync", "torch": "to
 
 def run(*, short: bool) -> Report:
     """Measure in turn. Each round's bytes are all new, so no chunk is there already."""
-    rounds, size_bytes = (2, 32 << 20) if short else (5, 1 << 30)
+    rounds, size_bytes = (2, 32 << 20) if short else (3, 1 << 30)
     check_memory(size_bytes, memory_per_state=6, shared_memory_per_state=4)
     ways = [way for way in NAMES if way != "torch" or find_spec("torch") is not None]
     seconds: dict[str, list[float]] = {"rayshot": [], **{NAMES[way]: [] for way in ways}}

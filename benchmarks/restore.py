@@ -33,7 +33,7 @@ class Loader:
 
 def run(*, short: bool) -> Report:
     """Measure in turn. All files were read just before, so they lie in the page cache for all alike."""
-    rounds, size_bytes = (1, 32 << 20) if short else (3, 1 << 30)
+    rounds, size_bytes = (1, 32 << 20) if short else (2, 1 << 30)
     actors = 2 if short else ACTORS
     check_memory(size_bytes, memory_per_state=6, shared_memory_per_state=4)
     with fresh_cluster(object_store_bytes=3 * size_bytes) as folder:

@@ -37,13 +37,13 @@ class Engine:
 
 
 ENGINES = (
-    Engine("rayshot", "rayshot", "rayshot_count", 5000 * BATCH, 2000 * BATCH, 8000 * BATCH, rounds=2),
+    Engine("rayshot", "rayshot", "rayshot_count", 4000 * BATCH, 1200 * BATCH, 5000 * BATCH, rounds=2),
     Engine("bytewax", "bytewax", "bytewax_count", 2000 * BATCH, 50 * BATCH, 3000 * BATCH, rounds=2),
     Engine("rayshot, a record a message", "rayshot", "rayshot_count_single", 500 * BATCH, None, None),
-    Engine("PyFlink", "flink", "flink_count", 50 * BATCH, None, None),
+    Engine("PyFlink", "flink", "flink_count", 50 * BATCH, None, None, without=False),
     Engine("PyFlink SQL", "flink", "flink_sql_count", 1200 * BATCH, None, 1200 * BATCH),
     Engine("Spark SQL", "spark", "spark_count", 8 * PERIOD, None, 8 * PERIOD, without=False),
-    Engine("Pathway", "pathway", "pathway_count", 200 * BATCH, None, None),
+    Engine("Pathway", "pathway", "pathway_count", 200 * BATCH, None, None, without=False),
 )
 """Spark always commits; Pathway's operator snapshots need a licence, so a restart would replay its input."""
 SHORT = ("rayshot", "bytewax")
