@@ -51,7 +51,12 @@ def run(*, short: bool) -> Report:
     return Report(
         "snapshot",
         "What does a snapshot of many actors cost?",
-        {"cases": list(cases.items()), "snapshots": rounds * blocks, "pairs": pairs, "window_s": window_s},
+        {
+            "cases": [(actors, keys) for actors in cases for keys in cases[actors]],
+            "snapshots": rounds * blocks,
+            "pairs": pairs,
+            "window_s": window_s,
+        },
         (
             *(Series(name, _unit(name), tuple(samples)) for name, samples in found.items()),
             *(Series(f"recorded, {name}", "ms", tuple(samples)) for name, samples in periodic_ms.items()),
