@@ -30,6 +30,8 @@ from rayshot.model.cell import Cell
 FORK_BYTES_MIN = 1 << 20
 """Above this a capture by fork holds the actor for less time than pickling does."""
 _FORK_RESIDENT_BYTES_MIN = 300 << 20
+INLINE_IN_A_ROW_MAX = 1 << 10
+"""So many captures go by at most before a fork is tried again."""
 _COPY_BYTES = 8 << 20
 _SPOOL_PREFIX, _SPOOL_SUFFIX = "rayshot-", ".spool"
 _PR_SET_PDEATHSIG = 1
@@ -112,9 +114,10 @@ class CaptureChild:
 
     def _read(self, deadline: float) -> bytes:
         received = b""
+        waiting = select.poll()  # `select` takes no descriptor above 1023, and actors have as many as they like
+        waiting.register(self._pipe, select.POLLIN)
         while True:
-            ready, _, _ = select.select([self._pipe], [], [], max(0.0, deadline - time.monotonic()))
-            if not ready:
+            if not waiting.poll(1e3 * max(0.0, deadline - time.monotonic())):
                 raise TimeoutError("the child that pickles the state did not end in time")
             part = os.read(self._pipe, 65536)
             if not part:
@@ -131,21 +134,30 @@ class Capturer:
         self._spool_folder = spool_folder
         self._last_size: int | None = None
         self._count = 0
-        self._inline_next = False
+        self._inline_left, self._inline_again = 0, 1
         self._holds_references = False
 
     def capture(self, cell: Cell) -> Captured | CaptureChild:
         """Fix the state as it is now; call between two handlers. Raises StateNotSerializable."""
-        inline, self._inline_next = self._inline_next or not self._by_fork(), False
-        return self._inline(cell) if inline else self._fork(cell)
+        if self._inline_left:
+            self._inline_left -= 1
+            return self._inline(cell)
+        return self._fork(cell) if self._by_fork() else self._inline(cell)
 
     def learn(self, captured: Captured) -> None:
-        """Remember how large the state was."""
+        """Remember how large the state was, and that a child could write it."""
         self._last_size = captured.size
+        if captured.spool is not None:
+            self._inline_again = 1
 
     def child_failed(self, error: Exception) -> None:
-        """Capture inline the next time, and as long as the state holds ObjectRefs, which a child cannot keep alive."""
-        self._inline_next = True
+        """Capture inline the next time, and as long as the state holds ObjectRefs, which a child cannot keep alive.
+
+        After each further failure in a row for twice as many times: many actors may share the room for spools, and
+        each sees what there is before the others have written.
+        """
+        self._inline_left = self._inline_again
+        self._inline_again = min(2 * self._inline_again, INLINE_IN_A_ROW_MAX)
         self._holds_references = isinstance(error, StateNotSerializable) and bool(error.evidence.get("inline"))
 
     def _by_fork(self) -> bool:
@@ -193,10 +205,11 @@ def read_spool(captured: Captured) -> list[memoryview]:
     assert captured.spool is not None
     path = Path(captured.spool)
     with path.open("rb") as file:
-        whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)) if captured.size else memoryview(b"")
-    path.unlink()
-    if whole.nbytes != captured.size:
-        raise OSError(f"{path} has {whole.nbytes:,} bytes instead of {captured.size:,}")
+        path.unlink()
+        size = os.fstat(file.fileno()).st_size
+        if size != captured.size:
+            raise OSError(f"{path} has {size:,} bytes instead of {captured.size:,}")
+        whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)) if size else memoryview(b"")
     parts, offset = [], 0
     for size in captured.sizes:
         parts.append(whole[offset : offset + size])

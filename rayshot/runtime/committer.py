@@ -44,12 +44,23 @@ ANSWER_S = 5.0
 class Committer:
     """The only one who writes to the repository of a running system. For one thread, but for `keep_trace`."""
 
-    def __init__(self, settings: SystemSettings, *, restarted: bool) -> None:
-        """Take the storage over, for a life of the system of its own unless a coordinator of that life died."""
+    def __init__(self, settings: SystemSettings, owner: str) -> None:
+        """Take the storage over for a new life of the system, or for the one that this `owner` had begun before.
+
+        `owner` is a name that a coordinator keeps when it is started anew, and no other one ever has. `fenced` says
+        that a later life has the storage: nothing can be committed in this one any more.
+        """
         store = open_store(settings.storage)
         repository = Repository(store, settings.system, create=True, keys=settings.encryption_keys)
-        self.incarnation = repository.incarnation() if restarted else repository.next_incarnation(settings.after)
-        repository.log.begin_epoch(self.incarnation, f"coordinator-{uuid.uuid4().hex[:12]}")
+        begun = repository.log.begun_by(f"coordinator-{owner}-")
+        self.incarnation = repository.next_incarnation(settings.after) if begun is None else begun
+        self.fenced: Fenced | None = None
+        try:
+            repository.log.begin_epoch(self.incarnation, f"coordinator-{owner}-{uuid.uuid4().hex[:12]}")
+        except Fenced as error:
+            if begun is None:
+                raise
+            self.fenced = error
         failpoint("epoch_written")
         self._repository = repository
         self._key = settings.key
@@ -104,6 +115,11 @@ class Committer:
         """All snapshots that were ever committed in this life."""
         history = self._repository.log.refresh()
         return {k for k in (*history.retained, *history.deleted) if k.incarnation == incarnation}
+
+    def newest_of(self, incarnation: int) -> CommitRecord | None:
+        """The newest snapshot of this life that can be had."""
+        retained = self._repository.retained()
+        return next((record for record in reversed(retained) if record.snapshot.incarnation == incarnation), None)
 
     def highest_counter(self, incarnation: int) -> int:
         """The highest counter of a coordinator's snapshot of this life that the storage knows."""

@@ -72,7 +72,7 @@ class Coordinator:
         from rayshot.runtime.committer import Committer  # noqa: PLC0415
 
         restarted = was_restarted()
-        self._committer = Committer(settings, restarted=restarted)
+        self._committer = Committer(settings, ray.get_runtime_context().get_actor_id())
         self._incarnation = incarnation = self._committer.incarnation
         self._collector = Collector(incarnation)
         self._lock = threading.RLock()
@@ -92,6 +92,8 @@ class Coordinator:
         self._committed: CommitRecord | None = None
         if restarted:
             self._take_over()
+        if self._committer.fenced is not None:
+            self._yield(self._committer.fenced)
         self._committing.start()
         threading.Thread(target=self._tick_all, name="rayshot-clock", daemon=True).start()
 
@@ -483,6 +485,7 @@ class Coordinator:
         """Go on with the living members of a system whose coordinator died."""
         remains = find_remains(self._members, self._committer, self._incarnation, self._name, self._settings.loading)
         self._members.know_ended(remains.ended)
+        self._committed = self._committer.newest_of(self._incarnation)
         self._collector = Collector(self._incarnation, remains.counter, remains.ended, remains.stored)
         for name, answer in remains.answers.items():
             if answer.end is None:

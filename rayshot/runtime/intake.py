@@ -81,7 +81,8 @@ class Intake:
             self._heads.put((result, body))
         elif isinstance(result, ray.exceptions.RayTaskError):
             log.error("%s could not hand over its record of snapshot %s", name, snapshot, exc_info=result)
-            self._refuse(snapshot, name, f"its record was not handed over: {result.cause!r}", AbortReason.DEFECT)
+            why = snapshot, name, f"its record was not handed over: {result.cause!r}", AbortReason.DEFECT
+            threading.Thread(target=self._refuse, args=why, daemon=True).start()
 
     def _take_all(self) -> None:
         while True:

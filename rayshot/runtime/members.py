@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -21,6 +22,8 @@ TAKE_OVER_S = 30.0
 """An actor that does not answer a new coordinator for so long counts as dead."""
 LINGER_S = 10.0
 """An actor that ended goes on saying so to late senders for this long."""
+VAULT_PAUSE_S = 10.0
+"""So long after its death a vault is watched again."""
 VAULT_GROUPS = {"store": 1, "watch": 1, "end": 1}
 
 
@@ -72,10 +75,11 @@ class Members:
             self._vault_watches.add(node, self._vaults[node])
 
     def _vault_died(self, node: str, detail: str) -> None:
-        """What it was writing is lost; Ray starts it anew."""
-        if node in self._vaults:
-            self._vault_watches.add(node, self._vaults[node])
-            log.warning("the vault of node %s died: %s", node, detail)
+        """What it was writing is lost; Ray starts it anew. Until it has, or for good, a watch fails at once."""
+        log.warning("the vault of node %s died: %s", node, detail)
+        time.sleep(VAULT_PAUSE_S)
+        if (vault := self._vaults.get(node)) is not None:
+            self._vault_watches.add(node, vault)
 
     def know_ended(self, names: Iterable[str]) -> None:
         """These actors ended before."""

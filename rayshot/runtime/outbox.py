@@ -339,8 +339,12 @@ class OutChannel(OutPort):
     def transmit(self, batch: InFlight) -> None:
         """Hand a batch to Ray. Call under the lock."""
         assert self.peer is not None
-        batch.ref = self.peer.receive(self._sender.packed(batch))
-        batch.ref._on_completed(lambda result: self._answered(batch, result))  # noqa: SLF001 - the way Ray's own futures go
+        try:
+            batch.ref = self.peer.receive(self._sender.packed(batch))
+        except Exception as error:  # noqa: BLE001 - no room for a large one, say: what is numbered must arrive
+            self._try_again(batch, error)
+        else:
+            batch.ref._on_completed(lambda result: self._answered(batch, result))  # noqa: SLF001 - as Ray's own futures
 
     def unreleased(self, first: int) -> list[Frame]:
         """The messages `first` .. `sent` as it was last asked for. Call under the lock, between two handlers."""
@@ -399,19 +403,15 @@ class OutChannel(OutPort):
     def _answered(self, batch: InFlight, result: Any) -> None:
         if isinstance(result, Exception):
             if self._sender.lost(self.receiver, result):
-                batch.losses += 1
-                if batch.losses % RESENDS_UNSAID == 0:
-                    log.warning(
-                        "%s: messages %d to %d still do not reach %s after %d attempts, which go on: %s",
-                        *(self._sender.name, batch.first, batch.last, self.receiver, batch.losses, result),
-                    )
-                self._send_again_later(batch)
+                self._try_again(batch, result)
             return
         self.settle_batch(batch, unpack_answer(result))
 
     def settle_batch(self, batch: InFlight, answer: Answer) -> None:
         """The receiver answered."""
         with self._lock:
+            if self.ended is not None:
+                return  # its messages are dead letters by now, and no record needs them
             if batch.count:
                 self.in_flight.pop(batch.first, None)
             if answer.status is not Status.TAKEN:
@@ -427,6 +427,15 @@ class OutChannel(OutPort):
             if self.kept:
                 self.release(released)
             self.flush()
+
+    def _try_again(self, batch: InFlight, error: Exception) -> None:
+        batch.losses += 1
+        if batch.losses % RESENDS_UNSAID == 0:
+            log.warning(
+                "%s: messages %d to %d still do not reach %s after %d attempts, which go on: %s",
+                *(self._sender.name, batch.first, batch.last, self.receiver, batch.losses, error),
+            )
+        self._send_again_later(batch)
 
     def _send_again_later(self, batch: InFlight) -> None:
         timer = threading.Timer(RESEND_PAUSE_S, self._send_again, (batch,))

@@ -116,7 +116,7 @@ class Recording:
             self.capturer.method = process.cell.specification.capture
         try:
             self._state = self.capturer.capture(process.cell) if process.cell.born else None
-        except (StateNotSerializable, OSError) as error:  # OSError: no child could be forked
+        except (StateNotSerializable, OSError, MemoryError) as error:  # OSError: no child could be forked
             process.carry_out(process.participant.handle(CaptureFailed(snapshot, str(error))))
             return
         sent = {receiver: channel.sent for receiver, channel in process.channels.items() if channel.sent}
@@ -225,7 +225,7 @@ class Recording:
         process = self._process
         try:
             captured = child.wait(process.identity.recorder_timeout_s)
-        except (StateNotSerializable, TimeoutError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the snapshot is lost and must hear of it
             with process.lock:
                 del self._children[report.record.snapshot]
                 if not child.cancelled:
@@ -251,16 +251,26 @@ class Recording:
             reports, self._outgoing = self._outgoing, []
         for report in reports:
             failpoint("before_upload")
-            snapshot = report.record.snapshot
-            head, body = pack_report(report)
-            if snapshot.by_coordinator and snapshot not in self._brought:
+            try:
+                self._hand_over(report)
+            except Exception as error:
+                snapshot = report.record.snapshot
+                log.exception("%s: the record of snapshot %s was not handed over", process.name, snapshot)
                 with process.lock:
-                    if self._goes_on(snapshot):
-                        self._given[snapshot] = head, body
-                        self.given.notify_all()
-            else:
-                process.identity.coordinator.report.remote(head, body)
+                    failure = CaptureFailed(snapshot, f"its record was not handed over: {error!r}")
+                    process.carry_out(process.participant.handle(failure))
             failpoint("after_upload_before_ack")
+
+    def _hand_over(self, report: RecordReport) -> None:
+        process, snapshot = self._process, report.record.snapshot
+        head, body = pack_report(report)
+        if not snapshot.by_coordinator or snapshot in self._brought:
+            process.identity.coordinator.report.remote(head, body)
+            return
+        with process.lock:
+            if self._goes_on(snapshot):
+                self._given[snapshot] = head, body
+                self.given.notify_all()
 
     # On the coordinator's call ---------------------------------------------------------------------------------
 

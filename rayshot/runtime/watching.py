@@ -1,11 +1,16 @@
 """Seeing deaths at once: one call stays pending at every process, and fails when the process does."""
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
 
 class Watches:
-    """Pending calls by name. `on_death(name, detail)` is called on one of Ray's threads, once per name."""
+    """Pending calls by name. `on_death(name, detail)` is called once per name, on a thread of its own.
+
+    Not on the thread of Ray's that brings the news: it may wait for a lock whose owner makes a call of Ray's that this
+    thread of Ray's has to answer.
+    """
 
     def __init__(self, on_death: Callable[[str, str], None]) -> None:
         self._on_death = on_death
@@ -28,7 +33,7 @@ class Watches:
 
     def _ready(self, name: str, result: Any) -> None:
         if isinstance(result, Exception) and self._pending.pop(name, None) is not None:
-            self._on_death(name, _in_short(result))
+            threading.Thread(target=self._on_death, args=(name, _in_short(result)), daemon=True).start()
 
 
 def _in_short(error: Exception) -> str:

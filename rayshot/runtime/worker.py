@@ -81,7 +81,7 @@ class Worker:
 
     def _fire_timers(self) -> None:
         process = self._process
-        if process.cell.timers and not process.loading:
+        if process.cell.timers and not process.loading and not process.ending:
             for message in process.cell.take_due():
                 process.channel(process.name).append(message)
                 if process.tracer is not None:
@@ -111,6 +111,8 @@ class Worker:
             if process.interrupted:
                 mailbox.position = number
                 self._between_handlers()
+                while process.ending and process.down is None:
+                    self._between_handlers()  # who wants to end handles nothing more, though the end may have to wait
                 if process.down is not None:
                     return
         self.handling = None

@@ -37,10 +37,21 @@ def snapshot_after_take_over(system):
     return eventually(try_now, 30)
 
 
+def status_after_take_over(system):
+    def try_now():
+        try:
+            return system.status()
+        except SystemStopped:
+            return None
+
+    return eventually(try_now, 30)
+
+
 def test_a_new_coordinator_takes_over_from_one_that_was_killed(system):
     alice = Account.options(name="alice").remote(1)
     first = system.snapshot()
     kill_coordinator(system)
+    assert status_after_take_over(system).last_snapshot == first.id
     alice.deposit.tell(1)
     ray.get(alice.read.remote())
     second = snapshot_after_take_over(system)
@@ -129,6 +140,19 @@ def test_a_system_whose_storage_another_life_took_over_commits_nothing_and_stops
     with pytest.raises(SystemStopped, match="took over"):
         eventually(lambda: alice.deposit.tell(1), 10)
     assert system.status().state == "stopped"
+    assert [snapshot.id for snapshot in rayshot.open(system.storage).systems[system.name].snapshots()] == [first.id]
+
+
+def test_a_coordinator_that_is_started_anew_leaves_the_storage_to_a_later_life(system):
+    alice = Account.options(name="alice").remote(1)
+    first = system.snapshot()
+    rival = Repository(open_store(system.storage), system.name, create=False)
+    rival.log.begin_epoch(rival.next_incarnation(), "rival")
+    kill_coordinator(system)
+    with pytest.raises(SystemStopped, match="may not write to the log"):
+        eventually(lambda: alice.deposit.tell(1), 20)
+    assert system.status().state == "stopped"
+    assert rival.log.refresh().epoch.writer == "rival"
     assert [snapshot.id for snapshot in rayshot.open(system.storage).systems[system.name].snapshots()] == [first.id]
 
 

@@ -256,6 +256,22 @@ def test_a_record_that_cannot_be_handed_over_aborts_its_snapshot_at_once(system,
     assert system.snapshot().states() == {"rogue": {"count": 0}}
 
 
+def test_a_record_that_cannot_be_packed_aborts_its_snapshot_and_nothing_else(system, rogue):
+    host = ray.get(system._identity.coordinator.actors.remote())["rogue"]
+
+    def spoil(self):
+        def hand_over(_):
+            del self._process.recording._hand_over  # once
+            raise ValueError("bytes object is too large")
+
+        self._process.recording._hand_over = hand_over
+
+    ray.get(host.__ray_call__.remote(spoil))
+    with pytest.raises(SnapshotAborted, match=r"rogue: its record was not handed over.*too large"):
+        system.snapshot()
+    assert system.snapshot().states() == {"rogue": {"count": 0}}
+
+
 @pytest.mark.parametrize("mode", ["chandy-lamport", "aligned", "stop-the-world"])
 def test_a_system_without_actors_is_photographed_as_it_is(system, mode):
     assert system.snapshot(mode=mode).states() == {}

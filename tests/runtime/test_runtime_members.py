@@ -1,9 +1,13 @@
-"""Which vault writes what, and of which records."""
+"""Which vault writes what, and of which records; who hears of a death."""
+
+import threading
+from types import SimpleNamespace
 
 from rayshot.protocol.cut import Record
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.intake import Arrived, Gathered
 from rayshot.runtime.members import Members
+from rayshot.runtime.watching import Watches
 
 
 def members(*nodes):
@@ -50,3 +54,25 @@ def test_a_record_that_is_brought_twice_is_counted_once():
         gathered.add(Arrived(record, 0.5, 100, b"body"))
     assert gathered.bodies == {"alice": b"body"}
     assert gathered.stats() == {"hold_max_s": 0.5, "hold_mean_s": 0.5, "state_bytes": 100}
+
+
+def test_rays_thread_that_brings_the_news_of_a_death_waits_for_no_lock():
+    lock, heard = threading.Lock(), []
+    all_heard = threading.Event()
+
+    def died(name, detail):
+        with lock:
+            heard.append((name, detail))
+            all_heard.set()
+
+    watches, news = Watches(died), []
+    ref = SimpleNamespace(_on_completed=news.append)
+    watches.add("alice", SimpleNamespace(watch=SimpleNamespace(remote=lambda: ref)))
+    with lock:  # whoever holds it makes a call that the same thread of Ray's is to answer
+        rays = threading.Thread(target=news[0], args=(RuntimeError("gone"),), daemon=True)
+        rays.start()
+        rays.join(10.0)
+        assert not rays.is_alive()
+        assert heard == []
+    assert all_heard.wait(10.0)
+    assert heard == [("alice", "gone")]

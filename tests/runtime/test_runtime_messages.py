@@ -224,6 +224,20 @@ def test_a_handle_of_another_system_is_refused(new_system):
     assert ray.get(bob.read.remote()) == 1
 
 
+def test_who_wants_to_end_handles_nothing_more_though_its_end_has_to_wait(system, tmp_path):
+    alice, bob = Account.options(name="alice").remote(1), Account.options(name="bob").remote(1)
+    ray.get([alice.read.remote(), bob.read.remote()])
+    alice.pause_until.tell(str(tmp_path / "all there"))
+    alice.leave_after.tell(bob)
+    for _ in range(3):
+        alice.touch.tell(str(tmp_path / "handled"))
+    time.sleep(0.3)  # they come in one batch, or in any case
+    (tmp_path / "all there").touch()
+    eventually(lambda: list(system.actors()) == ["bob"] or None)
+    assert not (tmp_path / "handled").exists()
+    assert ray.get(bob.read.remote()) == 2
+
+
 def test_after_a_shutdown_everything_says_so(system):
     alice = Account.remote(1)
     ray.get(alice.read.remote())

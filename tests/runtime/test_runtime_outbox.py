@@ -35,6 +35,9 @@ class Process:
         first, self.last = self.last + 1, self.last + count
         return InFlight(first, count, b"", (), ())
 
+    def renewed(self, _receiver, _batch):
+        pass
+
     def packed(self, batch):
         return batch
 
@@ -214,6 +217,36 @@ def test_when_the_receiver_ends_all_that_was_told_is_a_dead_letter_at_once(lane)
     assert channel._sender.undelivered == ["bob ended"] * 10
     with channel._lock:
         assert channel.sent == channel.transported == 10
+
+
+def test_what_was_taken_before_the_receiver_ended_is_kept_for_no_record(lane):
+    tell, channel, receiver = lane
+    tell(1)
+    channel._sender.acknowledged = lambda *_: 0  # a snapshot is open, until the receiver ends
+    with channel._lock:
+        channel.end("bob ended")
+    receiver.answer()
+    assert channel.kept == {}
+    assert channel.kept_bytes == 0
+
+
+def test_a_batch_that_ray_did_not_take_is_sent_again(lane):
+    tell, channel, receiver = lane
+    take, refusals = receiver.receive, [OSError("no room"), OSError("no room")]
+
+    def receive(batch):
+        if refusals:
+            raise refusals.pop()
+        return take(batch)
+
+    receiver.receive = receive
+    for number in range(3):
+        tell(number)
+    assert receiver.came.acquire(timeout=10.0)
+    while receiver.numbers != [0, 1, 2]:
+        receiver.answer()
+    assert channel.down is None
+    assert refusals == []
 
 
 def test_what_a_record_takes_ends_at_the_number_that_it_read_though_another_thread_goes_on_telling(lane):

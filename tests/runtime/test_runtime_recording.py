@@ -1,11 +1,14 @@
 """An actor's share of snapshots, where it ends in an awkward moment."""
 
 import errno
+import fcntl
 import os
+import resource
 import subprocess
 import threading
 from types import SimpleNamespace
 
+import msgpack
 import pytest
 
 from rayshot.errors import StateNotSerializable, StoreUnavailable
@@ -14,7 +17,7 @@ from rayshot.protocol.effects import ForgetSnapshot
 from rayshot.protocol.events import Begun, DeadlinePassed
 from rayshot.protocol.identity import COORDINATOR, SnapshotId
 from rayshot.protocol.participant import Participant
-from rayshot.runtime.capture import CaptureChild, Captured, Capturer
+from rayshot.runtime.capture import CaptureChild, Captured, Capturer, read_spool
 from rayshot.runtime.recording import Recording
 from rayshot.runtime.reports import RecordBody, RecordReport
 from rayshot.runtime.vault import _parts_of
@@ -63,6 +66,44 @@ def test_a_spool_that_a_hanging_child_makes_when_its_time_is_up_is_removed(tmp_p
     assert not spool.exists()
 
 
+def test_a_child_is_heard_through_a_descriptor_of_any_number(tmp_path):
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
+    read_end, write_end = os.pipe()
+    high = fcntl.fcntl(read_end, fcntl.F_DUPFD, 1024)
+    os.close(read_end)
+    try:
+        with subprocess.Popen(["sleep", "60"]) as sleeper:
+            os.write(write_end, msgpack.packb([True, "pickle", [5]]))
+            os.close(write_end)
+            captured = CaptureChild(sleeper.pid, high, tmp_path / "spool").wait(10.0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert captured == Captured("pickle", (5,), spool=str(tmp_path / "spool"))
+
+
+def test_children_that_fail_again_and_again_are_tried_less_and_less_often(tmp_path, monkeypatch):
+    monkeypatch.setattr("rayshot.runtime.capture._write_spool", find_no_room)
+    capturer = Capturer("actor", str(tmp_path))
+    capturer.method = "fork"
+    cell = SimpleNamespace(state=lambda: {"text": b"x" * 10_000}, instance=object())
+    ways = []
+    for _ in range(20):
+        found = capturer.capture(cell)
+        ways.append("fork" if isinstance(found, CaptureChild) else "inline")
+        if ways[-1] == "fork":
+            with pytest.raises(StateNotSerializable) as caught:
+                found.wait(10.0)
+            capturer.child_failed(caught.value)
+    assert "".join(way[0] for way in ways) == "fi" + "fii" + "fiiii" + "fiiiiiiii" + "f"
+    monkeypatch.undo()
+    for _ in range(17):
+        found = capturer.capture(cell)
+    capturer.learn(found.wait(10.0))
+    assert capturer._inline_again == 1
+
+
 def test_where_spools_have_no_room_one_snapshot_is_aborted_and_the_others_are_captured_inline(tmp_path, monkeypatch):
     monkeypatch.setattr("rayshot.runtime.capture._write_spool", find_no_room)
     monkeypatch.setattr("os.statvfs", lambda _folder: SimpleNamespace(f_bavail=1, f_frsize=4096))
@@ -87,6 +128,14 @@ def test_a_spool_that_is_not_as_it_was_written_is_no_state(tmp_path):
     body = RecordBody("actor", None, Captured("pickle", (5,), spool=str(spool)), {}, {}, None)
     with pytest.raises(StoreUnavailable, match="has 4 bytes instead of 5"):
         _parts_of(body)
+    assert not spool.exists()
+
+
+def test_a_spool_that_lost_all_its_bytes_is_no_state(tmp_path):
+    spool = tmp_path / "spool"
+    spool.touch()
+    with pytest.raises(OSError, match="has 0 bytes instead of 5"):
+        read_spool(Captured("pickle", (5,), spool=str(spool)))
     assert not spool.exists()
 
 

@@ -45,6 +45,16 @@ def test_every_record_is_read_back_as_it_was_written() -> None:
     assert CommitLog(store, "bank").records() == (epoch, kept, deleted)
 
 
+def test_the_life_that_somebody_began_is_found_whatever_came_behind_it() -> None:
+    store = MemoryStore()
+    for life, writer in ((1, "a-1"), (2, "b-1"), (2, "b-2"), (3, "a-2"), (4, "ab-1")):
+        log = CommitLog(store, "bank")
+        log.refresh()
+        log.begin_epoch(life, writer)
+    lives = [CommitLog(store, "bank").begun_by(prefix) for prefix in ("a-", "b-", "ab-", "c-")]
+    assert lives == [3, 2, 4, None]
+
+
 def test_an_open_log_sees_what_another_one_appends() -> None:
     store = MemoryStore()
     writer, reader = CommitLog(store, "bank"), CommitLog(store, "bank")
