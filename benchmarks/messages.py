@@ -28,8 +28,8 @@ BATCHES_PENDING_MAX = 3
 each would wait for a neighbour that waits itself."""
 HAND_BATCHES = (100, 1_000)
 INLINE_BYTES_MAX = 100_000
-"""Messages in one call where they are batched by hand; fewer where Ray would not send them inline. Both are measured
-between two actors, the larger one among more."""
+"""Messages in one call where they are batched by hand; fewer where Ray would not send them inline. Both numbers
+are measured between two actors, the larger one among more."""
 BATCHED_MIN = 5_000
 """So many over each channel at least, except as plain calls: until calls are under way, nothing can be batched."""
 BYTES_MAX = 200 << 20

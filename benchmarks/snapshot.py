@@ -38,7 +38,7 @@ def run(*, short: bool) -> Report:
     with fresh_cluster(object_store_bytes=1 << 30) as folder:
         for actors in cases:
             with rayshot.init(f"snapshot-{actors}", storage=folder / str(actors)) as system:
-                ours, plain = Ring(actors, KEYS), Ring(actors, KEYS, plain=True)
+                ours, plain = Ring(actors), Ring(actors, plain=True)
                 for keys in cases[actors]:
                     for name, value in _single_snapshots(system, ours, plain, keys, folder, rounds, blocks):
                         found.setdefault(name, []).append(value)

@@ -26,10 +26,10 @@ class Saved(NamedTuple):
 class Node:
     """Holds values, and passes each token that arrives on to the next of its neighbours."""
 
-    def __init__(self, number: int, ring: int, keys: int) -> None:
+    def __init__(self, number: int, ring: int) -> None:
         self.number = number
         self.ring = ring
-        self.fill(keys)
+        self.values: dict[str, int] = {}
         self.neighbours: list[Any] = []
         self.count = 0
         self.going = False
@@ -78,8 +78,8 @@ class Node:
 class PlainNode(Node):
     """The same with plain Ray calls, and a `save` as people write it. Counts by channel, to see what it misses."""
 
-    def __init__(self, number: int, ring: int, keys: int) -> None:
-        super().__init__(number, ring, keys)
+    def __init__(self, number: int, ring: int) -> None:
+        super().__init__(number, ring)
         self.sent: Counter[int] = Counter()
         self.received: Counter[int] = Counter()
 
@@ -102,21 +102,20 @@ class PlainNode(Node):
 
 
 class Ring:
-    """So many nodes, each with FAN_OUT neighbours, through rayshot or plain Ray. They hold their tokens at first."""
+    """So many nodes, each with FAN_OUT neighbours, through rayshot or plain Ray. At first they hold their tokens, and no
+    values.
+    """
 
-    def __init__(self, size: int, keys: int, *, plain: bool = False) -> None:
+    def __init__(self, size: int, *, plain: bool = False) -> None:
         self.size = size
         tokens = PLAIN_TOKENS_PER_CHANNEL if plain else TOKENS_PER_CHANNEL
         self.tokens = size * FAN_OUT * tokens
-        each = keys // size
         if plain:
             remote = ray.remote(PlainNode)
-            self.nodes = [remote.remote(index, size, each) for index in range(size)]
+            self.nodes = [remote.remote(index, size) for index in range(size)]
         else:
             decorated = rayshot.actor(Node)
-            self.nodes = [
-                decorated.options(name=f"node-{size}-{index}").remote(index, size, each) for index in range(size)
-            ]
+            self.nodes = [decorated.options(name=f"node-{size}-{index}").remote(index, size) for index in range(size)]
         ray.get([node.meet.remote(self._neighbours(index), tokens) for index, node in enumerate(self.nodes)])
 
     def fill(self, keys: int) -> None:

@@ -52,8 +52,9 @@ class Committer:
         """
         store = open_store(settings.storage)
         repository = Repository(store, settings.system, create=True, keys=settings.encryption_keys)
+        new = repository.next_incarnation(settings.after)  # reads the log
         begun = repository.log.begun_by(f"coordinator-{owner}-")
-        self.incarnation = repository.next_incarnation(settings.after) if begun is None else begun
+        self.incarnation = new if begun is None else begun
         self.fenced: Fenced | None = None
         try:
             repository.log.begin_epoch(self.incarnation, f"coordinator-{owner}-{uuid.uuid4().hex[:12]}")

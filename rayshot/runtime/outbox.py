@@ -435,9 +435,6 @@ class OutChannel(OutPort):
                 "%s: messages %d to %d still do not reach %s after %d attempts, which go on: %s",
                 *(self._sender.name, batch.first, batch.last, self.receiver, batch.losses, error),
             )
-        self._send_again_later(batch)
-
-    def _send_again_later(self, batch: InFlight) -> None:
         timer = threading.Timer(RESEND_PAUSE_S, self._send_again, (batch,))
         timer.daemon = True
         timer.start()

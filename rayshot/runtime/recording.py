@@ -109,7 +109,7 @@ class Recording:
             return
         failpoint("before_record")
         if full := self._channel_state_full(in_flight=True):
-            process.carry_out(process.participant.handle(CaptureFailed(snapshot, full, AbortReason.CHANNEL_STATE_FULL)))
+            self._fail(snapshot, full, AbortReason.CHANNEL_STATE_FULL)
             return
         self._captured_at = time.perf_counter()
         if process.cell.specification is not None:
@@ -117,7 +117,7 @@ class Recording:
         try:
             self._state = self.capturer.capture(process.cell) if process.cell.born else None
         except (StateNotSerializable, OSError, MemoryError) as error:  # OSError: no child could be forked
-            process.carry_out(process.participant.handle(CaptureFailed(snapshot, str(error))))
+            self._fail(snapshot, str(error))
             return
         sent = {receiver: channel.sent for receiver, channel in process.channels.items() if channel.sent}
         received = process.mailbox.received()
@@ -130,6 +130,10 @@ class Recording:
                 channel.flush()  # finds a receiver that is not connected, for the markers
         failpoint("after_record")
 
+    def _fail(self, snapshot: SnapshotId, why: str, reason: AbortReason = AbortReason.CAPTURE_FAILED) -> None:
+        """There will be no record of this snapshot."""
+        self._process.carry_out(self._process.participant.handle(CaptureFailed(snapshot, why, reason)))
+
     def check_kept(self) -> None:
         """Give up what is to be recorded here if too much is kept for it."""
         process = self._process
@@ -137,8 +141,7 @@ class Recording:
             done = process.participant.recorded_snapshots
             for snapshot in process.participant.open_snapshots:
                 if snapshot not in done:
-                    failure = CaptureFailed(snapshot, full, AbortReason.CHANNEL_STATE_FULL)
-                    process.carry_out(process.participant.handle(failure))
+                    self._fail(snapshot, full, AbortReason.CHANNEL_STATE_FULL)
 
     def _channel_state_full(self, *, in_flight: bool) -> str:
         """Whether there is more to record than may be: in words, or empty. Without `in_flight`: to keep for records."""
@@ -230,7 +233,7 @@ class Recording:
                 del self._children[report.record.snapshot]
                 if not child.cancelled:
                     self.capturer.child_failed(error)
-                process.carry_out(process.participant.handle(CaptureFailed(report.record.snapshot, str(error))))
+                self._fail(report.record.snapshot, str(error))
             return
         with process.lock:
             del self._children[report.record.snapshot]
@@ -257,8 +260,7 @@ class Recording:
                 snapshot = report.record.snapshot
                 log.exception("%s: the record of snapshot %s was not handed over", process.name, snapshot)
                 with process.lock:
-                    failure = CaptureFailed(snapshot, f"its record was not handed over: {error!r}")
-                    process.carry_out(process.participant.handle(failure))
+                    self._fail(snapshot, f"its record was not handed over: {error!r}")
             failpoint("after_upload_before_ack")
 
     def _hand_over(self, report: RecordReport) -> None:

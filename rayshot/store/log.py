@@ -9,7 +9,6 @@ beside the coordinator, it has read on and takes the next position (PositionTake
 """
 
 from collections.abc import Callable
-from typing import TypeGuard
 
 from rayshot.errors import (
     AlreadyExists,
@@ -167,10 +166,9 @@ class CommitLog:
         raise StoreUnavailable(f"{RACES_MAX} others were faster to begin an epoch of {self._system!r}")
 
     def begun_by(self, prefix: str) -> int | None:
-        """The life of the latest EPOCH of a writer whose name begins so; None if there is none. Raises as `records`."""
-        self.refresh()
-        lives = (record.incarnation for record in reversed(self._records) if _is_epoch_by(record, prefix))
-        return next(lives, None)
+        """The life of the latest EPOCH of a writer whose name begins so, as far as the log was read; None if none."""
+        epochs = (record for record in reversed(self._records) if isinstance(record, EpochRecord))
+        return next((epoch.incarnation for epoch in epochs if epoch.writer.startswith(prefix)), None)
 
     def _read(self, position: int) -> Record | None:
         """The record at `position`; None where there is none."""
@@ -219,10 +217,6 @@ class CommitLog:
             writer=writer,
             position=None if rival is None else rival.position,
         )
-
-
-def _is_epoch_by(record: Record, prefix: str) -> TypeGuard[EpochRecord]:
-    return isinstance(record, EpochRecord) and record.writer.startswith(prefix)
 
 
 def _number(key: str) -> str:

@@ -102,10 +102,6 @@ class Repository:
         """The number of the next life of the system, from 1: above all that is here, copies included, and `after`."""
         return max(self.log.refresh().incarnation_max, after) + 1
 
-    def incarnation(self) -> int:
-        """The number of the latest life that the system had here; 0 before the first."""
-        return self.log.refresh().incarnation
-
     def retained(self) -> list[CommitRecord]:
         """The COMMIT records of all snapshots that can be had, oldest first."""
         return list(self.log.refresh().retained.values())

@@ -27,21 +27,11 @@ def kill_coordinator(system):
     time.sleep(0.1)
 
 
-def snapshot_after_take_over(system):
+def after_take_over(ask):
     def try_now():
         try:
-            return system.snapshot()
+            return ask()
         except (SnapshotAborted, SystemStopped):
-            return None
-
-    return eventually(try_now, 30)
-
-
-def status_after_take_over(system):
-    def try_now():
-        try:
-            return system.status()
-        except SystemStopped:
             return None
 
     return eventually(try_now, 30)
@@ -51,10 +41,10 @@ def test_a_new_coordinator_takes_over_from_one_that_was_killed(system):
     alice = Account.options(name="alice").remote(1)
     first = system.snapshot()
     kill_coordinator(system)
-    assert status_after_take_over(system).last_snapshot == first.id
+    assert after_take_over(system.status).last_snapshot == first.id
     alice.deposit.tell(1)
     ray.get(alice.read.remote())
-    second = snapshot_after_take_over(system)
+    second = after_take_over(system.snapshot)
     assert [snapshot.id for snapshot in system.snapshots()] == [first.id, second.id]
     assert second.id.counter > first.id.counter
     assert second.states() == {"alice": {"balance": 2}}
@@ -82,7 +72,7 @@ def test_a_snapshot_that_was_under_way_is_lost_with_its_coordinator_and_the_next
     kill_coordinator(system)
     alice.transfer.tell(bob, 1)
     eventually(lambda: ray.get(bob.read.remote()) == 2 or None, 10)
-    snapshot = snapshot_after_take_over(system)
+    snapshot = after_take_over(system.snapshot)
     assert snapshot.states() == {"alice": {"balance": 0}, "bob": {"balance": 2}}
     snapshot.verify()
 
@@ -98,7 +88,7 @@ def test_as_many_snapshots_as_an_actor_answers_at_once_are_lost_and_the_next_one
     eventually(lambda: heard_of() == len(waiting) or None)
     kill_coordinator(system)
     ray.get(alice.read.remote())
-    assert snapshot_after_take_over(system).states() == {"alice": {"balance": 1}}
+    assert after_take_over(system.snapshot).states() == {"alice": {"balance": 1}}
     assert system.status().aborted == 0  # no other one was waited for in vain
 
 
@@ -109,7 +99,7 @@ def test_a_new_coordinator_knows_who_had_ended(system):
     gone.leave.tell()
     eventually(lambda: list(system.actors()) == ["alice"] or None, 10)
     kill_coordinator(system)
-    snapshot = snapshot_after_take_over(system)
+    snapshot = after_take_over(system.snapshot)
     assert snapshot.states() == {"alice": {"balance": 7}}
     assert snapshot.manifest.ended == ("gone",)
     assert system.status().state == "running"

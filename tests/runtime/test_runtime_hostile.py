@@ -240,34 +240,25 @@ def test_what_a_constructor_sent_before_it_failed_was_never_sent(system):
     assert list(eventually(lambda: system.actors() if len(system.actors()) == 1 else None)) == ["bob"]
 
 
-def test_a_record_that_cannot_be_handed_over_aborts_its_snapshot_at_once(system, rogue):
+@pytest.mark.parametrize(
+    ("method", "error", "said"),
+    [
+        ("fetch", OSError("no room for it"), r"defect.*rogue: its record was not handed over.*no room for it"),
+        ("_hand_over", ValueError("bytes are too large"), r"rogue: its record was not handed over.*too large"),
+    ],
+)
+def test_a_record_that_cannot_be_handed_over_aborts_its_snapshot_at_once(system, rogue, method, error, said):
     host = ray.get(system._identity.coordinator.actors.remote())["rogue"]
 
     def spoil(self):
-        def fetch(_):
-            del self._process.recording.fetch  # once
-            raise OSError("no room for it")
+        def fail(_):
+            delattr(self._process.recording, method)  # once
+            raise error
 
-        self._process.recording.fetch = fetch
-
-    ray.get(host.__ray_call__.remote(spoil))
-    with pytest.raises(SnapshotAborted, match=r"defect.*rogue: its record was not handed over.*no room for it"):
-        system.snapshot()
-    assert system.snapshot().states() == {"rogue": {"count": 0}}
-
-
-def test_a_record_that_cannot_be_packed_aborts_its_snapshot_and_nothing_else(system, rogue):
-    host = ray.get(system._identity.coordinator.actors.remote())["rogue"]
-
-    def spoil(self):
-        def hand_over(_):
-            del self._process.recording._hand_over  # once
-            raise ValueError("bytes object is too large")
-
-        self._process.recording._hand_over = hand_over
+        setattr(self._process.recording, method, fail)
 
     ray.get(host.__ray_call__.remote(spoil))
-    with pytest.raises(SnapshotAborted, match=r"rogue: its record was not handed over.*too large"):
+    with pytest.raises(SnapshotAborted, match=said):
         system.snapshot()
     assert system.snapshot().states() == {"rogue": {"count": 0}}
 

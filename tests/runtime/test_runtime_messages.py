@@ -231,7 +231,7 @@ def test_who_wants_to_end_handles_nothing_more_though_its_end_has_to_wait(system
     alice.leave_after.tell(bob)
     for _ in range(3):
         alice.touch.tell(str(tmp_path / "handled"))
-    time.sleep(0.3)  # they come in one batch, or in any case
+    time.sleep(0.3)  # behind the handler that waits they gather in one batch
     (tmp_path / "all there").touch()
     eventually(lambda: list(system.actors()) == ["bob"] or None)
     assert not (tmp_path / "handled").exists()

@@ -11,7 +11,7 @@ from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime import failpoints
 from rayshot.runtime.intake import Arrived
 from tests.runtime.hostile import Slow, Strict
-from tests.runtime.test_runtime_coordinator import kill_coordinator, snapshot_after_take_over
+from tests.runtime.test_runtime_coordinator import after_take_over, kill_coordinator
 from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account, Unfinished
 
@@ -51,7 +51,7 @@ def test_an_actor_that_could_not_start_while_the_coordinator_died_has_ended_and_
     unfinished = Unfinished.options(name="unfinished").remote(0.0)
     with pytest.raises(ActorEnded, match="cannot be finished"):
         ray.get(unfinished.read.remote(), timeout=20)
-    assert snapshot_after_take_over(system).manifest.ended == ("unfinished",)
+    assert after_take_over(system.snapshot).manifest.ended == ("unfinished",)
     assert system.status().state == "running"
     assert ray.get(alice.read.remote()) == 1
 
@@ -83,7 +83,7 @@ def test_a_snapshot_that_an_actor_begins_while_nobody_coordinates_is_taken(while
 def test_an_actor_that_ends_while_nobody_coordinates_is_waited_for_by_nobody(while_nobody_coordinates):
     system, alice = while_nobody_coordinates
     alice.leave.tell()
-    snapshot = snapshot_after_take_over(system)
+    snapshot = after_take_over(system.snapshot)
     assert (set(snapshot.actors), snapshot.manifest.ended) == ({"bob"}, ("alice",))
 
 

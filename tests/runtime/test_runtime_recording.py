@@ -67,8 +67,7 @@ def test_a_spool_that_a_hanging_child_makes_when_its_time_is_up_is_removed(tmp_p
 
 
 def test_a_child_is_heard_through_a_descriptor_of_any_number(tmp_path):
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
     read_end, write_end = os.pipe()
     high = fcntl.fcntl(read_end, fcntl.F_DUPFD, 1024)

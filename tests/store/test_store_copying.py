@@ -202,7 +202,7 @@ def test_the_next_life_at_the_destination_is_above_all_that_was_copied_there() -
     make_snapshot(open_bank(source, "second"), Bank(), 1)
     copied = copy_snapshot(source, destination, committed(source)[0])
     repository = open_bank(destination)
-    assert repository.incarnation() == 3
+    assert repository.log.refresh().incarnation == 3
     made = make_snapshot(repository, Bank(), 1)
     assert [snapshot.id for snapshot in committed(destination)] == [copied.id, made.id]
     make_snapshot(repository, Bank(), 2)

@@ -156,7 +156,7 @@ def test_an_id_whose_intent_was_collected_stays_used() -> None:
     dead = open_bank(store, "dead")
     lost = make_manifest(dead, Bank(), 7)
     successor = Repository(store, "bank", create=False)
-    successor.log.begin_epoch(successor.incarnation(), "successor")
+    successor.log.begin_epoch(successor.log.refresh().incarnation, "successor")
     clock.now += HOUR
     for _ in range(2):
         collect(store, "bank")

@@ -51,8 +51,7 @@ def test_the_life_that_somebody_began_is_found_whatever_came_behind_it() -> None
         log = CommitLog(store, "bank")
         log.refresh()
         log.begin_epoch(life, writer)
-    lives = [CommitLog(store, "bank").begun_by(prefix) for prefix in ("a-", "b-", "ab-", "c-")]
-    assert lives == [3, 2, 4, None]
+    assert [log.begun_by(prefix) for prefix in ("a-", "b-", "ab-", "c-")] == [3, 2, 4, None]
 
 
 def test_an_open_log_sees_what_another_one_appends() -> None:
