@@ -102,8 +102,9 @@ class PlainNode(Node):
 
 
 class Ring:
-    """So many nodes, each with FAN_OUT neighbours, through rayshot or plain Ray. At first they hold their tokens, and no
-    values.
+    """So many nodes, each with FAN_OUT neighbours, through rayshot or plain Ray.
+
+    At first they hold their tokens, and no values.
     """
 
     def __init__(self, size: int, *, plain: bool = False) -> None:

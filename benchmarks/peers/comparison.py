@@ -45,7 +45,8 @@ ENGINES = (
     Engine("Spark SQL", "spark", "spark_count", 8 * PERIOD, None, 8 * PERIOD, without=False),
     Engine("Pathway", "pathway", "pathway_count", 200 * BATCH, None, None, without=False),
 )
-"""Spark always commits, and what checkpoints cost PyFlink and Pathway was below the noise; Pathway's operator snapshots need a licence, so a restart would replay its input."""
+"""Spark always commits; what checkpoints cost PyFlink and Pathway was below the noise. Pathway's operator snapshots
+need a licence, so a restart would replay its input."""
 SHORT = ("rayshot", "bytewax")
 """The others take longer to start than a short run may take."""
 
