@@ -111,8 +111,6 @@ class Worker:
             if process.interrupted:
                 mailbox.position = number
                 self._between_handlers()
-                while process.ending and process.down is None:
-                    self._between_handlers()  # who wants to end handles nothing more, though the end may have to wait
                 if process.down is not None:
                     return
         self.handling = None
@@ -120,6 +118,14 @@ class Worker:
         mailbox.finish()
 
     def _between_handlers(self) -> None:
+        """Do what must happen now; of an actor that asked for its end all, and return when it has ended."""
+        process = self._process
+        self._do_what_waits()
+        while process.ending and process.down is None and not process.loading:
+            self._end()
+            self._do_what_waits()
+
+    def _do_what_waits(self) -> None:
         process = self._process
         process.interrupted = False
         if process.unconnected and not process.cell.constructing:
@@ -135,8 +141,6 @@ class Worker:
             self._stand_still()
         if process.congestion:
             self._wait_for_room()
-        if process.ending and process.down is None and not process.loading:
-            self._end()
 
     def _stand_still(self) -> None:
         """Run and fire nothing while a snapshot stops the world, but record."""
@@ -171,7 +175,6 @@ class Worker:
             sent = {receiver: channel.sent for receiver, channel in process.channels.items() if channel.sent}
             if process.captures or not process.participant.may_end(sent):
                 process.wait_for_ends()
-                process.interrupted = True
                 process.wake.wait(0.01)
                 return
             process.carry_out(process.participant.handle(EndRequested(sent, process.mailbox.received())))
