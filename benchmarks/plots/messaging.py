@@ -3,18 +3,13 @@
 from typing import Any
 
 from matplotlib import pyplot as plt
-from matplotlib.ticker import FuncFormatter
 
-from benchmarks.plots.style import OURS, PLAIN, distribution, plain
+from benchmarks.plots.style import OURS, PLAIN, distribution, log_y
 from benchmarks.report import Report
 from benchmarks.table import number
 
-WAYS = {
-    "rayshot": OURS,
-    "plain Ray": PLAIN,
-    "plain Ray, batched by hand": "#d4a72c",
-    "the same, larger batches": "#bf8700",
-}
+SMALL_BATCHES, LARGE_BATCHES = "plain Ray, batches of 10 or 100 by hand", "batches of 1,000 by hand"
+WAYS = {"rayshot": OURS, "plain Ray": PLAIN, SMALL_BATCHES: "#d4a72c", LARGE_BATCHES: "#9a6700"}
 
 
 def draw_messages(report: Report) -> Any:
@@ -46,10 +41,7 @@ def draw_latency(report: Report) -> Any:
         for quantile, line in (("p50", "-"), ("p99", "--")):
             values = [report.figure(f"{name}, {load} {quantile}").value for load in loads]
             loaded.plot(loads, values, line, marker="o", color=color, label=f"{name} {quantile}")
-    loaded.set_yscale("log")
-    loaded.yaxis.set_major_formatter(FuncFormatter(plain))
-    loaded.yaxis.set_minor_formatter(FuncFormatter(plain))
-    loaded.tick_params(axis="y", which="minor", labelsize=7)
+    log_y(loaded)
     loaded.set_xlabel("of its own peak")
     loaded.set_ylabel("ms after it was due")
     peaks = report.settings["peaks"]
@@ -73,9 +65,19 @@ def _bars(axes: Any, report: Report, pattern: str) -> None:
             size, way = series.name.removeprefix(f"{pattern}, ").split(": ")
             found.setdefault(size, {})[way] = series.median
     for group, ways in enumerate(found.values()):
-        for place, (value, (label, color)) in enumerate(zip(ways.values(), WAYS.items(), strict=False)):
-            axes.bar(group + 0.2 * place, value, 0.18, color=color, label=label if group == 0 else None)
+        for place, (way, value) in enumerate(ways.items()):
+            label = _label(way)
+            axes.bar(group + 0.2 * place, value, 0.18, color=WAYS[label], label=label if group == 0 else None)
             axes.text(group + 0.2 * place, value, f"{number(value / 1e3)} k", ha="center", va="bottom", fontsize=6)
-    axes.set_yscale("log")
-    axes.yaxis.set_major_formatter(FuncFormatter(plain))
+    log_y(axes)
     axes.set_xticks([group + 0.3 for group in range(len(found))], [size.replace(" ", "\n", 1) for size in found])
+
+
+def _label(way: str) -> str:
+    match way:
+        case "rayshot":
+            return way
+        case "ray":
+            return "plain Ray"
+        case _:
+            return LARGE_BATCHES if way.endswith("1,000") else SMALL_BATCHES

@@ -30,7 +30,7 @@ def draw_interval(report: Report) -> Any:
         axes.set_ylim(bottom=0)
         axes.set_xlabel("interval between snapshots, s")
         axes.set_title(title)
-    times.legend(loc="lower right")
+    counts.legend(*times.get_legend_handles_labels(), loc="upper right")
     return figure
 
 
