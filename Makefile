@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ROWS ?=
+JOBS ?= 2
 
 .PHONY: demo test acceptance simulate fuzz check bench peers format clean setup java azurite
 
@@ -29,8 +30,9 @@ azurite: setup
 demo: setup java
 	@$(BIN)/python -m examples.flights $(if $(ROWS),--rows $(ROWS),)
 
+# Files of tests side by side; `JOBS=0` runs one after the other, as `pytest` itself does.
 test: setup java azurite
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 # Every fault, bad input and race of the acceptance table, counted; fails where one does not hold.
 acceptance: setup java azurite

@@ -1,14 +1,37 @@
 """For all tests: a signing key of their own, never the user's; the count of acceptance cases."""
 
+import os
+import tempfile
+from pathlib import Path
+
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 from tests.acceptance import AcceptancePlugin, cases, in_full
 
 __all__ = ["cases", "in_full"]  # fixtures
+SHARED = {
+    "volume": ("tests/simulation/test_simulation_replay.py", "tests/simulation/test_simulation_schedules.py"),
+    "spark": ("tests/spark/",),
+}
+"""Fixtures of the session that take a minute of a processor to make, or a JVM, and who asks for them."""
 
 
 def pytest_configure(config):
     config.pluginmanager.register(AcceptancePlugin(), "rayshot-acceptance")
+
+
+class FilesAndFixtures(LoadFileScheduling):
+    """Where several processes share the tests, each file stays in one, and all files that share a dear fixture."""
+
+    def _split_scope(self, nodeid):
+        file = super()._split_scope(nodeid)
+        return next((fixture for fixture, sharing in SHARED.items() if file.startswith(sharing)), file)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    return FilesAndFixtures(config, log)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -19,4 +42,16 @@ def own_configuration(tmp_path_factory):
         for name in ("SIGNING_KEY", "TRUSTED_KEYS", "ENCRYPTION_KEY"):
             patch.delenv(f"RAYSHOT_{name}", raising=False)
             patch.delenv(f"RAYSHOT_{name}_FILE", raising=False)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forked_workers():
+    """Ray's workers are forked from one that has imported Ray and rayshot: see tests/forks."""
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        tempfile.TemporaryDirectory(prefix="rayshot-forks-") as folder,  # a short path: it holds sockets
+    ):
+        patch.setenv("RAYSHOT_FORKS", folder)
+        patch.setenv("PYTHONPATH", str(Path(__file__).parent / "forks"), prepend=os.pathsep)
         yield

@@ -168,9 +168,9 @@ def _stream(data: bytes) -> Iterator[Any]:
     """The msgpack documents in `data`. Raises Unproved where they do not fill it."""
     budget = ContainerBudget(1)  # a frame is one list, and so is a message
     unpacker = msgpack.Unpacker(None, max_buffer_size=0, strict_map_key=False, max_bin_len=len(data), **budget.hooks)
-    unpacker.feed(data)
     try:
         count_documents(data, len(data))
+        unpacker.feed(data)
         for document in unpacker:
             budget.next()
             yield document

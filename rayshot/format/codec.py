@@ -16,6 +16,7 @@ A *frame* is a numbered run of messages, `[first number, count, the messages one
 recorded state is a sequence of frames.
 """
 
+import io
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -151,6 +152,7 @@ class Codec:
         return self._bind(data.decode())
 
 
+_READ_BYTES = 1 << 20
 _UNBOUNDED: dict[str, Any] = {"max_bin_len": MESSAGE_BYTES_MAX, "max_str_len": MESSAGE_BYTES_MAX}
 
 
@@ -194,8 +196,15 @@ def pack_frames(frames: Iterable[Frame]) -> bytes:
 def read_frames(blob: bytes) -> Iterator[Frame]:
     """Split what `pack_frames` joined. Raises BadManifest on anything else."""
     budget = ContainerBudget(1)
-    unpacker = msgpack.Unpacker(None, max_buffer_size=0, max_array_len=3, max_map_len=0, **budget.hooks, **_UNBOUNDED)
-    unpacker.feed(blob)
+    unpacker = msgpack.Unpacker(
+        io.BytesIO(blob),  # not fed: msgpack takes 2 GiB at once, and a channel's state may be larger
+        read_size=_READ_BYTES,
+        max_buffer_size=0,
+        max_array_len=3,
+        max_map_len=0,
+        **budget.hooks,
+        **_UNBOUNDED,
+    )
     try:
         for fields in unpacker:
             budget.next()

@@ -35,6 +35,8 @@ INLINE_IN_A_ROW_MAX = 1 << 10
 _COPY_BYTES = 8 << 20
 _SPOOL_PREFIX, _SPOOL_SUFFIX = "rayshot-", ".spool"
 _PR_SET_PDEATHSIG = 1
+_FLAGS_FIELD, _PF_EXITING = 6, 0x4
+"""Of /proc/PID/stat, counted behind the name; see proc(5) and the kernel's sched.h."""
 _libc = ctypes.PyDLL(None)  # here, and not in the child, which must take no lock of the loader
 
 
@@ -217,13 +219,28 @@ def read_spool(captured: Captured) -> list[memoryview]:
     return parts
 
 
-def sweep_spools(folder: str) -> None:
-    """Remove the spools of actors that died before their vault had read them."""
+def sweep_spools(folder: str) -> bool:
+    """Remove the spools of actors that died before their vault had read them. Returns whether there are others."""
+    others = False
     for path in Path(folder).glob(f"{_SPOOL_PREFIX}*{_SPOOL_SUFFIX}"):
         pid = path.name.removeprefix(_SPOOL_PREFIX).partition("-")[0]
-        if pid.isdecimal() and not Path("/proc", pid).exists():
-            with suppress(OSError):  # of another user, or another vault was faster
-                path.unlink()
+        if not pid.isdecimal():
+            continue
+        if _lives(pid):
+            others = True
+            continue
+        with suppress(OSError):  # of another user, or another vault was faster
+            path.unlink()
+    return others
+
+
+def _lives(pid: str) -> bool:
+    """Whether a process is there and not about to go: Ray tells of a death when its sockets are closed."""
+    try:
+        fields = Path("/proc", pid, "stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return False
+    return not int(fields[_FLAGS_FIELD]) & _PF_EXITING
 
 
 def _die_with(parent: int) -> None:

@@ -8,6 +8,7 @@ import logging
 import queue
 import threading
 import time
+import uuid
 from typing import TYPE_CHECKING, Any, assert_never
 
 import ray
@@ -36,7 +37,7 @@ from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import ALIGNED, COORDINATOR, STOPPED, SnapshotId
 from rayshot.protocol.topology import forward_inputs
 from rayshot.runtime.failpoints import failpoint
-from rayshot.runtime.identity import HostIdentity, Stop
+from rayshot.runtime.identity import HostIdentity, Joined, Stop
 from rayshot.runtime.intake import Arrived, Gathered, Intake
 from rayshot.runtime.members import Members
 from rayshot.runtime.naming import NAMESPACE, coordinator_name
@@ -71,7 +72,7 @@ class Coordinator:
         # Late: whoever holds a handle to the coordinator imports this module, and needs no storage.
         from rayshot.runtime.committer import Committer  # noqa: PLC0415
 
-        restarted = was_restarted()
+        self._life, restarted = uuid.uuid4().hex, was_restarted()
         self._committer = Committer(settings, ray.get_runtime_context().get_actor_id())
         self._incarnation = incarnation = self._committer.incarnation
         self._collector = Collector(incarnation)
@@ -99,19 +100,16 @@ class Coordinator:
 
     # Members ---------------------------------------------------------------------------------------------------
 
-    @ray.method(concurrency_group="control")
-    def join(self, name: str, node: str, handle: Any) -> tuple[list[tuple[Any, ...]], list[tuple[SnapshotId, int]]]:
-        """An actor's process is up: it is a member from now on. Raises ActorEnded for a used name.
-
-        Returns for each snapshot under way what `Host.begin` wants, and which have ended.
-        """
+    @notice
+    def join(self, name: str, node: str, handle: Any) -> Joined:
+        """An actor's process is up: it is a member from now on. Raises ActorEnded for a used name."""
         with self._lock:
             if self._stop is not None:
                 handle.stop.remote(self._stop)
             self._members.join(name, node, handle)
             effects = self._collector.handle(ProcessJoined(name))
             begun = [(e.snapshot, e.floor, e.inputs, e.quiet) for e in effects if isinstance(e, SendBegin)]
-            return begun, self._ends.known()
+            return Joined(self._life, begun, self._ends.known())
 
     @notice
     def ended(
@@ -492,6 +490,8 @@ class Coordinator:
                 self._carry_out(self._collector.handle(ProcessJoined(name, answer.lost)))
             else:
                 self.ended(*answer.end)
+        for handle in self._members.in_the_making.values():
+            handle.rejoin.remote(self._life)
         if remains.stop is not None:
             self._stop_all(remains.stop)
         elif remains.dead:

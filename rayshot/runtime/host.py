@@ -43,15 +43,31 @@ class Host:
         self._highest_counter = 0
         provide_port(lambda: self._process)
         self._node = ray.get_runtime_context().get_node_id()
+        self._join()
+        self._worker.start()
+
+    def _join(self) -> None:
+        identity = self._process.identity
         own_name = actor_name(identity.system, identity.incarnation, identity.name)
         own = ray.get_actor(own_name, namespace=NAMESPACE)
-        begun, over = ray.get(identity.coordinator.join.remote(identity.name, self._node, own))
-        for snapshot, floor in over:
-            self._process.participant.handle(SnapshotEnded(snapshot, floor))
-        for begin in begun:  # before the first message: else what a driver did through this actor could lie in a cut
-            self._process.recording.bring(begin[0])  # that the actor is not part of
+        joined = ray.get(identity.coordinator.join.remote(identity.name, self._node, own))
+        self._coordinator_life = joined.life
+        with self._process.lock:
+            for snapshot, floor in joined.over:
+                self._process.carry_out(self._process.participant.handle(SnapshotEnded(snapshot, floor)))
+        for begin in joined.begun:  # before the first message: else what a driver did through this actor could lie in
+            self._process.recording.bring(begin[0])  # a cut that the actor is not part of
             self._begin(*begin)
-        self._worker.start()
+
+    @ray.method(concurrency_group="control")
+    def rejoin(self, life: str) -> None:
+        """A new coordinator took over while this actor was being made: join it, unless it answered already.
+
+        Else the old one did, died, and was the only one that knew this actor.
+        """
+        if life != self._coordinator_life:
+            self.abandon(None)
+            self._join()
 
     # Transport -------------------------------------------------------------------------------------------------
 

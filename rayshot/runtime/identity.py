@@ -23,6 +23,19 @@ class HostIdentity:
     loading: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """What a host that joins must know.
+
+    `life` names the process of the coordinator that answered. For each snapshot under way `begun` has what `Host.begin`
+    wants; `over` are the ends, with the floor, of snapshots that others may still send markers of.
+    """
+
+    life: str
+    begun: list[tuple[Any, ...]]
+    over: list[tuple[SnapshotId, int]]
+
+
 End = tuple[tuple[object, ...], tuple[SnapshotId, ...], bytes | None, str]
 """Arguments of `Coordinator.ended`: an actor's last record, packed, what it left unfinished, its trace, and why."""
 

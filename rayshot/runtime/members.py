@@ -20,6 +20,8 @@ ANSWER_S = 2.0
 """How long a question to a member may take before its answer is left out."""
 TAKE_OVER_S = 30.0
 """An actor that does not answer a new coordinator for so long counts as dead."""
+CLEAN_UP_S = 10.0
+"""How long a shutdown waits for deaths, and then for the vaults to remove what the dead left; nobody else would."""
 LINGER_S = 10.0
 """An actor that ended goes on saying so to late senders for this long."""
 VAULT_PAUSE_S = 10.0
@@ -38,6 +40,7 @@ class Members:
         on_death: Callable[[str, str], None],
     ) -> None:
         self.hosts: dict[str, Any] = {}
+        self.in_the_making: dict[str, Any] = {}
         self._system = system
         self._incarnation = incarnation
         self._storage = storage
@@ -180,7 +183,8 @@ class Members:
         """After the coordinator was started anew: find all processes and take over from the old coordinator.
 
         With `stop` they handle nothing more.
-        Returns what each actor said; None for one that does not answer, which is no member any more.
+        Returns what each actor said; None for one that does not answer, which is no member any more. Those that are
+        still being made are not asked: they may wait for this coordinator, to join. They are `in_the_making` then.
         """
         hosts_before = actor_name(self._system, self._incarnation, "")
         vaults_before = vault_name(self._system, self._incarnation, "")
@@ -188,13 +192,20 @@ class Members:
             ray_name = entry["name"]
             if entry["namespace"] != NAMESPACE or not ray_name.startswith((hosts_before, vaults_before)):
                 continue
-            handle = ray.get_actor(ray_name, namespace=NAMESPACE)
+            try:
+                handle = ray.get_actor(ray_name, namespace=NAMESPACE)
+            except ValueError:  # it went since it was listed
+                continue
             if ray_name.startswith(vaults_before):
                 node = ray_name.removeprefix(vaults_before)
                 self._vaults[node] = handle
                 self._vault_watches.add(node, handle)
             else:
                 self.hosts[ray_name.removeprefix(hosts_before)] = handle
+        unfinished = _being_made() if self.hosts else set()
+        for name, handle in tuple(self.hosts.items()):
+            if handle._actor_id.hex() in unfinished:  # noqa: SLF001 - the way Ray's own tools go
+                self.in_the_making[name] = self.hosts.pop(name)
         answers = self._ask({name: handle.abandon.remote(stop) for name, handle in self.hosts.items()}, TAKE_OVER_S)
         for name, answer in answers.items():
             if answer is None:
@@ -204,6 +215,12 @@ class Members:
                 self._nodes[name] = answer.node
                 self._make_vault(answer.node)
         return answers
+
+
+def _being_made() -> set[str]:
+    """The ids of all actors whose constructors have not returned. Without a dashboard Ray says it only here."""
+    states = ("DEPENDENCIES_UNREADY", "PENDING_CREATION")
+    return {found for state in states for found in ray._private.state.actors(actor_state_name=state)}  # noqa: SLF001
 
 
 def _clean_up(deaths: list[Any], vaults: list[Any]) -> None:
@@ -216,4 +233,4 @@ def _clean_up(deaths: list[Any], vaults: list[Any]) -> None:
 
 def _await(refs: list[Any]) -> None:
     if refs:
-        ray.wait(refs, num_returns=len(refs), timeout=ANSWER_S)
+        ray.wait(refs, num_returns=len(refs), timeout=CLEAN_UP_S)

@@ -1,4 +1,4 @@
-"""What actors tell the coordinator, with nobody waiting for an answer.
+"""What actors tell the coordinator, nearly always with nobody waiting for an answer.
 
 A coordinator that dies is started anew, and calls fail until it is up again. So Ray repeats these until one of its
 lives has answered, or the process that called is gone. They arrive in any order then, and more than once: what they say

@@ -24,6 +24,9 @@ from rayshot.runtime.progress import describe, wait_with_progress
 from rayshot.store.repository import open as open_storage
 from rayshot.store.snapshot import Snapshot
 
+SHUTDOWN_S = 60.0
+"""Longer than a coordinator that lives takes at most for its last commit and to remove what is left."""
+
 
 @dataclass(frozen=True, slots=True)
 class SnapshotStatus:
@@ -320,7 +323,7 @@ def _check_label(label: object) -> None:
 def take_down(system: str, coordinator: Any) -> None:
     """End a system, whatever of it is left: also actors that its coordinator does not know, or has no time for."""
     with contextlib.suppress(ray.exceptions.RayError):
-        ray.get(coordinator.shutdown.remote("it was shut down"), timeout=30)
+        ray.get(coordinator.shutdown.remote("it was shut down"), timeout=SHUTDOWN_S)
     with contextlib.suppress(ray.exceptions.RayError, ValueError):
         ray.kill(coordinator)
     for entry in ray.util.list_named_actors(all_namespaces=True):

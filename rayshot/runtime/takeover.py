@@ -54,6 +54,6 @@ def find_remains(
         max(highest, committer.highest_counter(incarnation)),
         ended,
         committer.stored_in(incarnation),
-        (*sorted((known | found.keys()) - answers.keys() - ended), *sorted(stopped)),
+        (*sorted((known | found.keys()) - answers.keys() - ended - members.in_the_making.keys()), *sorted(stopped)),
         stop,
     )

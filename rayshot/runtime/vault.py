@@ -29,6 +29,9 @@ from rayshot.runtime.reports import Body, RecordBody, unpack_body
 from rayshot.store.chunk_writer import ChunkWriter
 from rayshot.store.locate import open_store
 
+DYING_S, DYING_POLL_S = 5.0, 0.02
+"""How long a process may live on after Ray has said that it is dead."""
+
 
 @dataclass(frozen=True, slots=True)
 class StoredActor:
@@ -95,8 +98,14 @@ class Vault:
 
     @ray.method(concurrency_group="end")
     def clean_up(self) -> None:
-        """The system is shut down, and its actors are dead: remove what they left. Waits for nothing else."""
-        sweep_spools(spool_folder())
+        """The system is shut down: remove what its actors left.
+
+        Ray says that an actor is dead when it is to be, so that its process may live for a moment yet. Whose spool is
+        there counts as such a one.
+        """
+        deadline = time.monotonic() + DYING_S
+        while sweep_spools(spool_folder()) and time.monotonic() < deadline:
+            time.sleep(DYING_POLL_S)
 
     @ray.method(concurrency_group="watch")
     def watch(self) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.__main__ import BENCHMARKS
+from tests.runtime.test_runtime_messages import eventually
 
 ROOT = Path(__file__).parents[2]
 
@@ -60,7 +61,7 @@ def test_every_report_has_its_picture(short_run):
 @pytest.mark.slow
 def test_no_process_stays(short_run):
     mark = f"RAYSHOT_BENCHMARKS_RUN={short_run[2]}".encode()
-    assert [process.name for process in Path("/proc").glob("[0-9]*") if mark in _environment(process)] == []
+    eventually(lambda: not [process for process in Path("/proc").glob("[0-9]*") if mark in _environment(process)])
 
 
 def _environment(process):

@@ -12,7 +12,6 @@ import pathlib
 import pickle
 import pickletools
 import struct
-import subprocess
 import sys
 import uuid
 
@@ -25,17 +24,14 @@ from hypothesis import strategies as st
 from rayshot.errors import BadState, Damaged
 from rayshot.format import inert_numpy
 from rayshot.format.inert import Inert, alike, is_inert, jsonable, read, short_repr
+from tests.format.judge import end_server, judged
 
 
 @pytest.fixture(autouse=True, scope="module")
 def empty_folder(tmp_path_factory):
     with contextlib.chdir(tmp_path_factory.mktemp("empty")):
         yield
-
-
-MEMORY_BYTES_MAX = 2 << 30
-CPU_SECONDS_MAX = 30
-ROOT = pathlib.Path(__file__).parents[2]
+    end_server()
 
 
 def text(value):
@@ -337,46 +333,20 @@ CUT = {
     "mark": b"t",
 }
 
-JUDGE = """
-import resource, sys
-from rayshot.errors import Damaged
-from rayshot.format.inert import alike, jsonable, read, short_repr
-import json, numpy
-resource.setrlimit(resource.RLIMIT_AS, ({memory}, {memory}))
-resource.setrlimit(resource.RLIMIT_CPU, ({seconds}, {seconds}))
-stream = sys.stdin.buffer.read()
-try:
-    one, other = read(stream), read(stream)
-except Damaged as error:
-    print(type(error).__name__)
-else:
-    json.dumps(jsonable(one))
-    assert len(short_repr(one)) < 10_000
-    print("same" if alike(one, other) else "different")
-"""
-
-
-def judged(stream):
-    """What an own process says about `stream`, within its bounds; fails if it dies of it."""
-    code = JUDGE.format(memory=MEMORY_BYTES_MAX, seconds=CPU_SECONDS_MAX)
-    done = subprocess.run([sys.executable, "-c", code], input=stream + b".", capture_output=True, check=False, cwd=ROOT)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout.decode().strip()
-
 
 @pytest.mark.parametrize("name", QUADRATIC)
 def test_work_that_a_few_bytes_ask_for_again_and_again_is_refused(name):
-    assert judged(QUADRATIC[name]) == "LimitExceeded"
+    assert judged(QUADRATIC[name] + b".") == "LimitExceeded"
 
 
 @pytest.mark.parametrize("name", CHEAP)
 def test_deep_and_shared_values_are_read_shown_and_compared(name):
-    assert judged(CHEAP[name]) == "same"
+    assert judged(CHEAP[name] + b".") == "same"
 
 
 @pytest.mark.parametrize("name", CUT)
 def test_sizes_that_the_bytes_do_not_have_are_refused_before_they_are_taken(name):
-    assert judged(CUT[name]) == "BadState"
+    assert judged(CUT[name] + b".") == "BadState"
 
 
 class Order:

@@ -77,6 +77,12 @@ def test_a_torn_blob_of_frames_is_refused_or_shorter(data):
     assert read == frames[: len(read)]
 
 
+def test_a_channel_may_hold_more_than_msgpack_takes_at_once():
+    one = pack_frames([Frame(1, 1, bytes(16 << 20))])
+    blob = one * ((1 << 31) // len(one) + 1)
+    assert sum(frame.count for frame in read_frames(blob)) == len(blob) // len(one)
+
+
 @pytest.mark.parametrize(
     "fields",
     [7, [], [1, 2], [0, 1, b""], [1, -1, b""], ["1", 1, b""], [1, 1, "text"], [1, 1, b"", 0], {1: 2}, [1, 1, None]],

@@ -1,19 +1,15 @@
 """One Ray cluster for the tests of the runtime, and a system for each test that asks for one."""
 
 import logging
-import os
-from pathlib import Path
 
 import pytest
 import ray
 
 import rayshot
 
-LEAN = Path(__file__).parent / "lean"
-
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory):
+def cluster():
     """A local cluster, ended with everything in it."""
     start()
     yield
@@ -21,12 +17,8 @@ def cluster(tmp_path_factory):
 
 
 def start():
-    """Start the cluster. Each Ray worker imports pyarrow and pydantic where they are installed, as they are for tests
-    of other rooms only: a quarter of a second of each of the many processes of these tests.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (str(LEAN), os.environ.get("PYTHONPATH")))))
-        ray.init(num_cpus=32, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
+    """Start the cluster."""
+    ray.init(num_cpus=32, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
 
 
 @pytest.fixture

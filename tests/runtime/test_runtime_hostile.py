@@ -173,8 +173,17 @@ def test_spools_of_dead_actors_are_swept_and_those_of_living_ones_stay(tmp_path)
     names = [f"rayshot-{ended.pid}-1.spool", f"rayshot-{os.getpid()}-1.spool", "rayshot-x-1.spool", "other"]
     for name in names:
         (tmp_path / name).touch()
-    sweep_spools(str(tmp_path))
+    assert sweep_spools(str(tmp_path)), "there is one of a living process"
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names[1:])
+
+
+def test_the_spool_of_an_actor_that_nobody_has_buried_yet_is_swept(tmp_path):
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    eventually(lambda: Path(f"/proc/{dead.pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z")
+    (tmp_path / f"rayshot-{dead.pid}-1.spool").touch()
+    assert not sweep_spools(str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+    dead.wait()
 
 
 FORKING = """

@@ -3,10 +3,13 @@
 import threading
 from types import SimpleNamespace
 
+import ray
+
 from rayshot.protocol.cut import Record
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.intake import Arrived, Gathered
 from rayshot.runtime.members import Members
+from rayshot.runtime.naming import NAMESPACE, actor_name
 from rayshot.runtime.watching import Watches
 
 
@@ -54,6 +57,16 @@ def test_a_record_that_is_brought_twice_is_counted_once():
         gathered.add(Arrived(record, 0.5, 100, b"body"))
     assert gathered.bodies == {"alice": b"body"}
     assert gathered.stats() == {"hold_max_s": 0.5, "hold_mean_s": 0.5, "state_bytes": 100}
+
+
+def test_an_actor_that_goes_while_a_new_coordinator_looks_for_all_is_as_if_it_had_gone_before(monkeypatch):
+    def gone(name, namespace):
+        raise ValueError(f"Failed to look up actor with name '{name}'.")
+
+    listed = [{"name": actor_name("bank", 1, "alice"), "namespace": NAMESPACE}]
+    monkeypatch.setattr(ray.util, "list_named_actors", lambda all_namespaces: listed)
+    monkeypatch.setattr(ray, "get_actor", gone)
+    assert Members("bank", 1, "/shots", lambda *_: None).find(None) == {}
 
 
 def test_rays_thread_that_brings_the_news_of_a_death_waits_for_no_lock():

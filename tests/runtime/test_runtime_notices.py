@@ -56,6 +56,46 @@ def test_an_actor_that_could_not_start_while_the_coordinator_died_has_ended_and_
     assert ray.get(alice.read.remote()) == 1
 
 
+def test_an_actor_whose_coordinator_died_of_its_wish_to_join_is_a_member_of_the_next_one(system):
+    alice = Account.options(name="alice").remote(1)
+    assert ray.get(alice.read.remote()) == 1
+    die_at(system, "notice_join")
+    bob = Account.options(name="bob").remote(2)
+    assert ray.get(bob.read.remote(), timeout=30) == 2
+    assert after_take_over(system.snapshot).states() == {"alice": {"balance": 1}, "bob": {"balance": 2}}
+    assert system.status().state == "running"
+
+
+def test_a_new_coordinator_does_not_wait_for_an_actor_that_is_being_made(system):
+    alice = Account.options(name="alice").remote(1)
+    assert ray.get(alice.read.remote()) == 1
+    Account.options(name="bob", num_cpus=10_000).remote(2)  # there is no room for it
+    kill_coordinator(system)
+    assert after_take_over(system.status).state == "running"
+    alice.photograph.tell()  # the driver's own snapshot would wait for bob
+    (taken,) = eventually(lambda: system.snapshots() or None)
+    assert taken.states() == {"alice": {"balance": 1}}
+
+
+def test_an_actor_that_had_joined_and_was_not_made_yet_is_brought_in(system):
+    alice, bob = Account.options(name="alice").remote(1), Account.options(name="bob").remote(2)
+    assert ray.get([alice.read.remote(), bob.read.remote()]) == [1, 2]
+
+    def forget(coordinator):
+        coordinator._collector._processes.discard("bob")
+        return coordinator._members.hosts.pop("bob")
+
+    coordinator = system._identity.coordinator
+    handle = ray.get(coordinator.__ray_call__.remote(forget))
+    assert set(system.snapshot().actors) == {"alice"}
+    ray.get(handle.rejoin.remote(ray.get(coordinator.__ray_call__.remote(lambda self: self._life))))
+    assert set(system.snapshot().actors) == {"alice"}, "the living coordinator had answered it"
+    ray.get(handle.rejoin.remote("the next one"))
+    assert set(system.snapshot().actors) == {"alice", "bob"}
+    bob.deposit.tell(1)
+    assert system.snapshot().states()["bob"] == {"balance": 3}
+
+
 @pytest.fixture
 def while_nobody_coordinates(new_system):
     """Alice, of a system whose new coordinator has heard of her and still waits for another one."""

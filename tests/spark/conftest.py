@@ -18,12 +18,12 @@ def spark() -> Iterator[Any]:
         patch.setenv("PYTHONPATH", "")  # the session adds to it; put back afterwards
         patch.setenv("PYSPARK_PYTHON", "")
         session = local_session("rayshot tests")
-        gateway = session.sparkContext._gateway
-        yield session
-        session.stop()
-        gateway.shutdown()
-        gateway.proc.stdin.close()
-        gateway.proc.wait(timeout=30)
+    gateway = session.sparkContext._gateway
+    yield session
+    session.stop()
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(timeout=30)
 
 
 @pytest.fixture

@@ -1,3 +1,0 @@
-"""Stands in for pydantic in the tests' Ray workers: it is as if it were not installed. See ..conftest."""
-
-raise ModuleNotFoundError("left out of the workers of these tests", name="pydantic")
