@@ -72,7 +72,7 @@ def test_rayshot_counts_exactly():
 @pytest.mark.ray
 @pytest.mark.slow
 def test_rayshot_counts_exactly_after_all_of_its_processes_were_killed():
-    recovered = recover(Task("rayshot", "rayshot_count", 6000 * BATCH, 1000, 0.2, warm_share=0.05), 0.5)
+    recovered = recover(Task("rayshot", "rayshot_count", 6000 * BATCH, 1000, 0.2, warm_share=0.05), 1.5)
     assert recovered.resumed_at % BATCH == 0
 
 
