@@ -59,9 +59,12 @@ def test_an_actor_that_could_not_start_while_the_coordinator_died_has_ended_and_
 def test_an_actor_whose_coordinator_died_of_its_wish_to_join_is_a_member_of_the_next_one(system):
     alice = Account.options(name="alice").remote(1)
     assert ray.get(alice.read.remote()) == 1
+    life = lambda: ray.get(system._identity.coordinator.__ray_call__.remote(lambda self: self._life))  # noqa: E731
+    first = life()
     die_at(system, "notice_join")
     bob = Account.options(name="bob").remote(2)
     assert ray.get(bob.read.remote(), timeout=30) == 2
+    assert life() != first, "the coordinator did not die"
     assert after_take_over(system.snapshot).states() == {"alice": {"balance": 1}, "bob": {"balance": 2}}
     assert system.status().state == "running"
 
