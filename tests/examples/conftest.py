@@ -3,11 +3,12 @@
 import os
 import subprocess
 import sys
-import time
 import uuid
 from pathlib import Path
 
 import pytest
+
+from tests.runtime.test_runtime_messages import eventually
 
 ROOT = Path(__file__).resolve().parents[2]
 END_S = 5.0
@@ -30,10 +31,7 @@ def run_program():
             check=False,
         )
         assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-        deadline = time.monotonic() + END_S  # the last ones end when they see that the cluster has
-        while (left := processes_with(mark)) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert left == []
+        eventually(lambda: not processes_with(mark), END_S)  # the last ones end when they see that the cluster has
         return [line.strip() for line in done.stdout.splitlines() if line.strip()]
 
     return run

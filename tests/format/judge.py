@@ -1,8 +1,6 @@
 """Reads hostile bytes in a process of its own, within bounds of memory and processor time, and says what came of it."""
 
 import json
-import multiprocessing
-import multiprocessing.forkserver
 import resource
 from multiprocessing.connection import Connection
 
@@ -10,19 +8,18 @@ import numpy as np
 
 from rayshot.errors import Damaged
 from rayshot.format.inert import alike, jsonable, read, short_repr
+from tests.processes import START
 
 MEMORY_BYTES_MAX = 2 << 30
 CPU_SECONDS_MAX = 30
 REPR_MAX = 10_000
-PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload([__name__])
 assert np  # imported here, once, for all who read arrays
 
 
 def judged(stream: bytes) -> str:
     """The error's name, or "same" where the bytes are read and shown, twice alike; fails where the reader dies."""
-    hear, tell = PROCESSES.Pipe(duplex=False)
-    process = PROCESSES.Process(target=_judge, args=(stream, tell))
+    hear, tell = START.Pipe(duplex=False)
+    process = START.Process(target=_judge, args=(stream, tell))
     process.start()
     tell.close()
     try:
@@ -32,11 +29,6 @@ def judged(stream: bytes) -> str:
     process.join()
     assert process.exitcode == 0, f"{verdict}: exit code {process.exitcode}"
     return verdict
-
-
-def end_server() -> None:
-    """End the process that all readers were forked from."""
-    multiprocessing.forkserver._forkserver._stop()  # type: ignore[attr-defined]
 
 
 def _judge(stream: bytes, answer: Connection) -> None:

@@ -24,7 +24,8 @@ from hypothesis import strategies as st
 from rayshot.errors import BadState, Damaged
 from rayshot.format import inert_numpy
 from rayshot.format.inert import Inert, alike, is_inert, jsonable, read, short_repr
-from tests.format.judge import end_server, judged
+from tests.format.judge import judged
+from tests.processes import end_server
 
 
 @pytest.fixture(autouse=True, scope="module")

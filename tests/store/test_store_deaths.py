@@ -1,4 +1,3 @@
-import multiprocessing.forkserver
 import signal
 import uuid
 from collections.abc import Callable, Iterator
@@ -13,11 +12,12 @@ from rayshot.store.log import CommitLog
 from rayshot.store.records import CommitRecord, EpochRecord
 from rayshot.store.store import Store
 from tests.acceptance import Cases
+from tests.processes import START, end_server
 from tests.store.fault_proxy import FaultProxy, Plan, Spoil
 from tests.store.s3_server import CREDENTIALS, S3Server
 from tests.store.scenarios import SCENARIOS, Scenario, prepare, prove
 from tests.store.test_store_log import put
-from tests.store.victims import START, MortalStore, act_at, act_on_folder, race_for_positions
+from tests.store.victims import MortalStore, act_at, act_on_folder, race_for_positions
 
 DEATH_MAX_S = 60.0
 KILLED = -signal.SIGKILL
@@ -28,7 +28,7 @@ RACES = 1_000
 @pytest.fixture(scope="module", autouse=True)
 def no_process_is_left() -> Iterator[None]:
     yield
-    multiprocessing.forkserver._forkserver._stop()  # type: ignore[attr-defined]
+    end_server()
 
 
 def run(target: Callable[..., None], *args: object) -> int:

@@ -1,6 +1,5 @@
 """Processes that die in the midst of their work, by SIGKILL at a chosen store call, and processes that race."""
 
-import multiprocessing
 import os
 import signal
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,11 +18,6 @@ from tests.store.scenarios import SCENARIOS
 from tests.store.test_store_log import commit
 
 RACE_MAX_S = 120.0
-
-START = multiprocessing.get_context("forkserver")
-"""Children of a server that has only imported: a fork of a process that had used a cloud could not use one."""
-
-START.set_forkserver_preload([__name__])
 
 
 class MortalStore(LocalStore):
