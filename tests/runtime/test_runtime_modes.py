@@ -25,6 +25,11 @@ def flowing(count=60_000):
     return sources
 
 
+def await_known(system):
+    """Until each source has sent to both sinks and itself; before, a snapshot records what came on its channels."""
+    eventually(lambda: all(len(system.topology().get(f"source{n}", ())) == 3 for n in range(2)) or None)
+
+
 def check_aligned(snapshot):
     """All that a source had sent is part of what the sinks counted."""
     snapshot.verify()
@@ -40,7 +45,7 @@ def check_aligned(snapshot):
 
 def test_an_aligned_snapshot_of_a_flow_with_two_sources_holds_no_channel_state(system):
     flowing()
-    eventually(lambda: len(system.topology().get("source1", ())) == 3 or None)
+    await_known(system)
     snapshots = [system.snapshot(mode="aligned") for _ in range(5)]
     for snapshot in snapshots:
         check_aligned(snapshot)
@@ -51,9 +56,10 @@ def test_an_aligned_snapshot_of_a_flow_with_two_sources_holds_no_channel_state(s
 
 
 def test_periodic_snapshots_are_aligned_where_the_settings_say_so(new_system):
-    system = new_system(snapshot=SnapshotConfig(mode="aligned", interval_s=0.1, num_to_keep=3))
-    sources = flowing()
-    eventually(lambda: ray.get(sources[0].progress.remote()) == 60_000 or None, 60)
+    system = new_system(snapshot=SnapshotConfig(mode="aligned", num_to_keep=100))
+    flowing()
+    await_known(system)
+    system.configure(SnapshotConfig(mode="aligned", interval_s=0.1, num_to_keep=100))
     eventually(lambda: len(system.snapshots()) >= 3 or None)
     for snapshot in system.snapshots():
         check_aligned(snapshot)
@@ -139,7 +145,7 @@ def test_no_timer_fires_and_no_message_is_handled_while_the_world_stands_still(n
 def test_an_aligned_snapshot_is_restored_like_any_other(new_system):
     system = new_system()
     flowing(20_000)
-    eventually(lambda: len(system.topology().get("source1", ())) == 3 or None)
+    await_known(system)
     snapshot = system.snapshot(mode="aligned")
     system.shutdown()
     restored = rayshot.restore(system.storage, system=system.name)
