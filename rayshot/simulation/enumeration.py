@@ -9,8 +9,9 @@ that no state comes back later in one run.
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
+from functools import cache
 from hashlib import blake2b
 from typing import Any
 
@@ -122,12 +123,23 @@ def frozen(value: Any) -> Any:
     kind = type(value)
     if kind in _PLAIN or isinstance(value, Enum):
         return value
-    if isinstance(value, Mapping):
+    if kind is tuple or kind is list or kind is deque:
+        return tuple([frozen(item) for item in value])
+    if kind is dict or isinstance(value, Mapping):
         items = [(frozen(key), frozen(item)) for key, item in value.items()]
-        return tuple(items if any(isinstance(key, SnapshotId) for key in value) else sorted(items, key=repr))
+        return tuple(items if SnapshotId in map(type, value) else sorted(items, key=_repr_of_key))
     if kind is set or kind is frozenset:
         return tuple(sorted(map(frozen, value), key=repr))
-    if isinstance(value, tuple | list | deque):
+    if isinstance(value, tuple):
         return tuple([frozen(item) for item in value])
-    names = kind.__dataclass_fields__ if is_dataclass(value) else sorted(vars(value))
-    return (kind.__name__, *[frozen(getattr(value, name)) for name in names])
+    return (kind.__name__, *[frozen(getattr(value, name)) for name in _names(kind) or sorted(vars(value))])
+
+
+def _repr_of_key(item: tuple[Any, Any]) -> str:
+    return repr(item[0])
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    """The fields of a dataclass."""
+    return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else ()

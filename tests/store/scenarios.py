@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from rayshot.errors import CommitUnknown, ConfigError, StoreError
 from rayshot.store.catalog import Storage
 from rayshot.store.keeping import Keep
+from rayshot.store.memory import MemoryStore
 from rayshot.store.repository import Repository
 from rayshot.store.store import Store
 from tests.store.snapshot_builder import KEY, Bank, committed, large, make_manifest, make_snapshot, open_bank
@@ -24,11 +26,31 @@ def open_again(store: Store) -> Repository:
 
 
 def prepare(store: Store) -> None:
-    """Commit three snapshots of the same bank; the last two share what did not change."""
+    """Fill it with three snapshots of the same bank; the last two share what did not change."""
+    copy(_prepared(), store)
+
+
+@cache
+def _prepared() -> Store:
+    store = MemoryStore()
     repository = open_bank(store)
     make_snapshot(repository, Bank(), 1)
     base = make_snapshot(repository, OLD, 2)
     make_snapshot(repository, OLD, 3, reuse=base)
+    return store
+
+
+def in_memory(store: Store) -> Store:
+    """Copy all that a distant store holds, to look at it often."""
+    near = MemoryStore()
+    copy(store, near)
+    return near
+
+
+def copy(source: Store, target: Store) -> None:
+    """Create each object of `source` in `target`."""
+    for entry in source.list():
+        target.create(entry.key, source.read(entry.key))
 
 
 def take(repository: Repository, *, incremental: bool) -> None:

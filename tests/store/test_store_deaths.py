@@ -15,7 +15,7 @@ from tests.acceptance import Cases
 from tests.processes import START, end_server
 from tests.store.fault_proxy import FaultProxy, Plan, Spoil
 from tests.store.s3_server import CREDENTIALS, S3Server
-from tests.store.scenarios import SCENARIOS, Scenario, prepare, prove
+from tests.store.scenarios import SCENARIOS, Scenario, in_memory, prepare, prove
 from tests.store.test_store_log import put
 from tests.store.victims import MortalStore, act_at, act_on_folder, race_for_positions
 
@@ -98,7 +98,7 @@ def death_on_s3(s3: S3Server, proxy: FaultProxy, scenario: Scenario, plan: Plan 
     tell.close()
     assert code == (0 if plan is None else KILLED)
     calls = len(proxy.requests)
-    prove(scenario, direct, "done" if plan is None else "killed")
+    prove(scenario, in_memory(direct), "done" if plan is None else "killed")
     return calls
 
 

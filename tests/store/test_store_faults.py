@@ -10,7 +10,7 @@ from rayshot.store.store import Store
 from tests.acceptance import Cases
 from tests.store.fault_proxy import CALL_FAULTS, FaultProxy, Plan, Spoil
 from tests.store.s3_server import S3Server
-from tests.store.scenarios import SCENARIOS, Scenario, outcome_of, prepare, prove
+from tests.store.scenarios import SCENARIOS, Scenario, in_memory, outcome_of, prepare, prove
 
 IMPATIENT = "&retries=0&timeout_s=0.4"
 
@@ -80,7 +80,7 @@ def test_whichever_call_to_a_real_s3_server_fails_nothing_is_half_there(
             world = S3World(s3, proxy)
             outcome = outcome_of(scenario, world.spoiled(Plan(spoil, number)))
             assert outcome == "StoreUnavailable" or scenario.commits or scenario.deletes, "what was read was not cut"
-            prove(scenario, world.direct, outcome)
+            prove(scenario, in_memory(world.direct), outcome)
             cases.held()
 
 
@@ -98,4 +98,4 @@ def test_a_storm_of_503_ends_in_a_typed_error_after_a_bounded_number_of_calls(
     outcome = outcome_of(scenario, store)
     assert outcome in {"StoreUnavailable", "ConfigError"}
     assert len(proxy.requests) < 30
-    prove(scenario, world.direct, outcome)
+    prove(scenario, in_memory(world.direct), outcome)
