@@ -27,7 +27,6 @@ from benchmarks.states import random_bits
 GB, MB = 1 << 30, 1 << 20
 BEAT_CHANGES = 200
 """So many places of the state are written to in each beat."""
-AFTER_S = 1.0
 MEMORY_PER_STATE = 8
 """Two actors hold the state; to be added: their spare while it is made, the spool, `ray.put`, and what is changed."""
 SHARED_MEMORY_PER_STATE = 4
@@ -121,12 +120,12 @@ class Holder:
         if self.beating:
             self.own.beat.tell()
 
-    def end(self, asked_at: float) -> tuple[float, float]:
+    def end(self, asked_at: float, after_s: float) -> tuple[float, float]:
         """Stop. Returns the longest time between two beats, and the share of its pace just after `asked_at`."""
         self.beating = False
         times = np.array(self.times)
         before = int(np.sum(times < asked_at)) / (asked_at - times[0])
-        after = int(np.sum((times >= asked_at) & (times < asked_at + AFTER_S))) / AFTER_S
+        after = int(np.sum((times >= asked_at) & (times < asked_at + after_s))) / after_s
         return self.longest_s, after / before
 
 
@@ -147,14 +146,14 @@ class Putter:
 
 def run(*, short: bool) -> Report:
     """Measure in turn, state by state."""
-    rounds, memory_rounds = (2, 3) if short else (2, 50)
+    rounds, memory_rounds, seconds = (1, 2, 0.2) if short else (2, 50, 1.0)
     states = {BIG_ARRAY: ("numpy", 32 * MB), "dict of 10,000": ("dict", 10_000)} if short else STATES
     largest = max(size for kind, size in states.values() if kind == "numpy")
     check_memory(largest, memory_per_state=MEMORY_PER_STATE, shared_memory_per_state=SHARED_MEMORY_PER_STATE)
     found: dict[str, dict[str, list[float]]] = {}
     with fresh_cluster(object_store_bytes=SHARED_MEMORY_PER_STATE * largest) as folder:
         for number, (name, (kind, size)) in enumerate(states.items()):
-            found[name] = _captures(f"capture-{number}", folder, kind, size, rounds)
+            found[name] = _captures(f"capture-{number}", folder, kind, size, rounds, seconds)
         memory = _memory_above_state(folder, states[BIG_ARRAY][1], memory_rounds)
     series = {f"{name}: {what}": samples for name, by_what in found.items() for what, samples in by_what.items()}
     return Report(
@@ -187,17 +186,19 @@ def _figures(name: str, found: dict[str, list[float]]) -> Iterator[Figure]:
     yield Figure.median_of(f"{name}: durable", found["durable"], "ms")
 
 
-def _captures(system_name: str, folder: Path, kind: str, size: int, rounds: int) -> dict[str, list[float]]:
-    """In ms, `pace` in %: by fork, inline and by ray.put, in turn."""
+def _captures(
+    system_name: str, folder: Path, kind: str, size: int, rounds: int, seconds: float
+) -> dict[str, list[float]]:
+    """In ms, `pace` in %, of so many seconds before and after: by fork, inline and by ray.put, in turn."""
     found: dict[str, list[float]] = {"hold by fork": [], "longest pause": [], "pace": [], "durable": [], "ray.put": []}
     keeping = rayshot.SnapshotConfig(num_to_keep=1)
     with rayshot.init(system_name, storage=folder / system_name, snapshot=keeping) as system:
         holder = rayshot.actor(capture="fork")(Holder).options(name="holder").remote(kind, size)
         putter = ray.remote(Putter).remote(kind, size)
-        _beating_snapshot(system, holder, settle_s=0.2)  # once each to warm up
+        _beating_snapshot(system, holder, 0.2)  # once each to warm up
         ray.get(putter.put.remote())
         for _ in range(rounds):
-            hold_s, longest_s, pace, durable_s = _beating_snapshot(system, holder)
+            hold_s, longest_s, pace, durable_s = _beating_snapshot(system, holder, seconds)
             found["hold by fork"].append(1e3 * hold_s)
             found["longest pause"].append(1e3 * longest_s)
             found["pace"].append(100 * pace)
@@ -213,15 +214,18 @@ def _captures(system_name: str, folder: Path, kind: str, size: int, rounds: int)
     return found
 
 
-def _beating_snapshot(system: rayshot.System, holder: Any, settle_s: float = 1.0) -> tuple[float, float, float, float]:
-    """Held as the snapshot says, the longest pause as the actor saw it, its pace after the fork, and until durable."""
+def _beating_snapshot(system: rayshot.System, holder: Any, seconds: float) -> tuple[float, float, float, float]:
+    """Held as the snapshot says, the longest pause as the actor saw it, its pace after the fork, and until durable.
+
+    The actor beats for so many seconds before and after.
+    """
     ray.get(holder.begin.remote(holder))
-    time.sleep(settle_s)
+    time.sleep(seconds)
     asked_at = time.monotonic()
     snapshot = system.snapshot()
     durable_s = time.monotonic() - asked_at
-    time.sleep(max(0.0, AFTER_S - durable_s))
-    longest_s, pace = ray.get(holder.end.remote(asked_at))
+    time.sleep(max(0.0, seconds - durable_s))
+    longest_s, pace = ray.get(holder.end.remote(asked_at, seconds))
     return float(snapshot.stats["hold_max_s"]), longest_s, pace, durable_s
 
 

@@ -46,6 +46,14 @@ def own_configuration(tmp_path_factory):
 
 
 @pytest.fixture(scope="session", autouse=True)
+def quickly_compiled_spark():
+    """Spark's JVM leaves the second compiler out: it pays after minutes, and takes a third of the time until then."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1", prepend=" ")
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def forked_workers():
     """Ray's workers are forked from one that has imported Ray and rayshot: see tests/forks."""
     with (

@@ -111,7 +111,7 @@ class _RunningJob:
         self._process = subprocess.Popen(
             command,
             cwd=ROOT,
-            env={**os.environ, MARK: self.mark, **({"PYTHONPATH": str(ROOT)} if task.environment == "rayshot" else {})},
+            env={**os.environ, MARK: self.mark, **(_own_path() if task.environment == "rayshot" else {})},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -185,6 +185,11 @@ def _started(task: Task, folder: Path, *arguments: str) -> Iterator[_RunningJob]
         yield job
     finally:
         job.kill()
+
+
+def _own_path() -> dict[str, str]:
+    """This tree before all that is on the path."""
+    return {"PYTHONPATH": os.pathsep.join(path for path in (str(ROOT), os.environ.get("PYTHONPATH")) if path)}
 
 
 @contextmanager

@@ -9,9 +9,8 @@ that no state comes back later in one run.
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, is_dataclass
 from enum import Enum
-from functools import cache
 from hashlib import blake2b
 from typing import Any
 
@@ -132,14 +131,9 @@ def frozen(value: Any) -> Any:
         return tuple(sorted(map(frozen, value), key=repr))
     if isinstance(value, tuple):
         return tuple([frozen(item) for item in value])
-    return (kind.__name__, *[frozen(getattr(value, name)) for name in _names(kind) or sorted(vars(value))])
+    names = kind.__dataclass_fields__ if is_dataclass(value) else sorted(vars(value))
+    return (kind.__name__, *[frozen(getattr(value, name)) for name in names])
 
 
 def _repr_of_key(item: tuple[Any, Any]) -> str:
     return repr(item[0])
-
-
-@cache
-def _names(kind: type) -> tuple[str, ...]:
-    """The fields of a dataclass."""
-    return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else ()

@@ -64,15 +64,9 @@ def test_a_short_run_downloads_nothing_and_says_who_was_not_run(tmp_path, monkey
 
 
 @pytest.mark.ray
-def test_rayshot_counts_exactly():
-    run = measure(Task("rayshot", "rayshot_count", 500 * BATCH, 1000, 0.2))
-    assert 0 < run.records <= 400 * BATCH
-
-
-@pytest.mark.ray
 @pytest.mark.slow
 def test_rayshot_counts_exactly_after_all_of_its_processes_were_killed():
-    recovered = recover(Task("rayshot", "rayshot_count", 6000 * BATCH, 1000, 0.2, warm_share=0.05), 1.5)
+    recovered = recover(Task("rayshot", "rayshot_count", 2000 * BATCH, 1000, 0.2, warm_share=0.05), 1.5)
     assert recovered.resumed_at % BATCH == 0
 
 
