@@ -222,12 +222,13 @@ def test_a_child_that_hangs_dies_with_its_actor(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_system_that_is_shut_down_in_mid_snapshot_leaves_no_spool(system):
+def test_a_system_that_is_shut_down_in_mid_snapshot_leaves_no_spool(system, tmp_path):
     forking, bob = ForkingLibrarian.options(name="forking").remote(), Account.options(name="bob").remote(1)
     forking.keep.tell(1)
     ray.get([forking.kept.remote(), bob.read.remote()])
     pid = system.status().actors["forking"].pid
-    bob.pause.tell(20.0)
+    bob.pause_and_say_so.tell(str(tmp_path / "paused"), 20.0)
+    eventually((tmp_path / "paused").exists)
     system._identity.coordinator.snapshot.remote()
     spools = lambda: list(Path(spool_folder()).glob(f"rayshot-{pid}-*"))  # noqa: E731
     eventually(spools)
