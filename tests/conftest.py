@@ -21,6 +21,11 @@ def pytest_configure(config):
     config.pluginmanager.register(AcceptancePlugin(), "rayshot-acceptance")
 
 
+def pytest_collection_modifyitems(items):
+    """The room that keeps a Ray cluster comes last, so that none of the others has one beside it."""
+    items.sort(key=lambda item: item.path.parent.name == "runtime")
+
+
 class FilesAndFixtures(LoadFileScheduling):
     """Where several processes share the tests, each file stays in one, and all files that share a dear fixture."""
 

@@ -109,7 +109,7 @@ patched(
     activity=100,
     length=200,
     creations_one_in=4,
-    **MANY_JOIN,
+    **(MANY_JOIN | {"drivers": 0}),
 )
 
 
