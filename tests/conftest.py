@@ -13,8 +13,9 @@ __all__ = ["cases", "in_full"]  # fixtures
 SHARED = {
     "volume": ("tests/simulation/test_simulation_replay.py", "tests/simulation/test_simulation_schedules.py"),
     "spark": ("tests/spark/",),
+    "cluster": ("tests/runtime/",),
 }
-"""Fixtures of the session that take a minute of a processor to make, or a JVM, and who asks for them."""
+"""Fixtures of the session that take a minute of a processor to make, or a JVM, or a cluster, and who asks for them."""
 
 
 def pytest_configure(config):
@@ -22,8 +23,8 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    """The room that keeps a Ray cluster comes last, so that none of the others has one beside it."""
-    items.sort(key=lambda item: item.path.parent.name == "runtime")
+    """The room that waits most comes first: beside it the others, which work, have a processor and a half."""
+    items.sort(key=lambda item: item.path.parent.name != "runtime")
 
 
 class FilesAndFixtures(LoadFileScheduling):
