@@ -5,21 +5,26 @@ little as it can itself.
 """
 
 import os
-import signal
 import sys
 
 TRIES, PAUSE_S = 1_000, 0.02
 UNUSED = ("/log_monitor.py", "/autoscaler/_private/monitor.py")
+"""Daemons of Ray that the tests do not need: they only wait for their end."""
 
 
 def hand_over() -> None:
-    """Where this is a Ray worker, live as long as the fork that does its work; without a parent, do it oneself."""
+    """Where this is a Ray worker, live as long as the fork that does its work; without a parent, do it oneself.
+
+    A daemon that is not needed does not come back from here.
+    """
     script = next((place for place, argument in enumerate(sys.orig_argv) if argument.endswith(".py")), 0)
     folder = os.environ.get("RAYSHOT_FORKS")
     if folder is None:
         return
     if sys.orig_argv[script].endswith(UNUSED):
-        signal.pause()
+        import _signal
+
+        _signal.pause()
     if not sys.orig_argv[script].endswith("/default_worker.py"):
         return
     import _socket

@@ -57,7 +57,8 @@ def test_a_system_on_s3_outlives_storms_and_slowness_of_its_storage_and_is_resto
 @pytest.mark.slow
 @pytest.mark.acceptance  # of no row of the table, but large there
 def test_a_large_snapshot_goes_to_s3_is_proved_copied_to_disk_and_restored_from_the_copy(tmp_path, in_full):
-    environment = {**os.environ, **CREDENTIALS, "RAYSHOT_SIGNING_KEY": KEY, "PYTHONPATH": str(ROOT)}
+    path = os.pathsep.join([str(ROOT), os.environ["PYTHONPATH"]])
+    environment = {**os.environ, **CREDENTIALS, "RAYSHOT_SIGNING_KEY": KEY, "PYTHONPATH": path}
     with running_s3_server() as s3:
         command = [s3.address("moved"), str(tmp_path / "copy"), "1000" if in_full else "50"]
         run = subprocess.run(
