@@ -68,7 +68,7 @@ class Player:
 def run(*, short: bool) -> Report:
     """Measure in turn: ball on ball and with pauses, with arguments and without; then paced; then with snapshots."""
     rounds, count, quiet_count = (2, 20, 5) if short else (3, 400, 100)
-    paced_rounds, window_s, peak_messages, peak_calls = (1, 0.3, 500, 50) if short else (2, 2.0, 400_000, 4_000)
+    paced_rounds, window_s, peak_messages, peak_calls = (1, 0.1, 500, 50) if short else (2, 2.0, 400_000, 4_000)
     snapshot_rounds, interval_s = (1, 0.1) if short else (4, 1.0)
     sorts = {
         "": (count, 0.0, BALL),

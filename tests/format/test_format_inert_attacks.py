@@ -383,7 +383,7 @@ def edited(stream, edits):
 
 
 @pytest.mark.acceptance("G15")
-@settings(max_examples=1500, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=750, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(STREAMS), EDITS)
 def test_edited_pickles_are_read_or_refused_and_nothing_else(stream, edits):
     check_harmless(edited(stream, edits))

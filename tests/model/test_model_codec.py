@@ -143,7 +143,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=300, derandomize=True, deadline=None)
+@settings(max_examples=150, derandomize=True, deadline=None)
 @given(st.lists(VALUES, max_size=4), st.dictionaries(st.text(min_size=1), VALUES, max_size=2))
 def test_whatever_is_sent_arrives(args, kwargs):
     method, got, named = CODEC.decode_tell(CODEC.tell("keep", args, kwargs))

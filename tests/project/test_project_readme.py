@@ -20,7 +20,7 @@ def test_the_bank_of_the_readme_prints_what_the_readme_says(tmp_path):
     done = subprocess.run(
         [sys.executable, script],
         capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "RAY_DEDUP_LOGS": "0"},
+        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ['PYTHONPATH']}", "RAY_DEDUP_LOGS": "0"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert [line for line in done.stdout.splitlines() if not line.startswith(("\x1b[", "("))] == printed.splitlines()

@@ -16,7 +16,7 @@ from rayshot.simulation import World, explore
 from tests.simulation.workloads import Account, Clock, Forgetful, Trader
 
 ROOT = Path(__file__).parents[2]
-SCHEDULES = 150
+SCHEDULES = 75
 MONEY = 20
 EVERYTHING = [
     {},
