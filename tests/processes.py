@@ -1,7 +1,11 @@
-"""Processes of the tests' own that are forked from a server which has only imported."""
+"""Processes that tests start: forked from a server which has only imported, or programs of their own."""
 
 import multiprocessing
 import multiprocessing.forkserver
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
 
 START = multiprocessing.get_context("forkserver")
 """Not plain forks: one of a process that had used a cloud could not use one."""
@@ -12,3 +16,20 @@ START.set_forkserver_preload(["tests.format.judge", "tests.store.victims"])  # i
 def end_server() -> None:
     """End the server; the next process starts another one."""
     multiprocessing.forkserver._forkserver._stop()  # type: ignore[attr-defined]
+
+
+def search_path(*folders: Path) -> dict[str, str]:
+    """The variable with which a program imports this project, these folders, and what this process can besides."""
+    return {"PYTHONPATH": os.pathsep.join([*map(str, (ROOT, *folders)), os.environ["PYTHONPATH"]])}
+
+
+def marked(mark: str) -> list[str]:
+    """The command lines of all living processes whose environment holds this mark: a program's, and all it started."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark.encode() in (process / "environ").read_bytes():
+                found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+        except OSError:
+            pass  # it ended, or belongs to somebody else
+    return found

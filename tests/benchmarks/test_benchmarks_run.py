@@ -4,14 +4,12 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from benchmarks.__main__ import BENCHMARKS
+from tests.processes import ROOT, marked
 from tests.runtime.test_runtime_messages import eventually
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -60,12 +58,4 @@ def test_every_report_has_its_picture(short_run):
 @pytest.mark.ray
 @pytest.mark.slow
 def test_no_process_stays(short_run):
-    mark = f"RAYSHOT_BENCHMARKS_RUN={short_run[2]}".encode()
-    eventually(lambda: not [process for process in Path("/proc").glob("[0-9]*") if mark in _environment(process)])
-
-
-def _environment(process):
-    try:
-        return (process / "environ").read_bytes()
-    except OSError:  # it ended, or is not ours
-        return b""
+    eventually(lambda: not marked(f"RAYSHOT_BENCHMARKS_RUN={short_run[2]}"))

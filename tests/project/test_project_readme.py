@@ -4,11 +4,10 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.processes import ROOT, search_path
 
 
 @pytest.mark.ray
@@ -20,7 +19,7 @@ def test_the_bank_of_the_readme_prints_what_the_readme_says(tmp_path):
     done = subprocess.run(
         [sys.executable, script],
         capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ['PYTHONPATH']}", "RAY_DEDUP_LOGS": "0"},
+        env={**os.environ, **search_path(), "RAY_DEDUP_LOGS": "0"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert [line for line in done.stdout.splitlines() if not line.startswith(("\x1b[", "("))] == printed.splitlines()

@@ -4,28 +4,22 @@ import os
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import pytest
 
+from tests.processes import ROOT, search_path
 from tests.store.fault_proxy import Plan, Spoil, running_proxy
 from tests.store.s3_server import CREDENTIALS, running_s3_server
 
 KEY = "a signing key of thirty-two bytes"
 LIFE_MAX_S = 180.0
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.ray
 @pytest.mark.slow
 @pytest.mark.acceptance("D6", "D11")
 def test_a_system_on_s3_outlives_storms_and_slowness_of_its_storage_and_is_restored_from_there():
-    environment = {
-        **os.environ,
-        **CREDENTIALS,
-        "RAYSHOT_SIGNING_KEY": KEY,
-        "PYTHONPATH": str(ROOT),
-    }
+    environment = {**os.environ, **CREDENTIALS, "RAYSHOT_SIGNING_KEY": KEY, "PYTHONPATH": str(ROOT)}
     with running_s3_server() as s3, running_proxy(s3.port) as proxy:
         bank = subprocess.Popen(
             [sys.executable, "-m", "tests.runtime.on_s3", s3.address("ray", proxy.endpoint) + "&retries=1&timeout_s=2"],
@@ -57,8 +51,7 @@ def test_a_system_on_s3_outlives_storms_and_slowness_of_its_storage_and_is_resto
 @pytest.mark.slow
 @pytest.mark.acceptance  # of no row of the table, but large there
 def test_a_large_snapshot_goes_to_s3_is_proved_copied_to_disk_and_restored_from_the_copy(tmp_path, in_full):
-    path = os.pathsep.join([str(ROOT), os.environ["PYTHONPATH"]])
-    environment = {**os.environ, **CREDENTIALS, "RAYSHOT_SIGNING_KEY": KEY, "PYTHONPATH": path}
+    environment = {**os.environ, **CREDENTIALS, "RAYSHOT_SIGNING_KEY": KEY, **search_path()}
     with running_s3_server() as s3:
         command = [s3.address("moved"), str(tmp_path / "copy"), "1000" if in_full else "50"]
         run = subprocess.run(
