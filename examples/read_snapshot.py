@@ -26,8 +26,12 @@ folder = Path(sys.argv[1]) / sys.argv[2]
 assert (folder / "FORMAT").read_bytes() == b'{"rayshot": 1}\n', "another format"
 latest, taken_over, retained, ends = ("", 0), set[str](), dict[Any, dict[str, Any]](), Counter[Any]()
 for position, path in enumerate(sorted((folder / "log").glob("[0-9]*"))):  # the log says what can be had
-    record = {"snapshot": (), "attempt": 0, "origin_position": position} | msgpack.unpackb(path.read_bytes())
-    assert (record["format"], record["position"], int(path.name)) == (1, position, position), f"a hole before {path}"
+    written = msgpack.unpackb(path.read_bytes())
+    assert (written["position"], int(path.name)) == (position, position), f"a hole before {path}"
+    if written["format"] != 1:  # which had no digest
+        proof = (2, written.pop("digest"))
+        assert proof == (written["format"], blake3(msgpack.packb(written)).hexdigest()), f"{path} is damaged"
+    record = {"snapshot": (), "attempt": 0, "origin_position": position} | written
     kind, writer, name = record["kind"], record["writer"], tuple(record["snapshot"])
     if kind == "epoch" and record["incarnation"] >= latest[1]:
         latest, taken_over = (writer, record["incarnation"]), taken_over | {latest[0]} - {writer}

@@ -1,4 +1,8 @@
-"""The records of the commit log, and their bytes: canonical msgpack maps, so that equal records are equal bytes."""
+"""The records of the commit log, and their bytes: canonical msgpack maps, so that equal records are equal bytes.
+
+Each ends with the digest of the rest. Without it one flipped bit could make another record of it, such as a commit by a
+writer that nobody knows, which everyone would read over: the snapshot were gone, and nobody would say why.
+"""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -13,10 +17,13 @@ from rayshot.format.bounds import (
     check_text,
     check_time,
 )
+from rayshot.format.chunks import digest
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.layout import copy_folder, manifest_name
 
-RECORD_FORMAT = 1
+RECORD_FORMAT = 2
+_WITHOUT_DIGEST = 1
+"""The format of records that were written before they had a digest."""
 RECORD_BYTES_MAX = 16 << 10
 ORIGIN_LENGTH_MAX = 2048
 
@@ -131,7 +138,8 @@ def encode_record(record: Record) -> bytes:
     fields = asdict(record)
     if "snapshot" in fields:
         fields["snapshot"] = list(fields["snapshot"])
-    return canonical.pack({"format": RECORD_FORMAT, "kind": _NAMES[type(record)], **fields})
+    tree = {"format": RECORD_FORMAT, "kind": _NAMES[type(record)], **fields}
+    return canonical.pack({**tree, "digest": digest(canonical.pack(tree))})
 
 
 def decode_record(data: bytes, position: int) -> Record:
@@ -140,7 +148,7 @@ def decode_record(data: bytes, position: int) -> Record:
     tree = canonical.unpack(data, what=what, bytes_max=RECORD_BYTES_MAX)
     if type(tree) is not dict:
         raise BadManifest(f"{what} is no map")
-    version = check_count(tree.pop("format", None), f"the format of {what}", smallest=1)
+    version = check_count(tree.get("format"), f"the format of {what}", smallest=1)
     if version > RECORD_FORMAT:
         raise FormatTooNew(
             f"{what} has format {version} and this rayshot reads up to {RECORD_FORMAT}: install a newer one "
@@ -148,6 +156,9 @@ def decode_record(data: bytes, position: int) -> Record:
             format=version,
             supported=RECORD_FORMAT,
         )
+    if version > _WITHOUT_DIGEST and tree.pop("digest", None) != digest(canonical.pack(tree)):
+        raise BadManifest(f"{what} is not what was written", position=position)
+    del tree["format"]
     record = _build(tree, what)
     if record.position != position:
         raise BadManifest(f"{what} was written for position {record.position}", position=position)

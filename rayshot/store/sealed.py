@@ -33,7 +33,8 @@ def read_sealed(
     Raises:
         EncryptionKeyNeeded: it is encrypted with a key that is not among them.
         SnapshotDeleted: it was deleted meanwhile.
-        BindingMismatch: the manifest is that of another system, snapshot or log position.
+        BindingMismatch: the manifest is that of another system, snapshot or log position, or has another time or label
+            than the log.
         BadManifest: it is missing, or not what was committed; also LimitExceeded, InconsistentCut,
             PathRefused. FormatTooNew, StoreError.
     """
@@ -81,4 +82,12 @@ def _check_binding(manifest: Manifest, system: str, record: CommitRecord) -> Non
             + "lies where that of system {!r}, snapshot {}, position {} should be".format(*expected),
             found=found,
             expected=expected,
+        )
+    said, signed = (record.taken_at, record.label), (manifest.taken_at, manifest.label)
+    if said != signed:
+        raise BindingMismatch(
+            "the log says of {} that it was taken at {}, label {!r}; ".format(record.snapshot, *said)
+            + "its manifest says at {}, label {!r}".format(*signed),
+            found=said,
+            expected=signed,
         )

@@ -7,6 +7,7 @@ from rayshot.errors import (
     BadManifest,
     BindingMismatch,
     CorruptChunk,
+    FormatTooNew,
     MissingChunk,
     PathRefused,
 )
@@ -90,6 +91,32 @@ def test_a_manifest_that_was_moved_on_to_another_position_is_refused() -> None:
     forge_commit(store, replace(make_other(snapshot), position=1))
     with pytest.raises(BindingMismatch, match=r"position 1 lies where .* position 2"):
         Storage(store).system("bank").snapshot(snapshot.id).verify()
+
+
+@pytest.mark.acceptance("G5")
+@pytest.mark.parametrize("forged", [{"label": "audited, restore this one"}, {"taken_at": 4e9}])
+def test_a_label_or_a_time_that_the_signed_manifest_does_not_have_is_refused(made, forged) -> None:
+    store, snapshot = made
+    forge_commit(store, replace(snapshot.record, **forged))
+    with pytest.raises(BindingMismatch, match="the log says"):
+        reopened(store).verify()
+
+
+@pytest.mark.acceptance("G2")
+def test_a_bit_that_flips_anywhere_in_the_log_hides_no_snapshot(made) -> None:
+    store, _ = made
+    for entry in tuple(store.list("bank/log")):
+        written = store.read(entry.key)
+        for place in range(len(written)):
+            flipped = bytearray(written)
+            flipped[place] ^= 1
+            store.put_raw(entry.key, bytes(flipped))
+            with pytest.raises((BadManifest, FormatTooNew)):
+                Storage(store).system("bank").snapshots()
+            with pytest.raises((BadManifest, FormatTooNew)):
+                open_bank(store)
+        store.put_raw(entry.key, written)
+    reopened(store).verify()
 
 
 def make_other(snapshot: Snapshot):
