@@ -156,7 +156,7 @@ class Coordinator:
                     return self._members.fate(name)
             time.sleep(TICK_S)
 
-    @ray.method(concurrency_group="control")
+    @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
     def actors(self) -> dict[str, Any]:
         """Ray handles of the living actors by name."""
         with self._lock:
@@ -417,7 +417,7 @@ class Coordinator:
 
     # Restoring, taking over, ending ----------------------------------------------------------------------------
 
-    @ray.method(concurrency_group="control")
+    @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
     def identity(self) -> HostIdentity:
         """What hosts that a driver makes are told."""
         settings = self._settings
@@ -457,7 +457,7 @@ class Coordinator:
         clean_up()
         self._committing.join(COMMITTER_S)
 
-    @ray.method(concurrency_group="ask")
+    @ray.method(concurrency_group="ask", max_task_retries=UNTIL_ANSWERED)
     def status(self) -> dict[str, Any]:
         """See `System.status`."""
         with self._lock:
@@ -495,4 +495,4 @@ class Coordinator:
         if remains.stop is not None:
             self._stop_all(remains.stop)
         elif remains.dead:
-            threading.Thread(target=self._died, args=(remains.dead[0], "it died while nobody coordinated")).start()
+            self._died(remains.dead[0], "it died while nobody coordinated")

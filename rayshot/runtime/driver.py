@@ -1,6 +1,5 @@
 """A driver's side of a system: sends messages and calls from outside, as `driver:<id>`."""
 
-import contextlib
 import logging
 import threading
 import time
@@ -28,7 +27,7 @@ from rayshot.runtime.spawning import CALLS_AT_ONCE, spawn_host
 from rayshot.runtime.wire import Answer, Status, pack_packet
 
 log = logging.getLogger("rayshot")
-DRAIN_S = 30.0
+MEET_S = 60.0
 BIRTH_POLL_S = 0.02
 ROOM_WAIT_S = 300.0
 """A driver's `tell` waits this long for a receiver that takes nothing, then says so."""
@@ -146,11 +145,10 @@ class DriverPort:
         return self.handle_of(name, frozenset(specification.methods))
 
     def meet(self, name: str) -> None:
-        """Wait until an actor that is just being made is a member of the system; for any other one, do nothing."""
+        """Wait until an actor that is just being made is a member of the system, for at most MEET_S; no other one."""
         handle = self._connector.find(name)
         if handle is not None:
-            with contextlib.suppress(ray.exceptions.RayError):
-                ray.get(handle.hello.remote())
+            ray.wait([handle.hello.remote()], timeout=MEET_S)
 
     def await_mentioned(self, channel: DriverChannel) -> None:
         """Let the next message of `channel` wait for the actors in what this thread has just encoded."""
@@ -178,38 +176,48 @@ class DriverPort:
                     channel.flush()
                     channel.room.notify_all()
 
-    def drain(self) -> None:
-        """Wait until all that was told before has arrived, and the actors made before are constructed.
-
-        So what a driver did before it asks for a snapshot is in it. Gives up after DRAIN_S on a receiver that takes
-        nothing: what waits for it is behind the cut.
-        """
-        deadline = time.monotonic() + DRAIN_S
+    def told(self) -> dict[DriverChannel, int]:
+        """All that was told until now: the last number on each channel."""
         with self._lock:
             self._heed_answers()
-            told = [(channel, channel.sent) for channel in self._channels.values()]
-            for channel, last in told:
-                channel.room.wait_for(
+            return {channel: channel.sent for channel in self._channels.values()}
+
+    def await_taken(self, told: Mapping[DriverChannel, int], timeout_s: float) -> list[str]:
+        """Wait until all of `told` has arrived, and the actors made before are constructed, for at most so long.
+
+        Returns whom this waits for, none where it is done. Raises SystemDown.
+        """
+        deadline = time.monotonic() + timeout_s
+        awaited = []
+        with self._lock:
+            for channel, last in told.items():
+                if not channel.room.wait_for(
                     lambda channel=channel, last=last: channel.down is not None or self._arrived(channel, last),  # type: ignore[misc]
                     max(0.0, deadline - time.monotonic()),
-                )
-        self._await_births(deadline)
+                ):
+                    awaited.append(channel.receiver)
+        awaited += [name for name in sorted(self._unborn - self._starting) if not self._is_born(name, deadline)]
         if self.down is not None:
             raise self.down.with_traceback(None)
+        return awaited
 
-    def _await_births(self, deadline: float) -> None:
-        """Wait until what this driver made is constructed, or can never be."""
-        for name in sorted(self._unborn - self._starting):
-            handle = self._connector.find(name)
-            while handle is not None and time.monotonic() < deadline and self.down is None:
-                try:
-                    status = ray.get(handle.status.remote())
-                except ray.exceptions.RayError:
-                    status = {"down": True}  # it died: the system stops
-                if status.get("born") or status["down"]:
-                    self._unborn.discard(name)
-                    break
-                time.sleep(BIRTH_POLL_S)
+    def _is_born(self, name: str, deadline: float) -> bool:
+        """Wait until an actor that this driver made is constructed, or can never be."""
+        handle = self._connector.find(name)
+        while handle is not None and self.down is None:
+            status = handle.status.remote()
+            ready, _ = ray.wait([status], timeout=max(0.0, deadline - time.monotonic()))
+            if not ready:
+                return False
+            try:
+                found = ray.get(status)
+            except ray.exceptions.RayError:
+                found = {"down": True}  # it died: the system stops
+            if found.get("born") or found["down"]:
+                self._unborn.discard(name)
+                return True
+            time.sleep(BIRTH_POLL_S)
+        return True
 
     def close(self, error: SystemDown) -> None:
         """The system is down: refuse everything from now on."""

@@ -13,6 +13,7 @@ from rayshot.errors import ActorEnded
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.identity import Abandoned, Stop
 from rayshot.runtime.naming import NAMESPACE, actor_name, vault_name
+from rayshot.runtime.roster import Roster
 from rayshot.runtime.watching import Watches
 
 log = logging.getLogger("rayshot")
@@ -41,6 +42,7 @@ class Members:
     ) -> None:
         self.hosts: dict[str, Any] = {}
         self.in_the_making: dict[str, Any] = {}
+        self.roster = Roster(system, incarnation)
         self._system = system
         self._incarnation = incarnation
         self._storage = storage
@@ -57,6 +59,7 @@ class Members:
         """
         if name in self._ended:
             raise ActorEnded(f"{self._ended[name]}; in one life of a system a name serves one actor", actor=name)
+        self.roster.add(name)
         self.hosts[name] = handle
         self._watches.add(name, handle)
         self._nodes[name] = node
@@ -106,6 +109,7 @@ class Members:
         if name in self._ended:
             return False
         self._ended[name] = detail
+        self.roster.remove(name)
         self._nodes.pop(name, None)
         self._watches.drop(name)
         handle = self.hosts.pop(name, None)
@@ -202,10 +206,12 @@ class Members:
                 self._vault_watches.add(node, handle)
             else:
                 self.hosts[ray_name.removeprefix(hosts_before)] = handle
-        unfinished = _being_made() if self.hosts else set()
+        unfinished, joined = _being_made() if self.hosts else set(), self.roster.names()
         for name, handle in tuple(self.hosts.items()):
             if handle._actor_id.hex() in unfinished:  # noqa: SLF001 - the way Ray's own tools go
                 self.in_the_making[name] = self.hosts.pop(name)
+                if name in joined:
+                    self._watches.add(name, handle)
         answers = self._ask({name: handle.abandon.remote(stop) for name, handle in self.hosts.items()}, TAKE_OVER_S)
         for name, answer in answers.items():
             if answer is None:

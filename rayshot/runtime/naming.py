@@ -18,6 +18,6 @@ def vault_name(system: str, incarnation: int, node: str) -> str:
     return f"rayshot/{system}/{incarnation}/vault/{node}"
 
 
-def prefix(system: str) -> str:
-    """What the Ray names of all hosts and vaults of a system begin with."""
-    return f"rayshot/{system}/"
+def prefix(system: str, incarnation: int | None = None) -> str:
+    """What the Ray names of all hosts and vaults of a system begin with, or those of one life of it."""
+    return f"rayshot/{system}/" if incarnation is None else f"rayshot/{system}/{incarnation}/"

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import time
 from typing import Any
 
 import ray
@@ -30,7 +29,7 @@ from rayshot.runtime.identity import HostIdentity
 from rayshot.runtime.naming import NAMESPACE, coordinator_name
 from rayshot.runtime.restoring import load_all
 from rayshot.runtime.settings import SystemSettings
-from rayshot.runtime.system import System, take_down
+from rayshot.runtime.system import System, find_coordinator, take_down
 from rayshot.store.leases import reading
 from rayshot.store.local import LocalStore
 from rayshot.store.locate import open_store
@@ -38,9 +37,6 @@ from rayshot.store.repository import open as open_storage
 from rayshot.store.trust import check_trust, check_trust_word
 
 log = logging.getLogger("rayshot")
-TAKE_OVER_S = 60.0
-"""A coordinator that died is back after so long, or never."""
-TAKE_OVER_POLL_S = 0.1
 
 
 def init(
@@ -71,7 +67,7 @@ def init(
     check_trace(trace)
     location, store = _locate(storage)
     _ensure_ray()
-    running = _find_coordinator(name)
+    running = find_coordinator(name)
     if running is not None:
         return _attach(name, running, location)
     store.check()
@@ -166,7 +162,7 @@ def restore(
             ray.get(identity.coordinator.expect.remote(fitting.manifest.ended, *ownership))
             load_all(identity, location, chosen.folder, fitting, undeliverable(fitting, chosen.read))
     except BaseException as error:
-        take_down(view.name, identity.coordinator)
+        take_down(view.name, identity.coordinator, identity.incarnation)
         if isinstance(error, ray.exceptions.RayError):
             cause = getattr(error, "cause", None)
             raise RestoreFailed(
@@ -199,30 +195,11 @@ def _is_local(location: str) -> bool:
     return "://" not in location or location.startswith("file://")
 
 
-def _find_coordinator(system: str) -> Any | None:
-    try:
-        return ray.get_actor(coordinator_name(system), namespace=NAMESPACE)
-    except ValueError:
-        return None
-
-
 def _attach(name: str, coordinator: Any, location: str) -> System:
-    identity = _ask(coordinator, "identity")
+    identity = ray.get(coordinator.identity.remote())
     if identity.storage != location:
         raise ConfigError(f"system {name!r} runs already, with storage {identity.storage}, not {location}")
     return System(identity)
-
-
-def _ask(coordinator: Any, method: str) -> Any:
-    """A coordinator's answer. One that died is waited for: Ray starts it anew, and its system lives meanwhile."""
-    deadline = time.monotonic() + TAKE_OVER_S
-    while True:
-        try:
-            return ray.get(getattr(coordinator, method).remote())
-        except ray.exceptions.ActorUnavailableError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(TAKE_OVER_POLL_S)
 
 
 def _start(settings: SystemSettings) -> HostIdentity:
@@ -247,11 +224,11 @@ def _start(settings: SystemSettings) -> HostIdentity:
 
 def _make_room(system: str) -> None:
     """Take down what is left of an earlier life; refuse where it lives."""
-    running = _find_coordinator(system)
+    running = find_coordinator(system)
     if running is None:
         return
     try:
-        state = _ask(running, "status")["state"]
+        state = ray.get(running.status.remote())["state"]
     except ray.exceptions.RayActorError:  # its process is gone, and Ray does not start it anew
         state = "stopped"
     if state != "stopped":

@@ -1,6 +1,8 @@
 """`System`: what a driver holds of a running system."""
 
 import contextlib
+import logging
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -9,21 +11,27 @@ from typing import Any, Self
 
 import ray
 
-from rayshot.errors import ActorNotFound, ConfigError, RayshotError, SystemDown, SystemStopped
+from rayshot.errors import ActorNotFound, ConfigError, RayshotError, SnapshotAborted, SystemDown, SystemStopped
 from rayshot.format.bounds import LABEL_LENGTH_MAX
 from rayshot.model.configuration import CHANDY_LAMPORT, STOP_THE_WORLD, SnapshotConfig, check_config, check_mode
 from rayshot.model.handle import ActorHandle
 from rayshot.model.port import provide_port
+from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.dead_letters import DeadLetter
 from rayshot.runtime.driver import DriverPort
 from rayshot.runtime.identity import HostIdentity
 from rayshot.runtime.initiation import check_spread, some_names
-from rayshot.runtime.naming import NAMESPACE, prefix
+from rayshot.runtime.naming import NAMESPACE, coordinator_name, prefix
 from rayshot.runtime.progress import describe, wait_with_progress
+from rayshot.runtime.roster import clear_rosters
 from rayshot.store.repository import open as open_storage
 from rayshot.store.snapshot import Snapshot
 
+log = logging.getLogger("rayshot")
+ANSWER_S = 10.0
+"""How long an actor may take to answer a question about it."""
+DRAIN_S = 30.0
 SHUTDOWN_S = 60.0
 """Longer than a coordinator that lives takes at most for its last commit and to remove what is left."""
 
@@ -116,27 +124,38 @@ class System:
     def get_actor(self, name: str) -> ActorHandle:
         """The handle of an actor. Raises ActorNotFound, which lists what there is."""
         self._port.meet(name)
-        actors = self.actors()
-        if name not in actors:
-            raise self._no_actor(name, actors)
-        return actors[name]
+        hosts = self._ask("actors")
+        found = self._handles({name: hosts[name]} if name in hosts else {})
+        if not found:
+            raise self._no_actor(name, hosts)
+        return found[name]
 
     def actors(self) -> dict[str, ActorHandle]:
         """Handles of all living actors by name."""
+        return self._handles(self._ask("actors"))
+
+    def _handles(self, hosts: Mapping[str, Any]) -> dict[str, ActorHandle]:
+        """Handles of those of them that live."""
         return {
             name: self._port.handle_of(name, None if offered is None else frozenset(offered))
-            for name, offered in self._ask_actors("hello").items()
+            for name, offered in self._ask_actors("hello", hosts).items()
         }
 
     def dead_letters(self) -> list[DeadLetter]:
-        """Messages that could not be processed: a handler raised, or the receiver had ended."""
-        return [letter for letters in self._ask_actors("dead_letters").values() for letter in letters]
+        """Messages that could not be processed: a handler raised, or the receiver had ended.
+
+        Without those of an actor whose process does not answer, which a warning names.
+        """
+        return [letter for letters in self._ask_actors("dead_letters").values() for letter in letters or ()]
 
     # Channels --------------------------------------------------------------------------------------------------
 
     def topology(self) -> dict[str, tuple[str, ...]]:
-        """For each living actor to whom its channels lead: those that it ever used, and those of `connect`."""
-        return self._ask_actors("receivers")
+        """For each living actor to whom its channels lead: those that it ever used, and those of `connect`.
+
+        None are known of an actor whose process does not answer, which a warning names.
+        """
+        return {name: receivers or () for name, receivers in self._ask_actors("receivers").items()}
 
     def connect(self, sender: str | ActorHandle, receiver: str | ActorHandle) -> None:
         """Open the channel between two actors, so that markers go over it before any message does.
@@ -182,7 +201,7 @@ class System:
         self._check_open()
         if mode is not None:
             check_mode(mode)
-        self._port.drain()
+        self._drain()
         begins = (initiator,) if isinstance(initiator, str | ActorHandle) else tuple(initiator or ())
         initiators = tuple(map(self._name_of, begins))
         if initiators or not helped:
@@ -216,10 +235,25 @@ class System:
         """
         _check_label(label)
         self._check_open()
-        self._port.drain()
+        self._drain()
         savepoint = self._take(label, STOP_THE_WORLD, (), None, final=True)
         self.shutdown()
         return savepoint
+
+    def _drain(self) -> None:
+        """Let all that this driver did before be inside the cut: told messages arrive, actors made are constructed.
+
+        Gives up after DRAIN_S on a receiver that takes nothing: what waits for it is behind the cut.
+        """
+        told, deadline = self._port.told(), time.monotonic() + DRAIN_S
+        awaited: list[str] = []
+
+        def is_done(timeout_s: float) -> bool:
+            left_s = deadline - time.monotonic()
+            awaited[:] = self._port.await_taken(told, min(timeout_s, left_s))
+            return not awaited or timeout_s >= left_s
+
+        wait_with_progress(is_done, lambda: f"before the snapshot: {some_names(awaited)} to take what was told")
 
     def _take(
         self,
@@ -238,7 +272,14 @@ class System:
             return bool(ready)
 
         wait_with_progress(is_there, lambda: describe(self._ask("status")))
-        record = self._get(ref)
+        try:
+            record = self._get(ref)
+        except ray.exceptions.ActorUnavailableError as error:
+            raise SnapshotAborted(
+                "the coordinator died while it took the snapshot, and another one takes over: the system lives. The "
+                "snapshot is lost, unless it was committed just then and system.snapshots() has it; take another one",
+                reason=AbortReason.COORDINATOR_LOST.value,
+            ) from error
         return open_storage(self.storage).systems[self.name].snapshot(record.snapshot)
 
     def snapshots(self) -> list[Snapshot]:
@@ -269,12 +310,15 @@ class System:
     # The end ---------------------------------------------------------------------------------------------------
 
     def shutdown(self) -> None:
-        """End all actors of the system, also of one of which half is dead. Snapshots stay. Twice is fine."""
+        """End all actors of the system, also of one of which half is dead. Snapshots stay. Twice is fine.
+
+        Only this life of it: what was restored meanwhile lives on.
+        """
         if self._closed:
             return
         self._closed = True
         self._port.close(SystemStopped(f"system {self.name!r} was shut down", system=self.name))
-        take_down(self.name, self._coordinator)
+        take_down(self.name, self._coordinator, self.incarnation)
 
     def _name_of(self, actor: str | ActorHandle) -> str:
         return actor.name_in(self.name) if isinstance(actor, ActorHandle) else actor
@@ -290,12 +334,18 @@ class System:
         self._check_open()
         return self._get(getattr(self._coordinator, method).remote(*args))
 
-    def _ask_actors(self, method: str) -> dict[str, Any]:
-        """The answers of those that live, by name."""
+    def _ask_actors(self, method: str, hosts: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The answers of these hosts by name, by default of all; None of one that lives and does not say anything."""
+        hosts = self._ask("actors") if hosts is None else hosts
+        refs = {name: getattr(host, method).remote() for name, host in hosts.items()}
+        ready, silent = ray.wait(list(refs.values()), num_returns=len(refs), timeout=ANSWER_S) if refs else ([], [])
+        if silent:
+            names = some_names(name for name, ref in refs.items() if ref in silent)
+            log.warning("no answer within %g s from %s: does the process hang?", ANSWER_S, names)
         answers = {}
-        for name, ref in {name: getattr(host, method).remote() for name, host in self._ask("actors").items()}.items():
+        for name, ref in refs.items():
             with contextlib.suppress(ray.exceptions.RayActorError):
-                answers[name] = ray.get(ref)
+                answers[name] = ray.get(ref) if ref in ready else None
         return answers
 
     def _get(self, ref: Any) -> Any:
@@ -307,6 +357,8 @@ class System:
                 if isinstance(error.cause, SystemDown):
                     self._port.close(error.cause)
                 raise error.cause from None
+            raise
+        except ray.exceptions.ActorUnavailableError:  # it is being started anew
             raise
         except ray.exceptions.RayActorError as error:
             raise SystemStopped(
@@ -320,16 +372,32 @@ def _check_label(label: object) -> None:
         raise ConfigError(f"the label {label!r} of a savepoint: give a text of 1 to {LABEL_LENGTH_MAX} characters")
 
 
-def take_down(system: str, coordinator: Any) -> None:
-    """End a system, whatever of it is left: also actors that its coordinator does not know, or has no time for."""
+def take_down(system: str, coordinator: Any, incarnation: int | None = None) -> None:
+    """End a system, whatever of it is left: also actors that its coordinator does not know, or has no time for.
+
+    With `incarnation` only that life of it, which may have been over long ago: then there is another coordinator.
+    """
     with contextlib.suppress(ray.exceptions.RayError):
         ray.get(coordinator.shutdown.remote("it was shut down"), timeout=SHUTDOWN_S)
     with contextlib.suppress(ray.exceptions.RayError, ValueError):
         ray.kill(coordinator)
+    successor = find_coordinator(system)
+    if incarnation is not None and successor not in (None, coordinator):
+        return
+    before = prefix(system, incarnation)
+    clear_rosters(before)
     for entry in ray.util.list_named_actors(all_namespaces=True):
-        if entry["namespace"] == NAMESPACE and entry["name"].startswith(prefix(system)):
+        if entry["namespace"] == NAMESPACE and entry["name"].startswith(before):
             with contextlib.suppress(ray.exceptions.RayError, ValueError):
                 ray.kill(ray.get_actor(entry["name"], namespace=NAMESPACE))
+
+
+def find_coordinator(system: str) -> Any | None:
+    """The coordinator that Ray knows by the system's name, maybe a dead one; None where there is none."""
+    try:
+        return ray.get_actor(coordinator_name(system), namespace=NAMESPACE)
+    except ValueError:
+        return None
 
 
 def _snapshot_status(snapshot: SnapshotId, report: dict[str, Any]) -> SnapshotStatus:

@@ -44,8 +44,9 @@ def find_remains(
     found = members.find(stop)
     answers = {name: answer for name, answer in found.items() if answer is not None}
     ended = committer.ended_before().union(*(answer.ended for answer in answers.values())) - found.keys()
+    known = {receiver for answer in answers.values() for receiver in answer.receivers}  # one that died unborn, too
     highest = max((answer.highest for answer in answers.values()), default=0)
-    known = {receiver for answer in answers.values() for receiver in answer.receivers}
+    should_be = members.roster.names() | known | found.keys()
     stopped = {name for name, answer in answers.items() if not answer.alive and answer.end is None}
     if loading and (not answers or any(answer.loading for answer in answers.values())):
         stop = stop or Stop(*name, None, "its coordinator died while it was being restored")
@@ -54,6 +55,6 @@ def find_remains(
         max(highest, committer.highest_counter(incarnation)),
         ended,
         committer.stored_in(incarnation),
-        (*sorted((known | found.keys()) - answers.keys() - ended - members.in_the_making.keys()), *sorted(stopped)),
+        (*sorted(should_be - answers.keys() - ended - members.in_the_making.keys()), *sorted(stopped)),
         stop,
     )

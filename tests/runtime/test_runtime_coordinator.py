@@ -1,6 +1,7 @@
 """Coordinators that die, and coordinators that are no longer wanted."""
 
 import os
+import re
 import signal
 import time
 
@@ -9,7 +10,7 @@ import ray
 
 import rayshot
 from rayshot import SnapshotConfig
-from rayshot.errors import ConfigError, RestoreFailed, SnapshotAborted, SystemStopped
+from rayshot.errors import ActorDied, ConfigError, RestoreFailed, SnapshotAborted, SystemStopped
 from rayshot.runtime.spawning import RECORDS_AT_ONCE
 from rayshot.store.locate import open_store
 from rayshot.store.repository import Repository
@@ -49,6 +50,26 @@ def test_a_new_coordinator_takes_over_from_one_that_was_killed(system):
     assert second.id.counter > first.id.counter
     assert second.states() == {"alice": {"balance": 2}}
     assert system.status().state == "running"
+
+
+def test_an_actor_that_dies_while_nobody_coordinates_is_missed_and_comes_back_with_a_restore(system, new_system):
+    alice, bob = (Account.options(name=name).remote(1) for name in ("alice", "bob"))  # they never meet
+    ray.get([alice.read.remote(), bob.deposit.remote(1)])
+    first, pid = system.snapshot(), system.status().actors["alice"].pid
+    kill_coordinator(system)
+    os.kill(pid, signal.SIGKILL)
+    status = after_take_over(system.status)
+    assert status.state == "stopped"
+    assert re.match(r"actor 'alice' .* rayshot\.restore\(", status.detail), status.detail
+    with pytest.raises(ActorDied, match="'alice'"):
+        system.snapshot()
+    with pytest.raises(ActorDied, match="'alice'"):
+        bob.deposit.tell(1)
+        ray.get(bob.read.remote())
+    restored = rayshot.restore(system.storage, system=system.name)
+    new_system.made.append(restored)
+    assert restored.snapshots()[-1].id == first.id
+    assert {name: ray.get(actor.read.remote()) for name, actor in restored.actors().items()} == {"alice": 1, "bob": 2}
 
 
 def test_a_living_system_whose_coordinator_was_just_killed_is_not_restored_over_but_attached_to(system):

@@ -15,6 +15,7 @@ from rayshot.runtime.watching import Watches
 
 def members(*nodes):
     known = Members("bank", 1, "/shots", lambda *_: None)
+    known.roster = {"alice"}
     known._vaults.update({node: f"vault of {node}" for node in nodes})
     known._nodes.update(alice="near", bob="far", gone="left")
     return known
@@ -34,6 +35,7 @@ def test_where_nobody_recorded_one_vault_writes_what_the_ended_left_behind():
 def test_of_an_actor_that_ended_only_its_name_and_why_are_kept():
     known = members("left", "near")
     assert known.end("alice", "actor 'alice' ended")
+    assert not known.roster
     assert "alice" not in known._nodes
     assert known.fate("alice") == "actor 'alice' ended"
     assert not known.end("alice", "again")
@@ -66,7 +68,9 @@ def test_an_actor_that_goes_while_a_new_coordinator_looks_for_all_is_as_if_it_ha
     listed = [{"name": actor_name("bank", 1, "alice"), "namespace": NAMESPACE}]
     monkeypatch.setattr(ray.util, "list_named_actors", lambda all_namespaces: listed)
     monkeypatch.setattr(ray, "get_actor", gone)
-    assert Members("bank", 1, "/shots", lambda *_: None).find(None) == {}
+    known = Members("bank", 1, "/shots", lambda *_: None)
+    known.roster = SimpleNamespace(names=set)
+    assert known.find(None) == {}
 
 
 def test_rays_thread_that_brings_the_news_of_a_death_waits_for_no_lock():

@@ -153,6 +153,19 @@ def test_half_of_a_system_dies_and_the_rest_is_shut_down_and_restored(new_system
     assert [ray.get(restored.get_actor(f"a{n}").read.remote()) for n in range(6)] == list(range(6))
 
 
+def test_who_still_holds_an_earlier_life_shuts_down_nothing_of_the_next_one(new_system):
+    earlier = new_system()
+    Account.options(name="alice").remote(1)
+    earlier.snapshot()
+    kill(earlier.status().actors["alice"].pid, signal.SIGKILL)
+    eventually(lambda: earlier.status().state == "stopped", 10)
+    restored = rayshot.restore(earlier.storage, system=earlier.name)
+    new_system.made.append(restored)
+    earlier.shutdown()
+    assert ray.get(restored.get_actor("alice").read.remote()) == 1
+    assert restored.snapshot().states() == {"alice": {"balance": 1}}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3, 4, 5])
 def test_processes_killed_in_mid_traffic_lose_duplicate_and_reorder_nothing(new_system, seed):

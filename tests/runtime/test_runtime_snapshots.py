@@ -13,7 +13,7 @@ import ray
 import rayshot
 import rayshot.errors
 from rayshot.errors import SnapshotAborted
-from rayshot.runtime import driver
+from rayshot.runtime import system as runtime_system
 from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account, Holder, Sink, Sluggish, Source
 
@@ -119,7 +119,7 @@ def test_a_driver_that_only_calls_forgets_snapshots_that_ended(system):
         last = system.snapshot()
         ray.get(alice.read.remote())
     ray.get(alice.read.remote())
-    system._port.drain()
+    assert system._port.await_taken(system._port.told(), 30) == []
     assert system._port._machine.tags == (last.id,)  # of its end alice hears with the next one's beginning
 
 
@@ -130,7 +130,7 @@ def test_an_actor_that_a_driver_made_before_is_in_the_cut_with_its_state(system)
 
 
 def test_nobody_hears_of_an_actor_whose_creation_could_be_outside_of_the_cut(system, monkeypatch):
-    monkeypatch.setattr(driver, "DRAIN_S", 0.5)
+    monkeypatch.setattr(runtime_system, "DRAIN_S", 0.5)
     alice = Account.options(name="alice").remote(100)
     assert ray.get(alice.read.remote()) == 100
     waiting = Account.options(name="waiting", resources={"moon": 1}).remote(0)  # Ray has no place for it
@@ -142,6 +142,29 @@ def test_nobody_hears_of_an_actor_whose_creation_could_be_outside_of_the_cut(sys
     assert list(snapshot.actors) == ["alice"]
     snapshot.verify()
     assert system.status().aborted == 0
+
+
+def test_an_actor_whose_process_hangs_delays_only_what_needs_it(new_system, monkeypatch, caplog):
+    monkeypatch.setattr(runtime_system, "DRAIN_S", 0.5)
+    monkeypatch.setattr(runtime_system, "ANSWER_S", 0.5)
+    system = new_system(snapshot=rayshot.SnapshotConfig(timeout_s=3))
+    alice, bob = (Account.options(name=name).remote(1) for name in ("alice", "bob"))
+    ray.get([alice.read.remote(), bob.read.remote()])
+    pid = system.status().actors["bob"].pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        assert ray.get(system.get_actor("alice").read.remote()) == 1
+        assert not caplog.messages
+        assert sorted(system.actors()) == ["alice", "bob"]
+        assert caplog.messages == ["no answer within 0.5 s from bob: does the process hang?"]
+        assert system.dead_letters() == []
+        assert system.topology() == {"alice": (), "bob": ()}
+        with pytest.raises(SnapshotAborted, match="not recorded: bob"):
+            system.snapshot()
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert ray.get(bob.read.remote()) == 1
+    assert list(system.snapshot().states()) == ["alice", "bob"]
 
 
 def test_money_is_conserved_in_every_snapshot_of_a_busy_bank(system):
