@@ -18,7 +18,8 @@ class SnapshotConfig:
     Attributes:
         interval_s: a snapshot begins this long after the last one began; None: only when asked for.
         min_pause_s: at least this long between the end of one periodic snapshot and the beginning of the next.
-        timeout_s: a snapshot that is not durable by then is aborted.
+        timeout_s: a snapshot that is not recorded by then is aborted. To be written it has what is left of it, or one
+            second, if that is longer.
         max_concurrent: how many snapshots may be under way at once, at least 1; a further one that is asked for waits.
             What actors begin by themselves waits for nobody.
         num_to_keep: snapshots kept, at least 1, the oldest deleted first. Where neither it nor one of the next three is

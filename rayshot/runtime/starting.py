@@ -49,6 +49,8 @@ def init(
 ) -> System:
     """Create a system, or attach to it where it runs already. Calls `ray.init()` if nobody has.
 
+    Actors that this driver makes from now on belong to it, until it is shut down or another one is begun or restored.
+
     Args:
         name: letters, digits, `_`, `.`, `-`.
         storage: where its snapshots go: a folder.

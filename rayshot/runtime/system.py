@@ -34,6 +34,8 @@ ANSWER_S = 10.0
 DRAIN_S = 30.0
 SHUTDOWN_S = 60.0
 """Longer than a coordinator that lives takes at most for its last commit and to remove what is left."""
+_ports: list[DriverPort] = []
+"""Of this driver's systems that are not shut down, one at least: `Class.remote()` makes an actor of the last one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,8 @@ class System:
         self._coordinator = identity.coordinator
         self._port = DriverPort(identity)
         self._closed = False
-        provide_port(lambda: self._port)
+        _ports[:] = [*(port for port in _ports if port.down is None), self._port]
+        provide_port(lambda: _ports[-1])
 
     def __enter__(self) -> Self:
         return self
@@ -317,6 +320,7 @@ class System:
         if self._closed:
             return
         self._closed = True
+        _ports[:] = [port for port in _ports if port is not self._port] or [self._port]
         self._port.close(SystemStopped(f"system {self.name!r} was shut down", system=self.name))
         take_down(self.name, self._coordinator, self.incarnation)
 

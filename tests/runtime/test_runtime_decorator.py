@@ -81,6 +81,17 @@ def restored_after_shutdown(made, system):
     return made[-1]
 
 
+def test_actors_belong_to_the_system_that_was_begun_last_and_is_not_shut_down(new_system, tmp_path):
+    first, second = (new_system(name, storage=tmp_path / name) for name in ("first", "second"))
+    RayUnder.options(name="of-second").remote(1)
+    second.shutdown()
+    assert ray.get(RayUnder.options(name="of-first").remote(1).read.remote()) == 1
+    assert list(first.actors()) == ["of-first"]
+    first.shutdown()
+    with pytest.raises(SystemStopped, match="'first' was shut down"):
+        RayUnder.remote(1)
+
+
 def test_a_message_over_the_limit_is_its_handlers_error_and_the_actor_lives(system):
     alice, bob = Light.options(name="alice").remote(0), Light.options(name="bob").remote(0)
     ray.get(alice.limit_messages.remote(1000))
