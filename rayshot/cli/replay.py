@@ -172,18 +172,12 @@ def _told(number: int, step: Step) -> Text:
 
 
 def _message(message: Pending) -> Text:
-    call = f"{words.printable(message.method or message.kind)}{_arguments(message)}"
+    call = words.call(message.method, message.kind, message.args, message.kwargs or {})
     if message.kind == TIMER:
         return Text.assemble((message.receiver, "bold"), f"  timer, due at {message.due:g} s  ", call)
     ends = f"{message.sender} -> {message.receiver}"
     what = f"{call}  (call)" if message.kind == "call" else call
     return Text.assemble((ends, "bold"), (f"  message {message.number:,}  ", "dim"), what)
-
-
-def _arguments(message: Pending) -> str:
-    args, kwargs = shown_call(message.method, message.args, message.kwargs or {})
-    named = [f"{words.printable(name)}={words.value(value)}" for name, value in kwargs.items()]
-    return f"({', '.join([*map(words.value, args), *named])})"
 
 
 def _rest(world: World, *, after_steps: int) -> str:

@@ -10,6 +10,7 @@ from rayshot.audit.computation import Computation, describe
 from rayshot.audit.findings import NoTrace
 from rayshot.audit.proof import trace_of
 from rayshot.audit.shiviz import PARSER, shiviz
+from rayshot.cli import words
 from rayshot.cli.grid import ROWS_MAX, Column, console, grid, heading, left_out, sections
 from rayshot.errors import ConfigError
 from rayshot.store.repository import open as open_storage
@@ -41,7 +42,7 @@ def trace(
     if as_shiviz:
         click.echo(f"parse with {PARSER}", err=True)
         for line in shiviz(computation):
-            click.echo(line)
+            click.echo(words.printable(line))
     elif as_json:
         for step in computation.steps():
             clock = dict(zip(computation.actors, step.clock, strict=True))
@@ -54,7 +55,12 @@ def _table(snapshot: Snapshot, computation: Computation, base: str, rows_max: in
     steps = deque(computation.steps(), maxlen=rows_max)
     columns = [Column("actor", rigid=True, style="bold"), Column("event", number=True), Column("what it did")]
     rows = [
-        (step.actor, f"{step.clock[computation.actors.index(step.actor)]:,}", describe(step.event)) for step in steps
+        (
+            step.actor,
+            f"{step.clock[computation.actors.index(step.actor)]:,}",
+            words.printable(describe(step.event)),
+        )
+        for step in steps
     ]
     since = f"since {base}" if base else "from the beginning"
     title = heading(snapshot.system, str(snapshot.id), f"{len(computation):,} events {since}")
