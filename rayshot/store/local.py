@@ -36,10 +36,16 @@ _ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR}
 
 
 class LocalStore:
-    """The store in `folder`, which need not exist before `check` or the first `create`."""
+    """The store in `folder`, which need not exist before `check` or the first `create`.
+
+    Raises ConfigError for what names no folder: the home of nobody, a text that no file system can take.
+    """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self.folder = Path(os.path.realpath(Path(folder).expanduser()))
+        try:
+            self.folder = Path(os.path.realpath(Path(folder).expanduser()))
+        except (RuntimeError, OSError, ValueError) as error:
+            raise ConfigError(f"{os.fspath(folder)!r} names no folder: {error}") from error
         self._durable: set[Path] = set()
         """Folders whose names this process has synced, up to the root of the disk."""
 
@@ -47,6 +53,13 @@ class LocalStore:
     def url(self) -> str:
         """The folder as a `file://` address."""
         return self.folder.as_uri()
+
+    def is_there(self) -> bool:
+        """Whether the folder exists; raises StoreUnavailable where that cannot be found out."""
+        try:
+            return self.folder.is_dir()
+        except OSError as error:
+            raise _failure(error, self.folder, 0) from error
 
     def create(self, key: str, data: Data) -> None:
         """See Store.create."""

@@ -274,6 +274,9 @@ def test_refusals_are_one_line_on_stderr_with_a_code_for_each_kind(tmp_path: Pat
         ("show", tmp_path / "two"): (2, "config_error"),
         ("show", tmp_path / "one", "--snapshot", "latest"): (2, "config_error"),
         ("list", "s3://bucket"): (2, "config_error"),
+        ("list", "~nobody-of-that-name/shots"): (2, "config_error"),
+        ("list", tmp_path / ("x" * 300)): (13, "store_unavailable"),
+        ("show", tmp_path / "one", "--snapshot", f"{'1' * 5000}-coordinator-1"): (2, "config_error"),
     }
     for arguments, (code, kind) in cases.items():
         result = run(*arguments)

@@ -190,6 +190,17 @@ def test_the_folder_itself_may_be_a_symbolic_link(tmp_path: Path) -> None:
     assert (tmp_path / "disk/a").read_bytes() == b"x"
 
 
+def test_a_folder_that_cannot_be_looked_at_is_not_said_to_be_missing(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / ("x" * 300))
+    with pytest.raises(StoreUnavailable, match="name too long"):
+        store.is_there()
+    with pytest.raises(StoreUnavailable, match="name too long"):
+        list(store.list())
+    with pytest.raises(ConfigError, match="cannot be made"):
+        store.check()
+    assert not LocalStore(tmp_path / "x").is_there()
+
+
 def test_check_makes_the_folder(tmp_path: Path) -> None:
     LocalStore(tmp_path / "a/b").check()
     assert (tmp_path / "a/b").is_dir()
