@@ -1,0 +1,79 @@
+"""How `rayshot` ends where neither a verdict nor an error of its own ends it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from rayshot.cli import main
+from rayshot.store.local import LocalStore
+from tests.store.snapshot_builder import KEY, Bank, make_snapshot, open_bank
+
+PROGRAM = [sys.executable, "-c", "from rayshot.cli import main; main()"]
+
+
+@pytest.fixture
+def shots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RAYSHOT_SIGNING_KEY", KEY.secret.decode())
+    repository = open_bank(LocalStore(tmp_path))
+    for counter in (1, 2):
+        make_snapshot(repository, Bank(states={"alice": {"name": "Zoë"}, "bob": {}}), counter)
+    return tmp_path
+
+
+def ended(*arguments: object, environment: dict[str, str] | None = None, **options: Any) -> tuple[int, str]:
+    """The exit code, and what is on stderr."""
+    done = subprocess.run(
+        [*PROGRAM, *map(str, arguments)],
+        check=False,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        env={**os.environ, **(environment or {})},
+        **options,
+    )
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+def test_an_output_that_knows_few_characters_changes_no_verdict(shots: Path, tmp_path: Path, encoding: str) -> None:
+    for command in (["list"], ["show"], ["diff"], ["verify", "--read-data"]):
+        with (tmp_path / "printed").open("wb") as printed:
+            code = ended(*command, shots, environment={"PYTHONIOENCODING": encoding}, stdout=printed)
+        assert code == (0, "")
+    assert b"\\u2713  chunks" in (tmp_path / "printed").read_bytes()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the device is Linux's")
+@pytest.mark.parametrize("form", [[], ["--json"]])
+@pytest.mark.parametrize("command", ["list", "show", "diff", "verify", "--help"])
+def test_an_output_without_room_is_one_line_and_no_verdict(shots: Path, command: str, form: list[str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        code, complaint = ended(command, shots, *form, stdout=full)
+    assert (code, complaint.count("\n")) == (15, 1)
+    assert complaint.startswith("error: os_error: [Errno 28] No space left on device")
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_reader_that_has_gone_is_told_nothing_and_no_verdict(shots: Path, form: list[str]) -> None:
+    ours, theirs = os.pipe()
+    os.close(ours)
+    try:
+        assert ended("show", shots, *form, stdout=theirs) == (15, "")
+    finally:
+        os.close(theirs)
+
+
+def test_a_bug_is_no_verdict_and_its_traceback_moves_no_cursor(shots: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError("\x1b[31mred")
+
+    monkeypatch.setattr("rayshot.cli.commands.details", fail)
+    result = CliRunner().invoke(main, ["show", str(shots)])
+    assert result.exit_code == 16
+    assert result.stderr.startswith("Traceback")
+    assert "ZeroDivisionError: \\x1b[31mred" in result.stderr
