@@ -11,7 +11,7 @@ from rayshot.cli.collecting import delete, gc
 from rayshot.cli.copying import copy
 from rayshot.cli.details import details
 from rayshot.cli.difference import difference
-from rayshot.cli.exits import DIFFERENT, EPILOG, FINE, UNSOUND, Group, exit_code
+from rayshot.cli.exits import DIFF_DAMAGED, DIFFERENT, EPILOG, FINE, UNSOUND, Group, exit_code, fail
 from rayshot.cli.graph import graph, graph_document
 from rayshot.cli.grid import ROWS_MAX, console, sections
 from rayshot.cli.keygen import keygen
@@ -130,8 +130,12 @@ def diff(storage: str, system: str | None, snapshots: Sequence[str], *, as_json:
 
     The last two are compared, if none is named.
     """
-    old, new = _pair(open_storage(storage).system(system), snapshots)
-    found = old.diff(new)
+    try:
+        old, new = _pair(open_storage(storage).system(system), snapshots)
+        found = old.diff(new)
+    except RayshotError as error:
+        code = exit_code(error)
+        fail(error, DIFF_DAMAGED if code == UNSOUND else code)  # 1 says that they differ
     if as_json:
         click.echo(documents.dump(documents.diff_document(old.system, found)))
     else:

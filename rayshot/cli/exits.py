@@ -31,11 +31,12 @@ STORE_FAILED = 13
 INCOMPATIBLE = 14
 MACHINE_FAILED = 15
 RAYSHOT_FAILED = 16
+DIFF_DAMAGED = 17
 
 EPILOG = """Exit codes: 0 fine (diff: no difference); 1 damaged or inconsistent (diff: there are differences); 2 wrong
 use; 10 no such storage or system; 11 no such snapshot; 12 nobody trusted vouches for it; 13 the storage failed; 14 made
 by a newer rayshot, or by a program whose classes are not here; 15 the machine failed, as where what is printed has no
-room; 16 rayshot itself failed, which is a bug."""
+room; 16 rayshot itself failed, which is a bug; 17 diff: damaged or inconsistent."""
 
 _CODES: tuple[tuple[type[RayshotError], int], ...] = (
     (SystemNotFound, NO_SYSTEM),
@@ -53,10 +54,10 @@ def exit_code(error: RayshotError) -> int:
     return next((code for kind, code in _CODES if isinstance(error, kind)), UNSOUND)
 
 
-def fail(error: RayshotError) -> Never:
-    """Print `error` as one line on stderr and leave with its code."""
+def fail(error: RayshotError, code: int | None = None) -> Never:
+    """Print `error` as one line on stderr and leave with `code`, or if there is none with its own."""
     click.echo(f"error: {error.kind}: {printable(error.message)}", err=True)
-    raise click.exceptions.Exit(exit_code(error)) from error
+    raise click.exceptions.Exit(exit_code(error) if code is None else code) from error
 
 
 class Group(click.Group):

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from rayshot.cli import main
 from rayshot.store.local import LocalStore
-from tests.store.snapshot_builder import KEY, Bank, make_snapshot, open_bank
+from tests.store.snapshot_builder import KEY, Bank, committed, make_snapshot, open_bank
 
 PROGRAM = [sys.executable, "-c", "from rayshot.cli import main; main()"]
 
@@ -23,6 +23,10 @@ def shots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for counter in (1, 2):
         make_snapshot(repository, Bank(states={"alice": {"name": "Zoë"}, "bob": {}}), counter)
     return tmp_path
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, list(map(str, arguments)))
 
 
 def ended(*arguments: object, environment: dict[str, str] | None = None, **options: Any) -> tuple[int, str]:
@@ -73,7 +77,31 @@ def test_a_bug_is_no_verdict_and_its_traceback_moves_no_cursor(shots: Path, monk
         raise ZeroDivisionError("\x1b[31mred")
 
     monkeypatch.setattr("rayshot.cli.commands.details", fail)
-    result = CliRunner().invoke(main, ["show", str(shots)])
+    result = run("show", shots)
     assert result.exit_code == 16
     assert result.stderr.startswith("Traceback")
     assert "ZeroDivisionError: \\x1b[31mred" in result.stderr
+
+
+def test_damage_has_another_code_in_diff_where_one_says_that_they_differ(shots: Path) -> None:
+    first, second = committed(LocalStore(shots))
+    assert run("diff", shots).exit_code == 0
+    (shots / "bank" / second.record.manifest_key).unlink()
+    result = run("diff", shots)
+    assert result.exit_code == 17
+    assert result.stderr.startswith("error: bad_manifest: ")
+    assert run("show", shots).exit_code == 1
+    make_snapshot(open_bank(LocalStore(shots), writer="another"), Bank(), 3)
+    assert run("diff", shots, "--snapshot", str(first.id), "--snapshot", "2-coordinator-3").exit_code == 1
+
+
+def test_a_manifest_in_the_place_of_another_has_one_code_in_all_commands(shots: Path) -> None:
+    first, second = committed(LocalStore(shots))
+    older, newer = (shots / "bank" / snapshot.record.manifest_key for snapshot in (first, second))
+    newer.write_bytes(older.read_bytes())
+    for command in ("list", "show", "topology", "diff", "verify"):
+        assert run(command, shots).exit_code == 12, command
+    for more in (["--read-data"], ["--subset", "1/1"]):
+        result = run("verify", shots, *more)
+        assert result.exit_code == 12
+        assert "Not proved: manifest. Do not use this snapshot." in result.stdout
