@@ -1,5 +1,6 @@
 """Exit codes, and errors as one line on stderr: what scripts that call `rayshot` rely on."""
 
+import json
 import os
 import sys
 import traceback
@@ -8,6 +9,8 @@ from typing import Any, Never
 
 import click
 
+from rayshot.cli.documents import error_document
+from rayshot.cli.json_option import is_json_asked_for
 from rayshot.cli.words import printable
 from rayshot.errors import (
     Damaged,
@@ -36,7 +39,9 @@ DIFF_DAMAGED = 17
 EPILOG = """Exit codes: 0 fine (diff: no difference); 1 damaged or inconsistent (diff: there are differences); 2 wrong
 use; 10 no such storage or system; 11 no such snapshot; 12 nobody trusted vouches for it; 13 the storage failed; 14 made
 by a newer rayshot, or by a program whose classes are not here; 15 the machine failed, as where what is printed has no
-room; 16 rayshot itself failed, which is a bug; 17 diff: damaged or inconsistent."""
+room; 16 rayshot itself failed, which is a bug; 17 diff: damaged or inconsistent. An error
+is one line on stderr; with --json {"error": {"kind": ..., "message": ...}} stands on stdout too, in the place of the
+document."""
 
 _CODES: tuple[tuple[type[RayshotError], int], ...] = (
     (SystemNotFound, NO_SYSTEM),
@@ -55,6 +60,13 @@ def exit_code(error: RayshotError) -> int:
 
 
 def fail(error: RayshotError, code: int | None = None) -> Never:
+    """As `leave`; with `--json` the error is printed as the command's document too, on one line as `trace` prints."""
+    if is_json_asked_for():
+        click.echo(json.dumps(error_document(error)))
+    leave(error, code)
+
+
+def leave(error: RayshotError, code: int | None = None) -> Never:
     """Print `error` as one line on stderr and leave with `code`, or if there is none with its own."""
     click.echo(f"error: {error.kind}: {printable(error.message)}", err=True)
     raise click.exceptions.Exit(exit_code(error) if code is None else code) from error

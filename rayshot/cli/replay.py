@@ -12,8 +12,9 @@ from rich.text import Text
 
 from rayshot.cli import documents, words
 from rayshot.cli.difference import sides
-from rayshot.cli.exits import FINE
+from rayshot.cli.exits import FINE, leave
 from rayshot.cli.grid import ROWS_MAX, console, heading
+from rayshot.cli.json_option import json_option
 from rayshot.cli.secrets_option import secrets_option
 from rayshot.errors import ActorDied, CodeMismatch
 from rayshot.format.inert import jsonable
@@ -53,7 +54,7 @@ class _Classes(NamedTuple):
     help="Where a class went: old.module.Class=new.module.Class. May be given several times.",
 )
 @click.option("--allow-unmapped", is_flag=True, help="Leave out the actors whose class is gone, as a restore can.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document with everything.")
+@json_option()
 @secrets_option
 def replay(
     storage: str,
@@ -88,7 +89,7 @@ def replay(
             document, death = _document(found, seed, _load(found, seed, trust, classes), steps)
         click.echo(documents.dump(document))
         if death is not None:
-            raise death
+            leave(death)  # the document says it too
         raise click.exceptions.Exit(FINE)
     terminal = console()
     world = _load(found, seed, trust, classes)

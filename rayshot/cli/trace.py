@@ -12,6 +12,7 @@ from rayshot.audit.proof import trace_of
 from rayshot.audit.shiviz import PARSER, shiviz
 from rayshot.cli import words
 from rayshot.cli.grid import ROWS_MAX, Column, console, grid, heading, left_out, sections
+from rayshot.cli.json_option import json_option
 from rayshot.errors import ConfigError
 from rayshot.store.repository import open as open_storage
 from rayshot.store.snapshot import Snapshot
@@ -22,7 +23,7 @@ from rayshot.store.snapshot import Snapshot
 @click.option("--system", metavar="NAME", help="Which system, where there are several.")
 @click.option("--snapshot", metavar="ID", help="Events around which snapshot; the latest if left out.")
 @click.option("--shiviz", "as_shiviz", is_flag=True, help="Print a log that ShiViz draws as a space-time diagram.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+@json_option("Print one JSON object a line.")
 @click.option("--all", "everything", is_flag=True, help="Show all rows.")
 def trace(
     storage: str, system: str | None, snapshot: str | None, *, as_shiviz: bool, as_json: bool, everything: bool

@@ -13,6 +13,7 @@ from rayshot.audit import Findings, prove
 from rayshot.cli import documents
 from rayshot.cli.exits import FINE, INCOMPATIBLE, NOT_TRUSTED, UNSOUND
 from rayshot.cli.grid import console
+from rayshot.cli.json_option import json_option
 from rayshot.cli.proof import proof
 from rayshot.errors import ConfigError, Incompatible, RayshotError, Untrusted
 from rayshot.format.signing import find_trusted_keys
@@ -60,7 +61,7 @@ class _Subset(click.ParamType):  # type: ignore[type-arg]  # generic in newer ve
     help="Refuse a snapshot before this position of the log: it is known that one was committed there, so the storage "
     "was put back to an older state.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document with everything.")
+@json_option()
 def verify(
     storage: str,
     system: str | None,

@@ -1,5 +1,6 @@
 """How `rayshot` ends where neither a verdict nor an error of its own ends it."""
 
+import json
 import os
 import subprocess
 import sys
@@ -105,3 +106,21 @@ def test_a_manifest_in_the_place_of_another_has_one_code_in_all_commands(shots: 
         result = run("verify", shots, *more)
         assert result.exit_code == 12
         assert "Not proved: manifest. Do not use this snapshot." in result.stdout
+
+
+@pytest.mark.parametrize("command", ["list", "show", "topology", "diff", "verify", "trace", "replay", "gc"])
+def test_with_json_a_refusal_is_a_document_with_the_kind_of_the_error(shots: Path, command: str) -> None:
+    for storage, more in ((shots, ["--system", "shop"]), (shots / "nowhere", [])):
+        plain, result = run(command, storage, *more), run(command, storage, *more, "--json")
+        assert (result.exit_code, plain.stdout) == (10, "")
+        error = json.loads(result.stdout)["error"]
+        assert error.keys() == {"kind", "message"}
+        assert result.stderr == plain.stderr == f"error: system_not_found: {error['message']}\n"
+
+
+def test_with_json_damage_is_a_document_too(shots: Path) -> None:
+    (shots / "bank" / committed(LocalStore(shots))[-1].record.manifest_key).unlink()
+    for command in ("show", "topology", "diff", "trace"):
+        assert json.loads(run(command, shots, "--json").stdout)["error"]["kind"] == "bad_manifest"
+    refused = run("copy", shots, shots / "copy", "--json")
+    assert json.loads(refused.stdout)["error"]["kind"] == "bad_manifest"
