@@ -143,9 +143,12 @@ class LocalStore:
     def _read(self, key: str, start: int, length: int) -> bytes:
         path = self._path(key)
         try:
-            with path.open("rb") as file:
+            with open(path, "rb", opener=_open_at_once) as file:  # a Path takes no opener
+                status = os.fstat(file.fileno())
+                if not stat.S_ISREG(status.st_mode):
+                    raise PathRefused(f"{path} is no regular file; it is not read", path=str(path))
                 file.seek(start)
-                there = max(os.fstat(file.fileno()).st_size - start, 0)
+                there = max(status.st_size - start, 0)
                 return file.read(there if length < 0 else min(length, there))  # `read` allocates all it is told
         except OSError as error:
             if error.errno in _ABSENT:
@@ -184,6 +187,11 @@ class LocalStore:
                     with suppress(FileNotFoundError):
                         if now - path.stat().st_mtime > TEMPORARY_AGE_MAX_S:
                             path.unlink()
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a file, or anything else that lies in its place: a named pipe would be waited for until somebody writes."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _write_synced(path: Path, data: Data) -> None:

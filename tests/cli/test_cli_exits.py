@@ -124,3 +124,20 @@ def test_with_json_damage_is_a_document_too(shots: Path) -> None:
         assert json.loads(run(command, shots, "--json").stdout)["error"]["kind"] == "bad_manifest"
     refused = run("copy", shots, shots / "copy", "--json")
     assert json.loads(refused.stdout)["error"]["kind"] == "bad_manifest"
+
+
+@pytest.mark.parametrize("what", ["FORMAT", "manifest", "chunk", "log"])
+def test_a_named_pipe_in_a_storage_keeps_no_command_waiting(shots: Path, what: str) -> None:
+    snapshot = committed(LocalStore(shots))[-1]
+    places = {
+        "manifest": snapshot.record.manifest_key,
+        "chunk": snapshot.manifest.chunks[0].key,
+        "log": "log/" + "0" * 20,
+    }
+    path = shots / "bank" / places.get(what, what)
+    path.unlink()
+    os.mkfifo(path)
+    for command in (["list"], ["show"], ["verify", "--read-data"]):
+        code, complaint = ended(*command, shots, stdout=subprocess.DEVNULL)
+        assert code == (0 if (what, command) == ("chunk", ["list"]) else 1)
+        assert complaint == "" or complaint.endswith("is no regular file; it is not read\n")
