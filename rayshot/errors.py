@@ -159,7 +159,7 @@ class LimitExceeded(Damaged):
 
 
 class PathRefused(Damaged):
-    """A key would lead out of the storage folder."""
+    """A key would lead out of the storage folder, or to what is no file in it."""
 
 
 # Sound bytes, but not for this program. ---------------------------------------------------------------------------

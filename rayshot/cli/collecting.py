@@ -10,6 +10,7 @@ from rayshot.cli import words
 from rayshot.cli.documents import dump
 from rayshot.cli.exits import FINE, UNSOUND
 from rayshot.cli.grid import Column, console, grid, heading, sections
+from rayshot.cli.json_option import json_option
 from rayshot.cli.progress import progress_bar
 from rayshot.store.catalog import Storage
 from rayshot.store.deletion import delete_snapshot
@@ -32,7 +33,7 @@ _FATES = ("kept", "young", "marked", "removed")
     show_default=True,
     help="What is younger stays, by the clock of the storage.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document with everything.")
+@json_option()
 def gc(storage: str, system: str | None, min_age_s: float, *, dry_run: bool, as_json: bool) -> None:
     """Remove what crashes left behind and no snapshot needs.
 

@@ -11,9 +11,10 @@ from rayshot.cli.collecting import delete, gc
 from rayshot.cli.copying import copy
 from rayshot.cli.details import details
 from rayshot.cli.difference import difference
-from rayshot.cli.exits import DIFFERENT, EPILOG, FINE, UNSOUND, Group, exit_code
+from rayshot.cli.exits import DIFF_DAMAGED, DIFFERENT, EPILOG, FINE, UNSOUND, Group, exit_code, fail
 from rayshot.cli.graph import graph, graph_document
 from rayshot.cli.grid import ROWS_MAX, console, sections
+from rayshot.cli.json_option import json_option
 from rayshot.cli.keygen import keygen
 from rayshot.cli.listing import listing
 from rayshot.cli.replay import replay
@@ -54,7 +55,7 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command what all of them take."""
     for decorate in (
         click.option("--all", "everything", is_flag=True, help="Show all rows of long tables."),
-        click.option("--json", "as_json", is_flag=True, help="Print one JSON document with everything."),
+        json_option(),
         click.option("--system", metavar="NAME", help="Which system, where there are several."),
         click.argument("storage"),
     ):
@@ -130,8 +131,12 @@ def diff(storage: str, system: str | None, snapshots: Sequence[str], *, as_json:
 
     The last two are compared, if none is named.
     """
-    old, new = _pair(open_storage(storage).system(system), snapshots)
-    found = old.diff(new)
+    try:
+        old, new = _pair(open_storage(storage).system(system), snapshots)
+        found = old.diff(new)
+    except RayshotError as error:
+        code = exit_code(error)
+        fail(error, DIFF_DAMAGED if code == UNSOUND else code)  # 1 says that they differ
     if as_json:
         click.echo(documents.dump(documents.diff_document(old.system, found)))
     else:

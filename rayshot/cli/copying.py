@@ -4,6 +4,7 @@ import click
 
 from rayshot.cli import words
 from rayshot.cli.documents import dump, row
+from rayshot.cli.json_option import json_option
 from rayshot.cli.progress import progress_bar
 from rayshot.store.copying import copy as copy_to
 
@@ -13,7 +14,7 @@ from rayshot.store.copying import copy as copy_to
 @click.argument("destination", metavar="DST")
 @click.option("--system", metavar="NAME", help="Which system, where there are several.")
 @click.option("--snapshot", metavar="ID", help="Which snapshot; the latest if left out.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document about the copy.")
+@json_option("Print one JSON document about the copy.")
 def copy(source: str, destination: str, system: str | None, snapshot: str | None, *, as_json: bool) -> None:
     """Copy one snapshot from SRC to DST, folders or addresses.
 

@@ -1,4 +1,7 @@
-"""Snapshots as JSON documents: everything that the tables show, and all that they leave out."""
+"""Snapshots as JSON documents: everything that the tables show, and all that they leave out.
+
+Where a command refuses, `{"error": {"kind": ..., "message": ...}}` stands in the place of its document.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -20,6 +23,11 @@ def dump(document: Mapping[str, Any]) -> str:
     return json.dumps(document, indent=2, allow_nan=False)
 
 
+def error_document(error: RayshotError) -> dict[str, Any]:
+    """An error in the place of what could not be had."""
+    return {"error": {"kind": error.kind, "message": error.message}}
+
+
 def listing(storage: str, systems: Mapping[str, Sequence[Snapshot]]) -> dict[str, Any]:
     """What `list` found."""
     rows = [{"system": name, "snapshots": [row(one) for one in found]} for name, found in systems.items()]
@@ -38,7 +46,7 @@ def row(snapshot: Snapshot) -> dict[str, Any]:
     try:
         manifest = snapshot.manifest
     except RayshotError as error:
-        return {**known, "error": {"kind": error.kind, "message": error.message}}
+        return {**known, **error_document(error)}
     return {
         **known,
         "mode": manifest.mode,

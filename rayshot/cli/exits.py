@@ -1,9 +1,16 @@
 """Exit codes, and errors as one line on stderr: what scripts that call `rayshot` rely on."""
 
+import json
+import os
+import sys
+import traceback
+from contextlib import suppress
 from typing import Any, Never
 
 import click
 
+from rayshot.cli.documents import error_document
+from rayshot.cli.json_option import is_json_asked_for
 from rayshot.cli.words import printable
 from rayshot.errors import (
     Damaged,
@@ -25,10 +32,16 @@ NO_SNAPSHOT = 11
 NOT_TRUSTED = 12
 STORE_FAILED = 13
 INCOMPATIBLE = 14
+MACHINE_FAILED = 15
+RAYSHOT_FAILED = 16
+DIFF_DAMAGED = 17
 
 EPILOG = """Exit codes: 0 fine (diff: no difference); 1 damaged or inconsistent (diff: there are differences); 2 wrong
 use; 10 no such storage or system; 11 no such snapshot; 12 nobody trusted vouches for it; 13 the storage failed; 14 made
-by a newer rayshot, or by a program whose classes are not here."""
+by a newer rayshot, or by a program whose classes are not here; 15 the machine failed, as where what is printed has no
+room; 16 rayshot itself failed, which is a bug; 17 diff: damaged or inconsistent. An error
+is one line on stderr; with --json {"error": {"kind": ..., "message": ...}} stands on stdout too, in the place of the
+document."""
 
 _CODES: tuple[tuple[type[RayshotError], int], ...] = (
     (SystemNotFound, NO_SYSTEM),
@@ -46,14 +59,39 @@ def exit_code(error: RayshotError) -> int:
     return next((code for kind, code in _CODES if isinstance(error, kind)), UNSOUND)
 
 
-def fail(error: RayshotError) -> Never:
-    """Print `error` as one line on stderr and leave with its code."""
+def fail(error: RayshotError, code: int | None = None) -> Never:
+    """As `leave`; with `--json` the error is printed as the command's document too, on one line as `trace` prints."""
+    if is_json_asked_for():
+        click.echo(json.dumps(error_document(error)))
+    leave(error, code)
+
+
+def leave(error: RayshotError, code: int | None = None) -> Never:
+    """Print `error` as one line on stderr and leave with `code`, or if there is none with its own."""
     click.echo(f"error: {error.kind}: {printable(error.message)}", err=True)
-    raise click.exceptions.Exit(exit_code(error)) from error
+    raise click.exceptions.Exit(exit_code(error) if code is None else code) from error
 
 
 class Group(click.Group):
-    """A group whose commands end with one line where rayshot refuses, never with a traceback."""
+    """A group whose commands end with one line where rayshot or the machine refuses, and a verdict is never a failure.
+
+    A traceback shows only what is a bug of rayshot.
+    """
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the program, on a terminal or a file that may know fewer characters than we print."""
+        if callable(reconfigure := getattr(sys.stdout, "reconfigure", None)):
+            reconfigure(errors="backslashreplace")
+        try:
+            return super().main(*args, **kwargs)
+        except OSError as error:
+            _abandon_stdout()
+            _complain(f"error: os_error: {error}; what was printed may not be whole")
+            sys.exit(MACHINE_FAILED)
+        except Exception:  # noqa: BLE001 - the interpreter's own code for it is 1, which here says something else
+            _abandon_stdout()
+            _complain(*traceback.format_exc().splitlines())
+            sys.exit(RAYSHOT_FAILED)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
@@ -61,3 +99,22 @@ class Group(click.Group):
             return super().invoke(ctx)
         except RayshotError as error:
             fail(error)
+        except BrokenPipeError as error:  # whoever read has seen enough, and wants no line about it
+            _abandon_stdout()
+            raise click.exceptions.Exit(MACHINE_FAILED) from error
+
+
+def _complain(*lines: str) -> None:
+    """Print on stderr, if that is possible."""
+    with suppress(OSError):
+        click.echo("\n".join(map(printable, lines)), err=True)
+
+
+def _abandon_stdout() -> None:
+    """Let what is still to be printed vanish: at its end the interpreter would try again, and end with its own code."""
+    with suppress(OSError, AttributeError):  # it may be closed, or be no file
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        try:
+            os.dup2(nowhere, sys.stdout.fileno())
+        finally:
+            os.close(nowhere)

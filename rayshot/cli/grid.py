@@ -78,9 +78,15 @@ def tick(*, ok: bool) -> Text:
     return Text("✓", style="bold green") if ok else Text("✗", style="bold red")
 
 
+class _Terminal(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave it to whoever knows the exit codes: what `rich` would end with says that something is damaged."""
+        raise  # noqa: PLE0704 - `rich` calls it where it handles the BrokenPipeError
+
+
 def console() -> Console:
     """The terminal. Nothing that comes out of a snapshot is taken for markup or emoji."""
-    return Console(highlight=False, emoji=False, markup=False)
+    return _Terminal(highlight=False, emoji=False, markup=False)
 
 
 def _line(cell: Cell) -> Text:

@@ -12,8 +12,9 @@ from rich.text import Text
 
 from rayshot.cli import documents, words
 from rayshot.cli.difference import sides
-from rayshot.cli.exits import FINE
+from rayshot.cli.exits import FINE, leave
 from rayshot.cli.grid import ROWS_MAX, console, heading
+from rayshot.cli.json_option import json_option
 from rayshot.cli.secrets_option import secrets_option
 from rayshot.errors import ActorDied, CodeMismatch
 from rayshot.format.inert import jsonable
@@ -53,7 +54,7 @@ class _Classes(NamedTuple):
     help="Where a class went: old.module.Class=new.module.Class. May be given several times.",
 )
 @click.option("--allow-unmapped", is_flag=True, help="Leave out the actors whose class is gone, as a restore can.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document with everything.")
+@json_option()
 @secrets_option
 def replay(
     storage: str,
@@ -88,7 +89,7 @@ def replay(
             document, death = _document(found, seed, _load(found, seed, trust, classes), steps)
         click.echo(documents.dump(document))
         if death is not None:
-            raise death
+            leave(death)  # the document says it too
         raise click.exceptions.Exit(FINE)
     terminal = console()
     world = _load(found, seed, trust, classes)
@@ -172,18 +173,12 @@ def _told(number: int, step: Step) -> Text:
 
 
 def _message(message: Pending) -> Text:
-    call = f"{words.printable(message.method or message.kind)}{_arguments(message)}"
+    call = words.call(message.method, message.kind, message.args, message.kwargs or {})
     if message.kind == TIMER:
         return Text.assemble((message.receiver, "bold"), f"  timer, due at {message.due:g} s  ", call)
     ends = f"{message.sender} -> {message.receiver}"
     what = f"{call}  (call)" if message.kind == "call" else call
     return Text.assemble((ends, "bold"), (f"  message {message.number:,}  ", "dim"), what)
-
-
-def _arguments(message: Pending) -> str:
-    args, kwargs = shown_call(message.method, message.args, message.kwargs or {})
-    named = [f"{words.printable(name)}={words.value(value)}" for name, value in kwargs.items()]
-    return f"({', '.join([*map(words.value, args), *named])})"
 
 
 def _rest(world: World, *, after_steps: int) -> str:

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from rayshot.cli.exits import FINE, UNSOUND
+from rayshot.cli.json_option import json_option
 from rayshot.errors import BadManifest, ConfigError
 from rayshot.simulation.acceptance import FAULTS, Acceptance
 from rayshot.simulation.networks import NETWORKS
@@ -37,7 +38,7 @@ HEADLINES = ("cuts checked", "messages recorded", "cuts with mailbox, outbox and
 @click.option("--save", metavar="FILE", type=click.Path(path_type=Path), help="Write the first failed schedule here.")
 @click.option("--replay", "again", metavar="FILE", type=click.Path(path_type=Path), help="Run a saved schedule again.")
 @click.option("--shrink/--no-shrink", "shrinks", default=True, help="Make the first failed schedule short, or not.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document with all counts.")
+@json_option("Print one JSON document with all counts.")
 @click.pass_context
 def simulate(
     context: click.Context,

@@ -10,7 +10,9 @@ from rayshot.audit.computation import Computation, describe
 from rayshot.audit.findings import NoTrace
 from rayshot.audit.proof import trace_of
 from rayshot.audit.shiviz import PARSER, shiviz
+from rayshot.cli import words
 from rayshot.cli.grid import ROWS_MAX, Column, console, grid, heading, left_out, sections
+from rayshot.cli.json_option import json_option
 from rayshot.errors import ConfigError
 from rayshot.store.repository import open as open_storage
 from rayshot.store.snapshot import Snapshot
@@ -21,7 +23,7 @@ from rayshot.store.snapshot import Snapshot
 @click.option("--system", metavar="NAME", help="Which system, where there are several.")
 @click.option("--snapshot", metavar="ID", help="Events around which snapshot; the latest if left out.")
 @click.option("--shiviz", "as_shiviz", is_flag=True, help="Print a log that ShiViz draws as a space-time diagram.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+@json_option("Print one JSON object a line.")
 @click.option("--all", "everything", is_flag=True, help="Show all rows.")
 def trace(
     storage: str, system: str | None, snapshot: str | None, *, as_shiviz: bool, as_json: bool, everything: bool
@@ -41,7 +43,7 @@ def trace(
     if as_shiviz:
         click.echo(f"parse with {PARSER}", err=True)
         for line in shiviz(computation):
-            click.echo(line)
+            click.echo(words.printable(line))
     elif as_json:
         for step in computation.steps():
             clock = dict(zip(computation.actors, step.clock, strict=True))
@@ -54,7 +56,12 @@ def _table(snapshot: Snapshot, computation: Computation, base: str, rows_max: in
     steps = deque(computation.steps(), maxlen=rows_max)
     columns = [Column("actor", rigid=True, style="bold"), Column("event", number=True), Column("what it did")]
     rows = [
-        (step.actor, f"{step.clock[computation.actors.index(step.actor)]:,}", describe(step.event)) for step in steps
+        (
+            step.actor,
+            f"{step.clock[computation.actors.index(step.actor)]:,}",
+            words.printable(describe(step.event)),
+        )
+        for step in steps
     ]
     since = f"since {base}" if base else "from the beginning"
     title = heading(snapshot.system, str(snapshot.id), f"{len(computation):,} events {since}")

@@ -13,8 +13,9 @@ from rayshot.audit import Findings, prove
 from rayshot.cli import documents
 from rayshot.cli.exits import FINE, INCOMPATIBLE, NOT_TRUSTED, UNSOUND
 from rayshot.cli.grid import console
+from rayshot.cli.json_option import json_option
 from rayshot.cli.proof import proof
-from rayshot.errors import ConfigError, Incompatible, RayshotError
+from rayshot.errors import ConfigError, Incompatible, RayshotError, Untrusted
 from rayshot.format.signing import find_trusted_keys
 from rayshot.store.catalog import SystemView
 from rayshot.store.repository import open as open_storage
@@ -60,7 +61,7 @@ class _Subset(click.ParamType):  # type: ignore[type-arg]  # generic in newer ve
     help="Refuse a snapshot before this position of the log: it is known that one was committed there, so the storage "
     "was put back to an older state.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document with everything.")
+@json_option()
 def verify(
     storage: str,
     system: str | None,
@@ -94,10 +95,10 @@ def verify(
             verification = found.examine(progress=progress)
         else:
             verification = found.survey(part=subset, progress=progress)
-    if read_data or replay:
+    if (read_data or replay) and not _is_of_another(verification):
         audited = _audit(found, view, replay=replay)
     if as_json:
-        read = "data" if audited else f"{subset.number}/{subset.count}" if subset else "manifest"
+        read = "data" if read_data or replay else f"{subset.number}/{subset.count}" if subset else "manifest"
         click.echo(documents.dump(documents.verification_document(found, verification, audited, read)))
     else:
         console().print(proof(found, verification, audited))
@@ -108,9 +109,16 @@ def _audit(found: Snapshot, view: SystemView, *, replay: bool) -> Findings:
     return prove(found, view.snapshots(), replay=replay, keys=find_trusted_keys())
 
 
+def _is_of_another(verification: Verification) -> bool:
+    """Whether the manifest is another snapshot's, so that there is nothing of this one to audit."""
+    return any(isinstance(check.error, Untrusted) for check in verification.checks)
+
+
 def _code(verification: Verification, audited: Findings | None) -> int:
     if any(isinstance(check.error, Incompatible) for check in verification.checks):
         return INCOMPATIBLE  # a newer rayshot can tell whether it is sound
+    if _is_of_another(verification):
+        return NOT_TRUSTED
     sound = verification.sound and (audited is None or audited.sound)
     if verification.trust is Trust.BAD_SIGNATURE or (sound and not verification.trusted):
         return NOT_TRUSTED

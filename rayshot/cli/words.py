@@ -1,5 +1,6 @@
 """Values as words for a terminal. What comes out of a snapshot may be hostile: no control character gets through."""
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Any
@@ -60,8 +61,17 @@ def state(anything: Any) -> str:
 
 
 def message(recorded: RecordedMessage) -> str:
-    """A message as the call that it is: `deposit(30)`."""
-    name = recorded.method or recorded.kind
-    args, kwargs = shown_call(recorded.method, recorded.args, recorded.kwargs)
-    arguments = [*map(value, args), *(f"{key}={value(item)}" for key, item in kwargs.items())]
-    return f"{printable(name)}({', '.join(arguments)})"[:TEXT_LENGTH_MAX]
+    """A recorded message as the call that it is."""
+    return call(recorded.method, recorded.kind, recorded.args, recorded.kwargs)
+
+
+def call(method: str, kind: str, args: Sequence[Any], kwargs: Mapping[Any, Any]) -> str:
+    """A message as the call that it is: `deposit(30)`; one without a method has the name of its kind."""
+    args, kwargs = shown_call(method, args, kwargs)
+    named = (f"{_keyword(name)}={value(item)}" for name, item in kwargs.items())
+    return f"{printable(method or kind)}({', '.join([*map(value, args), *named])})"[:TEXT_LENGTH_MAX]
+
+
+def _keyword(name: Any) -> str:
+    """The name of an argument, which is a text unless somebody forged it."""
+    return printable(name) if isinstance(name, str) else value(name)

@@ -22,8 +22,12 @@ DRIVER_PREFIX = "driver:"
 """Senders outside the system (the environment of the 1985 paper) carry names that start so."""
 
 NAME_LENGTH_MAX = 128
+SHOWN_MAX = 200
+"""So much of what is no snapshot id is repeated."""
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-_SNAPSHOT = re.compile(r"(\d+)-(.+)-(\d+)")
+_SNAPSHOT = re.compile(r"(0|[1-9][0-9]{0,18})-(.+)-(0|[1-9][0-9]{0,18})")
+"""With numbers of as many digits as a counter in a manifest can have."""
 
 
 class Channel(NamedTuple):
@@ -57,10 +61,10 @@ class SnapshotId(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "SnapshotId":
-        """Read what `str` wrote; raises ConfigError on anything else."""
+        """Read what `str` wrote, so that one id has one spelling; raises ConfigError on anything else."""
         match = _SNAPSHOT.fullmatch(text)
-        if match is None or not _NAME.fullmatch(match[2]):
-            raise ConfigError(f"{text!r} is not a snapshot id; one looks like 1-coordinator-3")
+        if match is None or len(match[2]) > NAME_LENGTH_MAX or not _NAME.fullmatch(match[2]):
+            raise ConfigError(f"{text[:SHOWN_MAX]!r} is not a snapshot id; one looks like 1-coordinator-3")
         return cls(int(match[1]), match[2], int(match[3]))
 
 

@@ -36,10 +36,16 @@ _ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR}
 
 
 class LocalStore:
-    """The store in `folder`, which need not exist before `check` or the first `create`."""
+    """The store in `folder`, which need not exist before `check` or the first `create`.
+
+    Raises ConfigError for what names no folder: the home of nobody, a text that no file system can take.
+    """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self.folder = Path(os.path.realpath(Path(folder).expanduser()))
+        try:
+            self.folder = Path(os.path.realpath(Path(folder).expanduser()))
+        except (RuntimeError, OSError, ValueError) as error:
+            raise ConfigError(f"{os.fspath(folder)!r} names no folder: {error}") from error
         self._durable: set[Path] = set()
         """Folders whose names this process has synced, up to the root of the disk."""
 
@@ -47,6 +53,13 @@ class LocalStore:
     def url(self) -> str:
         """The folder as a `file://` address."""
         return self.folder.as_uri()
+
+    def is_there(self) -> bool:
+        """Whether the folder exists; raises StoreUnavailable where that cannot be found out."""
+        try:
+            return self.folder.is_dir()
+        except OSError as error:
+            raise _failure(error, self.folder, 0) from error
 
     def create(self, key: str, data: Data) -> None:
         """See Store.create."""
@@ -130,9 +143,12 @@ class LocalStore:
     def _read(self, key: str, start: int, length: int) -> bytes:
         path = self._path(key)
         try:
-            with path.open("rb") as file:
+            with open(path, "rb", opener=_open_at_once) as file:  # a Path takes no opener
+                status = os.fstat(file.fileno())
+                if not stat.S_ISREG(status.st_mode):
+                    raise PathRefused(f"{path} is no regular file; it is not read", path=str(path))
                 file.seek(start)
-                there = max(os.fstat(file.fileno()).st_size - start, 0)
+                there = max(status.st_size - start, 0)
                 return file.read(there if length < 0 else min(length, there))  # `read` allocates all it is told
         except OSError as error:
             if error.errno in _ABSENT:
@@ -171,6 +187,11 @@ class LocalStore:
                     with suppress(FileNotFoundError):
                         if now - path.stat().st_mtime > TEMPORARY_AGE_MAX_S:
                             path.unlink()
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a file, or anything else that lies in its place: a named pipe would be waited for until somebody writes."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _write_synced(path: Path, data: Data) -> None:

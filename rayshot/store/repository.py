@@ -54,11 +54,11 @@ def open(storage: str | os.PathLike[str], *, min_position: int = 0) -> Storage: 
             older, or one that is asked for, it is refused with RolledBack. A signature cannot tell that the whole
             storage was put back to an older state.
 
-    Raises ConfigError for an address of no known kind and for a bucket that cannot be read, and SystemNotFound for a
-    folder that does not exist.
+    Raises ConfigError for an address of no known kind and for a bucket that cannot be read, SystemNotFound for a folder
+    that does not exist, and StoreUnavailable for one that cannot be looked at.
     """
     store = open_store(storage)
-    if isinstance(store, LocalStore) and not store.folder.is_dir():
+    if isinstance(store, LocalStore) and not store.is_there():
         raise SystemNotFound(f"there is no storage folder {store.folder}", url=store.url, exists=[])
     if not is_local(store):
         prove_readable(store)

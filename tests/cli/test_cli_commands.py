@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from rayshot.audit.history import History, Traced
+from rayshot.audit.segment import Handled, Recorded
 from rayshot.cli import main
 from rayshot.store.catalog import Storage
 from rayshot.store.local import LocalStore
@@ -154,12 +156,41 @@ def test_show_bounds_its_rows_and_keeps_the_busiest_channels(tmp_path: Path) -> 
     assert "more" not in run("show", tmp_path, "--all").stdout
 
 
+EVIL = "\x1b[31mred\x1b]0;title\x07\u202e[bold]"
+
+
+def assert_harmless(text: str) -> None:
+    assert text
+    assert not set(text) & {"\x1b", "\x07", "\u202e"}
+
+
 def test_no_control_character_of_a_snapshot_reaches_the_terminal(tmp_path: Path) -> None:
-    evil = "\x1b[31mred\x1b]0;title\x07\u202e[bold]"
-    bank_at(tmp_path, Bank(states={"alice": {evil: evil}, "bob": {}}, label=f"l{evil}"), Bank())
-    for command in ("list", "show", "diff", "verify"):
-        result = run(command, tmp_path, *(["--snapshot", "1-coordinator-1"] if command in {"show", "verify"} else []))
-        assert not set(result.stdout) & {"\x1b", "\x07", "\u202e"}
+    flows = {("alice", "bob"): Flow(sent=1, method=EVIL, kwargs={EVIL: EVIL})}
+    calls, timers = {1: (EVIL, EVIL, (EVIL,))}, [(1.0, EVIL, (EVIL,))]
+    states = {"alice": {EVIL: EVIL}, "bob": {}}
+    bank_at(tmp_path, Bank(states=states, flows=flows, calls=calls, timers=timers, label=f"l{EVIL}"), Bank())
+    for command in ("list", "show", "topology", "diff", "verify"):
+        assert_harmless(run(command, tmp_path, columns=3000).stdout)
+        if command != "diff":
+            assert_harmless(run(command, tmp_path, "--snapshot", "1-coordinator-1", columns=3000).stdout)
+
+
+@pytest.mark.parametrize("name", [EVIL, 7, EVIL.encode(), 10**5000, ("deep", (EVIL,))], ids=type)
+def test_a_keyword_of_a_message_is_shown_whatever_it_is_and_moves_no_cursor(tmp_path: Path, name: Any) -> None:
+    bank_at(tmp_path, Bank(flows={("alice", "bob"): Flow(sent=1, kwargs={name: 1})}))
+    shown = run("show", tmp_path, columns=3000).stdout
+    assert_harmless(shown)
+    assert re.search(r"deposit\(10, .+=1\)", shown)
+    json.loads(run("show", tmp_path, "--json").stdout)
+
+
+@pytest.mark.parametrize("form", [[], ["--shiviz"], ["--json"]])
+def test_no_name_in_a_trace_moves_the_cursor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: list[str]) -> None:
+    bank_at(tmp_path, Bank())
+    events = [Handled(f"driver:{EVIL}", (EVIL,)), Recorded(EVIL)]
+    traced = Traced({"alice": History("alice", EVIL, 1, {}, {}, [*events])}, EVIL, [])
+    monkeypatch.setattr("rayshot.cli.trace.trace_of", lambda *_: traced)
+    assert_harmless(run("trace", tmp_path, *form, columns=3000).stdout)
 
 
 class Hostile:
@@ -243,6 +274,9 @@ def test_refusals_are_one_line_on_stderr_with_a_code_for_each_kind(tmp_path: Pat
         ("show", tmp_path / "two"): (2, "config_error"),
         ("show", tmp_path / "one", "--snapshot", "latest"): (2, "config_error"),
         ("list", "s3://bucket"): (2, "config_error"),
+        ("list", "~nobody-of-that-name/shots"): (2, "config_error"),
+        ("list", tmp_path / ("x" * 300)): (13, "store_unavailable"),
+        ("show", tmp_path / "one", "--snapshot", f"{'1' * 5000}-coordinator-1"): (2, "config_error"),
     }
     for arguments, (code, kind) in cases.items():
         result = run(*arguments)

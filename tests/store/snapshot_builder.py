@@ -6,10 +6,10 @@ from typing import Any
 
 import msgpack
 
-from rayshot.format.codec import Frame, pack_frames
+from rayshot.format.codec import PICKLED, Frame, pack_frames
 from rayshot.format.encryption_key import EncryptionKey
 from rayshot.format.manifest import ActorEntry, Blob, CapturedState, ChannelEntry, Manifest
-from rayshot.format.pickling import StateCodec, dump_state
+from rayshot.format.pickling import StateCodec, dump_message, dump_state
 from rayshot.format.signing import SigningKey
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.store.catalog import Storage
@@ -31,15 +31,21 @@ class Flow:
     arrived: int | None = None
     received: int = 0
     method: str = "deposit"
+    kwargs: Mapping[Any, Any] = field(default_factory=dict)
 
     def part(self, first: int, last: int) -> bytes:
-        bodies = [msgpack.packb([self.method, number * 10]) for number in range(first, last + 1)]
+        bodies = [self._message(number * 10) for number in range(first, last + 1)]
         half = len(bodies) // 2
         frames = [
             Frame(first, half, b"".join(bodies[:half])),
             Frame(first + half, len(bodies) - half, b"".join(bodies[half:])),
         ]
         return pack_frames(frame for frame in frames if frame.count)
+
+    def _message(self, argument: int) -> bytes:
+        if not self.kwargs:
+            return msgpack.packb([self.method, argument])
+        return msgpack.packb([PICKLED, *dump_message(self.method, (argument,), self.kwargs)])
 
 
 USUAL_FLOWS = {

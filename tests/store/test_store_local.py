@@ -183,11 +183,37 @@ def test_a_symbolic_link_out_of_the_folder_is_refused_by_every_verb(tmp_path: Pa
     assert all_files(outside) == ["secret"]
 
 
+@pytest.mark.parametrize("verb", ["read", "read_range", "list"])
+def test_a_named_pipe_in_the_place_of_an_object_is_refused_and_not_waited_for(tmp_path: Path, verb: str) -> None:
+    os.mkfifo(tmp_path / "a")
+    call = {"read": "store.read('a')", "read_range": "store.read_range('a', 0, 1)", "list": "print(list(store.list()))"}
+    program = (
+        "import sys; from rayshot.errors import PathRefused; from rayshot.store.local import LocalStore\n"
+        f"store = LocalStore(sys.argv[1])\ntry: {call[verb]}\nexcept PathRefused as error: print(error)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)], check=True, capture_output=True, text=True, timeout=30
+    )
+    refused = f"{tmp_path / 'a'} is no regular file; it is not read"
+    assert ended.stdout.strip() == ("[]" if verb == "list" else refused)
+
+
 def test_the_folder_itself_may_be_a_symbolic_link(tmp_path: Path) -> None:
     (tmp_path / "disk").mkdir()
     (tmp_path / "shots").symlink_to(tmp_path / "disk")
     LocalStore(tmp_path / "shots").create("a", b"x")
     assert (tmp_path / "disk/a").read_bytes() == b"x"
+
+
+def test_a_folder_that_cannot_be_looked_at_is_not_said_to_be_missing(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / ("x" * 300))
+    with pytest.raises(StoreUnavailable, match="name too long"):
+        store.is_there()
+    with pytest.raises(StoreUnavailable, match="name too long"):
+        list(store.list())
+    with pytest.raises(ConfigError, match="cannot be made"):
+        store.check()
+    assert not LocalStore(tmp_path / "x").is_there()
 
 
 def test_check_makes_the_folder(tmp_path: Path) -> None:

@@ -24,7 +24,18 @@ def test_a_memory_address_opens_the_same_store_each_time() -> None:
 @pytest.mark.acceptance("G25")
 @pytest.mark.parametrize(
     "address",
-    ["", "ftp://host/shots", "file://host/shots", "file://", "memory://", "memory://a/b", "a\0b", "file:///a%00b"],
+    [
+        "",
+        "ftp://host/shots",
+        "file://host/shots",
+        "file://",
+        "memory://",
+        "memory://a/b",
+        "a\0b",
+        "file:///a%00b",
+        "~nobody-of-that-name/shots",
+        "\ud800",
+    ],
 )
 def test_an_address_that_names_no_store_is_refused_in_one_line(address: str) -> None:
     with pytest.raises(ConfigError) as caught:

@@ -1,0 +1,23 @@
+"""`--json`: the option of all commands that print a document, so that a refusal can be one too."""
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+_ASKED_FOR = "rayshot.cli.json"
+
+
+def _note(context: click.Context, _: click.Parameter, asked_for: bool) -> bool:  # noqa: FBT001 - click's own call
+    context.meta[_ASKED_FOR] = asked_for
+    return asked_for
+
+
+def json_option(about: str = "Print one JSON document with everything.") -> Callable[[Any], Any]:
+    """The option, with what it says of itself."""
+    return click.option("--json", "as_json", is_flag=True, callback=_note, help=about)
+
+
+def is_json_asked_for() -> bool:
+    """Whether the command that runs was given it."""
+    return bool(click.get_current_context().meta.get(_ASKED_FOR))
