@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import ray
 
 from rayshot.errors import ActorEnded, ForeignHandle, RayshotError
+from rayshot.format.codec import method_of
 from rayshot.model.port import provide_port
 from rayshot.protocol.events import AlignmentTimedOut, Begun, DeadlinePassed, EverybodyRecorded, SnapshotEnded
 from rayshot.protocol.identity import SnapshotId
@@ -226,7 +227,7 @@ class Host:
 
     @ray.method(concurrency_group="control")
     def progress(self, snapshot: SnapshotId) -> tuple[bool, str, float]:
-        """Why a snapshot waits here: (recorded, running handler or "", for at least so many seconds)."""
+        """Why a snapshot waits here: (recorded, running handler's method or "", for at least so many seconds)."""
         process = self._process
         handling = self._worker.handling
         with process.lock:
@@ -234,7 +235,7 @@ class Host:
             recorded = snapshot not in process.captures
         if handling is None or handling is not was_handling:
             return recorded, "", 0.0
-        return recorded, _method_of(handling), time.monotonic() - asked_at
+        return recorded, method_of(handling) or "a reply", time.monotonic() - asked_at
 
     @ray.method(concurrency_group="control")
     def status(self) -> dict[str, Any]:
@@ -299,8 +300,3 @@ class Host:
     def watch(self) -> None:
         """Stays pending as long as this process lives: its failure is how a death is seen at once."""
         self._ended.wait()
-
-
-def _method_of(message: list[Any]) -> str:
-    """The method of a message that is being handled; empty where only decoding would tell."""
-    return message[0] if isinstance(message[0], str) else "a call"

@@ -33,7 +33,7 @@ class SnapshotStatus:
     """A snapshot under way. `recorded`: all records are held, only the writing is left.
 
     `missing` are actors that have not recorded, `open_channels` channels of which one end has, `handlers`
-    the handlers that keep an actor from recording: (method, for at least how many seconds).
+    the handlers that keep an actor from recording: (method or "a reply", for at least how many seconds).
     """
 
     id: SnapshotId
