@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import ray
+from ray.actor import exit_actor
 
 from rayshot.errors import ActorEnded, ForeignHandle, RayshotError
 from rayshot.format.codec import method_of
@@ -37,6 +38,7 @@ class Host:
     """One actor's process as Ray sees it. User code never runs on these threads."""
 
     def __init__(self, identity: HostIdentity) -> None:
+        exit_actor.__code__ = _refuse_exit.__code__  # not the name: a module may have imported it before
         self._process = ActorProcess(identity)
         self._worker = Worker(self._process)
         self._ended = threading.Event()
@@ -300,3 +302,12 @@ class Host:
     def watch(self) -> None:
         """Stays pending as long as this process lives: its failure is how a death is seen at once."""
         self._ended.wait()
+
+
+def _refuse_exit() -> None:
+    """What `ray.actor.exit_actor` does in an actor's process. Runs among the globals of Ray's own."""
+    from rayshot.errors import ConfigError  # noqa: PLC0415 - see above
+
+    raise ConfigError(
+        "ray.actor.exit_actor() would leave messages and snapshots waiting for this actor: call rayshot.current().end()"
+    )
