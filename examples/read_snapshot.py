@@ -22,7 +22,7 @@ def told(message: list[Any]) -> str:
     return f"{('', 'call', 'reply', 'create')[message[0]]} {told(msgpack.unpackb(message[-1]))}"
 
 
-folder = Path(sys.argv[1]) / sys.argv[2]
+folder = Path(sys.argv[1]) / sys.argv[2] if len(sys.argv) == 3 else sys.exit("usage: read_snapshot.py FOLDER SYSTEM")
 assert (folder / "FORMAT").read_bytes() == b'{"rayshot": 1}\n', "another format"
 latest, taken_over, retained, ends = ("", 0), set[str](), dict[Any, dict[str, Any]](), Counter[Any]()
 for position, path in enumerate(sorted((folder / "log").glob("[0-9]*"))):  # the log says what can be had

@@ -7,9 +7,12 @@ from pathlib import Path
 
 from examples.flights.demo import Disproved, Plan, run
 
+INTERRUPTED = 130
+"""What shells say of a program that ended by Ctrl-C."""
+
 
 def main() -> int:
-    """Run the demo; 1 where it disproves what it set out to prove."""
+    """Run the demo; 1 where it disproves what it set out to prove, INTERRUPTED after Ctrl-C."""
     parser = argparse.ArgumentParser(prog="python -m examples.flights", description="Photograph the sky.")
     parser.add_argument("--rows", type=_positive, help="replay only so many rows of the file; all 336,776 by default")
     parser.add_argument("--airports", type=_positive, default=30, help="how many airports are actors of their own")
@@ -22,6 +25,9 @@ def main() -> int:
     except Disproved as error:
         print(f"DISPROVED: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("interrupted: nothing was left running", file=sys.stderr)
+        return INTERRUPTED
     return 0
 
 

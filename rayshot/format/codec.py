@@ -18,6 +18,7 @@ recorded state is a sequence of frames.
 
 import io
 import itertools
+import pickletools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -166,6 +167,30 @@ def creation_of(frame: Frame) -> bytes | None:
         return None
     specification = unpacker.unpack()
     return specification if isinstance(specification, bytes) else None
+
+
+def method_of(message: list[Any]) -> str:
+    """The method that a live message calls, given as `unpacker` yields it; "" for a reply, which names none.
+
+    Nothing is unpickled, and no more is read than stands before the name.
+    """
+    is_tell = isinstance(message[0], str) or message[0] == PICKLED
+    return _named(iter(message) if is_tell else _fields(message[-1]))
+
+
+def _fields(tell: bytes) -> Iterator[Any]:
+    """The fields of a tell one by one, each decoded when it is asked for."""
+    unpacker = msgpack.Unpacker(io.BytesIO(tell), max_buffer_size=0, **_UNBOUNDED)
+    for _ in range(unpacker.read_array_header()):
+        yield unpacker.unpack()
+
+
+def _named(fields: Iterator[Any]) -> str:
+    head = next(fields)
+    if isinstance(head, str):
+        return head
+    _, payload = next(fields), next(fields)
+    return next(str(text) for code, text, _ in pickletools.genops(payload) if "UNICODE" in code.name)  # it comes first
 
 
 def cut_frame(frame: Frame, first: int, last: int) -> Frame:

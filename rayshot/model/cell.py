@@ -178,11 +178,15 @@ class Cell:
 
     def after(self, seconds: float, method: Callable[..., Any], args: tuple[Any, ...]) -> None:
         """Set a timer. Raises ConfigError for no time, MessageNotSerializable for arguments that cannot be sent."""
-        if not 0 <= seconds <= AFTER_S_MAX:  # NaN is not either
-            raise ConfigError(f"a timer takes 0 to {AFTER_S_MAX:g} seconds, not {seconds!r}")
+        try:
+            due, fits = self._clock() + seconds, 0 <= seconds <= AFTER_S_MAX  # NaN does not
+        except TypeError:  # no number
+            fits = False
+        if not fits:
+            raise ConfigError(f"a timer cannot be due in {seconds!r} seconds: give 0 or more, at most {AFTER_S_MAX:g}")
         name = self.own_method(method)
         self.port.codec.tell(name, args)
-        self.timers.append(Timer(self._clock() + seconds, name, args))
+        self.timers.append(Timer(due, name, args))
 
     def next_due(self) -> float | None:
         """When the next timer is due; None where none is set."""

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from rayshot.errors import ConfigError, OutsideHandler
+from rayshot.errors import OutsideHandler
 from rayshot.model.cell import Cell
 
 _running = threading.local()
@@ -37,9 +37,10 @@ class Current:
         """Send `method(*args)` to this actor in `seconds`, at least 0. The timer is part of the state.
 
         `args` are kept by reference until the timer fires, and copied then, as with any message.
+
+        Raises ConfigError for what is no such time or no method of this actor, MessageNotSerializable for `args` that
+        cannot be sent.
         """
-        if not seconds >= 0:
-            raise ConfigError(f"a timer cannot be due in {seconds} seconds: give 0 or more")
         self._cell.after(seconds, method, args)
 
     def snapshot(self) -> None:

@@ -12,8 +12,10 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import ray
+from ray.actor import exit_actor
 
 from rayshot.errors import ActorEnded, ForeignHandle, RayshotError
+from rayshot.format.codec import method_of
 from rayshot.model.port import provide_port
 from rayshot.protocol.events import AlignmentTimedOut, Begun, DeadlinePassed, EverybodyRecorded, SnapshotEnded
 from rayshot.protocol.identity import SnapshotId
@@ -36,6 +38,7 @@ class Host:
     """One actor's process as Ray sees it. User code never runs on these threads."""
 
     def __init__(self, identity: HostIdentity) -> None:
+        exit_actor.__code__ = _refuse_exit.__code__  # not the name: a module may have imported it before
         self._process = ActorProcess(identity)
         self._worker = Worker(self._process)
         self._ended = threading.Event()
@@ -226,7 +229,7 @@ class Host:
 
     @ray.method(concurrency_group="control")
     def progress(self, snapshot: SnapshotId) -> tuple[bool, str, float]:
-        """Why a snapshot waits here: (recorded, running handler or "", for at least so many seconds)."""
+        """Why a snapshot waits here: (recorded, running handler's method or "", for at least so many seconds)."""
         process = self._process
         handling = self._worker.handling
         with process.lock:
@@ -234,7 +237,7 @@ class Host:
             recorded = snapshot not in process.captures
         if handling is None or handling is not was_handling:
             return recorded, "", 0.0
-        return recorded, _method_of(handling), time.monotonic() - asked_at
+        return recorded, method_of(handling) or "a reply", time.monotonic() - asked_at
 
     @ray.method(concurrency_group="control")
     def status(self) -> dict[str, Any]:
@@ -301,6 +304,10 @@ class Host:
         self._ended.wait()
 
 
-def _method_of(message: list[Any]) -> str:
-    """The method of a message that is being handled; empty where only decoding would tell."""
-    return message[0] if isinstance(message[0], str) else "a call"
+def _refuse_exit() -> None:
+    """What `ray.actor.exit_actor` does in an actor's process. Runs among the globals of Ray's own."""
+    from rayshot.errors import ConfigError  # noqa: PLC0415 - see above
+
+    raise ConfigError(
+        "ray.actor.exit_actor() would leave messages and snapshots waiting for this actor: call rayshot.current().end()"
+    )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rayshot.errors import CodeMismatch
+from rayshot.errors import CodeMismatch, RayshotError
 from rayshot.format.codec import read_frames
 from rayshot.format.manifest import Blob, CapturedState, Chunk
 from rayshot.format.pickling import Names, load_state
@@ -48,7 +48,7 @@ class LoadPlan:
 
 
 def load_process(process: ActorProcess, plan: LoadPlan) -> None:
-    """Fill a fresh process. Raises Damaged, StoreError, Incompatible."""
+    """Fill a fresh process. Raises Damaged, StoreError, Incompatible; the last also for whatever a class raises."""
     reader = ChunkReader(open_store(plan.storage), plan.system, plan.chunks, plan.folder)
     unborn = plan.specification if plan.state is None else None
     recasting = Recasting(process.codec, process.name, plan.names, unborn)
@@ -82,17 +82,23 @@ def _load_state(process: ActorProcess, plan: LoadPlan, captured: CapturedState, 
     try:
         state = load_state(stream, buffers, own, plan.names)
     except (ImportError, AttributeError) as error:
-        raise CodeMismatch(
-            f"actor {process.name!r}: the state of class {class_name} holds something that this program has not: "
+        raise _mismatch(
+            process.name,
+            class_name,
+            f"the state of class {class_name} holds something that this program has not: "
             f"{error}; import what defines it, or say where it went with class_map={{'old.module.Class': NewClass}}",
-            actor=process.name,
-            class_name=class_name,
         ) from error
+    except (Exception, SystemExit) as error:  # of a value's class: unpickling runs its code
+        why = f"a value in the state of class {class_name} cannot be made again: {error!r}"
+        raise _mismatch(process.name, class_name, why) from error
     try:
         process.cell.load(state, plan.version)
-    except (AttributeError, TypeError, KeyError) as error:
-        raise CodeMismatch(
-            f"actor {process.name!r}: class {class_name} does not take the recorded state: {error!r}",
-            actor=process.name,
-            class_name=class_name,
-        ) from error
+    except RayshotError:
+        raise  # of a migration, which says all this
+    except (Exception, SystemExit) as error:
+        why = f"class {class_name} does not take the recorded state: {error!r}"
+        raise _mismatch(process.name, class_name, why) from error
+
+
+def _mismatch(actor: str, class_name: str, why: str) -> CodeMismatch:
+    return CodeMismatch(f"actor {actor!r}: {why}", actor=actor, class_name=class_name)

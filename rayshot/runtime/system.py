@@ -20,7 +20,7 @@ from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.dead_letters import DeadLetter
 from rayshot.runtime.driver import DriverPort
-from rayshot.runtime.identity import HostIdentity
+from rayshot.runtime.identity import HostIdentity, Stop
 from rayshot.runtime.initiation import check_spread, some_names
 from rayshot.runtime.naming import NAMESPACE, coordinator_name, prefix
 from rayshot.runtime.progress import describe, wait_with_progress
@@ -43,7 +43,7 @@ class SnapshotStatus:
     """A snapshot under way. `recorded`: all records are held, only the writing is left.
 
     `missing` are actors that have not recorded, `open_channels` channels of which one end has, `handlers`
-    the handlers that keep an actor from recording: (method, for at least how many seconds).
+    the handlers that keep an actor from recording: (method or "a reply", for at least how many seconds).
     """
 
     id: SnapshotId
@@ -163,8 +163,9 @@ class System:
     def connect(self, sender: str | ActorHandle, receiver: str | ActorHandle) -> None:
         """Open the channel between two actors, so that markers go over it before any message does.
 
-        Raises ActorNotFound.
+        Raises ActorNotFound; SystemDown where the system takes no messages any more.
         """
+        self._check_running()
         names = [self._name_of(end) for end in (sender, receiver)]
         for name in names:
             self._port.meet(name)
@@ -290,8 +291,9 @@ class System:
         return open_storage(self.storage).systems[self.name].snapshots()
 
     def configure(self, snapshot: SnapshotConfig) -> None:
-        """Change when snapshots are taken, from now on."""
+        """Change when snapshots are taken, from now on. Raises SystemDown where none is taken any more."""
         check_config(snapshot, SnapshotConfig)
+        self._check_running()
         self._ask("configure", snapshot)
 
     def status(self) -> SystemStatus:
@@ -333,6 +335,11 @@ class System:
     def _check_open(self) -> None:
         if self._closed:
             raise SystemStopped(f"system {self.name!r} was shut down", system=self.name)
+
+    def _check_running(self) -> None:
+        fate = self._ask("fate", self._port.name)  # a driver is no member, so the answer comes at once
+        if isinstance(fate, Stop):
+            raise fate.error()
 
     def _ask(self, method: str, *args: Any) -> Any:
         self._check_open()

@@ -150,3 +150,13 @@ def test_a_claim_that_fails_ends_the_program_with_an_error(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["examples.flights", "--rows", "10"])
     assert program.main() == 1
     assert "DISPROVED: photograph 1" in capsys.readouterr().err
+
+
+def test_ctrl_c_ends_the_program_with_one_line(monkeypatch, capsys):
+    def interrupt(plan):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(program, "run", interrupt)
+    monkeypatch.setattr(sys, "argv", ["examples.flights"])
+    assert program.main() == 130
+    assert capsys.readouterr().err == "interrupted: nothing was left running\n"

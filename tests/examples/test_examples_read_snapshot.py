@@ -44,6 +44,11 @@ def test_it_fits_on_a_page_and_needs_nothing_of_rayshot() -> None:
     assert imported - sys.stdlib_module_names == {"msgpack", "zstandard", "blake3"}
 
 
+def test_without_arguments_it_says_in_one_line_which_it_takes() -> None:
+    done = subprocess.run([sys.executable, READER], capture_output=True, text=True, check=False, timeout=60, env={})
+    assert (done.returncode, done.stderr) == (1, "usage: read_snapshot.py FOLDER SYSTEM\n")
+
+
 def test_it_proves_the_newest_snapshot_and_prints_what_is_in_flight(stored: tuple[Path, Snapshot]) -> None:
     folder, snapshot = stored
     done = read(folder)

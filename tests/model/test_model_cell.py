@@ -1,5 +1,6 @@
 """A cell: one actor's instance, pending calls and timers, in a world in memory."""
 
+from datetime import timedelta
 from unittest.mock import ANY
 
 import pytest
@@ -233,8 +234,8 @@ def test_a_timer_is_refused_for_what_is_no_method_of_this_actor(running):
     assert running.cell.timers == []
 
 
-@pytest.mark.parametrize("seconds", [-1, -0.001, float("nan")])
-def test_a_timer_in_the_past_is_refused(running, seconds):
+@pytest.mark.parametrize("seconds", [-1, -0.001, float("nan"), "1", None, timedelta(1)], ids=repr)
+def test_a_timer_in_the_past_or_at_no_time_is_refused(running, seconds):
     account = running.construct(Account)
     with pytest.raises(ConfigError, match="0 or more"):
         current().after(seconds, account.deposit, 1)

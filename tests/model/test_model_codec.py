@@ -19,6 +19,7 @@ from rayshot.format.codec import (
     PICKLED,
     Codec,
     Frame,
+    method_of,
     read_messages,
 )
 from rayshot.model.handle import ActorHandle
@@ -41,6 +42,15 @@ Point = collections.namedtuple("Point", "x y")  # noqa: PYI024 - the untyped kin
 def arrived(*args, **kwargs):
     _, got, named = CODEC.decode_tell(CODEC.tell("keep", args, kwargs))
     return (*got, named) if kwargs else tuple(got)
+
+
+@pytest.mark.parametrize("args", [(1,), ("other", b""), (["other"], {"other": 1}), (lambda: 1,)], ids=repr)
+def test_the_method_of_a_message_is_found_whatever_its_kind_and_nothing_is_unpickled(monkeypatch, args):
+    tell = CODEC.tell("keep", args)
+    kinds = [tell, CODEC.call(7, tell), CODEC.create(b"specification", tell), CODEC.reply(7, args, ok=True)]
+    messages = [next(CODEC.unpacker(message)) for message in kinds]
+    monkeypatch.setattr(module, "load_message", None)
+    assert [method_of(message) for message in messages] == ["keep", "keep", "keep", ""]
 
 
 # What travels how ---------------------------------------------------------------------------------------------------

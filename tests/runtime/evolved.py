@@ -70,3 +70,15 @@ class Purse:
         if any(money.amount > 1000 for money in state["held"]):
             raise ValueError("too rich")
         return {**state, "coins": {money.amount: money for money in state.pop("held")}}
+
+
+class Unwilling:
+    """Takes no state."""
+
+    def __setstate__(self, state):
+        raise OSError("not today")
+
+
+@rayshot.actor
+class UnwillingWallet(Unwilling):
+    pass

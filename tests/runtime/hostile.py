@@ -41,6 +41,9 @@ class Rogue:
     def leave_python(self):
         sys.exit(3)
 
+    def leave_ray(self):
+        ray.actor.exit_actor()
+
     def cancel(self):
         raise asyncio.CancelledError
 

@@ -6,7 +6,7 @@ import ray
 import rayshot
 from rayshot.audit import prove
 from rayshot.errors import CodeMismatch, MigrationFailed, RestoreFailed
-from tests.runtime.evolved import Purse, Wallet
+from tests.runtime.evolved import Purse, Unwilling, UnwillingWallet, Wallet
 from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.test_runtime_restore import refuse, restore, running
 
@@ -51,7 +51,7 @@ def test_states_messages_and_values_come_back_in_the_classes_of_today_and_the_le
 
 
 @pytest.mark.acceptance("G18")
-def test_a_migration_that_fails_fails_the_restore_as_a_whole(new_system):
+def test_a_migration_that_fails_or_a_class_that_takes_no_state_fails_the_restore_as_a_whole(new_system):
     system = new_system()
     rich = Wallet.options(name="rich").remote(5000)
     poor = Wallet.options(name="poor").remote(1)
@@ -63,6 +63,13 @@ def test_a_migration_that_fails_fails_the_restore_as_a_whole(new_system):
     assert isinstance(raised.value.__cause__, MigrationFailed)
     assert raised.value.evidence["actor"] == "rich"
     assert running(system) == []
+    for moved, said in (
+        ({f"{MODULE}.Wallet": UnwillingWallet}, rf"'(rich|poor)'.*{MODULE}\.UnwillingWallet.*not today"),
+        ({f"{MODULE}.Money": Unwilling}, rf"'(rich|poor)'.*{MODULE}\.Wallet.*not today"),
+    ):
+        with pytest.raises(RestoreFailed, match=said) as raised:
+            rayshot.restore(system.storage, system=system.name, class_map=moved)
+        assert isinstance(raised.value.__cause__, CodeMismatch)
     assert "requires amount" in refuse(system, CodeMismatch, class_map={f"{MODULE}.Wallet": f"{MODULE}.Coin"})
     new_system.made.append(rayshot.restore(system.storage, system=system.name))
     assert ray.get(new_system.made[-1].get_actor("rich").read.remote()) == [("Money", 5000)]

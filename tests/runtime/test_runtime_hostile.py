@@ -53,13 +53,21 @@ def test_whatever_pickling_raises_aborts_the_snapshot_and_nothing_else(system, r
     assert system.snapshot().states() == {"rogue": {"count": 0}}
 
 
-@pytest.mark.parametrize("handler", ["leave_python", "cancel"])
-def test_a_handler_that_raises_no_exception_but_worse_is_an_error_of_its_caller(system, rogue, handler):
-    with pytest.raises(RuntimeError, match=r"SystemExit|CancelledError"):
+@pytest.mark.parametrize(
+    ("handler", "error", "said"),
+    [
+        ("leave_python", RuntimeError, "SystemExit"),
+        ("cancel", RuntimeError, "CancelledError"),
+        ("leave_ray", ConfigError, r"rayshot\.current\(\)\.end\(\)"),
+    ],
+)
+def test_a_handler_that_raises_no_exception_but_worse_is_an_error_of_its_caller(system, rogue, handler, error, said):
+    with pytest.raises(error, match=said):
         ray.get(getattr(rogue, handler).remote(), timeout=20)
     getattr(rogue, handler).tell()
     assert ray.get(rogue.read.remote(), timeout=20) == 0
     assert len(system.dead_letters()) == 1
+    assert system.snapshot().states() == {"rogue": {"count": 0}}
 
 
 def test_an_error_of_another_system_in_a_handler_loses_no_message(system, rogue):

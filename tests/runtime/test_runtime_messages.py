@@ -289,8 +289,13 @@ def test_killing_an_actor_gives_every_caller_a_typed_error(system):
     error = eventually(stopped)
     assert "'alice'" in str(error)
     assert "rayshot.restore" in str(error)
-    with pytest.raises(rayshot.errors.ActorDied):
-        system.snapshot()
+    for refused in (
+        system.snapshot,
+        lambda: system.connect("bob", "alice"),
+        lambda: system.configure(rayshot.SnapshotConfig()),
+    ):
+        with pytest.raises(rayshot.errors.ActorDied, match="'alice'"):
+            refused()
     status = system.status()
     assert status.state == "stopped"
     assert "alice" in status.detail

@@ -330,7 +330,9 @@ def test_an_unknown_trust_is_refused(stored):
 def test_bad_storages_are_refused_in_one_line(cluster, tmp_path):
     file = tmp_path / "file"
     file.write_text("not a folder")
-    for storage in (file, "ftp://somewhere/shots", "memory://here"):
+    for storage in (file, "ftp://somewhere/shots", "memory://here", None, 5):
         with pytest.raises(ConfigError) as caught:
             rayshot.init("bank", storage=storage)
         assert "\n" not in str(caught.value)
+    with pytest.raises(ConfigError, match="path of a folder"):
+        rayshot.restore(None)

@@ -265,18 +265,22 @@ def test_a_forked_capture_that_fails_is_followed_by_an_inline_one(system):
     assert "array" in system.snapshot().states()["holder"]
 
 
-def test_a_long_handler_is_named_while_it_delays_a_snapshot(system):
-    alice = Account.options(name="alice").remote(1)
-    Account.options(name="bob").remote(1)
-    ray.get(alice.read.remote())
+def test_a_long_handler_is_named_while_it_delays_a_snapshot_also_where_it_was_called(system):
+    alice, bob, _ = (Account.options(name=name).remote(1) for name in ("alice", "bob", "carol"))
+    ray.get([alice.read.remote(), bob.read.remote()])
     alice.pause.tell(3.0)
+    called = bob.pause.remote(seconds=3.0)
     taken = []
     photographer = threading.Thread(target=lambda: taken.append(system.snapshot()))
     photographer.start()
-    (waiting,) = eventually(lambda: [s for s in system.status().snapshots if s.missing == ("alice",) and s.handlers])
-    method, seconds = waiting.handlers["alice"]
-    assert method == "pause"
-    assert 0 <= seconds < 3.0
+    slow = ("alice", "bob")
+    (waiting,) = eventually(
+        lambda: [s for s in system.status().snapshots if s.missing == slow and len(s.handlers) == len(slow)]
+    )
+    for method, seconds in waiting.handlers.values():
+        assert method == "pause"
+        assert 0 <= seconds < 3.0
+    ray.get(called)
     photographer.join(60)
     assert [snapshot.id for snapshot in taken] == [(1, "coordinator", 1)]
 
