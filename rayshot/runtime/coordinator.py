@@ -252,7 +252,7 @@ class Coordinator:
             for over in self._gathered.keys() - {*self._collector.open_snapshots, *self._collector.unannounced}:
                 del self._gathered[over]
 
-    @ray.method(concurrency_group="control")
+    @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
     def configure(self, config: SnapshotConfig) -> None:
         """Change the rhythm from now on."""
         with self._lock:

@@ -257,7 +257,7 @@ class System:
             awaited[:] = self._port.await_taken(told, min(timeout_s, left_s))
             return not awaited or timeout_s >= left_s
 
-        wait_with_progress(is_done, lambda: f"before the snapshot: {some_names(awaited)} to take what was told")
+        wait_with_progress(is_done, lambda: f"waiting for {some_names(awaited)} to take what was told before")
 
     def _take(
         self,
