@@ -150,3 +150,12 @@ def test_a_claim_that_fails_ends_the_program_with_an_error(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["examples.flights", "--rows", "10"])
     assert program.main() == 1
     assert "DISPROVED: photograph 1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "many", "1.5"])
+def test_a_number_that_cannot_be_is_refused_with_what_is_wanted(monkeypatch, capsys, number):
+    monkeypatch.setattr(sys, "argv", ["examples.flights", f"--rows={number}"])
+    with pytest.raises(SystemExit) as ended:
+        program.main()
+    assert ended.value.code == 2
+    assert f"argument --rows: {number!r} is no number from 1 on" in capsys.readouterr().err
