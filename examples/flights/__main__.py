@@ -32,9 +32,12 @@ def main() -> int:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
     if number < 1:
-        raise ValueError(text)
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
     return number
 
 

@@ -90,10 +90,13 @@ _SCALARS = (type(None), bool, int, float, complex)
 
 
 def _plain(value: Any) -> Any:
-    """A numpy scalar as the Python value that it stands for; anything else as it is."""
+    """A numpy scalar as the Python value that it stands for; anything else as it is.
+
+    To numpy a span of time is an integer of whatever unit it has.
+    """
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.bool_ | numpy.number | numpy.str_):
-        return value.item()
+        return value if isinstance(value, numpy.timedelta64) else value.item()
     return value
 
 

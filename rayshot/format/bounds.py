@@ -111,7 +111,7 @@ def check_process_name(value: Any, what: str) -> str:
     try:
         return check_name(value, what)
     except ConfigError as error:
-        raise BadManifest(f"{what} has the name {reprlib.repr(value)}, which no {what} can have") from error
+        raise BadManifest(f"{what} has the name {reprlib.repr(value)}, which cannot name {what}") from error
 
 
 def check_digest(value: Any, what: str) -> str:
@@ -134,7 +134,7 @@ def check_options(options: Any, what: str) -> None:
     back as lists.
     """
     if type(options) is not dict:
-        raise BadManifest(f"{what} are a {type(options).__name__}, not a dict")
+        raise BadManifest(f"{what} are of the type {type(options).__name__}, not dict")
     items = 0
     level: list[tuple[str, Any]] = [(what, options)]
     for _ in range(OPTIONS_DEPTH_MAX):

@@ -143,7 +143,7 @@ def _check_blob(blob: Blob, what: str, sizes: Sizes) -> None:
 def check_channels(
     channels: Sequence[ChannelEntry], actors: Collection[str], senders: Collection[str], sizes: Sizes
 ) -> None:
-    """Check every channel by itself, that its ends are known and that no pair comes twice."""
+    """Check every channel by itself, that its ends are known and that no pair comes twice, and their sum."""
     check_length(channels, "channels", CHANNELS_MAX)
     pairs: set[tuple[str, str]] = set()
     for channel in channels:
@@ -154,6 +154,7 @@ def check_channels(
         pairs.add((channel.sender, channel.receiver))
     if len(pairs) != len(channels):
         raise BadManifest("a channel is listed twice")
+    check_count(sum(channel.sent - channel.received for channel in channels), "messages in flight on all channels")
 
 
 def _check_ends(channel: ChannelEntry, actors: Collection[str], senders: Collection[str]) -> None:

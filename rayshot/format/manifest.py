@@ -140,7 +140,7 @@ class Manifest:
 
 def _check_stats(stats: Mapping[str, int | float]) -> None:
     if type(stats) is not dict:
-        raise BadManifest(f"stats are a {type(stats).__name__}, not a dict")
+        raise BadManifest(f"stats are of the type {type(stats).__name__}, not dict")
     check_length(stats, "stats", STATS_MAX)
     for name, value in stats.items():
         check_text(name, "name of a statistic")
@@ -247,7 +247,7 @@ def _check_format(tree: Any) -> None:
 
 def _rows(tree: Any, what: str) -> list[Any]:
     if type(tree) is not list:
-        raise BadManifest(f"{what} are a {type(tree).__name__}, not a list")
+        raise BadManifest(f"{what} are of the type {type(tree).__name__}, not list")
     return tree
 
 

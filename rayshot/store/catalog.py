@@ -207,14 +207,14 @@ def _check_format(data: bytes, name: str) -> None:
     except (ValueError, RecursionError) as error:
         raise BadManifest(f"{format_key(name)} is not what rayshot writes: {error}") from error
     match document:
-        case {"rayshot": int(version)} if version > STORAGE_FORMAT:
+        case {"rayshot": version} if type(version) is int and version > STORAGE_FORMAT:
             raise FormatTooNew(
                 f"the system {name!r} has format {version} and this rayshot reads up to {STORAGE_FORMAT}: "
                 "install a newer one (pip install --upgrade rayshot)",
                 format=version,
                 supported=STORAGE_FORMAT,
             )
-        case {"rayshot": int(version)} if version == STORAGE_FORMAT:
+        case {"rayshot": version} if type(version) is int and version == STORAGE_FORMAT:
             return
         case _:
             raise BadManifest(f"{format_key(name)} is not what rayshot writes")

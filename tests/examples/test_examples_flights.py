@@ -160,3 +160,12 @@ def test_ctrl_c_ends_the_program_with_one_line(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["examples.flights"])
     assert program.main() == 130
     assert capsys.readouterr().err == "interrupted: nothing was left running\n"
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "many", "1.5"])
+def test_a_number_that_cannot_be_is_refused_with_what_is_wanted(monkeypatch, capsys, number):
+    monkeypatch.setattr(sys, "argv", ["examples.flights", f"--rows={number}"])
+    with pytest.raises(SystemExit) as ended:
+        program.main()
+    assert ended.value.code == 2
+    assert f"argument --rows: {number!r} is no number from 1 on" in capsys.readouterr().err

@@ -371,6 +371,26 @@ def test_a_chunk_key_that_could_leave_the_folder_is_refused(key):
         changed(chunks=(dataclasses.replace(CHUNKS[0], key=key), CHUNKS[1]))
 
 
+@pytest.mark.acceptance("G11")
+def test_channels_whose_messages_in_flight_add_up_over_the_limit_are_refused():
+    largest = dataclasses.replace(CHANNEL, sent=bounds.COUNTER_MAX, arrived=0, received=0, mailbox=None)
+    assert changed(channels=(largest,)).channels == (largest,)
+    with pytest.raises(LimitExceeded, match="messages in flight on all channels"):
+        changed(channels=(largest, dataclasses.replace(largest, sender="driver:d1")))
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"system": "a/b"}, "a system has the name 'a/b', which cannot name a system"),
+        ({"stats": []}, "stats are of the type list, not dict"),
+    ],
+)
+def test_a_refusal_is_a_sentence(change, sentence):
+    with pytest.raises(BadManifest, match=sentence):
+        changed(**change)
+
+
 @pytest.mark.acceptance("G9")
 @pytest.mark.parametrize(
     "change",

@@ -114,7 +114,9 @@ def test_a_system_of_a_newer_format_is_refused() -> None:
         Repository(store, "bank", create=True)
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"\xff", b'{"rayshot": "1"}', b'{"rayshot": 0}'])
+@pytest.mark.parametrize(
+    "content", [b"", b"{}", b"[]", b"\xff", b'{"rayshot": "1"}', b'{"rayshot": 0}', b'{"rayshot": true}']
+)
 def test_a_format_that_is_damaged_is_refused(content: bytes) -> None:
     store = MemoryStore()
     store.create(format_key("bank"), content)
