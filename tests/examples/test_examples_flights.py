@@ -3,11 +3,13 @@
 import dataclasses
 import re
 import sys
+from unittest.mock import Mock
 
 import pytest
 
 import rayshot
 from examples.flights import __main__ as program
+from examples.flights import sky
 from examples.flights.demo import Disproved
 from examples.flights.ledger import Totals, differences
 from examples.flights.photograph import Photograph
@@ -160,3 +162,12 @@ def test_ctrl_c_ends_the_program_with_one_line(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["examples.flights"])
     assert program.main() == 130
     assert capsys.readouterr().err == "interrupted: nothing was left running\n"
+
+
+def test_an_interrupted_start_ends_the_system_while_its_cluster_is_up(monkeypatch, tmp_path):
+    system = Mock()
+    monkeypatch.setattr(rayshot, "init", Mock(return_value=system))
+    monkeypatch.setattr(sky, "Schedule", Mock(options=Mock(side_effect=KeyboardInterrupt)))
+    with pytest.raises(KeyboardInterrupt):
+        sky.Sky.create(tmp_path, tmp_path / "flights.csv", ["ATL"], 1.0)
+    system.shutdown.assert_called_once_with()
