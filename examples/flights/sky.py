@@ -58,14 +58,18 @@ class Sky:
     def create(cls, storage: Path, flights: Path, airports: list[str], flights_per_s: float) -> "Sky":
         """Start the actors; they wait for `begin`."""
         system = rayshot.init(SYSTEM, storage=storage)
-        schedules = [
-            Schedule.options(name=name).remote(str(flights), share, SCHEDULES, flights_per_s / SCHEDULES)
-            for share, name in enumerate(SCHEDULE_NAMES)
-        ]
-        sky = cls(system, {name: Airport.options(name=name).remote() for name in airports}, schedules)
-        for airport in sky.airports.values():
-            airport.connect.tell(sky.airports)
-        sky.totals()
+        try:
+            schedules = [
+                Schedule.options(name=name).remote(str(flights), share, SCHEDULES, flights_per_s / SCHEDULES)
+                for share, name in enumerate(SCHEDULE_NAMES)
+            ]
+            sky = cls(system, {name: Airport.options(name=name).remote() for name in airports}, schedules)
+            for airport in sky.airports.values():
+                airport.connect.tell(sky.airports)
+            sky.totals()
+        except BaseException:
+            system.shutdown()  # while Ray is up: it ends the whole program where something still waits for an answer
+            raise
         return sky
 
     @classmethod

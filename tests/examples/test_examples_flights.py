@@ -3,11 +3,13 @@
 import dataclasses
 import re
 import sys
+from unittest.mock import Mock
 
 import pytest
 
 import rayshot
 from examples.flights import __main__ as program
+from examples.flights import sky
 from examples.flights.demo import Disproved
 from examples.flights.ledger import Totals, differences
 from examples.flights.photograph import Photograph
@@ -169,3 +171,12 @@ def test_a_number_that_cannot_be_is_refused_with_what_is_wanted(monkeypatch, cap
         program.main()
     assert ended.value.code == 2
     assert f"argument --rows: {number!r} is no number from 1 on" in capsys.readouterr().err
+
+
+def test_an_interrupted_start_ends_the_system_while_its_cluster_is_up(monkeypatch, tmp_path):
+    system = Mock()
+    monkeypatch.setattr(rayshot, "init", Mock(return_value=system))
+    monkeypatch.setattr(sky, "Schedule", Mock(options=Mock(side_effect=KeyboardInterrupt)))
+    with pytest.raises(KeyboardInterrupt):
+        sky.Sky.create(tmp_path, tmp_path / "flights.csv", ["ATL"], 1.0)
+    system.shutdown.assert_called_once_with()
