@@ -379,16 +379,11 @@ def test_channels_whose_messages_in_flight_add_up_over_the_limit_are_refused():
         changed(channels=(largest, dataclasses.replace(largest, sender="driver:d1")))
 
 
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ({"system": "a/b"}, "a system has the name 'a/b', which cannot name a system"),
-        ({"stats": []}, "stats are of the type list, not dict"),
-    ],
-)
-def test_a_refusal_is_a_sentence(change, sentence):
-    with pytest.raises(BadManifest, match=sentence):
-        changed(**change)
+def test_a_refusal_is_a_sentence():
+    with pytest.raises(BadManifest, match="a system has the name 'a/b', which cannot name a system"):
+        changed(system="a/b")
+    with pytest.raises(BadManifest, match="stats are of the type list, not dict"):
+        changed(stats=[])
 
 
 @pytest.mark.acceptance("G9")
