@@ -161,7 +161,7 @@ def test_ctrl_c_ends_the_program_with_one_line(monkeypatch, capsys):
     monkeypatch.setattr(program, "run", interrupt)
     monkeypatch.setattr(sys, "argv", ["examples.flights"])
     assert program.main() == 130
-    assert capsys.readouterr().err == "interrupted: nothing was left running\n"
+    assert capsys.readouterr().err == "interrupted: nothing is proved\n"
 
 
 def test_an_interrupted_start_ends_the_system_while_its_cluster_is_up(monkeypatch, tmp_path):
