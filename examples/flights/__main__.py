@@ -26,7 +26,7 @@ def main() -> int:
         print(f"DISPROVED: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("interrupted: nothing was left running", file=sys.stderr)
+        print("interrupted: nothing is proved", file=sys.stderr)
         return INTERRUPTED
     return 0
 

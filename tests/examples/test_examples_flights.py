@@ -161,7 +161,7 @@ def test_ctrl_c_ends_the_program_with_one_line(monkeypatch, capsys):
     monkeypatch.setattr(program, "run", interrupt)
     monkeypatch.setattr(sys, "argv", ["examples.flights"])
     assert program.main() == 130
-    assert capsys.readouterr().err == "interrupted: nothing was left running\n"
+    assert capsys.readouterr().err == "interrupted: nothing is proved\n"
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "many", "1.5"])
