@@ -185,8 +185,6 @@ def _ensure_ray() -> None:
 
 def _locate(storage: str | os.PathLike[str]) -> tuple[str, Any]:
     """The address as every process of the cluster can use it, and the store there."""
-    if not isinstance(storage, str | os.PathLike):
-        raise ConfigError(f"storage={storage!r}: give the path of a folder, or an address as a text (docs/storage.md)")
     store, address = open_store(storage), os.fspath(storage)
     if address.startswith("memory://"):
         raise ConfigError("memory:// lives inside one process, a system in many: give a folder")

@@ -28,9 +28,9 @@ def open_store(url: str | os.PathLike[str]) -> Store:
     Touches nothing: use `check` before writing. Raises ConfigError for an address that names no known kind of
     store; the message never repeats what may be a password in it.
     """
-    text = os.fspath(url)
+    text = os.fspath(url) if isinstance(url, str | os.PathLike) else None
     if not isinstance(text, str) or not text or "\0" in unquote(text):
-        raise ConfigError(f"the storage address must be a text that is not empty; give {SUPPORTED}")
+        raise ConfigError(f"a storage address is a path or a text that is not empty; give {SUPPORTED}")
     if "://" not in text:
         _refuse_half_address(text)
         return LocalStore(text)

@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,9 +36,11 @@ def test_a_memory_address_opens_the_same_store_each_time() -> None:
         "file:///a%00b",
         "~nobody-of-that-name/shots",
         "\ud800",
+        None,
+        5,
     ],
 )
-def test_an_address_that_names_no_store_is_refused_in_one_line(address: str) -> None:
+def test_an_address_that_names_no_store_is_refused_in_one_line(address: Any) -> None:
     with pytest.raises(ConfigError) as caught:
         open_store(address)
     assert "\n" not in str(caught.value)
