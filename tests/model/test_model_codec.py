@@ -44,7 +44,9 @@ def arrived(*args, **kwargs):
     return (*got, named) if kwargs else tuple(got)
 
 
-@pytest.mark.parametrize("args", [(1,), ("other", b""), (["other"], {"other": 1}), (lambda: 1,)], ids=repr)
+@pytest.mark.parametrize(
+    "args", [(1,), ("other", b""), (["other"], {"other": 1}), (lambda: 1,)], ids=["plain", "bytes", "nested", "pickled"]
+)
 def test_the_method_of_a_message_is_found_whatever_its_kind_and_nothing_is_unpickled(monkeypatch, args):
     tell = CODEC.tell("keep", args)
     kinds = [tell, CODEC.call(7, tell), CODEC.create(b"specification", tell), CODEC.reply(7, args, ok=True)]
