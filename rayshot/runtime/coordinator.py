@@ -191,18 +191,19 @@ class Coordinator:
         initiators: tuple[str, ...] = (),
         helpers: frozenset[str] | None = None,
         final: bool = False,  # noqa: FBT001, FBT002 - a Ray call
+        reached: frozenset[str] = frozenset(),
     ) -> "CommitRecord":
         """Take a snapshot; returns its commit record when it is durable.
 
         With `initiators` the first of them begins it as its own; the others, and `helpers` (None: everybody), are told.
+        Everybody is told too where others than `reached` are there when it begins: markers may not reach these.
         With `final` the system stops with it. Raises SnapshotAborted; SystemDown where it takes no messages any more.
         """
         told = None if helpers is None else helpers | set(initiators)
-        request = Request(mode or self._config.mode, label, initiators, told, final=final)
+        request = Request(mode or self._config.mode, label, initiators, told, reached, final=final)
         with self._lock:
             if self._stop is not None:
                 raise self._stop.error()
-            request.living = frozenset(self._members.hosts)
             self._wanted.append(request)
             self._begin_wanted()
         request.done.wait()
@@ -217,7 +218,7 @@ class Coordinator:
         with self._lock:
             if self._stop is None:
                 request = self._asked.take(token) or Request(CHANDY_LAMPORT)
-                helpers = request.helpers if request.living <= self._members.hosts.keys() else None
+                helpers = request.helpers if request.reached == self._members.hosts.keys() else None
                 effects = self._collector.handle(SnapshotAnnounced(snapshot, floor, helpers))
                 ended = (effect.snapshot for effect in effects if isinstance(effect, AnnounceEnd))
                 if snapshot in (*self._collector.open_snapshots, *ended):

@@ -36,14 +36,15 @@ class Request:
 
     `final`: when it is durable the system stops, and no handler has run since the cut.
     `initiators` are the actors that were asked to begin it, `helpers` those whom the coordinator tells (None: all), and
-    all as well as soon as one of the `living` has ended: markers may have lost their way to others with it.
+    all as well where others are there by then than were `reached` by markers when somebody looked: those may have lost
+    their way with one that ended.
     """
 
     mode: str
     label: str | None = None
     initiators: tuple[str, ...] = ()
     helpers: frozenset[str] | None = None
-    living: frozenset[str] = frozenset()
+    reached: frozenset[str] = frozenset()
     final: bool = False
     done: threading.Event = field(default_factory=threading.Event)
     record: "CommitRecord | None" = None

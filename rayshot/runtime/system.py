@@ -207,13 +207,15 @@ class System:
             check_mode(mode)
         self._drain()
         begins = (initiator,) if isinstance(initiator, str | ActorHandle) else tuple(initiator or ())
-        initiators = tuple(map(self._name_of, begins))
+        initiators, reached = tuple(map(self._name_of, begins)), frozenset[str]()
         if initiators or not helped:
             if mode not in (None, CHANDY_LAMPORT):
                 raise ConfigError(f"mode {mode!r} is the coordinator's: leave `initiator` and `helped` out")
             mode = CHANDY_LAMPORT
-            check_spread(self.topology(), initiators, helped=helped)
-        return self._take(label, mode, initiators, None if helped else frozenset())
+            topology = self.topology()
+            check_spread(topology, initiators, helped=helped)
+            reached = frozenset(topology)
+        return self._take(label, mode, initiators, None if helped else frozenset(), reached=reached)
 
     def savepoint(self, label: str, *, mode: str | None = None) -> Snapshot:
         """Take a snapshot that is never deleted by itself; `label` says what for. As `snapshot` else."""
@@ -267,9 +269,10 @@ class System:
         helpers: frozenset[str] | None,
         *,
         final: bool = False,
+        reached: frozenset[str] = frozenset(),
     ) -> Snapshot:
         """Have the coordinator take a snapshot, show how far it is, and open it."""
-        ref = self._coordinator.snapshot.remote(label, mode, initiators, helpers, final)
+        ref = self._coordinator.snapshot.remote(label, mode, initiators, helpers, final, reached)
 
         def is_there(timeout_s: float) -> bool:
             ready, _ = ray.wait([ref], timeout=timeout_s)
@@ -279,6 +282,7 @@ class System:
         try:
             record = self._get(ref)
         except ray.exceptions.ActorUnavailableError as error:
+            self._check_running()
             raise SnapshotAborted(
                 "the coordinator died while it took the snapshot, and another one takes over: the system lives. The "
                 "snapshot is lost, unless it was committed just then and system.snapshots() has it; take another one",

@@ -149,6 +149,20 @@ def test_where_an_actor_ends_in_the_way_of_the_markers_the_coordinator_helps(new
     assert taken[0].states().keys() == {"a", "c", "d"}
 
 
+def test_where_an_actor_ended_after_the_ways_of_the_markers_were_looked_at_the_coordinator_helps(system, monkeypatch):
+    accounts = {name: Account.options(name=name).remote(100) for name in NAMES}
+    for sender, receiver in [("a", "b"), ("b", "c"), ("c", "d")]:
+        system.connect(sender, receiver)
+
+    def check(*arguments, **more):
+        check_spread(*arguments, **more)
+        accounts["b"].leave.tell()
+        eventually(lambda: "b" not in system.actors(), 10)
+
+    monkeypatch.setattr("rayshot.runtime.system.check_spread", check)
+    assert system.snapshot(initiator=["a"], helped=False).states().keys() == {"a", "c", "d"}
+
+
 def test_no_more_snapshots_are_under_way_at_once_than_the_settings_say(new_system):
     system = new_system(snapshot=SnapshotConfig(max_concurrent=1))
     accounts = {name: Account.options(name=name).remote(100) for name in NAMES}
