@@ -35,7 +35,7 @@ WAYS = ("chandy-lamport", "stop-the-world", "hand-written save")
 
 def run(*, short: bool) -> Report:
     """Take single snapshots of several systems, then compare windows without and with a rhythm of them."""
-    rounds, pairs, window_s = (1, 1, 0.5) if short else (5, 10, 5.0)
+    rounds, pairs, window_s = (1, 1, 0.5) if short else (3, 10, 5.0)
     rhythmic, cases = (2, {2: CASES[2]}) if short else (ACTORS, CASES)
     found: dict[str, list[float]] = {}
     rates: dict[str, list[float]] = {}

@@ -11,7 +11,15 @@ from typing import Any, Self
 
 import ray
 
-from rayshot.errors import ActorNotFound, ConfigError, RayshotError, SnapshotAborted, SystemDown, SystemStopped
+from rayshot.errors import (
+    ActorEnded,
+    ActorNotFound,
+    ConfigError,
+    RayshotError,
+    SnapshotAborted,
+    SystemDown,
+    SystemStopped,
+)
 from rayshot.format.bounds import LABEL_LENGTH_MAX
 from rayshot.model.configuration import CHANDY_LAMPORT, STOP_THE_WORLD, SnapshotConfig, check_config, check_mode
 from rayshot.model.handle import ActorHandle
@@ -173,7 +181,11 @@ class System:
         for name in names:
             if name not in hosts:
                 raise self._no_actor(name, hosts)
-        self._get(hosts[names[0]].open_channel.remote(names[1]))
+        try:
+            self._get(hosts[names[0]].open_channel.remote(names[1]))
+        except ray.exceptions.RayActorError:
+            fate = self._ask("fate", names[0])
+            raise (fate.error() if isinstance(fate, Stop) else ActorEnded(fate, actor=names[0])) from None
 
     # Snapshots -------------------------------------------------------------------------------------------------
 
@@ -198,11 +210,14 @@ class System:
 
         Raises:
             ActorNotFound: no such initiator.
-            ConfigError: there is no way for markers from the initiators to some actors, which are named.
+            ConfigError: there is no way for markers from the initiators to some actors, which are named; or a label or
+                mode that cannot be.
             SnapshotAborted: nothing was committed, the application is unharmed.
             SystemDown: the system takes no messages any more.
         """
         self._check_open()
+        if label is not None:
+            _check_label(label)
         if mode is not None:
             check_mode(mode)
         self._drain()
@@ -280,7 +295,7 @@ class System:
 
         wait_with_progress(is_there, lambda: describe(self._ask("status")))
         try:
-            record = self._get(ref)
+            record = self._answer(ref)
         except ray.exceptions.ActorUnavailableError as error:
             self._check_running()
             raise SnapshotAborted(
@@ -347,7 +362,7 @@ class System:
 
     def _ask(self, method: str, *args: Any) -> Any:
         self._check_open()
-        return self._get(getattr(self._coordinator, method).remote(*args))
+        return self._answer(getattr(self._coordinator, method).remote(*args))
 
     def _ask_actors(self, method: str, hosts: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The answers of these hosts by name, by default of all; None of one that lives and does not say anything."""
@@ -363,6 +378,18 @@ class System:
                 answers[name] = ray.get(ref) if ref in ready else None
         return answers
 
+    def _answer(self, ref: Any) -> Any:
+        """The coordinator's answer. Raises ActorUnavailableError where it died and is being started anew."""
+        try:
+            return self._get(ref)
+        except ray.exceptions.ActorUnavailableError:
+            raise
+        except ray.exceptions.RayActorError as error:
+            raise SystemStopped(
+                f"the coordinator of system {self.name!r} is gone; attach again with rayshot.init, or restore",
+                system=self.name,
+            ) from error
+
     def _get(self, ref: Any) -> Any:
         """The result of a control call, errors as rayshot's own."""
         try:
@@ -373,17 +400,11 @@ class System:
                     self._port.close(error.cause)
                 raise error.cause from None
             raise
-        except ray.exceptions.ActorUnavailableError:  # it is being started anew
-            raise
-        except ray.exceptions.RayActorError as error:
-            raise SystemStopped(
-                f"the coordinator of system {self.name!r} is gone; attach again with rayshot.init, or restore",
-                system=self.name,
-            ) from error
 
 
 def _check_label(label: object) -> None:
-    if not isinstance(label, str) or not label or len(label) > LABEL_LENGTH_MAX:
+    fits = isinstance(label, str) and 0 < len(label) <= LABEL_LENGTH_MAX
+    if not fits or any("\ud800" <= character <= "\udfff" for character in str(label)):  # halves, which no UTF-8 has
         raise ConfigError(f"the label {label!r} of a savepoint: give a text of 1 to {LABEL_LENGTH_MAX} characters")
 
 

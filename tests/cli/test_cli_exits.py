@@ -44,21 +44,19 @@ def ended(*arguments: object, environment: dict[str, str] | None = None, **optio
     return done.returncode, done.stderr
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
-def test_an_output_that_knows_few_characters_changes_no_verdict(shots: Path, tmp_path: Path, encoding: str) -> None:
+def test_an_output_that_knows_few_characters_changes_no_verdict(shots: Path, tmp_path: Path) -> None:
     for command in (["list"], ["show"], ["diff"], ["verify", "--read-data"]):
         with (tmp_path / "printed").open("wb") as printed:
-            code = ended(*command, shots, environment={"PYTHONIOENCODING": encoding}, stdout=printed)
+            code = ended(*command, shots, environment={"PYTHONIOENCODING": "ascii"}, stdout=printed)
         assert code == (0, "")
     assert b"\\u2713  chunks" in (tmp_path / "printed").read_bytes()
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the device is Linux's")
-@pytest.mark.parametrize("form", [[], ["--json"]])
-@pytest.mark.parametrize("command", ["list", "show", "diff", "verify", "--help"])
-def test_an_output_without_room_is_one_line_and_no_verdict(shots: Path, command: str, form: list[str]) -> None:
+@pytest.mark.parametrize("command", [["list", "--json"], ["show"], ["verify"], ["--help"]], ids=" ".join)
+def test_an_output_without_room_is_one_line_and_no_verdict(shots: Path, command: list[str]) -> None:
     with Path("/dev/full").open("wb") as full:
-        code, complaint = ended(command, shots, *form, stdout=full)
+        code, complaint = ended(*command, shots, stdout=full)
     assert (code, complaint.count("\n")) == (15, 1)
     assert complaint.startswith("error: os_error: [Errno 28] No space left on device")
 

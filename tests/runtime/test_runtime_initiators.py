@@ -1,12 +1,14 @@
 """Who begins a snapshot, and how the others hear of it."""
 
+import os
+import signal
 import threading
 
 import pytest
 import ray
 
 from rayshot import SnapshotConfig
-from rayshot.errors import ActorEnded, ActorNotFound, ConfigError, SnapshotAborted
+from rayshot.errors import ActorDied, ActorEnded, ActorNotFound, ConfigError, SnapshotAborted
 from rayshot.runtime.initiation import check_spread
 from rayshot.runtime.requests import Asked, Request
 from tests.runtime.test_runtime_messages import eventually
@@ -161,6 +163,14 @@ def test_where_an_actor_ended_after_the_ways_of_the_markers_were_looked_at_the_c
 
     monkeypatch.setattr("rayshot.runtime.system.check_spread", check)
     assert system.snapshot(initiator=["a"], helped=False).states().keys() == {"a", "c", "d"}
+
+
+def test_a_channel_from_an_actor_that_has_just_died_is_refused_with_its_death(system):
+    accounts = {name: Account.options(name=name).remote(100) for name in NAMES}
+    ray.get([account.read.remote() for account in accounts.values()])
+    os.kill(system.status().actors["a"].pid, signal.SIGKILL)
+    with pytest.raises(ActorDied, match="'a'"):
+        system.connect("a", "b")
 
 
 def test_no_more_snapshots_are_under_way_at_once_than_the_settings_say(new_system):

@@ -93,11 +93,13 @@ def test_where_no_savepoint_comes_about_the_system_goes_on(new_system, tmp_path)
 
 def test_a_savepoint_needs_a_label(new_system):
     system = new_system()
-    for label in ("", None, "x" * 257):
+    for label in ("", None, "x" * 257, "\ud800"):
         with pytest.raises(ConfigError, match="label"):
             system.savepoint(label)
         with pytest.raises(ConfigError, match="label"):
             system.stop_with_savepoint(label)
+    with pytest.raises(ConfigError, match="label"):
+        system.snapshot(label="")
     assert system.status().state == "running"
 
 
