@@ -336,14 +336,16 @@ class System:
     def shutdown(self) -> None:
         """End all actors of the system, also of one of which half is dead. Snapshots stay. Twice is fine.
 
-        Only this life of it: what was restored meanwhile lives on.
+        Only this life of it: what was restored meanwhile lives on. After `ray.shutdown()` nothing can be reached: where
+        that ended the cluster the system is gone, and else it lives on, to be attached to.
         """
         if self._closed:
             return
         self._closed = True
         _ports[:] = [port for port in _ports if port is not self._port] or [self._port]
         self._port.close(SystemStopped(f"system {self.name!r} was shut down", system=self.name))
-        take_down(self.name, self._coordinator, self.incarnation)
+        if ray.is_initialized():  # else Ray would start another cluster, to look there
+            take_down(self.name, self._coordinator, self.incarnation)
 
     def _name_of(self, actor: str | ActorHandle) -> str:
         return actor.name_in(self.name) if isinstance(actor, ActorHandle) else actor

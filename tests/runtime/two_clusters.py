@@ -41,7 +41,10 @@ def second(storage):
         ray.get(alice.read.remote())
         while ray.get(bob.read.remote()) != 110:
             pass
-        return f"restored alice={ray.get(alice.read.remote())} bob=110 life={system.incarnation}"
+        told = f"restored alice={ray.get(alice.read.remote())} bob=110 life={system.incarnation}"
+        ray.shutdown()
+    assert not ray.is_initialized(), "the system's end has started a cluster"
+    return told
 
 
 if __name__ == "__main__":
