@@ -45,7 +45,7 @@ def run(*, short: bool) -> Report:
             with rayshot.init(f"snapshot-{actors}", storage=folder / str(actors)) as system:
                 ours, plain = Ring(actors), Ring(actors, plain=True)
                 for keys in cases[actors]:
-                    blocks = 2 if actors == ACTORS and any((keys, load) in RECORDED_TARGETS for load in CALM_S) else 1
+                    blocks = 2 if actors == ACTORS and any(keys == aimed_at for aimed_at, _ in RECORDED_TARGETS) else 1
                     for name, value in _single_snapshots(system, ours, plain, keys, folder, rounds, blocks):
                         found.setdefault(name, []).append(value)
                 for node in plain.nodes:

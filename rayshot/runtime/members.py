@@ -183,10 +183,10 @@ class Members:
         self._vaults.clear()
         return lambda: _clean_up(deaths, vaults)
 
-    def find(self, stop: Stop | None) -> dict[str, Abandoned | None]:
+    def find(self, stop: Stop | None, joined: set[str]) -> dict[str, Abandoned | None]:
         """After the coordinator was started anew: find all processes and take over from the old coordinator.
 
-        With `stop` they handle nothing more.
+        With `stop` they handle nothing more. `joined` are those on the roster.
         Returns what each actor said; None for one that does not answer, which is no member any more. Those that are
         still being made are not asked: they may wait for this coordinator, to join. They are `in_the_making` then.
         """
@@ -206,7 +206,7 @@ class Members:
                 self._vault_watches.add(node, handle)
             else:
                 self.hosts[ray_name.removeprefix(hosts_before)] = handle
-        unfinished, joined = _being_made() if self.hosts else set(), self.roster.names()
+        unfinished = _being_made() if self.hosts else set()
         for name, handle in tuple(self.hosts.items()):
             if handle._actor_id.hex() in unfinished:  # noqa: SLF001 - the way Ray's own tools go
                 self.in_the_making[name] = self.hosts.pop(name)

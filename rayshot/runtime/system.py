@@ -15,12 +15,13 @@ from rayshot.errors import (
     ActorEnded,
     ActorNotFound,
     ConfigError,
+    Damaged,
     RayshotError,
     SnapshotAborted,
     SystemDown,
     SystemStopped,
 )
-from rayshot.format.bounds import LABEL_LENGTH_MAX
+from rayshot.format.bounds import LABEL_LENGTH_MAX, check_text
 from rayshot.model.configuration import CHANDY_LAMPORT, STOP_THE_WORLD, SnapshotConfig, check_config, check_mode
 from rayshot.model.handle import ActorHandle
 from rayshot.model.port import provide_port
@@ -184,8 +185,7 @@ class System:
         try:
             self._get(hosts[names[0]].open_channel.remote(names[1]))
         except ray.exceptions.RayActorError:
-            fate = self._ask("fate", names[0])
-            raise (fate.error() if isinstance(fate, Stop) else ActorEnded(fate, actor=names[0])) from None
+            raise ActorEnded(self._fate(names[0]), actor=names[0]) from None
 
     # Snapshots -------------------------------------------------------------------------------------------------
 
@@ -358,9 +358,14 @@ class System:
             raise SystemStopped(f"system {self.name!r} was shut down", system=self.name)
 
     def _check_running(self) -> None:
-        fate = self._ask("fate", self._port.name)  # a driver is no member, so the answer comes at once
+        self._fate(self._port.name)  # a driver is no member, so the answer comes at once
+
+    def _fate(self, name: str) -> str:
+        """What became of an actor, in words. Raises SystemDown where the system takes no messages any more."""
+        fate = self._ask("fate", name)
         if isinstance(fate, Stop):
-            raise fate.error()
+            raise fate.error() from None
+        return str(fate)
 
     def _ask(self, method: str, *args: Any) -> Any:
         self._check_open()
@@ -405,9 +410,12 @@ class System:
 
 
 def _check_label(label: object) -> None:
-    fits = isinstance(label, str) and 0 < len(label) <= LABEL_LENGTH_MAX
-    if not fits or any("\ud800" <= character <= "\udfff" for character in str(label)):  # halves, which no UTF-8 has
-        raise ConfigError(f"the label {label!r} of a savepoint: give a text of 1 to {LABEL_LENGTH_MAX} characters")
+    try:
+        check_text(label, "a label", LABEL_LENGTH_MAX)
+    except Damaged as error:
+        raise ConfigError(
+            f"the label {label!r} of a savepoint: give a text of 1 to {LABEL_LENGTH_MAX} characters"
+        ) from error
 
 
 def take_down(system: str, coordinator: Any, incarnation: int | None = None) -> None:
@@ -419,8 +427,7 @@ def take_down(system: str, coordinator: Any, incarnation: int | None = None) -> 
         ray.get(coordinator.shutdown.remote("it was shut down"), timeout=SHUTDOWN_S)
     with contextlib.suppress(ray.exceptions.RayError, ValueError):
         ray.kill(coordinator)
-    successor = find_coordinator(system)
-    if incarnation is not None and successor not in (None, coordinator):
+    if incarnation is not None and find_coordinator(system) not in (None, coordinator):
         return
     before = prefix(system, incarnation)
     clear_rosters(before)

@@ -41,12 +41,13 @@ def find_remains(
     """
     savepoint = committer.stopped_with(incarnation)
     stop = None if savepoint is None else Stop(*name, None, f"it was stopped with the savepoint {savepoint}")
-    found = members.find(stop)
+    joined = members.roster.names()
+    found = members.find(stop, joined)
     answers = {name: answer for name, answer in found.items() if answer is not None}
     ended = committer.ended_before().union(*(answer.ended for answer in answers.values())) - found.keys()
     known = {receiver for answer in answers.values() for receiver in answer.receivers}  # one that died unborn, too
     highest = max((answer.highest for answer in answers.values()), default=0)
-    should_be = members.roster.names() | known | found.keys()
+    should_be = joined | known | found.keys()
     stopped = {name for name, answer in answers.items() if not answer.alive and answer.end is None}
     if loading and (not answers or any(answer.loading for answer in answers.values())):
         stop = stop or Stop(*name, None, "its coordinator died while it was being restored")
