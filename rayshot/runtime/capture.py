@@ -26,6 +26,7 @@ from rayshot.errors import RayshotError, StateNotSerializable
 from rayshot.format.entries import StateCodec
 from rayshot.format.pickling import Referenced, dump_state
 from rayshot.model.cell import Cell
+from rayshot.runtime.priority import go_with_others
 
 FORK_BYTES_MIN = 1 << 20
 """Above this a capture by fork holds the actor for less time than pickling does."""
@@ -188,6 +189,7 @@ class Capturer:
         pid = os.fork()
         if pid == 0:
             _die_with(parent)
+            go_with_others()
             _pickle_in_child(state, cell.instance, self._name, spool, write_end)
         os.close(write_end)
         return CaptureChild(pid, read_end, spool)

@@ -9,6 +9,7 @@ import logging
 import os
 import threading
 import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import ray
@@ -18,10 +19,11 @@ from rayshot.errors import ActorEnded, ForeignHandle, RayshotError
 from rayshot.format.codec import method_of
 from rayshot.model.port import provide_port
 from rayshot.protocol.events import AlignmentTimedOut, Begun, DeadlinePassed, EverybodyRecorded, SnapshotEnded
-from rayshot.protocol.identity import SnapshotId
+from rayshot.protocol.identity import ALIGNED, SnapshotId
 from rayshot.runtime.dead_letters import DeadLetter
 from rayshot.runtime.identity import Abandoned, HostIdentity, Stop
 from rayshot.runtime.naming import NAMESPACE, actor_name
+from rayshot.runtime.priority import thread_goes_first
 from rayshot.runtime.process import ActorProcess, Waiter
 from rayshot.runtime.reports import Body
 from rayshot.runtime.wire import Answer, Status, pack_answer, unpack_packet
@@ -159,8 +161,13 @@ class Host:
         self, snapshot: SnapshotId, floor: int, inputs: frozenset[str]
     ) -> tuple[bytes, Body] | tuple[None, None]:
         """The coordinator began a snapshot. Returns this actor's report; None where the snapshot ended before."""
-        self._begin(snapshot, floor, inputs, quiet=False)
-        return self._process.recording.fetch(snapshot)
+        thread_goes_first()
+        thread_goes_first(os.getpid())  # Ray's main thread passes calls on. Not before it has started its other threads
+        recording, hurry = self._process.recording, self._process.hurry
+        waits_for_markers = snapshot.initiator == ALIGNED
+        with nullcontext() if waits_for_markers else hurry.until_done(snapshot):
+            self._begin(snapshot, floor, inputs, quiet=False)
+            return recording.fetch(snapshot)
 
     @ray.method(concurrency_group="control")
     def everybody_recorded(self, snapshot: SnapshotId) -> None:

@@ -49,6 +49,7 @@ from rayshot.runtime.dead_letters import DeadLetter, DeadLetters
 from rayshot.runtime.identity import HostIdentity
 from rayshot.runtime.mailbox import Mailbox
 from rayshot.runtime.outbox import InFlight, OutChannel
+from rayshot.runtime.priority import Hurry
 from rayshot.runtime.recording import Recording
 from rayshot.runtime.references import know_references
 from rayshot.runtime.spawning import spawn_host
@@ -122,6 +123,7 @@ class ActorProcess:
         self.connector = Connector(identity.system, identity.incarnation)
         self.dead_letters = DeadLetters()
         self.recording = Recording(self)
+        self.hurry = Hurry()
         self.tracer = Tracer(identity.name, full=identity.trace == "full") if identity.trace else None
         self.channels: dict[str, OutChannel] = {}
         self.captures: dict[SnapshotId, Mapping[str, int]] = {}

@@ -219,6 +219,7 @@ class Recording:
         captured = None if isinstance(state, CaptureChild) else state
         report = RecordReport(record, hold_s, RecordBody(process.name, packed, captured, outbox, mailbox, trace))
         if isinstance(state, CaptureChild):
+            process.hurry.done(record.snapshot)  # the child may take its time
             self._children[record.snapshot] = state
             threading.Thread(target=self._report_from_child, args=(state, report), daemon=True).start()
         else:

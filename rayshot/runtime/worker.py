@@ -41,6 +41,7 @@ class Worker:
 
     def _run(self) -> None:
         enter(self._process.cell)
+        self._process.hurry.enter()
         try:
             while (delivery := self._next()) is not None:
                 self._handle_all(delivery)

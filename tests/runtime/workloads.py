@@ -1,5 +1,6 @@
 """Actors for the tests of the runtime, in a module that Ray's workers can import."""
 
+import os
 import threading
 import time
 from pathlib import Path
@@ -215,3 +216,27 @@ class Renamed:
 
     def __init__(self):
         self.balance = 7
+
+
+class Rank:
+    """Is pickled as the nice value of the thread that pickles it."""
+
+    def __reduce__(self):
+        return int, (os.getpriority(os.PRIO_PROCESS, 0),)
+
+
+@rayshot.actor
+class Ranked:
+    """Knows the nice value of the thread that its handlers run on, and of the one that pickles it."""
+
+    def __init__(self):
+        self.pickled_at = Rank()
+
+    def rank(self):
+        return os.getpriority(os.PRIO_PROCESS, 0)
+
+    def await_rank(self, rank):
+        deadline = time.monotonic() + 20
+        while self.rank() != rank and time.monotonic() < deadline:
+            time.sleep(0.001)
+        return self.rank()
