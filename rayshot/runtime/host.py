@@ -163,11 +163,10 @@ class Host:
         """The coordinator began a snapshot. Returns this actor's report; None where the snapshot ended before."""
         thread_goes_first()
         thread_goes_first(os.getpid())  # Ray's main thread passes calls on. Not before it has started its other threads
-        recording, hurry = self._process.recording, self._process.hurry
-        waits_for_markers = snapshot.initiator == ALIGNED
-        with nullcontext() if waits_for_markers else hurry.until_done(snapshot):
+        aligned = snapshot.initiator == ALIGNED  # these wait for markers, not for a processor
+        with nullcontext() if aligned else self._process.hurry.until_done(snapshot):
             self._begin(snapshot, floor, inputs, quiet=False)
-            return recording.fetch(snapshot)
+            return self._process.recording.fetch(snapshot)
 
     @ray.method(concurrency_group="control")
     def everybody_recorded(self, snapshot: SnapshotId) -> None:
