@@ -117,7 +117,7 @@ def _measure_few(engines: Sequence[Engine], found: _Found, *, short: bool) -> No
         for engine in engines:
             if number >= engine.rounds:
                 continue
-            records, interval_s = (engine.few // 10 // BATCH * BATCH, 0.1) if short else (engine.few, 1.0)
+            records, interval_s = (engine.few // 30 // BATCH * BATCH, 0.1) if short else (engine.few, 1.0)
             task = Task(engine.environment, engine.module, records, 1000, interval_s)
             found.add_run(f"{engine.name}, {FEW}", with_ := measure(task))
             if engine.without and not short:

@@ -9,7 +9,6 @@ import logging
 import os
 import threading
 import time
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import ray
@@ -19,11 +18,11 @@ from rayshot.errors import ActorEnded, ForeignHandle, RayshotError
 from rayshot.format.codec import method_of
 from rayshot.model.port import provide_port
 from rayshot.protocol.events import AlignmentTimedOut, Begun, DeadlinePassed, EverybodyRecorded, SnapshotEnded
-from rayshot.protocol.identity import ALIGNED, SnapshotId
+from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.dead_letters import DeadLetter
 from rayshot.runtime.identity import Abandoned, HostIdentity, Stop
 from rayshot.runtime.naming import NAMESPACE, actor_name
-from rayshot.runtime.priority import thread_goes_first
+from rayshot.runtime.priority import go_beside_programs
 from rayshot.runtime.process import ActorProcess, Waiter
 from rayshot.runtime.reports import Body
 from rayshot.runtime.wire import Answer, Status, pack_answer, unpack_packet
@@ -161,10 +160,9 @@ class Host:
         self, snapshot: SnapshotId, floor: int, inputs: frozenset[str]
     ) -> tuple[bytes, Body] | tuple[None, None]:
         """The coordinator began a snapshot. Returns this actor's report; None where the snapshot ended before."""
-        thread_goes_first()
-        thread_goes_first(os.getpid())  # Ray's main thread passes calls on. Not before it has started its other threads
-        aligned = snapshot.initiator == ALIGNED  # these wait for markers, not for a processor
-        with nullcontext() if aligned else self._process.hurry.until_done(snapshot):
+        go_beside_programs()
+        go_beside_programs(os.getpid())  # Ray's main thread, which passes calls on: by now it has started all others
+        with self._process.hurry.until_done(snapshot):
             self._begin(snapshot, floor, inputs, quiet=False)
             return self._process.recording.fetch(snapshot)
 

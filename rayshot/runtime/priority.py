@@ -1,8 +1,9 @@
 """Who goes first on a busy machine: those who do little and for whom a whole snapshot waits.
 
 An actor's handlers may keep every processor busy. Then each hand-over between two threads waits for its turn behind all
-of them, and a snapshot of a few milliseconds takes hundreds. Ray starts the threads of its workers at a nice value of
-15, behind every other program; the interpreter's lock stays with a thread that waits for its turn.
+of them, and a snapshot of a few milliseconds takes hundreds. Ray puts a worker's main thread, and with it all threads
+that take calls and run handlers, at a nice value of 15, behind other programs; and the interpreter's lock stays with a
+thread that waits for a processor. Lowering a nice value takes CAP_SYS_NICE, which root has outside of most containers.
 """
 
 import contextlib
@@ -14,14 +15,14 @@ from collections.abc import Hashable, Iterator
 from pathlib import Path
 
 FIRST = -10
-"""A nice value. Lowering it takes CAP_SYS_NICE, which root has outside of most containers."""
-LIKE_OTHERS = 0
-"""For threads that run handlers, which may be long: before other handlers, but before no other program."""
+"""For those who run no code of users."""
+BESIDE_PROGRAMS = 0
+"""For threads of actors: before the handlers of others, but before no other program, as they may compute for long."""
 
 
 @functools.cache
 def usual() -> int:
-    """The nice value that Ray gave to this process, as it was before any of its threads was put first."""
+    """The nice value of the calling thread, which must be one that Ray calls us on, when it is first asked for here."""
     return os.getpriority(os.PRIO_PROCESS, 0)
 
 
@@ -29,13 +30,12 @@ def go_first() -> None:
     """Put all threads of this process, and those that they start, before others, where the system allows it."""
     with contextlib.suppress(OSError):
         for thread in Path("/proc/self/task").iterdir():
-            thread_goes_first(int(thread.name))
+            _set_nice(int(thread.name), min(FIRST, usual()))
 
 
-def thread_goes_first(thread: int = 0) -> None:
-    """Put one thread of this process, the calling one by default, before others, where the system allows it."""
-    usual()
-    _set_nice(thread, FIRST)
+def go_beside_programs(thread: int = 0) -> None:
+    """Put a thread of this process, by default the calling one, beside other programs, where the system allows it."""
+    _set_nice(thread, min(BESIDE_PROGRAMS, usual()))
 
 
 def go_with_others() -> None:
@@ -44,28 +44,35 @@ def go_with_others() -> None:
 
 
 class Hurry:
-    """Puts a thread before its like for as long as somebody waits for it, where the system allows it.
+    """Puts a thread beside other programs for as long as somebody waits for it, where the system allows it.
 
-    What the thread starts in the meantime keeps that rank. Thread-safe.
+    Threads and processes that it starts in the meantime keep that rank. Thread-safe.
     """
 
     def __init__(self) -> None:
         self._thread: int | None = None
+        self._before: int | None = None
         self._waited_for: set[Hashable] = set()
         self._lock = threading.Lock()
 
     def enter(self) -> None:
         """The calling thread is the one from now on."""
+        if sys.platform == "linux":  # elsewhere threads have no nice values of their own
+            with self._lock:
+                self._thread = threading.get_native_id()
+                self._set()
+
+    def leave(self) -> None:
+        """The calling thread is about to end."""
         with self._lock:
-            self._thread = threading.get_native_id()
-            self._set(hurried=bool(self._waited_for))
+            self._thread = None
 
     @contextlib.contextmanager
     def until_done(self, reason: Hashable) -> Iterator[None]:
         """Somebody waits in here, at the longest until `done`."""
         with self._lock:
             self._waited_for.add(reason)
-            self._set(hurried=True)
+            self._set()
         try:
             yield
         finally:
@@ -74,16 +81,21 @@ class Hurry:
     def done(self, reason: Hashable) -> None:
         """The thread has done its part for `reason`."""
         with self._lock:
-            if reason in self._waited_for:
-                self._waited_for.remove(reason)
-                self._set(hurried=bool(self._waited_for))
+            self._waited_for.discard(reason)
+            self._set()
 
-    def _set(self, *, hurried: bool) -> None:
-        if self._thread is not None and usual() > LIKE_OTHERS:
-            _set_nice(self._thread, LIKE_OTHERS if hurried else usual())
+    def _set(self) -> None:
+        if self._thread is None:
+            return
+        if self._waited_for and self._before is None:
+            self._before = os.getpriority(os.PRIO_PROCESS, self._thread)  # a handler may have chosen its own
+            _set_nice(self._thread, min(BESIDE_PROGRAMS, self._before))
+        elif self._before is not None and not self._waited_for:
+            _set_nice(self._thread, self._before)
+            self._before = None
 
 
 def _set_nice(thread: int, nice: int) -> None:
-    if sys.platform == "linux":  # elsewhere threads have no nice value of their own
+    if sys.platform == "linux":
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, thread, nice)

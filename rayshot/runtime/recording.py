@@ -219,7 +219,6 @@ class Recording:
         captured = None if isinstance(state, CaptureChild) else state
         report = RecordReport(record, hold_s, RecordBody(process.name, packed, captured, outbox, mailbox, trace))
         if isinstance(state, CaptureChild):
-            process.hurry.done(record.snapshot)  # the child may take its time
             self._children[record.snapshot] = state
             threading.Thread(target=self._report_from_child, args=(state, report), daemon=True).start()
         else:
@@ -227,6 +226,7 @@ class Recording:
 
     def _report_from_child(self, child: CaptureChild, report: RecordReport) -> None:
         process = self._process
+        process.hurry.done(report.record.snapshot)  # the child may take its time
         try:
             captured = child.wait(process.identity.recorder_timeout_s)
         except Exception as error:  # noqa: BLE001 - whatever it is, the snapshot is lost and must hear of it
@@ -281,6 +281,8 @@ class Recording:
         """Wait for the report of a snapshot that the coordinator began; None where it ended without one."""
         process = self._process
         with process.lock:
+            if snapshot in self._children:
+                process.hurry.done(snapshot)  # recorded before the call came
             while snapshot not in self._given:
                 if process.down is not None or not self._goes_on(snapshot):
                     return None, None

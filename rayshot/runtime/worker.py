@@ -48,6 +48,8 @@ class Worker:
         except BaseException as error:
             log.exception("%s: the worker failed, a defect of rayshot", self._process.name)
             self._process.fail(f"its worker failed: {error!r}")
+        finally:
+            self._process.hurry.leave()
 
     def _next(self) -> Delivery | None:
         """Wait for messages; None when the process is down. What must happen between handlers happens first."""
