@@ -53,9 +53,12 @@ def own_configuration(tmp_path_factory):
 
 @pytest.fixture(scope="session", autouse=True)
 def quickly_compiled_spark():
-    """Spark's JVM leaves the second compiler out: it pays after minutes, and takes a third of the time until then."""
+    """Spark's JVM leaves the second compiler out, which pays after minutes and takes a third of the time until then.
+
+    One thread collects its garbage: more have to be started, and take the processors from the tests.
+    """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1", prepend=" ")
+        patch.setenv("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", prepend=" ")
         yield
 
 
