@@ -7,6 +7,7 @@ import resource
 import subprocess
 import threading
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import msgpack
 import pytest
@@ -18,6 +19,7 @@ from rayshot.protocol.events import Begun, DeadlinePassed
 from rayshot.protocol.identity import COORDINATOR, SnapshotId
 from rayshot.protocol.participant import Participant
 from rayshot.runtime.capture import CaptureChild, Captured, Capturer, read_spool
+from rayshot.runtime.priority import Hurry
 from rayshot.runtime.recording import Recording
 from rayshot.runtime.reports import RecordBody, RecordReport
 from rayshot.runtime.vault import _parts_of
@@ -25,9 +27,11 @@ from rayshot.runtime.vault import _parts_of
 SNAPSHOT = SnapshotId(1, COORDINATOR, 1)
 
 
-def test_what_a_child_spooled_just_before_its_snapshot_was_given_up_is_removed(tmp_path):
+@pytest.fixture
+def process():
+    """As much of an actor's process as its recording needs here."""
     lock = threading.Lock()
-    process = SimpleNamespace(
+    return SimpleNamespace(
         name="actor",
         lock=lock,
         wake=threading.Condition(lock),
@@ -36,7 +40,18 @@ def test_what_a_child_spooled_just_before_its_snapshot_was_given_up_is_removed(t
         captures={},
         channels={},
         down=None,
+        hurry=Mock(Hurry),
     )
+
+
+def test_a_child_that_pickles_already_when_the_coordinators_call_comes_hurries_nobody(process):
+    recording = Recording(process)
+    recording._children[SNAPSHOT] = SimpleNamespace()
+    assert recording.fetch(SNAPSHOT) == (None, None)
+    process.hurry.done.assert_called_once_with(SNAPSHOT)
+
+
+def test_what_a_child_spooled_just_before_its_snapshot_was_given_up_is_removed(process, tmp_path):
     recording = Recording(process)
     spool = tmp_path / "spool"
     spool.write_bytes(b"state")
@@ -44,7 +59,7 @@ def test_what_a_child_spooled_just_before_its_snapshot_was_given_up_is_removed(t
     process.participant.handle(Begun(SNAPSHOT))
     recording.learned(SNAPSHOT)
     recording._children[SNAPSHOT] = child
-    with lock:  # the child has ended, and its thread waits for the lock
+    with process.lock:  # the child has ended, and its thread waits for the lock
         assert process.participant.handle(DeadlinePassed(SNAPSHOT)) == (ForgetSnapshot(SNAPSHOT),)
         recording.carry_out(ForgetSnapshot(SNAPSHOT))
     body = RecordBody("actor", None, None, {}, {}, None)
