@@ -21,7 +21,7 @@ BESIDE_PROGRAMS = 0
 
 
 @functools.cache
-def usual() -> int:
+def _usual() -> int:
     """The nice value of the calling thread, which must be one that Ray calls us on, when it is first asked for here."""
     return os.getpriority(os.PRIO_PROCESS, 0)
 
@@ -30,17 +30,17 @@ def go_first() -> None:
     """Put all threads of this process, and those that they start, before others, where the system allows it."""
     with contextlib.suppress(OSError):
         for thread in Path("/proc/self/task").iterdir():
-            _set_nice(int(thread.name), min(FIRST, usual()))
+            _set_nice(int(thread.name), min(FIRST, _usual()))
 
 
 def go_beside_programs(thread: int = 0) -> None:
     """Put a thread of this process, by default the calling one, beside other programs, where the system allows it."""
-    _set_nice(thread, min(BESIDE_PROGRAMS, usual()))
+    _set_nice(thread, min(BESIDE_PROGRAMS, _usual()))
 
 
 def go_with_others() -> None:
     """Let the calling thread wait its turn again: it is going to compute for long."""
-    _set_nice(0, usual())
+    _set_nice(0, _usual())
 
 
 class Hurry:
