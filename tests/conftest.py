@@ -1,10 +1,12 @@
 """For all tests: a signing key of their own, never the user's; the count of acceptance cases."""
 
+import logging
 import os
 import tempfile
 from pathlib import Path
 
 import pytest
+import ray
 from xdist.scheduler import LoadFileScheduling
 
 from tests.acceptance import AcceptancePlugin, cases, in_full
@@ -72,3 +74,11 @@ def forked_workers():
         patch.setenv("RAYSHOT_FORKS", folder)
         patch.setenv("PYTHONPATH", str(Path(__file__).parent / "forks"), prepend=os.pathsep)
         yield
+
+
+@pytest.fixture(scope="session")
+def cluster():
+    """A local cluster, ended with everything in it."""
+    ray.init(num_cpus=32, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
+    yield
+    ray.shutdown()

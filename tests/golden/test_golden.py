@@ -144,11 +144,8 @@ def test_it_goes_on_in_a_simulated_world(kept):
 
 
 @pytest.mark.ray
-def test_it_is_restored_on_ray(kept, tmp_path, request):
+def test_it_is_restored_on_ray(cluster, kept, tmp_path, request):
     shutil.copytree(HERE / kept, tmp_path / "shots")
-    if not ray.is_initialized():
-        ray.init(num_cpus=8, include_dashboard=False, log_to_driver=False)
-        request.addfinalizer(ray.shutdown)
     system = rayshot.restore(tmp_path / "shots")
     request.addfinalizer(system.shutdown)
     assert set(system.actors()) == {"alice", "bob", "carol", "museum"}

@@ -81,11 +81,8 @@ def test_a_copy_is_the_same_snapshot_under_a_record_of_its_own(kept):
 
 @pytest.mark.ray
 @pytest.mark.parametrize("storage", STORAGES)
-def test_it_is_restored_on_ray(kept, storage, tmp_path, request):
+def test_it_is_restored_on_ray(cluster, kept, storage, tmp_path):
     shutil.copytree(HERE / kept / storage, tmp_path / "shots")
-    if not ray.is_initialized():
-        ray.init(num_cpus=8, include_dashboard=False, log_to_driver=False)
-        request.addfinalizer(ray.shutdown)
     with rayshot.restore(tmp_path / "shots") as system:
         while ray.get(system.get_actor("bob").read.remote()) != 103:
             pass

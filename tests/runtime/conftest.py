@@ -1,24 +1,8 @@
-"""One Ray cluster for the tests of the runtime, and a system for each test that asks for one."""
-
-import logging
+"""A system for each test that asks for one."""
 
 import pytest
-import ray
 
 import rayshot
-
-
-@pytest.fixture(scope="session")
-def cluster():
-    """A local cluster, ended with everything in it."""
-    start()
-    yield
-    ray.shutdown()
-
-
-def start():
-    """Start the cluster."""
-    ray.init(num_cpus=32, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
 
 
 @pytest.fixture
