@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ROWS ?=
-JOBS ?= 2
+JOBS ?= 3
 
 .PHONY: demo test acceptance simulate fuzz check bench peers format clean setup java azurite
 

@@ -18,14 +18,20 @@ SHARED = {
     "cluster": ("tests/runtime/", "tests/golden/"),
 }
 """Fixtures of the session that take a minute of a processor to make, or a JVM, or a cluster, and who asks for them."""
+FIRST = "gw0"
+"""Of several processes that share the tests, the one that gets the room which comes first."""
+BEHIND = 19
+"""The nice value of the others, which compute: Ray's workers are at 15, and would starve beside them."""
 
 
 def pytest_configure(config):
     config.pluginmanager.register(AcceptancePlugin(), "rayshot-acceptance")
+    if getattr(config, "workerinput", {}).get("workerid", FIRST) != FIRST:
+        os.nice(BEHIND)
 
 
 def pytest_collection_modifyitems(items):
-    """The room that waits most comes first: beside it the others, which work, have a processor and a half."""
+    """The room that waits most comes first: the others have what it leaves of the processors."""
     items.sort(key=lambda item: item.path.parent.name != "runtime")
 
 
