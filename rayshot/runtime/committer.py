@@ -29,7 +29,7 @@ from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.runtime.failpoints import failpoint
 from rayshot.runtime.requests import FINAL
 from rayshot.runtime.settings import SystemSettings
-from rayshot.runtime.vault import Stored, StoredActor
+from rayshot.runtime.stored import Stored, StoredActor, unpack_stored
 from rayshot.store.keeping import Keep
 from rayshot.store.layout import intent_folder, snapshot_of
 from rayshot.store.locate import open_store
@@ -196,7 +196,7 @@ class Committer:
 
     def _gather(self, refs: list[Any], timeout_s: float) -> list[Stored]:
         try:
-            return list(ray.get(refs, timeout=timeout_s))
+            return [unpack_stored(answer) for answer in ray.get(refs, timeout=timeout_s)]
         except ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, StoreError | StateNotSerializable):
                 raise error.cause from error

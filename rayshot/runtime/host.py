@@ -25,7 +25,7 @@ from rayshot.runtime.naming import NAMESPACE, actor_name
 from rayshot.runtime.priority import go_beside_programs
 from rayshot.runtime.process import ActorProcess, Waiter
 from rayshot.runtime.reports import Body
-from rayshot.runtime.wire import Answer, Status, pack_answer, unpack_packet
+from rayshot.runtime.wire import Answer, Status, pack_answer, unpack_begin, unpack_packet
 from rayshot.runtime.worker import Worker
 
 if TYPE_CHECKING:
@@ -156,10 +156,9 @@ class Host:
         self._begin(snapshot, floor, inputs, quiet)
 
     @ray.method(concurrency_group="record", num_returns=2)
-    def record(
-        self, snapshot: SnapshotId, floor: int, inputs: frozenset[str]
-    ) -> tuple[bytes, Body] | tuple[None, None]:
+    def record(self, begin: bytes) -> tuple[bytes, Body] | tuple[None, None]:
         """The coordinator began a snapshot. Returns this actor's report; None where the snapshot ended before."""
+        snapshot, floor, inputs = unpack_begin(begin)
         go_beside_programs()
         go_beside_programs(os.getpid())  # Ray's main thread, which passes calls on: by now it has started all others
         with self._process.hurry.until_done(snapshot):

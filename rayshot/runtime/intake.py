@@ -14,6 +14,7 @@ from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.cut import Record
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.reports import unpack_head
+from rayshot.runtime.wire import pack_begin
 
 log = logging.getLogger("rayshot")
 
@@ -67,9 +68,9 @@ class Intake:
         self._heads: queue.SimpleQueue[tuple[bytes, Any]] = queue.SimpleQueue()
         threading.Thread(target=self._take_all, name="rayshot-intake", daemon=True).start()
 
-    def fetch(self, name: str, host: Any, snapshot: SnapshotId, *begin: Any) -> None:
+    def fetch(self, name: str, host: Any, snapshot: SnapshotId, floor: int, inputs: frozenset[str]) -> None:
         """Tell the host of the actor `name` to record, and take its report; `refuse` where that raised."""
-        head, body = host.record.remote(snapshot, *begin)
+        head, body = host.record.remote(pack_begin(snapshot, floor, inputs))
         head._on_completed(lambda result: self._fetched(name, snapshot, result, body))  # noqa: SLF001 - as Ray's futures
 
     def put(self, head: bytes, body: Any) -> None:

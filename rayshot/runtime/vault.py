@@ -8,50 +8,31 @@ large one as the spool file that a child of the actor wrote.
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ray
 
 from rayshot.errors import StateNotSerializable, StoreUnavailable
 from rayshot.format.codec import creation_of, cut_frame, pack_frames, read_frames
 from rayshot.format.encryption_key import DataKey
-from rayshot.format.manifest import Blob, CapturedState, Chunk
+from rayshot.format.manifest import CapturedState, Chunk
 from rayshot.format.pickling import dump_object
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.cut import Cut
-from rayshot.protocol.identity import Channel
 from rayshot.runtime.capture import read_spool, spool_folder, sweep_spools
 from rayshot.runtime.failpoints import failpoint
 from rayshot.runtime.priority import go_first, go_with_others
 from rayshot.runtime.references import know_references
 from rayshot.runtime.reports import Body, RecordBody, unpack_body
+from rayshot.runtime.stored import Answer, Stored, StoredActor, pack_stored
 from rayshot.store.chunk_writer import ChunkWriter
 from rayshot.store.locate import open_store
 
+if TYPE_CHECKING:
+    from rayshot.protocol.identity import Channel
+
 DYING_S, DYING_POLL_S = 5.0, 0.02
 """How long a process may live on after Ray has said that it is dead."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoredActor:
-    """Where one actor's bytes lie. `state` is None for an actor that is not yet born."""
-
-    specification: ActorSpecification
-    class_pickle: Blob | None
-    state: CapturedState | None
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """What one vault wrote of a snapshot. `actors` include those that it knows from messages in flight alone."""
-
-    actors: Mapping[str, StoredActor]
-    outboxes: Mapping[Channel, Blob]
-    mailboxes: Mapping[Channel, Blob]
-    traces: Mapping[str, Blob]
-    chunks: tuple[Chunk, ...]
-    written_bytes: int
 
 
 class Vault:
@@ -75,8 +56,8 @@ class Vault:
         traces: Mapping[str, bytes],
         data_key: DataKey | None,
         *bodies: Body,
-    ) -> Stored:
-        """Write records as far as their cut counts them; returns where they lie.
+    ) -> Answer:
+        """Write records as far as their cut counts them; returns where they lie, a Stored as `pack_stored` makes it.
 
         `traces` are segments of actors that ended, which no record holds. `data_key` encrypts what is written.
 
@@ -89,7 +70,8 @@ class Vault:
             held[body.process] = body, _parts_of(body)
         for name in held.keys() & cut.records.keys():
             _fetch_objects(*held[name], deadline)
-        return _write(ChunkWriter(self._store, self._system, intent, reuse, data_key), held, cut, traces)
+        writer = ChunkWriter(self._store, self._system, intent, reuse, data_key)
+        return pack_stored(_write(writer, held, cut, traces))
 
     @ray.method(concurrency_group="store")
     def sweep(self) -> None:
@@ -133,11 +115,13 @@ def _write(writer: ChunkWriter, held: Held, cut: Cut, last_traces: Mapping[str, 
         if channel_cut.arrived > channel_cut.received and channel.receiver in held:
             frames = held[channel.receiver][0].mailbox[channel.sender]
             mailboxes[channel] = writer.add(frames)
-            _note_creation(frames, channel.receiver, specifications)
+            if channel_cut.received == 0:
+                _note_creation(frames, channel.receiver, specifications)
         if channel_cut.sent > channel_cut.arrived and channel.sender in held:
             frames = _behind(held[channel.sender][0].outbox[channel.receiver], channel_cut.arrived)
             outboxes[channel] = writer.add(frames)
-            _note_creation(frames, channel.receiver, specifications)
+            if channel_cut.arrived == 0:
+                _note_creation(frames, channel.receiver, specifications)
     members = cut.records.keys() | set(cut.unborn)  # others recorded too, and came into being behind the cut
     segments = {name: b.trace for name, (b, _) in held.items() if name in members and b.trace}
     segments |= last_traces
@@ -186,10 +170,11 @@ def _fetch_objects(body: RecordBody, parts: list[memoryview], deadline: float) -
 
 def _behind(frames: bytes, arrived: int) -> bytes:
     """The messages above `arrived`: what comes before was under way, and its receiver had it when it recorded."""
-    parts = list(read_frames(frames))
-    if parts[0].first > arrived:
+    parts = read_frames(frames)
+    first = next(parts)
+    if first.first > arrived:
         return frames
-    return pack_frames(part for frame in parts if (part := cut_frame(frame, arrived + 1, frame.last)).count)
+    return pack_frames(part for frame in (first, *parts) if (part := cut_frame(frame, arrived + 1, frame.last)).count)
 
 
 def _parts_of(body: RecordBody) -> list[memoryview]:
@@ -205,6 +190,7 @@ def _parts_of(body: RecordBody) -> list[memoryview]:
 
 
 def _note_creation(frames: bytes, receiver: str, creations: dict[str, ActorSpecification]) -> None:
+    """Of a channel's first messages."""
     frame = next(read_frames(frames), None)
     specification = None if frame is None else creation_of(frame)
     if specification is not None:

@@ -1,0 +1,84 @@
+"""What a vault answers: where the parts of a snapshot lie that it wrote."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rayshot.format.manifest import Blob, CapturedState, Chunk, Span
+from rayshot.model.specification import ActorSpecification
+from rayshot.protocol.identity import Channel
+from rayshot.runtime.wire import pack, unpack
+
+Answer = tuple[bytes, tuple[Chunk, ...]]
+"""A packed Stored. Its blobs are many and small: Ray would pickle each of them, and each of their spans, by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredActor:
+    """Where one actor's bytes lie. `state` is None for an actor that is not yet born."""
+
+    specification: ActorSpecification
+    class_pickle: Blob | None
+    state: CapturedState | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What one vault wrote of a snapshot. `actors` include those that it knows from messages in flight alone."""
+
+    actors: Mapping[str, StoredActor]
+    outboxes: Mapping[Channel, Blob]
+    mailboxes: Mapping[Channel, Blob]
+    traces: Mapping[str, Blob]
+    chunks: tuple[Chunk, ...]
+    written_bytes: int
+
+
+def pack_stored(stored: Stored) -> Answer:
+    """For the way to the coordinator."""
+    actors = [
+        (name, actor.specification.pack(), _spans(actor.class_pickle), _state(actor.state))
+        for name, actor in stored.actors.items()
+    ]
+    channels = [
+        [(*channel, _spans(blob)) for channel, blob in blobs.items()] for blobs in (stored.outboxes, stored.mailboxes)
+    ]
+    traces = [(name, _spans(blob)) for name, blob in stored.traces.items()]
+    return pack((actors, *channels, traces, stored.written_bytes)), stored.chunks
+
+
+def unpack_stored(answer: Answer) -> Stored:
+    """What `pack_stored` packed."""
+    packed, chunks = answer
+    actors, outboxes, mailboxes, traces, written_bytes = unpack(packed)
+    return Stored(
+        {
+            name: StoredActor(
+                ActorSpecification.unpack(specification),
+                None if class_pickle is None else _blob(class_pickle),
+                None if state is None else _captured(*state),
+            )
+            for name, specification, class_pickle, state in actors
+        },
+        {Channel(sender, receiver): _blob(spans) for sender, receiver, spans in outboxes},
+        {Channel(sender, receiver): _blob(spans) for sender, receiver, spans in mailboxes},
+        {name: _blob(spans) for name, spans in traces},
+        chunks,
+        written_bytes,
+    )
+
+
+def _spans(blob: Blob | None) -> list[tuple[str, int, int]] | None:
+    return None if blob is None else [(span.chunk, span.offset, span.length) for span in blob.spans]
+
+
+def _state(state: CapturedState | None) -> tuple[Any, ...] | None:
+    return None if state is None else (state.codec, _spans(state.stream), [_spans(blob) for blob in state.buffers])
+
+
+def _blob(spans: tuple[tuple[str, int, int], ...]) -> Blob:
+    return Blob(tuple(Span(*span) for span in spans))
+
+
+def _captured(codec: Any, stream: Any, buffers: Any) -> CapturedState:
+    return CapturedState(codec, _blob(stream), tuple(map(_blob, buffers)))
