@@ -21,7 +21,7 @@ SHARED = {
 FIRST = "gw0"
 """Of several processes that share the tests, the one that gets the room which comes first."""
 BEHIND = 19
-"""The nice value of the others, which compute: Ray's workers are at 15, and would starve beside them."""
+"""The nice value of the others, which compute: Ray's workers are at 15, and those of FIRST would starve beside them."""
 
 
 def pytest_configure(config):
@@ -37,6 +37,11 @@ def pytest_collection_modifyitems(items):
 
 class FilesAndFixtures(LoadFileScheduling):
     """Where several processes share the tests, each file stays in one, and all files that share a dear fixture."""
+
+    @property
+    def nodes(self):
+        """Whoever is ready first, the tests that come first go to FIRST."""
+        return sorted(super().nodes, key=lambda node: node.gateway.id != FIRST)
 
     def _split_scope(self, nodeid):
         file = super()._split_scope(nodeid)

@@ -196,13 +196,14 @@ class Committer:
 
     def _gather(self, refs: list[Any], timeout_s: float) -> list[Stored]:
         try:
-            return [unpack_stored(answer) for answer in ray.get(refs, timeout=timeout_s)]
+            answers = ray.get(refs, timeout=timeout_s)
         except ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, StoreError | StateNotSerializable):
                 raise error.cause from error
             raise StoreUnavailable(f"a vault could not write: {error.cause!r}") from error
         except ray.exceptions.RayError as error:  # the vault died, its time was up, or a record was lost with its node
             raise StoreUnavailable(f"a vault did not answer: {error}") from error
+        return [unpack_stored(answer) for answer in answers]
 
     def _abandon(self, snapshot: SnapshotId) -> None:
         try:

@@ -158,9 +158,9 @@ class Host:
     @ray.method(concurrency_group="record", num_returns=2)
     def record(self, begin: bytes) -> tuple[bytes, Body] | tuple[None, None]:
         """The coordinator began a snapshot. Returns this actor's report; None where the snapshot ended before."""
-        snapshot, floor, inputs = unpack_begin(begin)
         go_beside_programs()
         go_beside_programs(os.getpid())  # Ray's main thread, which passes calls on: by now it has started all others
+        snapshot, floor, inputs = unpack_begin(begin)
         with self._process.hurry.until_done(snapshot):
             self._begin(snapshot, floor, inputs, quiet=False)
             return self._process.recording.fetch(snapshot)

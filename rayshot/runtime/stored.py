@@ -9,8 +9,8 @@ from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.identity import Channel
 from rayshot.runtime.wire import pack, unpack
 
-Answer = tuple[bytes, tuple[Chunk, ...]]
-"""A packed Stored. Its blobs are many and small: Ray would pickle each of them, and each of their spans, by itself."""
+PackedStored = tuple[bytes, tuple[Chunk, ...]]
+"""Blobs are many, and Ray would pickle each of their spans by itself; chunks are few, and may hold data keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Stored:
     written_bytes: int
 
 
-def pack_stored(stored: Stored) -> Answer:
+def pack_stored(stored: Stored) -> PackedStored:
     """For the way to the coordinator."""
     actors = [
         (name, actor.specification.pack(), _spans(actor.class_pickle), _state(actor.state))
@@ -47,7 +47,7 @@ def pack_stored(stored: Stored) -> Answer:
     return pack((actors, *channels, traces, stored.written_bytes)), stored.chunks
 
 
-def unpack_stored(answer: Answer) -> Stored:
+def unpack_stored(answer: PackedStored) -> Stored:
     """What `pack_stored` packed."""
     packed, chunks = answer
     actors, outboxes, mailboxes, traces, written_bytes = unpack(packed)

@@ -24,7 +24,7 @@ from rayshot.runtime.failpoints import failpoint
 from rayshot.runtime.priority import go_first, go_with_others
 from rayshot.runtime.references import know_references
 from rayshot.runtime.reports import Body, RecordBody, unpack_body
-from rayshot.runtime.stored import Answer, Stored, StoredActor, pack_stored
+from rayshot.runtime.stored import PackedStored, Stored, StoredActor, pack_stored
 from rayshot.store.chunk_writer import ChunkWriter
 from rayshot.store.locate import open_store
 
@@ -56,8 +56,8 @@ class Vault:
         traces: Mapping[str, bytes],
         data_key: DataKey | None,
         *bodies: Body,
-    ) -> Answer:
-        """Write records as far as their cut counts them; returns where they lie, a Stored as `pack_stored` makes it.
+    ) -> PackedStored:
+        """Write records as far as their cut counts them; returns where they lie.
 
         `traces` are segments of actors that ended, which no record holds. `data_key` encrypts what is written.
 
@@ -190,7 +190,7 @@ def _parts_of(body: RecordBody) -> list[memoryview]:
 
 
 def _note_creation(frames: bytes, receiver: str, creations: dict[str, ActorSpecification]) -> None:
-    """Of a channel's first messages."""
+    """Note what actor `frames` create, a channel's messages from number 1 on: a creation is the first of all."""
     frame = next(read_frames(frames), None)
     specification = None if frame is None else creation_of(frame)
     if specification is not None:

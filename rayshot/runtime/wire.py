@@ -1,4 +1,4 @@
-"""What a transport call carries: one `bytes` there, one `bytes` back."""
+"""What calls carry as one `bytes`: packets of messages, their answers, the call for a record, plain values."""
 
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -84,7 +84,7 @@ def unpack_answer(packed: bytes) -> Answer:
 
 
 def pack_begin(snapshot: SnapshotId, floor: int, inputs: frozenset[str]) -> bytes:
-    """Encode the call for a record. As bytes it costs the two ends a third of a millisecond less than as a pickle."""
+    """Encode the call for a record: one for each actor, and Ray pickles what is not bytes each time."""
     return _pack((snapshot, floor, tuple(inputs)))
 
 

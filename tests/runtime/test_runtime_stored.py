@@ -1,11 +1,22 @@
-"""What a vault answers comes to the coordinator as it was."""
+"""What a vault writes of a cut, and that its answer comes to the coordinator as it was."""
 
 import pickle
 
+import pytest
+
+from rayshot.format.codec import CREATE, Frame, pack_frames, read_frames
+from rayshot.format.encryption_key import DataKey
 from rayshot.format.manifest import Blob, CapturedState, Chunk, Span
 from rayshot.model.specification import ActorSpecification
-from rayshot.protocol.identity import Channel
+from rayshot.protocol.cut import ChannelCut, Cut, Record
+from rayshot.protocol.identity import Channel, SnapshotId
+from rayshot.runtime.reports import RecordBody
 from rayshot.runtime.stored import Stored, StoredActor, pack_stored, unpack_stored
+from rayshot.runtime.vault import _write
+from rayshot.runtime.wire import pack, pack_begin, unpack_begin
+from rayshot.store.chunk_reader import read_blob
+from rayshot.store.chunk_writer import ChunkWriter
+from rayshot.store.memory import MemoryStore
 
 DIGEST = "ab" * 32
 WHOLE = Blob((Span(DIGEST, 0, 5), Span(DIGEST, 9, 1)))
@@ -17,7 +28,7 @@ def answered(stored):
 
 
 def test_everything_that_a_vault_wrote_comes_back():
-    known = ActorSpecification("shop", "Till", None, ("sell", "close"), {"version": 2, "num_cpus": 0.5}, 2)
+    known = ActorSpecification("shop", "Till", None, ("sell", "close"), {"num_cpus": 0.5, "resources": {"a": 1.0}}, 2)
     local = ActorSpecification("__main__", "Till", b"\x80pickle", (), {}, 1)
     stored = Stored(
         {
@@ -28,12 +39,77 @@ def test_everything_that_a_vault_wrote_comes_back():
         {Channel("born", "unborn"): WHOLE},
         {Channel("driver:1", "born"): EMPTY, Channel("born", "bare"): WHOLE},
         {"born": WHOLE},
-        (Chunk("chunks/ab", DIGEST, 10, 8, "zstd"),),
+        (Chunk("chunks/ab", DIGEST, 10, 8, "zstd"), Chunk("chunks/cd", "cd" * 32, 3, 3, "raw", DataKey(b"k" * 32))),
         8,
     )
-    assert answered(stored) == stored
+    found = answered(stored)
+    assert found == stored
+    assert {type(channel) for channel in (*found.outboxes, *found.mailboxes)} == {Channel}
 
 
 def test_nothing_written_is_nothing():
     nothing = Stored({}, {}, {}, {}, (), 0)
     assert answered(nothing) == nothing
+
+
+@pytest.mark.parametrize("inputs", [frozenset(), frozenset({"alice", "driver:1"})])
+def test_the_call_for_a_record_comes_as_it_was_sent(inputs):
+    snapshot = SnapshotId(3, "aligned", 7)
+    found = unpack_begin(pack_begin(snapshot, 5, inputs))
+    assert found == (snapshot, 5, inputs)
+    assert type(found[0]) is SnapshotId
+
+
+# What a vault writes: alice makes bob with message 1 of their channel, and sends 2 and 3.
+
+SNAPSHOT = SnapshotId(1, "coordinator", 1)
+BOB = ActorSpecification("shop", "Till", None, ("sell",), {}, 1)
+MESSAGES = [pack([CREATE, BOB.pack(), b"tell"]), pack(["sell", 2]), pack(["sell", 3])]
+
+
+def run(first, last):
+    """The messages `first` .. `last`, a frame each, as a record has them."""
+    return pack_frames(Frame(number, 1, MESSAGES[number - 1]) for number in range(first, last + 1))
+
+
+def written(*, arrived, received, released=0, born=False):
+    """What is written of alice, of bob if anything of him arrived, and of the channel between them."""
+    channel = Channel("alice", "bob")
+    records = {"alice": Record(SNAPSHOT, "alice", sent={"bob": 3}, released={"bob": released})}
+    alice = RecordBody("alice", BOB.pack(), None, {"bob": run(released + 1, 3)}, {}, None)
+    held = {"alice": (alice, [])}
+    if arrived:
+        records["bob"] = Record(SNAPSHOT, "bob", born=born, received={"alice": received}, arrived={"alice": arrived})
+        specification = BOB.pack() if born else None
+        mailbox = {"alice": run(received + 1, arrived)} if arrived > received else {}
+        held["bob"] = RecordBody("bob", specification, None, {}, mailbox, None), []
+    cut = Cut(SNAPSHOT, records, (ChannelCut(channel, 3, arrived, received),), () if arrived else ("bob",))
+    store = MemoryStore()
+    stored = _write(ChunkWriter(store, "shop", "intent"), held, cut, {})
+    chunks = {chunk.digest: chunk for chunk in stored.chunks}
+
+    def numbers(blobs):
+        blob = read_blob(store, "shop", blobs[channel], chunks) if channel in blobs else b""
+        return [frame.first for frame in read_frames(blob)]
+
+    return stored.actors.get("bob"), numbers(stored.mailboxes), numbers(stored.outboxes)
+
+
+def test_who_exists_as_a_message_that_is_still_with_its_sender_is_known_by_that():
+    bob, mailbox, outbox = written(arrived=0, received=0)
+    assert (bob, mailbox, outbox) == (StoredActor(BOB, None, None), [], [1, 2, 3])
+
+
+def test_who_exists_as_a_message_in_its_own_mailbox_is_known_by_that():
+    bob, mailbox, outbox = written(arrived=1, received=0)
+    assert (bob, mailbox, outbox) == (StoredActor(BOB, None, None), [1], [2, 3])
+
+
+def test_of_what_was_under_way_only_what_had_not_arrived_is_written_with_the_sender():
+    bob, mailbox, outbox = written(arrived=2, received=1, born=True)
+    assert (bob, mailbox, outbox) == (StoredActor(BOB, None, None), [2], [3])
+
+
+def test_what_its_receiver_had_acknowledged_is_not_with_the_sender():
+    bob, mailbox, outbox = written(arrived=2, received=2, released=2, born=True)
+    assert (bob, mailbox, outbox) == (StoredActor(BOB, None, None), [], [3])

@@ -1,6 +1,7 @@
 """Actors in a module that Ray's workers can import."""
 
 import time
+from pathlib import Path
 
 import rayshot
 
@@ -17,8 +18,9 @@ class Account:
     def deposit(self, amount, memo=""):
         self.balance += amount
 
-    def pause(self, seconds):
-        time.sleep(seconds)
+    def pause_until(self, file):
+        while not Path(file).exists():
+            time.sleep(0.01)
 
     def read(self):
         return self.balance

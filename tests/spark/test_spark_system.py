@@ -1,6 +1,7 @@
 import json
 import logging
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 import ray
 
 import rayshot
+from tests.runtime.test_runtime_messages import eventually
 from tests.spark.bookkeeping import Account
 
 pytestmark = [pytest.mark.spark, pytest.mark.ray]
@@ -31,11 +33,16 @@ def test_a_running_system_is_read_as_tables_with_every_message_in_flight(
     alice = Account.options(name="alice").remote(100)
     bob = Account.options(name="bob").remote(100)
     assert ray.get([alice.read.remote(), bob.read.remote()]) == [100, 100]
-    bob.pause.tell(1.0)
+    gate = tmp_path / "go on"
+    bob.pause_until.tell(str(gate))
     for amount in range(1, 6):
         alice.transfer.tell(bob, amount)
     assert ray.get(alice.read.remote()) == 85
-    snapshot = system.snapshot(label="mid-air")
+    with ThreadPoolExecutor(1) as aside:
+        taking = aside.submit(system.snapshot, label="mid-air")
+        eventually(lambda: any("bob" in under_way.handlers for under_way in system.status().snapshots))
+        gate.touch()
+        snapshot = taking.result()
 
     storage = tmp_path / "shots"
     (row,) = table(storage, "snapshots").collect()
@@ -46,7 +53,7 @@ def test_a_running_system_is_read_as_tables_with_every_message_in_flight(
     paid = [json.loads(message.kwargs) for message in messages]
     assert [message.method for message in messages] == ["deposit"] * len(messages)
     assert all(memo == {"memo": f"payment of {json.loads(m.args)[0]}"} for memo, m in zip(paid, messages, strict=True))
-    assert len(messages) == snapshot.in_flight > 0
+    assert len(messages) == snapshot.in_flight == 5
     assert sum(balances.values()) + sum(json.loads(message.args)[0] for message in messages) == 200
     assert table(storage, "actors").filter("class_name LIKE '%.Account'").count() == 2
     channel = table(storage, "channels", sender="alice", receiver="bob").first()
