@@ -4,15 +4,14 @@ import os
 import pickle
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import ray
 
 import rayshot
-from benchmarks.cluster import fresh_cluster, settle
+from benchmarks.cluster import fresh_cluster
 from benchmarks.report import Figure, Report, Series, Target
-from benchmarks.samples import paired_ratios
+from benchmarks.rhythm import Rhythms, lost_between, lost_in_windows, measure
 from benchmarks.tokens import Ring, lost_and_orphaned
 
 ACTORS, KEYS, FEW_KEYS = 16, 100_000, 1_000
@@ -26,10 +25,12 @@ RECORDED_TARGETS = {
     (KEYS, "busy"): Target("<=", 100.0),
     (FEW_KEYS, "busy"): Target("<=", 150.0),
 }
-RHYTHMS = {"one a second": 1.0, "four a second": 0.25}
+RHYTHMS, FEW_KEYS_RHYTHMS = {"one a second": 1.0, "four a second": 0.25}, {"one a second": 1.0}
+"""Seconds between two snapshots."""
 CALM_S = {"idle": 0.1, "busy": 1.0}
 """After each snapshot, so that none meets the messages that the last one, which may stop the world, has piled up."""
 LOSS_TARGETS = {"one a second": Target("<=", 3.0), "four a second": Target("<=", 10.0)}
+FEW_KEYS_LOSS_TARGET = Target("<=", 5.0)
 WAYS = ("chandy-lamport", "stop-the-world", "hand-written save")
 
 
@@ -38,8 +39,7 @@ def run(*, short: bool) -> Report:
     rounds, pairs, window_s = (1, 1, 0.5) if short else (3, 10, 5.0)
     rhythmic, cases = (2, {2: CASES[2]}) if short else (ACTORS, CASES)
     found: dict[str, list[float]] = {}
-    rates: dict[str, list[float]] = {}
-    periodic_ms: dict[str, list[float]] = {}
+    many, few = Rhythms(RHYTHMS), Rhythms(FEW_KEYS_RHYTHMS)
     with fresh_cluster(object_store_bytes=1 << 30) as folder:
         for actors in cases:
             with rayshot.init(f"snapshot-{actors}", storage=folder / str(actors)) as system:
@@ -51,9 +51,9 @@ def run(*, short: bool) -> Report:
                 for node in plain.nodes:
                     ray.kill(node)
                 if actors == rhythmic:
-                    ours.fill(KEYS)
-                    rates, periodic_ms = _rhythms(system, ours, pairs, window_s)
-    losses = {name: [100 * (1 - ratio) for ratio in paired_ratios(rates[name], rates["without"])] for name in RHYTHMS}
+                    for keys, rhythms in ((KEYS, many), (FEW_KEYS, few)):
+                        ours.fill(keys)
+                        measure(rhythms, system, ours, pairs, window_s)
     return Report(
         "snapshot",
         "What does a snapshot of many actors cost?",
@@ -65,14 +65,16 @@ def run(*, short: bool) -> Report:
         },
         (
             *(Series(name, _unit(name), tuple(samples)) for name, samples in found.items()),
-            *(Series(f"recorded, {name}", "ms", tuple(samples)) for name, samples in periodic_ms.items()),
-            *(Series(f"messages a second, {name}", "1/s", tuple(samples)) for name, samples in rates.items()),
+            *many.series(),
+            *few.series(f", {FEW_KEYS:,} keys"),
         ),
         (
             *(Figure.median_of(name, samples, _unit(name), _target(name)) for name, samples in found.items()),
-            *(Figure.median_of(f"recorded, {name}", samples, "ms") for name, samples in periodic_ms.items() if samples),
-            *(Figure.median_of(f"messages a second, {name}", samples, "1/s") for name, samples in rates.items()),
-            *(_loss(name, samples) for name, samples in losses.items()),
+            *many.figures(),
+            *(lost_in_windows(many, name, target) for name, target in LOSS_TARGETS.items()),
+            *few.figures(f", {FEW_KEYS:,} keys"),
+            lost_in_windows(few, "one a second", None, f", {FEW_KEYS:,} keys"),
+            *lost_between(few, "one a second", FEW_KEYS_LOSS_TARGET, f", {FEW_KEYS:,} keys"),
         ),
     )
 
@@ -124,33 +126,6 @@ def _one(system: rayshot.System, ring: Ring, way: str, folder: Path, *, idle: bo
         lost, orphaned = lost_and_orphaned(saved)
         yield "messages lost", lost
         yield "messages orphaned", orphaned
-
-
-def _rhythms(
-    system: rayshot.System, ring: Ring, pairs: int, window_s: float
-) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
-    """Messages a second in windows without and with each rhythm, in turn; and ms until periodic ones were recorded."""
-    rates: dict[str, list[float]] = {"without": [], **{name: [] for name in RHYTHMS}}
-    periodic_ms: dict[str, list[float]] = {name: [] for name in RHYTHMS}
-    ring.go()
-    system.snapshot()
-    for _ in range(pairs):
-        rates["without"].append(ring.messages_per_second(window_s))
-        for name, interval_s in RHYTHMS.items():
-            before = {snapshot.id for snapshot in system.snapshots()}
-            system.configure(rayshot.SnapshotConfig(interval_s=min(interval_s, window_s / 2)))
-            rates[name].append(ring.messages_per_second(window_s))
-            settle(system)
-            taken = [snapshot for snapshot in system.snapshots() if snapshot.id not in before]
-            periodic_ms[name] += [1e3 * float(snapshot.stats["recorded_s"]) for snapshot in taken]
-    return rates, periodic_ms
-
-
-def _loss(name: str, samples: list[float]) -> Figure:
-    """The target is for the upper end of the interval."""
-    figure = Figure.median_of(f"throughput lost, {name}", samples, "%")
-    assert figure.interval is not None
-    return replace(figure, target=LOSS_TARGETS[name], judged=figure.interval[1])
 
 
 def _unit(name: str) -> str:

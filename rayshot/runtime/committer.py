@@ -27,7 +27,7 @@ from rayshot.model.configuration import SnapshotConfig
 from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.runtime.failpoints import failpoint
-from rayshot.runtime.requests import FINAL
+from rayshot.runtime.requests import FINAL, Taken
 from rayshot.runtime.settings import SystemSettings
 from rayshot.runtime.stored import Stored, StoredActor, unpack_stored
 from rayshot.store.keeping import Keep
@@ -73,34 +73,24 @@ class Committer:
         """An actor ended; the next snapshot behind its end holds the last segment of its trace. From any thread."""
         self._last_traces[actor] = segment
 
-    def store(
-        self,
-        cut: Cut,
-        shares: Iterable[tuple[Any, list[Any]]],
-        *,
-        mode: str,
-        label: str | None,
-        taken_at: float,
-        stats: Mapping[str, int | float],
-        timeout_s: float,
-    ) -> CommitRecord:
+    def store(self, cut: Cut, shares: Iterable[tuple[Any, list[Any]]], taken: Taken) -> CommitRecord:
         """Write and commit one snapshot; `shares` are the vaults, with the bodies that each is to write.
 
         Raises StoreError, StateNotSerializable; nothing of it is visible then.
         """
         snapshot = cut.snapshot
         started = time.perf_counter()
-        intent, reuse = self._intend(snapshot, timeout_s)
+        intent, reuse = self._intend(snapshot, taken.timeout_s)
         data_key = self._repository.new_data_key()
         try:
             ended = {name: self._last_traces[name] for name in cut.ended if name in self._last_traces}
             refs = [
-                vault.store.remote(cut, intent, reuse, timeout_s, {} if index else ended, data_key, *bodies)
+                vault.store.remote(cut, intent, reuse, taken.timeout_s, {} if index else ended, data_key, *bodies)
                 for index, (vault, bodies) in enumerate(shares)
             ]
-            written = self._gather(refs, timeout_s + ANSWER_S)
-            manifest = self._manifest(cut, written, intent, mode, label, taken_at, stats, started, data_key)
-            _refuse_late(started, timeout_s)
+            written = self._gather(refs, taken.timeout_s + ANSWER_S)
+            manifest = self._manifest(cut, written, intent, taken, started, data_key)
+            _refuse_late(started, taken.timeout_s)
             failpoint("before_commit")
             record = self._repository.commit(manifest, self._key)
             failpoint("after_commit")
@@ -216,10 +206,7 @@ class Committer:
         cut: Cut,
         written: list[Stored],
         intent: str,
-        mode: str,
-        label: str | None,
-        taken_at: float,
-        stats: Mapping[str, int | float],
+        taken: Taken,
         started: float,
         data_key: DataKey | None,
     ) -> Manifest:
@@ -251,18 +238,18 @@ class Committer:
             system=self._repository.system,
             snapshot=cut.snapshot,
             position=position,
-            mode=mode,
-            taken_at=taken_at,
+            mode=taken.mode,
+            taken_at=taken.taken_at,
             rayshot_version=rayshot.__version__,
             python_version=".".join(platform.python_version_tuple()[:2]),
             intent=intent,
-            label=label,
+            label=taken.label,
             actors=tuple(sorted(entries, key=lambda entry: entry.name)),
             ended=cut.ended,
             channels=tuple(sorted(channels, key=lambda channel: (channel.sender, channel.receiver))),
             chunks=tuple(chunks.values()),
             stats={
-                **stats,
+                **taken.stats,
                 "in_flight": in_flight,
                 "written_bytes": sum(stored.written_bytes for stored in written),
                 "stored_s": time.perf_counter() - started,

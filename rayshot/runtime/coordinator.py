@@ -5,7 +5,6 @@ log, takes the system over with an EPOCH of its own, and asks the living actors.
 """
 
 import logging
-import queue
 import threading
 import time
 import uuid
@@ -36,9 +35,10 @@ from rayshot.protocol.collector import Collector
 from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import ALIGNED, COORDINATOR, STOPPED, SnapshotId
 from rayshot.protocol.topology import forward_inputs
+from rayshot.runtime.commit_queue import CommitQueue
 from rayshot.runtime.failpoints import failpoint
 from rayshot.runtime.identity import HostIdentity, Joined, Stop
-from rayshot.runtime.intake import Arrived, Gathered, Intake
+from rayshot.runtime.intake import Arrived, Call, Gathered, Intake
 from rayshot.runtime.members import Members
 from rayshot.runtime.naming import NAMESPACE, coordinator_name
 from rayshot.runtime.notices import UNTIL_ANSWERED, notice
@@ -56,8 +56,6 @@ log = logging.getLogger("rayshot")
 GROUPS = {"control": 4, "ask": 4, "wait": 32}
 TICK_S = 0.02
 FATE_S = 30.0
-COMMITTER_S = 20.0
-"""What is being committed or deleted when a system is shut down has so long to come to its end."""
 RECORDER_TIMEOUTS = 1.5
 """An actor gives a snapshot up after this many time-outs, should its end get lost."""
 
@@ -78,15 +76,14 @@ class Coordinator:
         self._collector = Collector(incarnation)
         self._lock = threading.RLock()
         self._own = ray.get_actor(coordinator_name(system), namespace=NAMESPACE)
-        self._members = Members(system, incarnation, storage, self._died)
+        self._members = Members(system, incarnation, storage, self._died, self._vault_died)
         self._open: dict[SnapshotId, UnderWay] = {}
         self._wanted: list[Request] = []
         self._intake = Intake(self._take, self.refuse)
         self._gathered: dict[SnapshotId, Gathered] = {}
         self._exploring, self._aborted = False, 0
         self._asked, self._ends = Asked(), Ends()
-        self._commits: queue.SimpleQueue[Cut | None] = queue.SimpleQueue()
-        self._committing = threading.Thread(target=self._commit_all, name="rayshot-committer", daemon=True)
+        self._commits = CommitQueue(self._commit, self._uncommitted)
         self._stop: Stop | None = None
         self._loading = settings.loading and not restarted
         self._last_began = self._last_ended = time.monotonic()
@@ -95,7 +92,7 @@ class Coordinator:
             self._take_over()
         if self._committer.fenced is not None:
             self._yield(self._committer.fenced)
-        self._committing.start()
+        self._commits.start()
         threading.Thread(target=self._tick_all, name="rayshot-clock", daemon=True).start()
 
     # Members ---------------------------------------------------------------------------------------------------
@@ -169,6 +166,13 @@ class Coordinator:
             log.error("actor %r of system %r died: %s", name, self._settings.system, detail)
             self._stop_all(Stop(*self._name, name, detail))
             self._carry_out(self._collector.handle(ProcessDied(name, detail)))
+
+    def _vault_died(self, names: tuple[str, ...]) -> None:
+        """Reports of its node that were on their way through its relay are lost: call for them."""
+        with self._lock:
+            for snapshot in filter(lambda k: k.by_coordinator, self._open):
+                for name in set(names).intersection(self._members.hosts, self._collector.missing(snapshot)):
+                    self._intake.fetch(Call(name, self._members.hosts[name], snapshot))
 
     def _stop_all(self, stop: Stop) -> None:
         self._stop = stop
@@ -244,6 +248,11 @@ class Coordinator:
         """An actor brings its report of a snapshot that a process began, or that began before it joined."""
         self._intake.put(head, body)
 
+    @notice
+    def reports(self, packed: bytes) -> None:
+        """A vault's relay brings reports of its node."""
+        self._intake.put_all(packed)
+
     def _take(self, reports: list[Arrived]) -> None:
         with self._lock:
             for report in reports:
@@ -298,17 +307,18 @@ class Coordinator:
             self._open[snapshot] = UnderWay(now, time.time(), now + self._config.timeout_s, request)
 
     def _carry_out(self, effects: tuple[CollectorEffect, ...], request: Request | None = None) -> None:
+        calls: dict[Any, list[Call]] = {}
         for effect in effects:
             match effect:
                 case SendBegin(process, snapshot, floor, inputs, quiet):
                     self._note(snapshot, request or Request(CHANDY_LAMPORT))
                     host = self._members.hosts.get(process)
                     if host is not None and snapshot.by_coordinator and not quiet:
-                        self._intake.fetch(process, host, snapshot, floor, inputs)
+                        call = Call(process, host, snapshot, floor, inputs)
+                        calls.setdefault(self._members.vault_of(process), []).append(call)
                         self._ends.said(snapshot.initiator, floor)
                     else:
                         self._members.tell(process, "begin", snapshot, floor, inputs, quiet)
-                    failpoint("begin")
                 case StoreSnapshot(cut):
                     self._note(cut.snapshot, request or Request(CHANDY_LAMPORT))  # without actors nobody is told first
                     under_way = self._open[cut.snapshot]
@@ -320,6 +330,8 @@ class Coordinator:
                     self._announce_end(effect)
                 case _:
                     assert_never(effect)
+        for vault, of_node in calls.items():
+            self._intake.call(vault, of_node)
 
     def _announce_end(self, end: AnnounceEnd) -> None:
         under_way = self._open.pop(end.snapshot, None)
@@ -347,34 +359,23 @@ class Coordinator:
 
     # Durable ---------------------------------------------------------------------------------------------------
 
-    def _commit_all(self) -> None:
-        while (cut := self._commits.get()) is not None:
-            try:
-                self._commit(cut)
-            except Exception as error:  # noqa: BLE001 - `why_unwritten` logs what it does not know
-                self._abort(cut.snapshot, *why_unwritten(cut.snapshot, error))
-                if isinstance(error, Fenced):
-                    self._yield(error)
-
     def _commit(self, cut: Cut) -> None:
         with self._lock:
             under_way, gathered = self._open.get(cut.snapshot), self._gathered.get(cut.snapshot, Gathered())
         if under_way is None:
             return  # it was aborted while it waited for its turn, as the system was fenced
-        record = self._committer.store(
-            cut,
-            self._members.shares(gathered.bodies),
-            mode=under_way.request.mode,
-            label=under_way.request.label,
-            taken_at=under_way.taken_at,
-            stats={**under_way.stats(), **gathered.stats()},
-            timeout_s=max(1.0, under_way.deadline - time.monotonic()),
-        )
+        shares = self._members.shares(gathered.bodies)
+        record = self._committer.store(cut, shares, under_way.taken(gathered.stats()))
         with self._lock:
             self._committed = record
             self._carry_out(self._collector.handle(SnapshotStored(cut.snapshot)))
         under_way.request.settle(record)
         self._committer.retain(self._config)
+
+    def _uncommitted(self, cut: Cut, error: Exception) -> None:
+        self._abort(cut.snapshot, *why_unwritten(cut.snapshot, error))
+        if isinstance(error, Fenced):
+            self._yield(error)
 
     def _yield(self, error: Fenced) -> None:
         """The storage belongs to another life of this system: this one can never commit again, and stops."""
@@ -454,9 +455,8 @@ class Coordinator:
                 self._carry_out(self._collector.handle(AbortWanted(snapshot, AbortReason.REQUESTED, detail)))
             self._refuse_waiting(stop.error())
             clean_up = self._members.kill_all()
-            self._commits.put(None)
         clean_up()
-        self._committing.join(COMMITTER_S)
+        self._commits.close()
 
     @ray.method(concurrency_group="ask", max_task_retries=UNTIL_ANSWERED)
     def status(self) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from rayshot.runtime.identity import Abandoned, HostIdentity, Stop
 from rayshot.runtime.naming import NAMESPACE, actor_name
 from rayshot.runtime.priority import go_beside_programs
 from rayshot.runtime.process import ActorProcess, Waiter
+from rayshot.runtime.relay import RelayEnd
 from rayshot.runtime.reports import Body
 from rayshot.runtime.wire import Answer, Status, pack_answer, unpack_begin, unpack_packet
 from rayshot.runtime.worker import Worker
@@ -40,7 +41,7 @@ class Host:
 
     def __init__(self, identity: HostIdentity) -> None:
         exit_actor.__code__ = _refuse_exit.__code__  # not the name: a module may have imported it before
-        self._process = ActorProcess(identity)
+        self._process = ActorProcess(identity, RelayEnd(identity.name, self._take_call))
         self._worker = Worker(self._process)
         self._ended = threading.Event()
         self._asked_at: dict[SnapshotId, tuple[float, Any]] = {}
@@ -160,10 +161,18 @@ class Host:
         """The coordinator began a snapshot. Returns this actor's report; None where the snapshot ended before."""
         go_beside_programs()
         go_beside_programs(os.getpid())  # Ray's main thread, which passes calls on: by now it has started all others
-        snapshot, floor, inputs = unpack_begin(begin)
+        snapshot, floor, inputs, relay = unpack_begin(begin)
+        self._process.recording.relay.connect(relay)
         with self._process.hurry.until_done(snapshot):
             self._begin(snapshot, floor, inputs, quiet=False)
             return self._process.recording.fetch(snapshot)
+
+    def _take_call(self, begin: bytes) -> None:
+        """As `record`, over the relay."""
+        snapshot, floor, inputs, _ = unpack_begin(begin)
+        self._process.hurry.begin(snapshot)
+        self._begin(snapshot, floor, inputs, quiet=False)
+        self._process.recording.carry(snapshot)
 
     @ray.method(concurrency_group="control")
     def everybody_recorded(self, snapshot: SnapshotId) -> None:

@@ -4,7 +4,7 @@ import contextlib
 import logging
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -13,10 +13,39 @@ import ray
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.cut import Record
 from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.failpoints import failpoint
 from rayshot.runtime.reports import unpack_head
-from rayshot.runtime.wire import pack_begin
+from rayshot.runtime.wire import pack, pack_begin, unpack
 
 log = logging.getLogger("rayshot")
+RELAYED_MIN = 4
+"""For fewer actors of a node the two calls of Ray that the relay needs save nothing."""
+
+
+class Call(NamedTuple):
+    """An actor is to record a snapshot that the coordinator begins; see `Host.record`."""
+
+    name: str
+    host: Any
+    snapshot: SnapshotId
+    floor: int = 0
+    inputs: frozenset[str] = frozenset()
+
+    def packed(self, relay: str = "") -> bytes:
+        """For the host."""
+        return pack_begin(self.snapshot, self.floor, self.inputs, relay)
+
+
+class _Report(NamedTuple):
+    head: bytes
+    body: Any
+
+
+class _PassedOn(NamedTuple):
+    """A vault's answer, or the error that Ray has in its place, to a call for its relay."""
+
+    answer: Any
+    calls: Sequence[Call]
 
 
 class Arrived(NamedTuple):
@@ -65,33 +94,60 @@ class Intake:
     ) -> None:
         self._take = take
         self._refuse = refuse
-        self._heads: queue.SimpleQueue[tuple[bytes, Any]] = queue.SimpleQueue()
+        self._arrived: queue.SimpleQueue[_Report | _PassedOn] = queue.SimpleQueue()
         threading.Thread(target=self._take_all, name="rayshot-intake", daemon=True).start()
 
-    def fetch(self, name: str, host: Any, snapshot: SnapshotId, floor: int, inputs: frozenset[str]) -> None:
-        """Tell the host of the actor `name` to record, and take its report; `refuse` where that raised."""
-        head, body = host.record.remote(pack_begin(snapshot, floor, inputs))
-        head._on_completed(lambda result: self._fetched(name, snapshot, result, body))  # noqa: SLF001 - as Ray's futures
+    def call(self, vault: Any | None, calls: Sequence[Call]) -> None:
+        """Tell actors of the node of `vault` to record, over its relay where that saves calls of Ray."""
+        if vault is None or len(calls) < RELAYED_MIN:
+            for call in calls:
+                self.fetch(call)
+        else:
+            passed_on = vault.call.remote(pack([(call.name, call.packed()) for call in calls]))
+            passed_on._on_completed(lambda answer: self._arrived.put(_PassedOn(answer, calls)))  # noqa: SLF001 - as below
+        failpoint("begin")
+
+    def fetch(self, call: Call, relay: str = "") -> None:
+        """Tell an actor to record, and where its node's `relay` is; take its report, and `refuse` where that raised."""
+        head, body = call.host.record.remote(call.packed(relay))
+        head._on_completed(lambda result: self._fetched(call, result, body))  # noqa: SLF001 - as Ray's futures
 
     def put(self, head: bytes, body: Any) -> None:
         """A report was brought."""
-        self._heads.put((head, body))
+        self._arrived.put(_Report(head, body))
 
-    def _fetched(self, name: str, snapshot: SnapshotId, result: Any, body: Any) -> None:
+    def put_all(self, reports: bytes) -> None:
+        """A relay brought reports, packed one by one and together."""
+        for report in unpack(reports):
+            self.put(*unpack(report))
+
+    def _fetched(self, call: Call, result: Any, body: Any) -> None:
         if isinstance(result, bytes):  # else its snapshot ended before, or the actor died, which is noticed elsewhere
-            self._heads.put((result, body))
+            self._arrived.put(_Report(result, body))
         elif isinstance(result, ray.exceptions.RayTaskError):
-            log.error("%s could not hand over its record of snapshot %s", name, snapshot, exc_info=result)
-            why = snapshot, name, f"its record was not handed over: {result.cause!r}", AbortReason.DEFECT
+            log.error("%s could not hand over its record of snapshot %s", call.name, call.snapshot, exc_info=result)
+            why = call.snapshot, call.name, f"its record was not handed over: {result.cause!r}", AbortReason.DEFECT
             threading.Thread(target=self._refuse, args=why, daemon=True).start()
 
     def _take_all(self) -> None:
         while True:
-            reports = [self._heads.get()]
+            arrived = [self._arrived.get()]
             with contextlib.suppress(queue.Empty):
                 while True:
-                    reports.append(self._heads.get_nowait())
+                    arrived.append(self._arrived.get_nowait())
             try:
-                self._take([Arrived(*unpack_head(head), body) for head, body in reports])
+                reports = [Arrived(*unpack_head(one.head), one.body) for one in arrived if isinstance(one, _Report)]
+                if reports:
+                    self._take(reports)
+                for one in arrived:
+                    if isinstance(one, _PassedOn):
+                        self._call_unreached(one)
             except Exception:
                 log.exception("records could not be taken, a defect of rayshot: their snapshots will time out")
+
+    def _call_unreached(self, passed_on: _PassedOn) -> None:
+        """Those of a vault that died were reached or not: to be called again changes nothing."""
+        relay, unreached = unpack(passed_on.answer) if isinstance(passed_on.answer, bytes) else ("", None)
+        for call in passed_on.calls:
+            if unreached is None or call.name in unreached:
+                self.fetch(call, relay)

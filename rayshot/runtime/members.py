@@ -27,7 +27,7 @@ LINGER_S = 10.0
 """An actor that ended goes on saying so to late senders for this long."""
 VAULT_PAUSE_S = 10.0
 """So long after its death a vault is watched again."""
-VAULT_GROUPS = {"store": 1, "watch": 1, "end": 1}
+VAULT_GROUPS = {"store": 1, "relay": 1, "watch": 1, "end": 1}
 
 
 class Members:
@@ -39,7 +39,9 @@ class Members:
         incarnation: int,
         storage: str,
         on_death: Callable[[str, str], None],
+        on_vault_death: Callable[[tuple[str, ...]], None],
     ) -> None:
+        """`on_death` gets an actor's name and why it died, `on_vault_death` the actors of a vault's node."""
         self.hosts: dict[str, Any] = {}
         self.in_the_making: dict[str, Any] = {}
         self.roster = Roster(system, incarnation)
@@ -49,6 +51,7 @@ class Members:
         self._vaults: dict[str, Any] = {}
         self._nodes: dict[str, str] = {}
         self._ended: dict[str, str] = {}
+        self._on_vault_death = on_vault_death
         self._watches = Watches(on_death)
         self._vault_watches = Watches(self._vault_died)
 
@@ -83,9 +86,14 @@ class Members:
     def _vault_died(self, node: str, detail: str) -> None:
         """What it was writing is lost; Ray starts it anew. Until it has, or for good, a watch fails at once."""
         log.warning("the vault of node %s died: %s", node, detail)
+        self._on_vault_death(tuple(name for name, of in tuple(self._nodes.items()) if of == node))
         time.sleep(VAULT_PAUSE_S)
         if (vault := self._vaults.get(node)) is not None:
             self._vault_watches.add(node, vault)
+
+    def vault_of(self, name: str) -> Any | None:
+        """The vault of an actor's node."""
+        return self._vaults.get(self._nodes.get(name, ""))
 
     def know_ended(self, names: Iterable[str]) -> None:
         """These actors ended before."""

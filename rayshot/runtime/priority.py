@@ -70,13 +70,17 @@ class Hurry:
     @contextlib.contextmanager
     def until_done(self, reason: Hashable) -> Iterator[None]:
         """Somebody waits in here, at the longest until `done`."""
-        with self._lock:
-            self._waited_for.add(reason)
-            self._set()
+        self.begin(reason)
         try:
             yield
         finally:
             self.done(reason)
+
+    def begin(self, reason: Hashable) -> None:
+        """Somebody waits until `done`."""
+        with self._lock:
+            self._waited_for.add(reason)
+            self._set()
 
     def done(self, reason: Hashable) -> None:
         """The thread has done its part for `reason`."""

@@ -52,6 +52,7 @@ from rayshot.runtime.outbox import InFlight, OutChannel
 from rayshot.runtime.priority import Hurry
 from rayshot.runtime.recording import Recording
 from rayshot.runtime.references import know_references
+from rayshot.runtime.relay import RelayEnd
 from rayshot.runtime.spawning import spawn_host
 from rayshot.runtime.tracing import TracedChannel, Tracer
 from rayshot.runtime.wire import Answer, Status, pack_packet
@@ -109,7 +110,7 @@ class ActorProcess:
     that there is something to do between two handlers: `captures`, `pauses`, open calls, a full outbox, the end.
     """
 
-    def __init__(self, identity: HostIdentity) -> None:
+    def __init__(self, identity: HostIdentity, relay: RelayEnd) -> None:
         know_references()
         self.identity = identity
         self.name = identity.name
@@ -122,7 +123,7 @@ class ActorProcess:
         self.cell = Cell(identity.name, self, time.monotonic)
         self.connector = Connector(identity.system, identity.incarnation)
         self.dead_letters = DeadLetters()
-        self.recording = Recording(self)
+        self.recording = Recording(self, relay)
         self.hurry = Hurry()
         self.tracer = Tracer(identity.name, full=identity.trace == "full") if identity.trace else None
         self.channels: dict[str, OutChannel] = {}

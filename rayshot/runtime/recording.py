@@ -1,7 +1,8 @@
 """A process's share of snapshots: captures the state, hands it over together with what is in flight.
 
 The coordinator calls `Host.record` for a snapshot that it begins, and the answer is the report: one call for both ways.
-Reports of snapshots that processes begin are brought to it.
+Or its call comes over the relay of the node, and the report goes back over it. Reports of snapshots that processes
+begin are brought to it.
 """
 
 import logging
@@ -27,7 +28,9 @@ from rayshot.protocol.identity import COORDINATOR, SnapshotId
 from rayshot.runtime.capture import CaptureChild, Captured, Capturer, spool_folder
 from rayshot.runtime.failpoints import failpoint
 from rayshot.runtime.identity import End
+from rayshot.runtime.relay import RelayEnd
 from rayshot.runtime.reports import Body, RecordBody, RecordReport, pack_record, pack_report, pack_run
+from rayshot.runtime.wire import pack
 
 if TYPE_CHECKING:  # process.py makes the recording
     from rayshot.runtime.process import ActorProcess
@@ -41,7 +44,8 @@ HUNG_SHARE = 0.6
 class Recording:
     """Everything here is called under the process's lock but `record` and `flush`, which take it."""
 
-    def __init__(self, process: "ActorProcess") -> None:
+    def __init__(self, process: "ActorProcess", relay: RelayEnd) -> None:
+        self.relay = relay
         self.requested: deque[str] = deque()
         self.end: End | None = None
         self.capturer = Capturer(process.name, spool_folder())
@@ -50,6 +54,7 @@ class Recording:
         self._outgoing: list[RecordReport] = []
         self._given: dict[SnapshotId, tuple[bytes, Body]] = {}
         self._brought: set[SnapshotId] = set()
+        self._carried: set[SnapshotId] = set()
         self._spools: dict[SnapshotId, str] = {}
         self.given = threading.Condition(process.lock)
         self._state: Captured | CaptureChild | None = None
@@ -166,12 +171,15 @@ class Recording:
                 self._release()
             case ReportFailure(snapshot, detail, reason):
                 process.identity.coordinator.refuse.remote(snapshot, process.name, detail, reason)
+                process.hurry.done(snapshot)
             case AnnounceSnapshot(snapshot, floor):
                 process.identity.coordinator.announce.remote(snapshot, floor, self._token)
             case ForgetSnapshot(snapshot):
                 self._deadlines.pop(snapshot, None)
                 self._given.pop(snapshot, None)
                 self._brought.discard(snapshot)
+                self._carried.discard(snapshot)
+                process.hurry.done(snapshot)
                 self.given.notify_all()
                 if spool := self._spools.pop(snapshot, None):  # of a snapshot that no vault wrote
                     Path(spool).unlink(missing_ok=True)
@@ -274,6 +282,36 @@ class Recording:
             if self._goes_on(snapshot):
                 self._given[snapshot] = head, body
                 self.given.notify_all()
+        self._carry_ready(snapshot)
+
+    # Over the relay --------------------------------------------------------------------------------------------
+
+    def carry(self, snapshot: SnapshotId) -> None:
+        """The coordinator's call came over the relay, and so the report goes: now, if it is ready. Takes the lock."""
+        process = self._process
+        with process.lock:
+            if self._goes_on(snapshot):
+                self._carried.add(snapshot)
+            if snapshot in self._children or not self._goes_on(snapshot):
+                process.hurry.done(snapshot)
+        self._carry_ready(snapshot)
+
+    def _carry_ready(self, snapshot: SnapshotId) -> None:
+        """Send a report that is ready over the relay, or bring it where that does not go.
+
+        One that was sent stays here until its snapshot ends: the coordinator calls for it if the relay loses it.
+        """
+        process = self._process
+        with process.lock:
+            if snapshot not in self._carried or snapshot not in self._given:
+                return
+            self._carried.remove(snapshot)
+            head, body = self._given[snapshot]
+        if not (isinstance(body, bytes) and self.relay.send(pack((head, body)))):
+            with process.lock:
+                self._given.pop(snapshot, None)
+            process.identity.coordinator.report.remote(head, body)
+        process.hurry.done(snapshot)
 
     # On the coordinator's call ---------------------------------------------------------------------------------
 

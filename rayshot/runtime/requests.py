@@ -4,9 +4,9 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rayshot.errors import (
     ActorEnded,
@@ -59,6 +59,19 @@ class Request:
         self.done.set()
 
 
+class Taken(NamedTuple):
+    """A snapshot that was recorded, as its manifest says; `timeout_s` is what is left to write it.
+
+    `stats` are figures, of the time until it was recorded and of the recording; `final` where its system stops with it.
+    """
+
+    mode: str
+    label: str | None
+    taken_at: float
+    stats: Mapping[str, int | float]
+    timeout_s: float
+
+
 @dataclass(slots=True)
 class UnderWay:
     """One snapshot under way. Times by time.monotonic but `taken_at`, which is seconds since 1970.
@@ -80,9 +93,11 @@ class UnderWay:
         self.aligning = False
         return True
 
-    def stats(self) -> dict[str, int | float]:
-        """What the manifest says of it: seconds until it was recorded; `final` where its system stops with it."""
-        return {"recorded_s": self.recorded_s or 0.0, **({FINAL: 1} if self.request.final else {})}
+    def taken(self, recording: Mapping[str, int | float]) -> Taken:
+        """What its commit says of it, with these figures of the recording."""
+        figures = {"recorded_s": self.recorded_s or 0.0, **recording, **({FINAL: 1} if self.request.final else {})}
+        remaining_s = max(1.0, self.deadline - time.monotonic())
+        return Taken(self.request.mode, self.request.label, self.taken_at, figures, remaining_s)
 
     def status(self, missing: tuple[str, ...], open_channels: tuple[Channel, ...]) -> dict[str, Any]:
         """Where it stands, for `Coordinator.status`."""

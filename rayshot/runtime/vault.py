@@ -21,10 +21,13 @@ from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.cut import Cut
 from rayshot.runtime.capture import read_spool, spool_folder, sweep_spools
 from rayshot.runtime.failpoints import failpoint
+from rayshot.runtime.naming import NAMESPACE, coordinator_name
 from rayshot.runtime.priority import go_first, go_with_others
 from rayshot.runtime.references import know_references
+from rayshot.runtime.relay import Relay
 from rayshot.runtime.reports import Body, RecordBody, unpack_body
 from rayshot.runtime.stored import PackedStored, Stored, StoredActor, pack_stored
+from rayshot.runtime.wire import pack, unpack
 from rayshot.store.chunk_writer import ChunkWriter
 from rayshot.store.locate import open_store
 
@@ -45,6 +48,8 @@ class Vault:
         know_references()
         sweep_spools(spool_folder())
         go_first()
+        coordinator = ray.get_actor(coordinator_name(system), namespace=NAMESPACE)
+        self._relay = Relay(lambda reports: coordinator.reports.remote(pack(reports)))
 
     @ray.method(concurrency_group="store")
     def store(
@@ -72,6 +77,11 @@ class Vault:
             _fetch_objects(*held[name], deadline)
         writer = ChunkWriter(self._store, self._system, intent, reuse, data_key)
         return pack_stored(_write(writer, held, cut, traces))
+
+    @ray.method(concurrency_group="relay")
+    def call(self, calls: bytes) -> bytes:
+        """Pass packed (actor, call) pairs on. Returns, packed, where the relay is, and the actors it did not reach."""
+        return pack((self._relay.address, self._relay.call(unpack(calls))))
 
     @ray.method(concurrency_group="store")
     def sweep(self) -> None:

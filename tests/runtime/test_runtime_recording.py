@@ -21,6 +21,7 @@ from rayshot.protocol.participant import Participant
 from rayshot.runtime.capture import CaptureChild, Captured, Capturer, read_spool
 from rayshot.runtime.priority import Hurry
 from rayshot.runtime.recording import Recording
+from rayshot.runtime.relay import RelayEnd
 from rayshot.runtime.reports import RecordBody, RecordReport
 from rayshot.runtime.vault import _parts_of
 
@@ -45,14 +46,14 @@ def process():
 
 
 def test_a_child_that_pickles_already_when_the_coordinators_call_comes_hurries_nobody(process):
-    recording = Recording(process)
+    recording = Recording(process, Mock(RelayEnd))
     recording._children[SNAPSHOT] = SimpleNamespace()
     assert recording.fetch(SNAPSHOT) == (None, None)
     process.hurry.done.assert_called_once_with(SNAPSHOT)
 
 
 def test_what_a_child_spooled_just_before_its_snapshot_was_given_up_is_removed(process, tmp_path):
-    recording = Recording(process)
+    recording = Recording(process, Mock(RelayEnd))
     spool = tmp_path / "spool"
     spool.write_bytes(b"state")
     child = SimpleNamespace(wait=lambda _: Captured("pickle", (5,), spool=str(spool)), age_s=0.0, cancel=lambda: None)
