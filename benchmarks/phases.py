@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-SETTLED = (0.7, 0.98)
+SETTLED = (0.6, 0.98)
 """The part of the time between two snapshots in which the earlier one has ended, and left no trace."""
 IN_RHYTHM = (0.9, 1.25)
 """Only a snapshot that the next one follows after so many intervals counts."""

@@ -29,7 +29,7 @@ from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.runtime.failpoints import failpoint
 from rayshot.runtime.requests import FINAL, Taken
 from rayshot.runtime.settings import SystemSettings
-from rayshot.runtime.stored import Stored, StoredActor, unpack_stored
+from rayshot.runtime.stored import Stored, StoredActor, pack_share, unpack_stored
 from rayshot.store.keeping import Keep
 from rayshot.store.layout import intent_folder, snapshot_of
 from rayshot.store.locate import open_store
@@ -73,8 +73,8 @@ class Committer:
         """An actor ended; the next snapshot behind its end holds the last segment of its trace. From any thread."""
         self._last_traces[actor] = segment
 
-    def store(self, cut: Cut, shares: Iterable[tuple[Any, list[Any]]], taken: Taken) -> CommitRecord:
-        """Write and commit one snapshot; `shares` are the vaults, with the bodies that each is to write.
+    def store(self, cut: Cut, vaults: Iterable[tuple[Any, list[Any]]], taken: Taken) -> CommitRecord:
+        """Write and commit one snapshot; `vaults` with the bodies that each is to write.
 
         Raises StoreError, StateNotSerializable; nothing of it is visible then.
         """
@@ -84,9 +84,10 @@ class Committer:
         data_key = self._repository.new_data_key()
         try:
             ended = {name: self._last_traces[name] for name in cut.ended if name in self._last_traces}
+            share = pack_share(cut)
             refs = [
-                vault.store.remote(cut, intent, reuse, taken.timeout_s, {} if index else ended, data_key, *bodies)
-                for index, (vault, bodies) in enumerate(shares)
+                vault.store.remote(share, intent, reuse, taken.timeout_s, {} if index else ended, data_key, *bodies)
+                for index, (vault, bodies) in enumerate(vaults)
             ]
             written = self._gather(refs, taken.timeout_s + ANSWER_S)
             manifest = self._manifest(cut, written, intent, taken, started, data_key)

@@ -157,6 +157,8 @@ class RelayEnd:
                 self._take_call(call)
         except OSError:
             log.debug("%s: the relay of the node is gone", self._name)
+        except Exception:
+            log.exception("%s: a call over the relay failed, a defect of rayshot: the next comes over Ray", self._name)
         finally:
             with self._lock:
                 if self._socket is end:

@@ -1,16 +1,43 @@
-"""What a vault answers: where the parts of a snapshot lie that it wrote."""
+"""What a vault is told of a cut, and what it answers: where the parts of the snapshot lie that it wrote."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from rayshot.format.manifest import Blob, CapturedState, Chunk, Span
 from rayshot.model.specification import ActorSpecification
+from rayshot.protocol.cut import ChannelCut, Cut
 from rayshot.protocol.identity import Channel
 from rayshot.runtime.wire import pack, unpack
 
 PackedStored = tuple[bytes, tuple[Chunk, ...]]
 """Blobs are many, and Ray would pickle each of their spans by itself; chunks are few, and may hold data keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a vault must know of a cut: who recorded, who is unborn, and the channels that are not empty."""
+
+    recorded: frozenset[str]
+    unborn: frozenset[str]
+    channels: tuple[ChannelCut, ...]
+
+
+def pack_share(cut: Cut) -> bytes:
+    """For the way to a vault: without the counters of the records, and without the channels that are empty."""
+    channels = [(*cut_.channel, *cut_[1:]) for cut_ in cut.channels if cut_.sent > cut_.received]
+    return pack((tuple(cut.records), cut.unborn, channels))
+
+
+def unpack_share(packed: bytes) -> Share:
+    """What `pack_share` left of a cut."""
+    recorded, unborn, channels = unpack(packed)
+    return Share(
+        frozenset(recorded),
+        frozenset(unborn),
+        tuple(ChannelCut(Channel(sender, receiver), *numbers) for sender, receiver, *numbers in channels),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +78,11 @@ def unpack_stored(answer: PackedStored) -> Stored:
     """What `pack_stored` packed."""
     packed, chunks = answer
     actors, outboxes, mailboxes, traces, written_bytes = unpack(packed)
+    read_specification = cache(ActorSpecification.unpack)  # actors of one class share theirs
     return Stored(
         {
             name: StoredActor(
-                ActorSpecification.unpack(specification),
+                read_specification(specification),
                 None if class_pickle is None else _blob(class_pickle),
                 None if state is None else _captured(*state),
             )

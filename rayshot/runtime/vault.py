@@ -8,6 +8,7 @@ large one as the spool file that a child of the actor wrote.
 import threading
 import time
 from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import ray
@@ -18,7 +19,6 @@ from rayshot.format.encryption_key import DataKey
 from rayshot.format.manifest import CapturedState, Chunk
 from rayshot.format.pickling import dump_object
 from rayshot.model.specification import ActorSpecification
-from rayshot.protocol.cut import Cut
 from rayshot.runtime.capture import read_spool, spool_folder, sweep_spools
 from rayshot.runtime.failpoints import failpoint
 from rayshot.runtime.naming import NAMESPACE, coordinator_name
@@ -26,7 +26,7 @@ from rayshot.runtime.priority import go_first, go_with_others
 from rayshot.runtime.references import know_references
 from rayshot.runtime.relay import Relay
 from rayshot.runtime.reports import Body, RecordBody, unpack_body
-from rayshot.runtime.stored import PackedStored, Stored, StoredActor, pack_stored
+from rayshot.runtime.stored import PackedStored, Share, Stored, StoredActor, pack_stored, unpack_share
 from rayshot.runtime.wire import pack, unpack
 from rayshot.store.chunk_writer import ChunkWriter
 from rayshot.store.locate import open_store
@@ -54,7 +54,7 @@ class Vault:
     @ray.method(concurrency_group="store")
     def store(
         self,
-        cut: Cut,
+        packed_share: bytes,
         intent: str,
         reuse: dict[str, Chunk],
         timeout_s: float,
@@ -62,7 +62,7 @@ class Vault:
         data_key: DataKey | None,
         *bodies: Body,
     ) -> PackedStored:
-        """Write records as far as their cut counts them; returns where they lie.
+        """Write records as far as their cut counts them, of which this is a share; returns where they lie.
 
         `traces` are segments of actors that ended, which no record holds. `data_key` encrypts what is written.
 
@@ -73,10 +73,11 @@ class Vault:
         held = {}
         for body in map(unpack_body, bodies):
             held[body.process] = body, _parts_of(body)
-        for name in held.keys() & cut.records.keys():
+        share = unpack_share(packed_share)
+        for name in held.keys() & share.recorded:
             _fetch_objects(*held[name], deadline)
         writer = ChunkWriter(self._store, self._system, intent, reuse, data_key)
-        return pack_stored(_write(writer, held, cut, traces))
+        return pack_stored(_write(writer, held, share, traces))
 
     @ray.method(concurrency_group="relay")
     def call(self, calls: bytes) -> bytes:
@@ -109,18 +110,19 @@ Held = Mapping[str, tuple[RecordBody, list[memoryview]]]
 """By actor what belongs to its record, and the parts of its state."""
 
 
-def _write(writer: ChunkWriter, held: Held, cut: Cut, last_traces: Mapping[str, bytes]) -> Stored:
+def _write(writer: ChunkWriter, held: Held, share: Share, last_traces: Mapping[str, bytes]) -> Stored:
     """Write all parts, small ones gathered; blobs are known only once all is written, so tickets come first."""
     states: dict[str, list[int]] = {}
     outboxes: dict[Channel, int] = {}
     mailboxes: dict[Channel, int] = {}
     specifications: dict[str, ActorSpecification] = {}
+    read_specification = cache(ActorSpecification.unpack)  # actors of one class share theirs
     for name, (body, parts) in held.items():
         states[name] = [writer.add(part) for part in parts]
         failpoint("mid_upload")
         if body.specification is not None:
-            specifications[name] = ActorSpecification.unpack(body.specification)
-    for channel_cut in cut.channels:
+            specifications[name] = read_specification(body.specification)
+    for channel_cut in share.channels:
         channel = channel_cut.channel
         if channel_cut.arrived > channel_cut.received and channel.receiver in held:
             frames = held[channel.receiver][0].mailbox[channel.sender]
@@ -132,7 +134,7 @@ def _write(writer: ChunkWriter, held: Held, cut: Cut, last_traces: Mapping[str, 
             outboxes[channel] = writer.add(frames)
             if channel_cut.arrived == 0:
                 _note_creation(frames, channel.receiver, specifications)
-    members = cut.records.keys() | set(cut.unborn)  # others recorded too, and came into being behind the cut
+    members = share.recorded | share.unborn  # others recorded too, and came into being behind the cut
     segments = {name: b.trace for name, (b, _) in held.items() if name in members and b.trace}
     segments |= last_traces
     traces = {name: writer.add(segment) for name, segment in segments.items()}

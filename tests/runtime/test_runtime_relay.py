@@ -115,7 +115,6 @@ def test_an_actor_that_takes_no_calls_holds_nobody(node):
     go_on.set()
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_an_actor_whose_call_failed_is_not_there_any_more(node):
     node.join("alice", take_call=lambda _: 1 / 0)
     node.call("alice")

@@ -11,7 +11,7 @@ from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.cut import ChannelCut, Cut, Record
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.runtime.reports import RecordBody
-from rayshot.runtime.stored import Stored, StoredActor, pack_stored, unpack_stored
+from rayshot.runtime.stored import Share, Stored, StoredActor, pack_share, pack_stored, unpack_share, unpack_stored
 from rayshot.runtime.vault import _write
 from rayshot.runtime.wire import pack, pack_begin, unpack_begin
 from rayshot.store.chunk_reader import read_blob
@@ -21,6 +21,7 @@ from rayshot.store.memory import MemoryStore
 DIGEST = "ab" * 32
 WHOLE = Blob((Span(DIGEST, 0, 5), Span(DIGEST, 9, 1)))
 EMPTY = Blob(())
+SNAPSHOT = SnapshotId(1, "coordinator", 1)
 
 
 def answered(stored):
@@ -60,9 +61,21 @@ def test_the_call_for_a_record_comes_as_it_was_sent(inputs):
     assert type(found[0]) is SnapshotId
 
 
+def test_a_vault_is_told_who_recorded_who_is_unborn_and_which_channels_are_not_empty():
+    full, empty = Channel("alice", "bob"), Channel("bob", "alice")
+    cut = Cut(
+        SNAPSHOT,
+        {"alice": Record(SNAPSHOT, "alice")},
+        (ChannelCut(full, 3, 2, 1), ChannelCut(empty, 2, 2, 2)),
+        ("bob",),
+    )
+    share = unpack_share(pack_share(cut))
+    assert share == Share(frozenset({"alice"}), frozenset({"bob"}), (ChannelCut(full, 3, 2, 1),))
+    assert type(share.channels[0].channel) is Channel
+
+
 # What a vault writes: alice makes bob with message 1 of their channel, and sends 2 and 3.
 
-SNAPSHOT = SnapshotId(1, "coordinator", 1)
 BOB = ActorSpecification("shop", "Till", None, ("sell",), {}, 1)
 MESSAGES = [pack([CREATE, BOB.pack(), b"tell"]), pack(["sell", 2]), pack(["sell", 3])]
 
@@ -85,7 +98,7 @@ def written(*, arrived, received, released=0, born=False):
         held["bob"] = RecordBody("bob", specification, None, {}, mailbox, None), []
     cut = Cut(SNAPSHOT, records, (ChannelCut(channel, 3, arrived, received),), () if arrived else ("bob",))
     store = MemoryStore()
-    stored = _write(ChunkWriter(store, "shop", "intent"), held, cut, {})
+    stored = _write(ChunkWriter(store, "shop", "intent"), held, unpack_share(pack_share(cut)), {})
     chunks = {chunk.digest: chunk for chunk in stored.chunks}
 
     def numbers(blobs):
