@@ -4,11 +4,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import rayshot
-from benchmarks import phases
 from benchmarks.cluster import settle
+from benchmarks.phases import Phases
 from benchmarks.report import Figure, Series, Target
 from benchmarks.samples import paired_ratios
 from benchmarks.tokens import NOTED, Ring
+
+PACE = "pace since a snapshot began"
+PARTS = 40
+"""Of the time between two snapshots."""
 
 
 @dataclass(slots=True)
@@ -70,9 +74,11 @@ def lost_in_windows(rhythms: Rhythms, name: str, target: Target | None, case: st
     return replace(figure, target=target, judged=figure.interval[1])
 
 
-def lost_between(rhythms: Rhythms, name: str, target: Target, case: str = "") -> Iterator[Figure]:
-    """Just after the snapshots, compared with just before the next ones; nothing where too few were in rhythm."""
-    found = phases.loss(rhythms.passed, NOTED, rhythms.began[name], rhythms.intervals_s[name])
-    if found is not None:
-        lost, interval = found
-        yield Figure(f"throughput lost between two, {name}{case}", lost, "%", interval, target, judged=interval[1])
+def lost_between(rhythms: Rhythms, name: str, target: Target, case: str = "") -> tuple[list[Series], list[Figure]]:
+    """Just after snapshots, compared with before them; nothing where none were in rhythm."""
+    phases = Phases(rhythms.passed, NOTED, rhythms.began[name], rhythms.intervals_s[name])
+    if not phases.snapshots:
+        return [], []
+    lost, interval = phases.loss()
+    figure = Figure(f"throughput lost between two, {name}{case}", lost, "%", interval, target, judged=interval[1])
+    return [Series(f"{PACE}, {name}{case}", "%", tuple(phases.pace(PARTS)))], [figure]

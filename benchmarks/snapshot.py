@@ -54,6 +54,7 @@ def run(*, short: bool) -> Report:
                     for keys, rhythms in ((KEYS, many), (FEW_KEYS, few)):
                         ours.fill(keys)
                         measure(rhythms, system, ours, pairs, window_s)
+    pace, between = lost_between(few, "one a second", FEW_KEYS_LOSS_TARGET, f", {FEW_KEYS:,} keys")
     return Report(
         "snapshot",
         "What does a snapshot of many actors cost?",
@@ -67,6 +68,7 @@ def run(*, short: bool) -> Report:
             *(Series(name, _unit(name), tuple(samples)) for name, samples in found.items()),
             *many.series(),
             *few.series(f", {FEW_KEYS:,} keys"),
+            *pace,
         ),
         (
             *(Figure.median_of(name, samples, _unit(name), _target(name)) for name, samples in found.items()),
@@ -74,7 +76,7 @@ def run(*, short: bool) -> Report:
             *(lost_in_windows(many, name, target) for name, target in LOSS_TARGETS.items()),
             *few.figures(f", {FEW_KEYS:,} keys"),
             lost_in_windows(few, "one a second", None, f", {FEW_KEYS:,} keys"),
-            *lost_between(few, "one a second", FEW_KEYS_LOSS_TARGET, f", {FEW_KEYS:,} keys"),
+            *between,
         ),
     )
 

@@ -7,6 +7,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from benchmarks.plots.style import OURS, PLAIN, TARGET, log_y, plain
 from benchmarks.report import Report
+from benchmarks.rhythm import PACE
 from benchmarks.table import number
 
 WAYS = {"chandy-lamport": OURS, "stop-the-world": "#0a3069", "hand-written save": PLAIN}
@@ -14,8 +15,8 @@ RHYTHMS = {"one a second": OURS, "four a second": "#0a3069"}
 
 
 def draw_snapshot(report: Report) -> Any:
-    """How long one takes by system and way, idle and busy; and throughput with and without, round by round."""
-    figure, (idle, busy, windows) = plt.subplots(1, 3, figsize=(15, 4.6))
+    """How long one takes by system and way, idle and busy; throughput with and without, and between two of them."""
+    figure, (idle, busy, windows, between) = plt.subplots(1, 4, figsize=(19, 4.6))
     for axes, load in ((idle, "idle"), (busy, "busy")):
         names = {found.name for found in report.figures}
         every = {
@@ -50,7 +51,22 @@ def draw_snapshot(report: Report) -> Any:
     windows.set_ylabel("messages a second")
     windows.set_title("throughput")
     windows.legend(loc="lower right")
+    _draw_pace(between, report)
     return figure
+
+
+def _draw_pace(axes: Any, report: Report) -> None:
+    """Where in the time between two snapshots messages come more slowly; empty after a run too short for that."""
+    axes.set_title("throughput between two snapshots")
+    axes.set_xlabel("part of the time until the next one")
+    axes.set_ylabel("per cent of what it is before a snapshot")
+    for series in report.series:
+        if series.name.startswith(PACE):
+            edges = [part / len(series.samples) for part in range(len(series.samples) + 1)]
+            axes.stairs(series.samples, edges, color=OURS, fill=True, alpha=0.35)
+            (lost,) = (found for found in report.figures if found.name.startswith("throughput lost between two"))
+            axes.text(0.98, 20, f"{number(lost.value)} % lost", ha="right", color=OURS, fontweight="bold")
+    axes.set_ylim(bottom=0)
 
 
 def draw_capture(report: Report) -> Any:
