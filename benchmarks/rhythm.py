@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import rayshot
 from benchmarks.cluster import settle
-from benchmarks.phases import Phases
+from benchmarks.phases import SNAPSHOTS_MIN, Phases
 from benchmarks.report import Figure, Series, Target
 from benchmarks.samples import paired_ratios
 from benchmarks.tokens import NOTED, Ring
@@ -66,18 +66,18 @@ def measure(rhythms: Rhythms, system: rayshot.System, ring: Ring, pairs: int, wi
             of_one.extend(noted)
 
 
-def lost_in_windows(rhythms: Rhythms, name: str, target: Target | None, case: str = "") -> Figure:
-    """The median over the rounds. The target is for the upper end of the interval."""
+def lost_in_windows(rhythms: Rhythms, name: str, target: Target, case: str = "", *, by_median: bool = False) -> Figure:
+    """The median over the rounds. The target is for the upper end of its interval, or for itself with `by_median`."""
     ratios = paired_ratios(rhythms.rates[name], rhythms.rates["without"])
     figure = Figure.median_of(f"throughput lost, {name}{case}", [100 * (1 - ratio) for ratio in ratios], "%")
     assert figure.interval is not None
-    return replace(figure, target=target, judged=figure.interval[1])
+    return replace(figure, target=target, judged=None if by_median else figure.interval[1])
 
 
 def lost_between(rhythms: Rhythms, name: str, target: Target, case: str = "") -> tuple[list[Series], list[Figure]]:
-    """Just after snapshots, compared with before them; nothing where none were in rhythm."""
+    """Just after snapshots, compared with before them; nothing where too few were in rhythm."""
     phases = Phases(rhythms.passed, NOTED, rhythms.began[name], rhythms.intervals_s[name])
-    if not phases.snapshots:
+    if phases.snapshots < SNAPSHOTS_MIN:
         return [], []
     lost, interval = phases.loss()
     figure = Figure(f"throughput lost between two, {name}{case}", lost, "%", interval, target, judged=interval[1])

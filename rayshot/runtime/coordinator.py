@@ -76,7 +76,7 @@ class Coordinator:
         self._collector = Collector(incarnation)
         self._lock = threading.RLock()
         self._own = ray.get_actor(coordinator_name(system), namespace=NAMESPACE)
-        self._members = Members(system, incarnation, storage, self._died, self._vault_died)
+        self._members = Members(system, incarnation, storage, self._died)
         self._open: dict[SnapshotId, UnderWay] = {}
         self._wanted: list[Request] = []
         self._intake = Intake(self._take, self.refuse)
@@ -167,13 +167,6 @@ class Coordinator:
             self._stop_all(Stop(*self._name, name, detail))
             self._carry_out(self._collector.handle(ProcessDied(name, detail)))
 
-    def _vault_died(self, names: tuple[str, ...]) -> None:
-        """Reports of its node that were on their way through its relay are lost: call for them."""
-        with self._lock:
-            for snapshot in filter(lambda k: k.by_coordinator, self._open):
-                for name in set(names).intersection(self._members.hosts, self._collector.missing(snapshot)):
-                    self._intake.fetch(Call(name, self._members.hosts[name], snapshot))
-
     def _stop_all(self, stop: Stop) -> None:
         self._stop = stop
         self._members.tell_all("stop", stop)
@@ -245,7 +238,7 @@ class Coordinator:
 
     @notice
     def report(self, head: bytes, body: Body) -> None:
-        """An actor brings its report of a snapshot that a process began, or that began before it joined."""
+        """An actor brings a report: of a snapshot that a process began, or before it joined, or that no relay took."""
         self._intake.put(head, body)
 
     @notice
@@ -407,6 +400,7 @@ class Coordinator:
         for snapshot, under_way in self._open.items():
             if snapshot.initiator == ALIGNED and under_way.loses_patience(now, self._config.alignment_timeout_s):
                 self._members.tell_all("stop_aligning", snapshot)
+        self._intake.call_late(now)
         self._asked.expire(now)
         self._begin_wanted()  # one that was asked for may have come to its end without having begun
         for snapshot, floor in self._ends.overdue(now):

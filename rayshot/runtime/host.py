@@ -1,8 +1,9 @@
 """The Ray actor that a rayshot actor lives in: what others may ask of an actor's process, over Ray.
 
-Three kinds of threads meet here. Ray's transport thread brings packets and puts them into the mailbox; Ray's control
-threads bring `begin`, `stop` and questions; the worker, our own, runs the handlers. Recording happens on the worker
-under the process's lock, between two handlers: this makes it one atomic step against sends, deliveries and timers.
+Four kinds of threads meet here. Ray's transport thread brings packets and puts them into the mailbox; Ray's control
+threads bring `begin`, `stop` and questions, and the relay's thread calls to record; the worker, our own, runs the
+handlers. Recording happens on the worker under the process's lock, between two handlers: this makes it one atomic step
+against sends, deliveries and timers.
 """
 
 import logging
@@ -17,6 +18,7 @@ from ray.actor import exit_actor
 from rayshot.errors import ActorEnded, ForeignHandle, RayshotError
 from rayshot.format.codec import method_of
 from rayshot.model.port import provide_port
+from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.events import AlignmentTimedOut, Begun, DeadlinePassed, EverybodyRecorded, SnapshotEnded
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.dead_letters import DeadLetter
@@ -41,7 +43,7 @@ class Host:
 
     def __init__(self, identity: HostIdentity) -> None:
         exit_actor.__code__ = _refuse_exit.__code__  # not the name: a module may have imported it before
-        self._process = ActorProcess(identity, RelayEnd(identity.name, self._take_call))
+        self._process = ActorProcess(identity, RelayEnd(identity.name, self._take_call, self._lose_relay))
         self._worker = Worker(self._process)
         self._ended = threading.Event()
         self._asked_at: dict[SnapshotId, tuple[float, Any]] = {}
@@ -169,10 +171,19 @@ class Host:
 
     def _take_call(self, begin: bytes) -> None:
         """As `record`, over the relay."""
+        process = self._process
         snapshot, floor, inputs, _ = unpack_begin(begin)
-        self._process.hurry.begin(snapshot)
-        self._begin(snapshot, floor, inputs, quiet=False)
-        self._process.recording.carry(snapshot)
+        process.hurry.begin(snapshot)
+        try:
+            self._begin(snapshot, floor, inputs, quiet=False)
+            process.recording.carry(snapshot)
+        except Exception as error:
+            log.exception("%s: the call to record snapshot %s failed, a defect of rayshot", process.name, snapshot)
+            process.hurry.done(snapshot)
+            process.identity.coordinator.refuse.remote(snapshot, process.name, repr(error), AbortReason.DEFECT)
+
+    def _lose_relay(self) -> None:
+        self._process.recording.relay_lost()
 
     @ray.method(concurrency_group="control")
     def everybody_recorded(self, snapshot: SnapshotId) -> None:

@@ -1,9 +1,11 @@
 """Where reports come in: many actors record at the same moment, so they are worked off together."""
 
 import contextlib
+import itertools
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -13,13 +15,14 @@ import ray
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.cut import Record
 from rayshot.protocol.identity import SnapshotId
-from rayshot.runtime.failpoints import failpoint
 from rayshot.runtime.reports import unpack_head
 from rayshot.runtime.wire import pack, pack_begin, unpack
 
 log = logging.getLogger("rayshot")
 RELAYED_MIN = 4
 """For fewer actors of a node the two calls of Ray that the relay needs save nothing."""
+PATIENCE_S = 0.25
+"""A vault answers in some milliseconds, and on a busy machine in some tens."""
 
 
 class Call(NamedTuple):
@@ -44,8 +47,13 @@ class _Report(NamedTuple):
 class _PassedOn(NamedTuple):
     """A vault's answer, or the error that Ray has in its place, to a call for its relay."""
 
+    key: int
     answer: Any
-    calls: Sequence[Call]
+
+
+_Unanswered = tuple[float, Sequence[Call]]
+"""Until when a vault has time to answer, by time.monotonic, and whom it calls."""
+_NOBODY: _Unanswered = 0.0, ()
 
 
 class Arrived(NamedTuple):
@@ -86,7 +94,7 @@ class Gathered:
 class Intake:
     """Reports arrive on Ray's threads, which must not wait; a thread of its own gives `take` all there is.
 
-    The bodies stay where they are, in Ray's object store: of a report that was fetched only the head is read.
+    Of a report only the head is read here. The bodies of those that were fetched stay in Ray's object store.
     """
 
     def __init__(
@@ -95,6 +103,8 @@ class Intake:
         self._take = take
         self._refuse = refuse
         self._arrived: queue.SimpleQueue[_Report | _PassedOn] = queue.SimpleQueue()
+        self._keys = itertools.count()
+        self._unanswered: dict[int, _Unanswered] = {}
         threading.Thread(target=self._take_all, name="rayshot-intake", daemon=True).start()
 
     def call(self, vault: Any | None, calls: Sequence[Call]) -> None:
@@ -103,9 +113,17 @@ class Intake:
             for call in calls:
                 self.fetch(call)
         else:
+            key = next(self._keys)
+            self._unanswered[key] = time.monotonic() + PATIENCE_S, calls
             passed_on = vault.call.remote(pack([(call.name, call.packed()) for call in calls]))
-            passed_on._on_completed(lambda answer: self._arrived.put(_PassedOn(answer, calls)))  # noqa: SLF001 - as below
-        failpoint("begin")
+            passed_on._on_completed(lambda answer: self._arrived.put(_PassedOn(key, answer)))  # noqa: SLF001 - as below
+
+    def call_late(self, now: float) -> None:
+        """Call over Ray whom a vault has not called in PATIENCE_S, as it starts or hangs; twice does no harm."""
+        for key, (due, calls) in tuple(self._unanswered.items()):
+            if now >= due and self._unanswered.pop(key, None) is not None:
+                for call in calls:
+                    self.fetch(call)
 
     def fetch(self, call: Call, relay: str = "") -> None:
         """Tell an actor to record, and where its node's `relay` is; take its report, and `refuse` where that raised."""
@@ -136,18 +154,20 @@ class Intake:
                 while True:
                     arrived.append(self._arrived.get_nowait())
             try:
-                reports = [Arrived(*unpack_head(one.head), one.body) for one in arrived if isinstance(one, _Report)]
-                if reports:
-                    self._take(reports)
                 for one in arrived:
                     if isinstance(one, _PassedOn):
                         self._call_unreached(one)
+                self._take([Arrived(*unpack_head(one.head), one.body) for one in arrived if isinstance(one, _Report)])
             except Exception:
                 log.exception("records could not be taken, a defect of rayshot: their snapshots will time out")
 
     def _call_unreached(self, passed_on: _PassedOn) -> None:
-        """Those of a vault that died were reached or not: to be called again changes nothing."""
-        relay, unreached = unpack(passed_on.answer) if isinstance(passed_on.answer, bytes) else ("", None)
-        for call in passed_on.calls:
-            if unreached is None or call.name in unreached:
+        _, calls = self._unanswered.pop(passed_on.key, _NOBODY)  # where the answer came too late
+        unreached = {call.name for call in calls}  # maybe, where the vault died
+        relay = ""
+        if isinstance(passed_on.answer, bytes):
+            relay, named = unpack(passed_on.answer)
+            unreached.intersection_update(named)
+        for call in calls:
+            if call.name in unreached:
                 self.fetch(call, relay)

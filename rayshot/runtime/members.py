@@ -39,9 +39,7 @@ class Members:
         incarnation: int,
         storage: str,
         on_death: Callable[[str, str], None],
-        on_vault_death: Callable[[tuple[str, ...]], None],
     ) -> None:
-        """`on_death` gets an actor's name and why it died, `on_vault_death` the actors of a vault's node."""
         self.hosts: dict[str, Any] = {}
         self.in_the_making: dict[str, Any] = {}
         self.roster = Roster(system, incarnation)
@@ -51,7 +49,6 @@ class Members:
         self._vaults: dict[str, Any] = {}
         self._nodes: dict[str, str] = {}
         self._ended: dict[str, str] = {}
-        self._on_vault_death = on_vault_death
         self._watches = Watches(on_death)
         self._vault_watches = Watches(self._vault_died)
 
@@ -86,7 +83,6 @@ class Members:
     def _vault_died(self, node: str, detail: str) -> None:
         """What it was writing is lost; Ray starts it anew. Until it has, or for good, a watch fails at once."""
         log.warning("the vault of node %s died: %s", node, detail)
-        self._on_vault_death(tuple(name for name, of in tuple(self._nodes.items()) if of == node))
         time.sleep(VAULT_PAUSE_S)
         if (vault := self._vaults.get(node)) is not None:
             self._vault_watches.add(node, vault)

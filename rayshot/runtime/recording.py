@@ -42,7 +42,7 @@ HUNG_SHARE = 0.6
 
 
 class Recording:
-    """Everything here is called under the process's lock but `record` and `flush`, which take it."""
+    """Everything here is called under the process's lock but what hands reports over, and says that it takes it."""
 
     def __init__(self, process: "ActorProcess", relay: RelayEnd) -> None:
         self.relay = relay
@@ -52,9 +52,10 @@ class Recording:
         self._process = process
         self._deadlines: dict[SnapshotId, float] = {}
         self._outgoing: list[RecordReport] = []
-        self._given: dict[SnapshotId, tuple[bytes, Body]] = {}
+        self._given: dict[SnapshotId, tuple[bytes, Body] | None] = {}
         self._brought: set[SnapshotId] = set()
         self._carried: set[SnapshotId] = set()
+        self._relayed: set[SnapshotId] = set()
         self._spools: dict[SnapshotId, str] = {}
         self.given = threading.Condition(process.lock)
         self._state: Captured | CaptureChild | None = None
@@ -179,6 +180,7 @@ class Recording:
                 self._given.pop(snapshot, None)
                 self._brought.discard(snapshot)
                 self._carried.discard(snapshot)
+                self._relayed.discard(snapshot)
                 process.hurry.done(snapshot)
                 self.given.notify_all()
                 if spool := self._spools.pop(snapshot, None):  # of a snapshot that no vault wrote
@@ -297,26 +299,41 @@ class Recording:
         self._carry_ready(snapshot)
 
     def _carry_ready(self, snapshot: SnapshotId) -> None:
-        """Send a report that is ready over the relay, or bring it where that does not go.
+        """Send a report that is ready over the relay, or bring it over Ray where that does not go. Takes the lock.
 
-        One that was sent stays here until its snapshot ends: the coordinator calls for it if the relay loses it.
+        One that was sent stays here until its snapshot ends, as the relay may be lost with it.
         """
         process = self._process
         with process.lock:
-            if snapshot not in self._carried or snapshot not in self._given:
+            report = self._given.get(snapshot)
+            if report is None or snapshot not in self._carried:
                 return
             self._carried.remove(snapshot)
-            head, body = self._given[snapshot]
-        if not (isinstance(body, bytes) and self.relay.send(pack((head, body)))):
-            with process.lock:
-                self._given.pop(snapshot, None)
-            process.identity.coordinator.report.remote(head, body)
+            self._relayed.add(snapshot)  # first: if the relay is lost now, it is brought
+        if not (isinstance(report[1], bytes) and self.relay.send(pack(report))):
+            self._bring_relayed(snapshot)
         process.hurry.done(snapshot)
+
+    def relay_lost(self) -> None:
+        """Bring over Ray what was sent over the relay: it may not have come through. Takes the lock."""
+        with self._process.lock:
+            relayed = tuple(self._relayed)
+        for snapshot in relayed:
+            self._bring_relayed(snapshot)
+
+    def _bring_relayed(self, snapshot: SnapshotId) -> None:
+        with self._process.lock:
+            report = self._given.get(snapshot)
+            if report is None or snapshot not in self._relayed:
+                return  # somebody did it already, or its snapshot has ended
+            self._relayed.remove(snapshot)
+            self._given[snapshot] = None
+        self._process.identity.coordinator.report.remote(*report)
 
     # On the coordinator's call ---------------------------------------------------------------------------------
 
     def fetch(self, snapshot: SnapshotId) -> tuple[bytes, Body] | tuple[None, None]:
-        """Wait for the report of a snapshot that the coordinator began; None where it ended without one."""
+        """Wait for the report of a snapshot that the coordinator began. None where it ended without one, or has it."""
         process = self._process
         with process.lock:
             if snapshot in self._children:
@@ -325,7 +342,10 @@ class Recording:
                 if process.down is not None or not self._goes_on(snapshot):
                     return None, None
                 self.given.wait()
-            return self._given.pop(snapshot)
+            report = self._given[snapshot]
+            if snapshot not in self._relayed:
+                self._given[snapshot] = None  # it may be large
+            return (None, None) if report is None else report
 
     def bring(self, snapshot: SnapshotId) -> None:
         """The coordinator began this snapshot before it knew of the process, and will not call for the report."""

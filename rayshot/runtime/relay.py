@@ -5,7 +5,6 @@ a node, which passes the call on over sockets of that node, and brings the repor
 the relay does not reach is called over Ray, and whatever does not go over it is brought over Ray.
 """
 
-import contextlib
 import logging
 import os
 import selectors
@@ -15,7 +14,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from rayshot.runtime.failpoints import failpoint
 from rayshot.runtime.priority import go_beside_programs
@@ -23,10 +22,10 @@ from rayshot.runtime.priority import go_beside_programs
 log = logging.getLogger("rayshot")
 GATHER_S = 0.02
 """The first report waits so long for others, unless all are there before."""
-MESSAGE_BYTES_MAX = 128 << 10
-"""What is larger goes over Ray. A socket has room for one and a half of these by default."""
+MESSAGE_BYTES_MAX = 96 << 10
+"""What is larger goes over Ray. A socket has room for two of these by default, and one lies inside of a call of Ray."""
 _BACKLOG = 4096
-_CREDENTIALS = struct.Struct("3i")
+_CREDENTIALS = struct.Struct("iII")
 """Process, user and group of who is at the other end; see unix(7), SO_PEERCRED."""
 
 
@@ -42,12 +41,17 @@ class Relay:
         self._ends: dict[str, socket.socket] = {}
         self._awaited: set[str] = set()
         self._lock = threading.Lock()
+        self._selector = selectors.DefaultSelector()
         if sys.platform == "linux":  # elsewhere there are no addresses that go with their process
-            self.address = f"rayshot-{uuid.uuid4().hex}"
-            self._listener = _socket()
-            self._listener.bind(f"\0{self.address}")
-            self._listener.listen(_BACKLOG)
-            self._selector = selectors.DefaultSelector()
+            address = f"rayshot-{uuid.uuid4().hex}"
+            try:
+                self._listener = _socket()
+                self._listener.bind(f"\0{address}")
+                self._listener.listen(_BACKLOG)
+            except OSError as error:
+                log.warning("no socket on this node, so every actor is called over Ray: %s", error)
+                return
+            self.address = address
             self._selector.register(self._listener, selectors.EVENT_READ)
             threading.Thread(target=self._run, name="rayshot-relay", daemon=True).start()
 
@@ -67,9 +71,13 @@ class Relay:
         try:
             self._take_all()
         except Exception:
-            log.exception("the relay failed, a defect of rayshot: actors are called over Ray")
-            for end in (self._listener, *self._ends.values()):
-                end.close()
+            log.exception("the relay failed, so every actor of this node is called over Ray")
+            with self._lock:  # whoever had sent a report sees that it must be brought
+                self.address = ""
+                self._ends.clear()
+                for key in tuple(self._selector.get_map().values()):
+                    assert isinstance(key.fileobj, socket.socket)
+                    key.fileobj.close()
 
     def _take_all(self) -> None:
         reports: list[bytes] = []
@@ -85,7 +93,8 @@ class Relay:
                     reports.append(report)
             if reports and (not self._awaited or time.monotonic() >= due):
                 failpoint("relay_gathered")
-                self._bring(reports)
+                for portion in _portions(reports):
+                    self._bring(portion)
                 reports = []
 
     def _accept(self) -> None:
@@ -99,9 +108,7 @@ class Relay:
         """A report; empty where an actor said its name, or is gone."""
         end, name = key.fileobj, key.data
         assert isinstance(end, socket.socket)
-        message = b""
-        with contextlib.suppress(OSError):  # the actor died
-            message = end.recv(MESSAGE_BYTES_MAX)
+        message = _received(end)
         if not message:
             self._selector.unregister(end)
             with self._lock:  # nobody sends while it is closed
@@ -118,11 +125,15 @@ class Relay:
 
 
 class RelayEnd:
-    """An actor's end. `take_call` gets each call that comes, on a thread of the relay's own."""
+    """An actor's end. On a thread of the relay's own `take_call` gets each call that comes; at the end there is `lost`.
 
-    def __init__(self, name: str, take_call: Callable[[bytes], None]) -> None:
+    Then it is not known which of the reports that were sent have been brought.
+    """
+
+    def __init__(self, name: str, take_call: Callable[[bytes], None], lost: Callable[[], None]) -> None:
         self._name = name
         self._take_call = take_call
+        self._lost = lost
         self._address = ""
         self._socket: socket.socket | None = None
         self._lock = threading.Lock()
@@ -132,18 +143,27 @@ class RelayEnd:
         with self._lock:
             if not address or (self._socket is not None and self._address == address):
                 return
-            end = _socket()
+            try:
+                end = _socket()
+            except OSError as error:  # there is no descriptor left
+                log.debug("%s: no socket for the relay of the node: %s", self._name, error)
+                return
             try:
                 end.connect(f"\0{address}")
-            except OSError as error:  # the vault has died, or lives in a container of its own
+                if not _is_of_same_user(end):
+                    raise PermissionError(f"{address} is another user's")
+                threading.Thread(target=self._take_all, args=(end,), name="rayshot-relay", daemon=True).start()
+            except (
+                OSError,
+                RuntimeError,
+            ) as error:  # the vault died, lives in a container of its own; too many threads
                 log.debug("%s: no way to the relay of the node: %s", self._name, error)
                 end.close()
                 return
-            if not _is_of_same_user(end) or not _sent(end, self._name.encode()):
-                end.close()
-                return
-            self._address, self._socket = address, end
-        threading.Thread(target=self._take_all, args=(end,), name="rayshot-relay", daemon=True).start()
+            if _sent(end, self._name.encode()):
+                self._address, self._socket = address, end
+            else:
+                end.shutdown(socket.SHUT_RDWR)  # its thread closes it
 
     def send(self, report: bytes) -> bool:
         """Send a report. False where it does not go over the relay."""
@@ -152,22 +172,40 @@ class RelayEnd:
 
     def _take_all(self, end: socket.socket) -> None:
         go_beside_programs()
-        try:
-            while call := end.recv(MESSAGE_BYTES_MAX):
-                self._take_call(call)
-        except OSError:
-            log.debug("%s: the relay of the node is gone", self._name)
-        except Exception:
-            log.exception("%s: a call over the relay failed, a defect of rayshot: the next comes over Ray", self._name)
-        finally:
-            with self._lock:
-                if self._socket is end:
-                    self._socket = None
-                end.close()
+        while call := _received(end):
+            self._take_call(call)
+        with self._lock:
+            if self._socket is end:
+                self._socket = None
+            end.close()
+        self._lost()
 
 
 def _socket() -> socket.socket:
     return socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+
+def _received(end: socket.socket) -> bytes:
+    """The next message; empty where there will be none."""
+    while True:
+        try:
+            return end.recv(MESSAGE_BYTES_MAX)
+        except ConnectionResetError:  # it died with something unread: what it had sent before can still be read
+            continue
+        except OSError:
+            return b""
+
+
+def _portions(reports: Sequence[bytes]) -> Iterator[list[bytes]]:
+    """All of them in order, as many at a time as one message may hold: Ray makes objects of larger arguments."""
+    portion: list[bytes] = []
+    for report in reports:
+        if portion and sum(map(len, portion)) + len(report) > MESSAGE_BYTES_MAX:
+            yield portion
+            portion = []
+        portion.append(report)
+    if portion:
+        yield portion
 
 
 def _sent(end: socket.socket, message: bytes) -> bool:
@@ -175,7 +213,7 @@ def _sent(end: socket.socket, message: bytes) -> bool:
     if len(message) > MESSAGE_BYTES_MAX:
         return False
     try:
-        end.send(message, socket.MSG_DONTWAIT)
+        end.send(message, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
     except OSError:
         return False
     return True

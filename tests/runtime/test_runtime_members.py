@@ -14,7 +14,7 @@ from rayshot.runtime.watching import Watches
 
 
 def members(*nodes):
-    known = Members("bank", 1, "/shots", lambda *_: None, lambda _: None)
+    known = Members("bank", 1, "/shots", lambda *_: None)
     known.roster = {"alice"}
     known._vaults.update({node: f"vault of {node}" for node in nodes})
     known._nodes.update(alice="near", bob="far", gone="left")
@@ -68,7 +68,7 @@ def test_an_actor_that_goes_while_a_new_coordinator_looks_for_all_is_as_if_it_ha
     listed = [{"name": actor_name("bank", 1, "alice"), "namespace": NAMESPACE}]
     monkeypatch.setattr(ray.util, "list_named_actors", lambda all_namespaces: listed)
     monkeypatch.setattr(ray, "get_actor", gone)
-    assert Members("bank", 1, "/shots", lambda *_: None, lambda _: None).find(None, set()) == {}
+    assert Members("bank", 1, "/shots", lambda *_: None).find(None, set()) == {}
 
 
 def test_rays_thread_that_brings_the_news_of_a_death_waits_for_no_lock():
