@@ -1,7 +1,7 @@
 """What a host hands to the coordinator, and the coordinator to the vaults: records, and the bytes that belong to them.
 
-The coordinator reads the head of a report alone. The body goes on to the vault that writes it: where the coordinator called
-for the report over Ray, it stays an object in Ray's object store until then.
+The coordinator reads the head of a report alone. The body goes on to the vault that writes it: that of a report for
+which the coordinator called over Ray stays an object in Ray's object store until then.
 """
 
 from collections.abc import Mapping, Sequence
