@@ -294,8 +294,8 @@ class Recording:
         with process.lock:
             if self._goes_on(snapshot):
                 self._carried.add(snapshot)
-            if snapshot in self._children or not self._goes_on(snapshot):
-                process.hurry.done(snapshot)
+            if snapshot in self._children or snapshot in self._given or not self._goes_on(snapshot):
+                process.hurry.done(snapshot)  # recorded before the call came, or never
         self._carry_ready(snapshot)
 
     def _carry_ready(self, snapshot: SnapshotId) -> None:

@@ -297,6 +297,14 @@ def test_the_end_of_a_snapshot_leaves_nothing_behind(process):
     assert not process.recording._given
 
 
+def test_a_call_over_the_relay_that_comes_after_one_over_ray_had_its_answer_changes_nothing(process):
+    process.recording._hand_over(REPORT)
+    assert process.recording.fetch(SNAPSHOT) == pack_report(REPORT)
+    process.recording.carry(SNAPSHOT)
+    process.hurry.done.assert_called_with(SNAPSHOT)
+    process.recording.relay.send.assert_not_called()
+
+
 def test_a_call_for_a_snapshot_that_ended_leaves_nothing_behind(process):
     with process.lock:
         for effect in process.participant.handle(DeadlinePassed(SNAPSHOT)):
