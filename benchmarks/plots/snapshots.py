@@ -36,7 +36,7 @@ def draw_snapshot(report: Report) -> Any:
         axes.set_title(f"{load} channels")
     idle.legend(loc="upper left", fontsize=8)
     missed = [found for found in report.figures if found.name.startswith("messages lost")]
-    busy.set_title(f"busy channels; a hand-written save loses {number(max(lost.value for lost in missed))} messages")
+    busy.set_title(f"busy; a hand-written save loses {number(max(lost.value for lost in missed))} messages")
     without = report.samples("messages a second, without")
     rounds = range(1, len(without) + 1)
     windows.plot(rounds, without, "o", color=PLAIN, label="without snapshots")
@@ -49,7 +49,7 @@ def draw_snapshot(report: Report) -> Any:
     windows.xaxis.set_major_locator(MaxNLocator(integer=True))
     windows.set_xlabel("round")
     windows.set_ylabel("messages a second")
-    windows.set_title("throughput")
+    windows.set_title("throughput, 100,000 keys")
     windows.legend(loc="lower right")
     _draw_pace(between, report)
     return figure
@@ -57,7 +57,7 @@ def draw_snapshot(report: Report) -> Any:
 
 def _draw_pace(axes: Any, report: Report) -> None:
     """Where in the time between two snapshots messages come more slowly; empty after a run too short for that."""
-    axes.set_title("throughput between two snapshots")
+    axes.set_title("throughput between two snapshots, 1,000 keys")
     axes.set_xlabel("part of the time until the next one")
     axes.set_ylabel("per cent of what it is before a snapshot")
     for series in report.series:
