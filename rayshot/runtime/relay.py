@@ -144,20 +144,16 @@ class RelayEnd:
             if not address or (self._socket is not None and self._address == address):
                 return
             try:
-                end = _socket()
-            except OSError as error:  # there is no descriptor left
-                log.debug("%s: no socket for the relay of the node: %s", self._name, error)
+                end = _connected(address)
+            except (
+                OSError
+            ) as error:  # it is gone, another user's, or in a container of its own; or no descriptor is left
+                log.debug("%s: no way to the relay of the node: %s", self._name, error)
                 return
             try:
-                end.connect(f"\0{address}")
-                if not _is_of_same_user(end):
-                    raise PermissionError(f"{address} is another user's")
                 threading.Thread(target=self._take_all, args=(end,), name="rayshot-relay", daemon=True).start()
-            except (
-                OSError,
-                RuntimeError,
-            ) as error:  # the vault died, lives in a container of its own; too many threads
-                log.debug("%s: no way to the relay of the node: %s", self._name, error)
+            except RuntimeError as error:  # there may be no more threads
+                log.debug("%s: no thread for the relay of the node: %s", self._name, error)
                 end.close()
                 return
             if _sent(end, self._name.encode()):
@@ -183,6 +179,18 @@ class RelayEnd:
 
 def _socket() -> socket.socket:
     return socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+
+def _connected(address: str) -> socket.socket:
+    end = _socket()
+    try:
+        end.connect(f"\0{address}")
+        if not _is_of_same_user(end):
+            raise PermissionError(f"{address} is another user's")
+    except OSError:
+        end.close()
+        raise
+    return end
 
 
 def _received(end: socket.socket) -> bytes:
