@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+PACE = "pace since a snapshot began"
+"""What begins the name of a series of `Phases.pace`."""
 SETTLED = (0.6, 0.98)
 """The part of the time between two snapshots in which the earlier one is durable, and the pace is steady."""
 IN_RHYTHM = (0.9, 1.25)

@@ -5,12 +5,11 @@ from dataclasses import dataclass, field, replace
 
 import rayshot
 from benchmarks.cluster import settle
-from benchmarks.phases import SNAPSHOTS_MIN, Phases
+from benchmarks.phases import PACE, SNAPSHOTS_MIN, Phases
 from benchmarks.report import Figure, Series, Target
 from benchmarks.samples import paired_ratios
 from benchmarks.tokens import NOTED, Ring
 
-PACE = "pace since a snapshot began"
 PARTS = 40
 """Of the time between two snapshots."""
 

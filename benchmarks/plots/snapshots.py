@@ -5,9 +5,9 @@ from typing import Any
 from matplotlib import pyplot as plt
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from benchmarks.phases import PACE
 from benchmarks.plots.style import OURS, PLAIN, TARGET, log_y, plain
 from benchmarks.report import Report
-from benchmarks.rhythm import PACE
 from benchmarks.table import number
 
 WAYS = {"chandy-lamport": OURS, "stop-the-world": "#0a3069", "hand-written save": PLAIN}

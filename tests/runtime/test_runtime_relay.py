@@ -126,7 +126,7 @@ def test_an_actor_that_takes_no_calls_holds_nobody(node):
     go_on.set()
 
 
-def test_calls_that_a_relay_had_passed_on_before_it_died_are_taken_though_it_had_read_nothing(monkeypatch):
+def test_calls_that_a_relay_had_passed_on_before_it_died_are_taken_though_it_had_read_nothing():
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listener.bind("\0rayshot-test-of-a-relay-that-dies")
     listener.listen()
@@ -146,8 +146,7 @@ def test_calls_that_a_relay_had_passed_on_before_it_died_are_taken_though_it_had
     assert not end.send(b"report")
 
 
-def test_a_relay_that_fails_leaves_nobody_in_doubt(monkeypatch):
-    node = Node()
+def test_a_relay_that_fails_leaves_nobody_in_doubt(node):
     node.relay._bring = lambda _: 1 / 0
     node.join("alice", "bob")
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as nameless:
