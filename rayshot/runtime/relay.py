@@ -145,9 +145,7 @@ class RelayEnd:
                 return
             try:
                 end = _connected(address)
-            except (
-                OSError
-            ) as error:  # it is gone, another user's, or in a container of its own; or no descriptor is left
+            except OSError as error:  # gone, another user's, in a container of its own; or no descriptor is left
                 log.debug("%s: no way to the relay of the node: %s", self._name, error)
                 return
             try:

@@ -5,7 +5,6 @@ import fcntl
 import os
 import resource
 import subprocess
-import threading
 from types import SimpleNamespace
 from unittest.mock import Mock
 
@@ -17,32 +16,13 @@ from rayshot.protocol.cut import Record
 from rayshot.protocol.effects import ForgetSnapshot
 from rayshot.protocol.events import Begun, DeadlinePassed
 from rayshot.protocol.identity import COORDINATOR, SnapshotId
-from rayshot.protocol.participant import Participant
 from rayshot.runtime.capture import CaptureChild, Captured, Capturer, read_spool
-from rayshot.runtime.priority import Hurry
 from rayshot.runtime.recording import Recording
 from rayshot.runtime.relay import RelayEnd
 from rayshot.runtime.reports import RecordBody, RecordReport
 from rayshot.runtime.vault import _parts_of
 
 SNAPSHOT = SnapshotId(1, COORDINATOR, 1)
-
-
-@pytest.fixture
-def process():
-    """As much of an actor's process as its recording needs here."""
-    lock = threading.Lock()
-    return SimpleNamespace(
-        name="actor",
-        lock=lock,
-        wake=threading.Condition(lock),
-        participant=Participant("actor"),
-        identity=SimpleNamespace(recorder_timeout_s=60.0),
-        captures={},
-        channels={},
-        down=None,
-        hurry=Mock(Hurry),
-    )
 
 
 def test_a_child_that_pickles_already_when_the_coordinators_call_comes_hurries_nobody(process):

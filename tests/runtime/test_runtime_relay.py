@@ -22,7 +22,6 @@ from rayshot.protocol.cut import Record
 from rayshot.protocol.effects import ForgetSnapshot, ReportFailure
 from rayshot.protocol.events import Begun, DeadlinePassed
 from rayshot.protocol.identity import COORDINATOR, SnapshotId
-from rayshot.protocol.participant import Participant
 from rayshot.runtime import failpoints, relay
 from rayshot.runtime.capture import Captured
 from rayshot.runtime.intake import PATIENCE_S, RELAYED_MIN, Call, Intake
@@ -206,20 +205,8 @@ def test_nobody_talks_with_another_user(node, monkeypatch):
 
 
 @pytest.fixture
-def process():
-    """As much of an actor's process as handing over its report needs; its snapshot is open."""
-    lock = threading.Lock()
-    process = SimpleNamespace(
-        name="alice",
-        lock=lock,
-        wake=threading.Condition(lock),
-        participant=Participant("alice"),
-        identity=SimpleNamespace(recorder_timeout_s=60.0, coordinator=Mock()),
-        captures={},
-        channels={},
-        down=None,
-        hurry=Mock(),
-    )
+def process(process):
+    """A snapshot is open in it."""
     process.recording = Recording(process, Mock(RelayEnd))
     process.participant.handle(Begun(SNAPSHOT))
     process.recording.learned(SNAPSHOT)
@@ -368,6 +355,9 @@ def test_those_of_a_vault_that_does_not_answer_are_called_over_ray_once(fetched)
     assert drained(names, 5) == [(name, "") for name in NAMES]
     vault.call.answer(pack(("here", ["bob"])))
     intake.call_late(time.monotonic() + PATIENCE_S)
+    intake.call(vault, CALLS)
+    vault.call.answer(pack(("here", ["erin"])))  # taken behind the late one, by the same thread
+    assert drained(names, 1) == [("erin", "here")]
     assert names.empty()
 
 
