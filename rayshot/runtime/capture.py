@@ -33,12 +33,20 @@ FORK_BYTES_MIN = 1 << 20
 _FORK_RESIDENT_BYTES_MIN = 300 << 20
 INLINE_IN_A_ROW_MAX = 1 << 10
 """So many captures go by at most before a fork is tried again."""
+BEGIN_S = 1.0
+"""A child that has not begun after this time never will: it takes some milliseconds."""
+_BEGUN = b"b"
 _COPY_BYTES = 8 << 20
 _SPOOL_PREFIX, _SPOOL_SUFFIX = "rayshot-", ".spool"
 _PR_SET_PDEATHSIG = 1
 _FLAGS_FIELD, _PF_EXITING = 6, 0x4
 """Of /proc/PID/stat, counted behind the name; see proc(5) and the kernel's sched.h."""
-_libc = ctypes.PyDLL(None)  # here, and not in the child, which must take no lock of the loader
+_process = ctypes.PyDLL(None)  # here, and not in the child, which must take no lock of the loader
+_process.PyInterpreterState_Get.restype = ctypes.c_void_p
+_process.PyThreadState_New.argtypes, _process.PyThreadState_New.restype = [ctypes.c_void_p], ctypes.c_void_p
+_process.PyThreadState_GetID.argtypes, _process.PyThreadState_GetID.restype = [ctypes.c_void_p], ctypes.c_uint64
+_process.PyThreadState_Clear.argtypes, _process.PyThreadState_Clear.restype = [ctypes.c_void_p], None
+_process.PyThreadState_Delete.argtypes, _process.PyThreadState_Delete.restype = [ctypes.c_void_p], None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +75,8 @@ class CaptureChild:
     def __init__(self, pid: int, pipe: int, spool: Path) -> None:
         self._pid = pid
         self._pipe = pipe
+        self._readable = select.poll()  # `select` takes no descriptor above 1023, and actors have as many as they like
+        self._readable.register(pipe, select.POLLIN)
         self._spool = spool
         self._lock = threading.Lock()
         self._reaped = False
@@ -83,6 +93,15 @@ class CaptureChild:
         self.cancelled = True
         self._kill()
 
+    def has_begun(self, timeout_s: float) -> bool:
+        """Whether the child runs Python's code, or has ended, within a time."""
+        return bool(self._readable.poll(1e3 * timeout_s))
+
+    def discard(self) -> None:
+        """End the child, whatever it does."""
+        self._reap()
+        self._spool.unlink(missing_ok=True)  # only now can the child make none any more
+
     def _kill(self) -> None:
         with self._lock:
             if not self._reaped:
@@ -91,10 +110,9 @@ class CaptureChild:
     def wait(self, timeout_s: float) -> Captured:
         """Wait for the child. Raises StateNotSerializable, or TimeoutError after killing it."""
         try:
-            answer = self._read(time.monotonic() + timeout_s)
+            answer = self._read(time.monotonic() + timeout_s).removeprefix(_BEGUN)
         except BaseException:
-            self._reap()
-            self._spool.unlink(missing_ok=True)  # only now can the child make none any more
+            self.discard()
             raise
         self._reap()
         if not answer:
@@ -117,10 +135,8 @@ class CaptureChild:
 
     def _read(self, deadline: float) -> bytes:
         received = b""
-        waiting = select.poll()  # `select` takes no descriptor above 1023, and actors have as many as they like
-        waiting.register(self._pipe, select.POLLIN)
         while True:
-            if not waiting.poll(1e3 * max(0.0, deadline - time.monotonic())):
+            if not self._readable.poll(1e3 * max(0.0, deadline - time.monotonic())):
                 raise TimeoutError("the child that pickles the state did not end in time")
             part = os.read(self._pipe, 65536)
             if not part:
@@ -181,7 +197,22 @@ class Capturer:
         return captured
 
     def _fork(self, cell: Cell) -> CaptureChild:
+        """Fork, and once more where the child hangs.
+
+        A child of Python 3.11 first takes the lock of the list of thread states. A thread of Ray that enters Python
+        adds its state under that lock without the interpreter's; if it did so at the moment of the fork, the child
+        waits for a thread that it does not have. So a sign of the child is awaited, but only where a thread state was
+        made in the meantime.
+        """
         state = cell.state()  # here, where its errors are seen
+        made = _thread_states_made()
+        child = self._forked(state, cell)
+        if _thread_states_made() == made + 1 or child.has_begun(BEGIN_S):
+            return child
+        child.discard()
+        return self._forked(state, cell)
+
+    def _forked(self, state: Any, cell: Cell) -> CaptureChild:
         self._count += 1
         spool = Path(self._spool_folder) / f"{_SPOOL_PREFIX}{os.getpid()}-{self._count}{_SPOOL_SUFFIX}"
         read_end, write_end = os.pipe()
@@ -189,7 +220,6 @@ class Capturer:
         pid = os.fork()
         if pid == 0:
             _die_with(parent)
-            go_with_others()
             _pickle_in_child(state, cell.instance, self._name, spool, write_end)
         os.close(write_end)
         return CaptureChild(pid, read_end, spool)
@@ -245,10 +275,22 @@ def _lives(pid: str) -> bool:
     return not int(fields[_FLAGS_FIELD]) & _PF_EXITING
 
 
+def _thread_states_made() -> int:
+    """How many thread states the interpreter has ever made, one of this call among them.
+
+    They are counted under the lock of their list: whoever held it before this call has been counted.
+    """
+    state = _process.PyThreadState_New(_process.PyInterpreterState_Get())
+    made = _process.PyThreadState_GetID(state)
+    _process.PyThreadState_Clear(state)
+    _process.PyThreadState_Delete(state)
+    return int(made)
+
+
 def _die_with(parent: int) -> None:
     """Be killed when the thread that forked this process ends, which may have happened already."""
     if sys.platform == "linux":
-        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        _process.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
 
@@ -257,6 +299,8 @@ def _pickle_in_child(state: Any, own: object, name: str, spool: Path, pipe: int)
     """Never returns."""
     status = 1
     try:
+        os.write(pipe, _BEGUN)
+        go_with_others()
         os.closerange(0, pipe)
         os.closerange(pipe + 1, min(1 << 20, os.sysconf("SC_OPEN_MAX")))
         try:
