@@ -125,6 +125,9 @@ class Recording:
         except (StateNotSerializable, OSError, MemoryError) as error:  # OSError: no child could be forked
             self._fail(snapshot, str(error))
             return
+        except (SystemExit, KeyboardInterrupt) as error:  # code of the state's own ran: it ends no actor
+            self._fail(snapshot, f"{process.name}: its state raised {error!r} when it was captured")
+            return
         sent = {receiver: channel.sent for receiver, channel in process.channels.items() if channel.sent}
         received = process.mailbox.received()
         if process.tracer is not None:

@@ -1,18 +1,24 @@
 """Every actor of a snapshot made and loaded: what a restore does when all that it needs is known to be there."""
 
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ray
 
+from rayshot.errors import RestoreFailed
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.resolution import Fit
 from rayshot.runtime.identity import HostIdentity
+from rayshot.runtime.initiation import some_names
 from rayshot.runtime.loading import LoadPlan
+from rayshot.runtime.progress import wait_with_progress
 from rayshot.runtime.spawning import spawn_host
 
 log = logging.getLogger("rayshot")
+START_S = 300.0
+"""So long nobody may get ready before processes that have not started are given up."""
 
 
 def load_all(identity: HostIdentity, storage: str, folder: str, fit: Fit, dead_letters: Sequence[DeadLetter]) -> None:
@@ -25,12 +31,44 @@ def load_all(identity: HostIdentity, storage: str, folder: str, fit: Fit, dead_l
     plans = _plans(storage, folder, fit, _by_host(fit, dead_letters))
     hosts = {name: spawn_host(identity, fit.specifications[name], name, loading=True) for name in plans}
     try:
-        ray.get([hosts[name].load.remote(plan) for name, plan in plans.items()])
+        _load({name: hosts[name].load.remote(plan) for name, plan in plans.items()}, identity.coordinator)
         ray.get(identity.coordinator.resume.remote())
     except BaseException:
         for host in hosts.values():
             ray.kill(host)  # also one that is not up yet, of which the coordinator does not know
         raise
+
+
+def _load(loads: Mapping[str, Any], coordinator: Any) -> None:
+    """Wait until all are loaded. Raises RestoreFailed where processes do not start; how long one loads has no bound."""
+    names = {load: name for name, load in loads.items()}
+    waiting = list(loads.values())
+    due = time.monotonic() + START_S
+
+    def all_are_loaded(timeout_s: float) -> bool:
+        nonlocal waiting, due
+        loaded, waiting = ray.wait(waiting, num_returns=1, timeout=min(timeout_s, START_S))
+        ray.get(loaded)  # raises what went wrong there
+        if loaded:
+            due = time.monotonic() + START_S
+        elif time.monotonic() >= due:
+            started = ray.get(coordinator.actors.remote())
+            if absent := [names[load] for load in waiting if names[load] not in started]:
+                raise RestoreFailed(
+                    f"nothing was restored: {some_names(absent)} did not start within {START_S:g} s: has the cluster "
+                    f"the resources?",
+                    actors=absent,
+                )
+        return not waiting
+
+    if waiting:
+        wait_with_progress(
+            all_are_loaded,
+            lambda: (
+                f"restoring: {len(loads) - len(waiting)}/{len(loads)} loaded, waiting for "
+                f"{some_names([names[load] for load in waiting])}"
+            ),
+        )
 
 
 def _report(fit: Fit) -> None:

@@ -22,11 +22,13 @@ from rayshot.model.configuration import (
     check_trace,
 )
 from rayshot.model.dead_mail import undeliverable
+from rayshot.model.port import find_port
 from rayshot.model.resolution import AllowUnmapped, fit
 from rayshot.protocol.identity import SnapshotId, check_name
 from rayshot.runtime.coordinator import GROUPS, Coordinator
 from rayshot.runtime.identity import HostIdentity
 from rayshot.runtime.naming import NAMESPACE, coordinator_name
+from rayshot.runtime.process import ActorProcess
 from rayshot.runtime.restoring import load_all
 from rayshot.runtime.settings import SystemSettings
 from rayshot.runtime.system import System, find_coordinator, take_down
@@ -61,8 +63,10 @@ def init(
             the messages too, so that classes declared `deterministic` can be replayed. Ignored when attaching.
 
     Raises:
-        ConfigError: a name, address or setting that cannot work, before anything is started.
+        ConfigError: a name, address or setting that cannot work, or a process that is an actor, before anything is
+            started.
     """
+    _check_no_actor()
     check_name(name, "a system")
     check_config(snapshot or SnapshotConfig(), SnapshotConfig)
     check_config(failure or FailureConfig(), FailureConfig)
@@ -76,7 +80,10 @@ def init(
     key = load_key(local=_is_local(location))
     configs = snapshot or SnapshotConfig(), failure or FailureConfig()
     settings = SystemSettings(name, location, key, *configs, trace, encryption_keys=find_encryption_keys())
-    return System(_start(settings))
+    try:
+        return System(_start(settings))
+    except ray.exceptions.ActorAlreadyExistsError:  # somebody else was faster
+        return _attach(name, ray.get_actor(coordinator_name(name), namespace=NAMESPACE), location)
 
 
 def restore(
@@ -119,11 +126,12 @@ def restore(
     Raises:
         NotFound: no such system or snapshot, or actor to leave out; the message lists what there is. SnapshotDeleted
             where it is deleted while it is restored, and its lease could not keep it.
-        ConfigError: the system is running, or a setting or an address cannot work.
+        ConfigError: the system is running, this process is an actor, or a setting or an address cannot work.
         Untrusted, Damaged, Incompatible: before anything was started. Incompatible where a class is gone, is of another
             version and cannot migrate, or has not what messages, timers and pending replies call, with both sides.
         RestoreFailed: an actor could not be loaded, or its `migrate` failed; everything was taken down again.
     """
+    _check_no_actor()
     check_trust_word(trust)
     check_config(config or SnapshotConfig(), SnapshotConfig)
     check_trace(trace)
@@ -151,7 +159,10 @@ def restore(
         encryption_keys=find_encryption_keys(),
         after=chosen.id.incarnation,
     )
-    identity = _start(settings)
+    try:
+        identity = _start(settings)
+    except ray.exceptions.ActorAlreadyExistsError as error:
+        raise ConfigError(f"system {view.name!r} is started or restored by another process at this moment") from error
     try:
         if snapshot is None and not elsewhere:  # only now that nobody else can commit is the latest known
             latest = view.snapshot(None)
@@ -176,6 +187,16 @@ def restore(
 
 
 # Starting -------------------------------------------------------------------------------------------------------
+
+
+def _check_no_actor() -> None:
+    """An actor's messages go through its own channels; those of a driver inside of it would be in no snapshot."""
+    port = find_port()
+    if isinstance(port, ActorProcess):
+        raise ConfigError(
+            f"actor {port.name!r} of system {port.system!r} cannot start, attach to or restore a system: give it the "
+            f"handles of the actors that it needs as arguments"
+        )
 
 
 def _ensure_ray() -> None:

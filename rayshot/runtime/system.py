@@ -134,7 +134,8 @@ class System:
     # Actors ----------------------------------------------------------------------------------------------------
 
     def get_actor(self, name: str) -> ActorHandle:
-        """The handle of an actor. Raises ActorNotFound, which lists what there is."""
+        """The handle of an actor. Raises ActorNotFound, which lists what there is, or why the system has stopped."""
+        self._check_running()
         self._port.meet(name)
         hosts = self._ask("actors")
         found = self._handles({name: hosts[name]} if name in hosts else {})

@@ -7,6 +7,7 @@ import traceback
 from typing import Any
 
 from rayshot.errors import ActorEnded, SystemDown
+from rayshot.format.codec import method_of
 from rayshot.model.current import enter
 from rayshot.protocol.events import EndRequested
 from rayshot.runtime.dead_letters import DeadLetter
@@ -190,7 +191,7 @@ class Worker:
             log.error("%s: its constructor failed, the actor ends:\n%s", process.name, report)
             process.failed_to_start(error)
             return
-        method = message[0] if isinstance(message[0], str) else ""
+        method = method_of(message)
         log.error("%s: message %d from %s failed (%s):\n%s", process.name, number, sender, method or "?", report)
         process.dead_letters.add(DeadLetter(process.name, sender, number, method, report))
         assert process.cell.specification is not None

@@ -37,6 +37,16 @@ class Rogue:
     def let_go(self):
         vars(self).pop("lock", None)
         vars(self).pop("reply", None)
+        vars(self).pop("leaver", None)
+
+    def hold_leaver(self, error):
+        self.leaver = Leaver(error)
+
+    def begin_a_system(self, begin, name, storage):
+        if begin == "init":
+            rayshot.init(name, storage=storage)
+        else:
+            rayshot.restore(storage, system=name)
 
     def leave_python(self):
         sys.exit(3)
@@ -52,6 +62,16 @@ class Rogue:
 
     def remind_in(self, seconds):
         rayshot.current().after(seconds, self.take, 1)
+
+
+class Leaver:
+    """Raises what is no Exception while it is pickled."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def __reduce__(self):
+        raise self.error(3)
 
 
 @rayshot.actor(on_error="stop")

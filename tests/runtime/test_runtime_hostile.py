@@ -53,6 +53,35 @@ def test_whatever_pickling_raises_aborts_the_snapshot_and_nothing_else(system, r
     assert system.snapshot().states() == {"rogue": {"count": 0}}
 
 
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
+def test_a_state_that_wants_to_end_its_process_aborts_the_snapshot_and_nothing_else(system, rogue, error):
+    rogue.hold_leaver.tell(error)
+    with pytest.raises(SnapshotAborted, match=f"rogue: its state raised {error.__name__}") as caught:
+        system.snapshot()
+    assert caught.value.evidence["reason"] == "capture_failed"
+    rogue.let_go.tell()
+    assert system.snapshot().states() == {"rogue": {"count": 0}}
+
+
+def test_a_dead_letter_names_its_method_however_the_message_was_packed(system):
+    account = Account.options(name="alice").remote(1)
+    account.deposit.tell("1")
+    account.deposit.tell(["1"])
+    account.deposit.tell(amount="1")
+    with pytest.raises(TypeError):
+        ray.get(account.deposit.remote(["1"]))
+    assert ray.get(account.read.remote()) == 1
+    assert [letter.method for letter in system.dead_letters()] == ["deposit"] * 3
+
+
+def test_an_actor_begins_no_system_and_stays_one(system, rogue):
+    for begin in ("init", "restore"):
+        with pytest.raises(ConfigError, match=r"actor 'rogue' of system .* give it the handles"):
+            ray.get(rogue.begin_a_system.remote(begin, system.name, system.storage))
+    assert ray.get(rogue.read.remote()) == 0
+    assert system.snapshot().states() == {"rogue": {"count": 0}}
+
+
 @pytest.mark.parametrize(
     ("handler", "error", "said"),
     [

@@ -4,7 +4,9 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from os import kill
 from pathlib import Path
 
@@ -27,7 +29,7 @@ from rayshot.errors import (
 from rayshot.runtime.naming import NAMESPACE
 from rayshot.simulation import World
 from tests.runtime.test_runtime_messages import eventually
-from tests.runtime.workloads import Account, Holder, Renamed, Sink, Source
+from tests.runtime.workloads import Account, Holder, Occupant, Renamed, Sink, Source
 
 pytestmark = pytest.mark.ray
 
@@ -320,6 +322,53 @@ def test_a_living_system_is_not_restored_over(new_system):
     with pytest.raises(ConfigError, match="running"):
         rayshot.restore(system.storage, system=system.name)
     assert ray.get(alice.read.remote()) == 1
+
+
+def test_a_restore_that_finds_no_room_for_an_actor_names_it_and_leaves_nothing_running(new_system, monkeypatch):
+    system = new_system()
+    big = Account.options(name="big", num_cpus=20).remote(7)
+    assert ray.get(big.read.remote()) == 7
+    system.snapshot()
+    system.shutdown()
+    monkeypatch.setattr("rayshot.runtime.restoring.START_S", 2.0)
+    hog = ray.remote(num_cpus=20)(Occupant).remote()
+    ray.get(hog.is_there.remote())
+    with pytest.raises(RestoreFailed, match=r"big did not start within 2 s: has the cluster the resources\?"):
+        rayshot.restore(system.storage, system=system.name)
+    assert not running(system)
+    ray.kill(hog)
+    restored = restore(new_system.made, system)
+    assert ray.get(restored.get_actor("big").read.remote()) == 7
+
+
+@pytest.mark.parametrize("begin", ["init", "restore"])
+def test_of_those_who_begin_a_system_at_once_one_does_and_the_others_hear_of_it(new_system, begin):
+    system = new_system()
+    account = Account.options(name="alice").remote(7)
+    assert ray.get(account.read.remote()) == 7
+    system.snapshot()
+    system.shutdown()
+    together = threading.Barrier(4)
+
+    def start():
+        together.wait()
+        if begin == "init":
+            return rayshot.init(system.name, storage=system.storage)
+        try:
+            return rayshot.restore(system.storage, system=system.name)
+        except ConfigError as error:
+            return str(error)
+
+    with ThreadPoolExecutor(4) as pool:
+        found = [one.result() for one in [pool.submit(start) for _ in range(4)]]
+    systems = [one for one in found if isinstance(one, rayshot.System)]
+    new_system.made.extend(systems)
+    if begin == "init":
+        assert len(systems) == 4
+    else:
+        assert len(systems) == 1
+        assert ray.get(systems[0].get_actor("alice").read.remote()) == 7
+    assert len({one.incarnation for one in systems}) == 1
 
 
 def test_an_unknown_trust_is_refused(stored):
