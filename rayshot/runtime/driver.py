@@ -135,6 +135,8 @@ class DriverPort:
         """Make an actor and send it its constructor's call."""
         if self.down is not None:
             raise self.down.with_traceback(None)
+        if name in self._ended:
+            raise self._ended[name].with_traceback(None)
         name = name or f"{specification.class_name.lower().replace('.', '-')}-{uuid.uuid4().hex[:8]}"
         message = self.codec.create(specification.pack(), self.codec.tell("__init__", args, kwargs))
         self._connector.know(name, spawn_host(self.identity, specification, name))

@@ -5,6 +5,7 @@ import math
 import os
 import signal
 import time
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -184,7 +185,7 @@ def test_a_constructor_that_raises_ends_the_actor_and_nothing_else(system):
     assert sorted(system.snapshot().actors) == ["good"]
 
 
-def test_an_actor_that_ended_is_told_at_the_call(system):
+def test_an_actor_that_ended_is_told_at_the_call(system, monkeypatch):
     alice, bob = Account.options(name="alice").remote(1), Account.options(name="bob").remote(2)
     ray.get([alice.read.remote(), bob.read.remote()])
     alice.leave.tell()
@@ -198,6 +199,11 @@ def test_an_actor_that_ended_is_told_at_the_call(system):
         return False
 
     eventually(refused)
+    with monkeypatch.context() as patch:
+        patch.setattr("rayshot.runtime.driver.spawn_host", spawned := Mock())
+        with pytest.raises(ActorEnded, match="alice"):
+            Account.options(name="alice").remote(1)
+    spawned.assert_not_called()
     bob.transfer.tell(alice, 1)
     eventually(system.dead_letters)
     assert sorted(system.snapshot().actors) == ["bob"]
