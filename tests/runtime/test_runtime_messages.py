@@ -199,6 +199,15 @@ def test_an_actor_that_ended_is_told_at_the_call(system, monkeypatch):
         return False
 
     eventually(refused)
+
+    def known():
+        try:
+            alice.read.tell()
+        except ActorEnded:
+            return True
+        return False
+
+    eventually(known)
     with monkeypatch.context() as patch:
         patch.setattr("rayshot.runtime.driver.spawn_host", spawned := Mock())
         with pytest.raises(ActorEnded, match="alice"):
