@@ -46,8 +46,8 @@ def test_what_a_child_spooled_just_before_its_snapshot_was_given_up_is_removed(p
     with process.lock:  # the child has ended, and its thread waits for the lock
         assert process.participant.handle(DeadlinePassed(SNAPSHOT)) == (ForgetSnapshot(SNAPSHOT),)
         recording.carry_out(ForgetSnapshot(SNAPSHOT))
-    body = RecordBody("actor", None, None, {}, {}, None)
-    recording._report_from_child(child, RecordReport(Record(SNAPSHOT, "actor"), 0.0, body))
+    body = RecordBody("alice", None, None, {}, {}, None)
+    recording._report_from_child(child, RecordReport(Record(SNAPSHOT, "alice"), 0.0, body))
     assert not spool.exists()
     assert recording.fetch(SNAPSHOT) == (None, None)
 
