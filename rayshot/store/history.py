@@ -37,6 +37,8 @@ class History:
         """The writers of all EPOCHs but the latest."""
         self._ends: Counter[SnapshotId] = Counter()
         """How many DELETE and EXPIRE records there are of a snapshot."""
+        self._parents: dict[int, int] = {}
+        """Of lives that were restored from a snapshot here: of which life that is."""
         self._claims: dict[SnapshotId, bool] = {}
         """Of snapshots here that a life was restored from: whether it made them its own."""
 
@@ -57,6 +59,14 @@ class History:
         """
         theirs = record.label is not None or isinstance(record, CopyRecord)
         return self._claims.get(record.snapshot, not theirs)
+
+    def line(self) -> set[int]:
+        """The present life, the one whose snapshot it was restored from, the one before that, and so on."""
+        line, life = set[int](), self.incarnation
+        while life and life not in line:
+            line.add(life)
+            life = self._parents.get(life, 0)
+        return line
 
     @property
     def incarnation(self) -> int:
@@ -127,6 +137,7 @@ class History:
                 self.restore = record
                 if origin is None:
                     self._claims[snapshot] = claimed
+                    self._parents[self.incarnation] = snapshot.incarnation
             case DeleteRecord(snapshot=snapshot):
                 commit = self._retained.pop(snapshot, None)
                 if commit is not None:

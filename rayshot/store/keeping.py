@@ -54,6 +54,28 @@ def choose_kept(records: Sequence[CommitRecord], keep: Keep) -> set[SnapshotId]:
     return kept
 
 
+def last_of_earlier_lives(records: Sequence[CommitRecord], life: int, line: set[int], keep: Keep) -> set[SnapshotId]:
+    """Choose what stays of lives before `life`: the last snapshot of each that had any, whatever `keep` says.
+
+    A life that begins anew must not eat the backups of the one before. One of a life in the `line` of restores that
+    leads to `life` may go when the lives behind it in that line have `keep.last` snapshots (at least one) of their own.
+
+    Args:
+        records: all that can be had, in the order of the log.
+        life: the present one.
+        line: the present life and those that it goes back to by restores.
+        keep: the rules.
+    """
+    last = {record.snapshot.incarnation: record.snapshot for record in records}
+    wanted = keep.last or 1
+
+    def goes_on(earlier: int) -> bool:
+        behind = [record for record in records if record.snapshot.incarnation in line]
+        return earlier in line and sum(record.snapshot.incarnation > earlier for record in behind) >= wanted
+
+    return {snapshot for earlier, snapshot in last.items() if earlier < life and not goes_on(earlier)}
+
+
 def _newest_of_each(
     records: Sequence[CommitRecord], count: int, period: Callable[[CommitRecord], Hashable]
 ) -> set[SnapshotId]:

@@ -258,9 +258,9 @@ class Repository:
     def retain(self, keep: Keep) -> Sweep:
         """Delete the snapshots that no rule of `keep` keeps; savepoints, and what is not owned, neither go nor count.
 
-        The newest snapshot that verifies is never deleted (see `choose_doomed`). A snapshot in another storage that
-        this life was restored from, and claimed, counts as the oldest one and goes when its turn comes. Raises as
-        `delete`.
+        The newest snapshot that verifies is never deleted, nor the last one of an earlier life that the present line
+        does not replace (see `choose_doomed`). A snapshot in another storage that this life was restored from, and
+        claimed, counts as the oldest one and goes when its turn comes. Raises as `delete`.
         """
         self._own_epoch()
         for snapshot, position in list(self._unsettled.items()):
@@ -268,7 +268,7 @@ class Repository:
                 self.abandon(snapshot)
         history = self.log.refresh()
         snapshots = [self.snapshot(record) for record in self.retained()]
-        self._mark_deleted(choose_doomed(snapshots, keep, history.owns, self._proved))
+        self._mark_deleted(choose_doomed(snapshots, keep, history, self._proved))
         sweep = self._sweeper.sweep(self.log.refresh())
         # last, as that other storage may fail, or be gone for good
         self._claim.retire([self.snapshot(record) for record in self.retained()], keep, history, self._proved)

@@ -6,7 +6,7 @@ after they have said so. A manifest goes last, so that a sweep that was interrup
 finished by the next one.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rayshot.errors import Damaged, EncryptionKeyNeeded
@@ -14,7 +14,7 @@ from rayshot.format.encryption_key import EncryptionKey
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.history import History
 from rayshot.store.intents import leased_bases
-from rayshot.store.keeping import Keep, choose_kept
+from rayshot.store.keeping import Keep, choose_kept, last_of_earlier_lives
 from rayshot.store.layout import (
     chunk_folder,
     copies_folder,
@@ -118,15 +118,18 @@ class Sweeper:
 
 
 def choose_doomed(
-    snapshots: Sequence[Snapshot], keep: Keep, owns: Callable[[CommitRecord], bool], proved: set[SnapshotId]
+    snapshots: Sequence[Snapshot], keep: Keep, history: History, proved: set[SnapshotId]
 ) -> list[SnapshotId]:
-    """Choose what retention deletes: what it `owns` and `keep` does not keep, but never the newest valid one.
+    """Choose what retention deletes: what `history` lets it own and `keep` does not keep.
+
+    Never the newest valid one, and never the last one of an earlier life, see `last_of_earlier_lives`.
 
     Verifying reads a whole snapshot, so it stops at the first that is sound and remembers it in `proved`: as
     long as a proved one stays, nothing is read. Where nothing is sound nothing is deleted.
     """
-    owned = [snapshot.record for snapshot in snapshots if owns(snapshot.record)]
-    kept = choose_kept(owned, keep)
+    records = [snapshot.record for snapshot in snapshots]
+    owned = [record for record in records if history.owns(record)]
+    kept = choose_kept(owned, keep) | last_of_earlier_lives(records, history.incarnation, history.line(), keep)
     doomed = [record.snapshot for record in owned if record.snapshot not in kept]
     if not doomed or not proved.isdisjoint({snapshot.id for snapshot in snapshots}.difference(doomed)):
         return doomed
