@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rayshot.model.current import current
     from rayshot.model.handle import ActorHandle
     from rayshot.model.reply import Reply
+    from rayshot.runtime.resuming import resume
     from rayshot.runtime.starting import init, restore
     from rayshot.runtime.system import System
     from rayshot.store.copying import copy
@@ -33,6 +34,7 @@ _HOMES = {
     "init": ("rayshot.runtime.starting", "init"),
     "open": ("rayshot.store.repository", "open"),
     "restore": ("rayshot.runtime.starting", "restore"),
+    "resume": ("rayshot.runtime.resuming", "resume"),
 }
 
 __all__ = [
@@ -49,6 +51,7 @@ __all__ = [
     "init",
     "open",
     "restore",
+    "resume",
 ]
 __version__ = "0.1.0"
 

@@ -41,6 +41,14 @@ class ConfigError(UsageError):
     """A name, URL, option or combination of options that cannot work."""
 
 
+class SnapshotsExist(ConfigError):
+    """A system would begin anew where there are snapshots of it; `evidence["snapshot"]` is the latest."""
+
+
+class LivesElsewhere(ConfigError):
+    """A life of the system has said a moment ago that it runs; `evidence["seconds_left"]` until it counts as dead."""
+
+
 class ForeignHandle(UsageError):
     """A handle of another system, or of an earlier life of this one."""
 

@@ -87,8 +87,21 @@ def forked_workers():
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_ray_folder():
+    """Ray keeps here which cluster runs: without a folder of its own, a test may join one that is not its own."""
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        tempfile.TemporaryDirectory(
+            prefix="rs-", dir="/tmp", ignore_cleanup_errors=True
+        ) as folder,  # short: it holds sockets
+    ):
+        patch.setenv("RAY_TMPDIR", folder)
+        yield
+
+
 @pytest.fixture(scope="session")
-def cluster():
+def cluster(own_ray_folder):
     """A local cluster, ended with everything in it."""
     ray.init(num_cpus=32, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
     yield

@@ -30,6 +30,7 @@ from rayshot.runtime.failpoints import failpoint
 from rayshot.runtime.requests import FINAL, Taken
 from rayshot.runtime.settings import SystemSettings
 from rayshot.runtime.stored import Stored, StoredActor, pack_share, unpack_stored
+from rayshot.store.beginning import check_no_snapshots
 from rayshot.store.keeping import Keep
 from rayshot.store.layout import intent_folder, snapshot_of
 from rayshot.store.locate import open_store
@@ -48,12 +49,14 @@ class Committer:
         """Take the storage over for a new life of the system, or for the one that this `owner` had begun before.
 
         `owner` is a name that a coordinator keeps when it is started anew, and no other one ever has. `fenced` says
-        that a later life has the storage: nothing can be committed in this one any more.
+        that a later life has the storage: nothing can be committed in this one any more. Raises SnapshotsExist.
         """
         store = open_store(settings.storage)
         repository = Repository(store, settings.system, create=True, keys=settings.encryption_keys)
         new = repository.next_incarnation(settings.after)  # reads the log
         begun = repository.log.begun_by(f"coordinator-{owner}-")
+        if begun is None and not (settings.loading or settings.fresh):
+            check_no_snapshots(repository.log.history, settings.system, settings.storage)
         self.incarnation = new if begun is None else begun
         self.fenced: Fenced | None = None
         try:

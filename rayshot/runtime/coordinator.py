@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 import ray
 
-from rayshot.errors import Fenced, SystemDown
+from rayshot.errors import ConfigError, Fenced, SystemDown
 from rayshot.model.configuration import CHANDY_LAMPORT, STOP_THE_WORLD, SnapshotConfig
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import (
@@ -33,8 +33,10 @@ from rayshot.protocol.collecting import (
 )
 from rayshot.protocol.collector import Collector
 from rayshot.protocol.cut import Cut
-from rayshot.protocol.identity import ALIGNED, COORDINATOR, STOPPED, SnapshotId
+from rayshot.protocol.identity import ALIGNED, COORDINATOR, SnapshotId
+from rayshot.protocol.identity import STOPPED as STOPPED_WORLD
 from rayshot.protocol.topology import forward_inputs
+from rayshot.runtime.clock import TICK_S, start_clock
 from rayshot.runtime.commit_queue import CommitQueue
 from rayshot.runtime.failpoints import failpoint
 from rayshot.runtime.identity import HostIdentity, Joined, Stop
@@ -47,6 +49,7 @@ from rayshot.runtime.reports import Body, unpack_record
 from rayshot.runtime.requests import Asked, Ends, Request, UnderWay, abort_error, over_before_begun, why_unwritten
 from rayshot.runtime.restarts import was_restarted
 from rayshot.runtime.settings import SystemSettings
+from rayshot.runtime.states import BEGINNING, LOADING, RUNNING, STOPPED
 from rayshot.runtime.takeover import find_remains
 
 if TYPE_CHECKING:
@@ -54,10 +57,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rayshot")
 GROUPS = {"control": 4, "ask": 4, "wait": 32}
-TICK_S = 0.02
 FATE_S = 30.0
-RECORDER_TIMEOUTS = 1.5
-"""An actor gives a snapshot up after this many time-outs, should its end get lost."""
 
 
 class Coordinator:
@@ -69,6 +69,7 @@ class Coordinator:
         system, storage = self._name = settings.system, settings.storage
         # Late: whoever holds a handle to the coordinator imports this module, and needs no storage.
         from rayshot.runtime.committer import Committer  # noqa: PLC0415
+        from rayshot.runtime.heart import Heart  # noqa: PLC0415
 
         self._life, restarted = uuid.uuid4().hex, was_restarted()
         self._committer = Committer(settings, ray.get_runtime_context().get_actor_id())
@@ -84,8 +85,10 @@ class Coordinator:
         self._exploring, self._aborted = False, 0
         self._asked, self._ends = Asked(), Ends()
         self._commits = CommitQueue(self._commit, self._uncommitted)
+        self._heart = Heart(storage, system, incarnation)
         self._stop: Stop | None = None
         self._loading = settings.loading and not restarted
+        self._beginning = settings.beginning and not self._committer.stored_in(incarnation)
         self._last_began = self._last_ended = time.monotonic()
         self._committed: CommitRecord | None = None
         if restarted:
@@ -93,7 +96,8 @@ class Coordinator:
         if self._committer.fenced is not None:
             self._yield(self._committer.fenced)
         self._commits.start()
-        threading.Thread(target=self._tick_all, name="rayshot-clock", daemon=True).start()
+        self._heart.start()
+        start_clock(system, self._lock, self._tick)
 
     # Members ---------------------------------------------------------------------------------------------------
 
@@ -169,6 +173,7 @@ class Coordinator:
 
     def _stop_all(self, stop: Stop) -> None:
         self._stop = stop
+        self._heart.stop()
         self._members.tell_all("stop", stop)
         self._refuse_waiting(stop.error())
 
@@ -189,18 +194,22 @@ class Coordinator:
         helpers: frozenset[str] | None = None,
         final: bool = False,  # noqa: FBT001, FBT002 - a Ray call
         reached: frozenset[str] = frozenset(),
+        first: bool = False,  # noqa: FBT001, FBT002 - a Ray call
     ) -> "CommitRecord":
         """Take a snapshot; returns its commit record when it is durable.
 
         With `initiators` the first of them begins it as its own; the others, and `helpers` (None: everybody), are told.
         Everybody is told too where others than `reached` are there when it begins: markers may not reach these.
-        With `final` the system stops with it. Raises SnapshotAborted; SystemDown where it takes no messages any more.
+        With `final` the system stops with it; a system that begins takes only the one that is its `first`. Raises
+        SnapshotAborted; ConfigError while it begins; SystemDown where it takes no messages any more.
         """
         told = None if helpers is None else helpers | set(initiators)
         request = Request(mode or self._config.mode, label, initiators, told, reached, final=final)
         with self._lock:
             if self._stop is not None:
                 raise self._stop.error()
+            if self._beginning and not first:
+                raise ConfigError("the system begins: the first snapshot is taken when `begin` has returned")
             self._wanted.append(request)
             self._begin_wanted()
         request.done.wait()
@@ -223,6 +232,8 @@ class Coordinator:
                 else:
                     request.settle(over_before_begun(snapshot))
                 self._carry_out(effects)
+                if self._beginning:
+                    self._abort(snapshot, AbortReason.REQUESTED, "the system begins: `begin` has not returned")
 
     @notice
     def quiet(self, snapshot: SnapshotId, name: str) -> None:
@@ -317,7 +328,7 @@ class Coordinator:
                     under_way = self._open[cut.snapshot]
                     under_way.recorded_s = time.monotonic() - under_way.began
                     self._commits.put(cut)
-                    if cut.snapshot.initiator == STOPPED and not under_way.request.final:
+                    if cut.snapshot.initiator == STOPPED_WORLD and not under_way.request.final:
                         self._members.tell_all("everybody_recorded", cut.snapshot)
                 case AnnounceEnd():
                     self._announce_end(effect)
@@ -360,7 +371,7 @@ class Coordinator:
         shares = self._members.shares(gathered.bodies)
         record = self._committer.store(cut, shares, under_way.taken(gathered.stats()))
         with self._lock:
-            self._committed = record
+            self._committed, self._beginning = record, False
             self._carry_out(self._collector.handle(SnapshotStored(cut.snapshot)))
         under_way.request.settle(record)
         self._committer.retain(self._config)
@@ -385,15 +396,6 @@ class Coordinator:
 
     # Time ------------------------------------------------------------------------------------------------------
 
-    def _tick_all(self) -> None:
-        while True:
-            time.sleep(TICK_S)
-            with self._lock:
-                try:
-                    self._tick(time.monotonic())
-                except Exception:
-                    log.exception("the clock of system %r failed once, a defect of rayshot", self._settings.system)
-
     def _tick(self, now: float) -> None:
         for snapshot in [k for k, under_way in self._open.items() if now >= under_way.deadline]:
             self._abort(snapshot, AbortReason.TIMEOUT, f"not durable after {self._config.timeout_s:g} s")
@@ -406,7 +408,7 @@ class Coordinator:
         for snapshot, floor in self._ends.overdue(now):
             self._members.tell_all("ended", snapshot, floor, True)  # noqa: FBT003 - a Ray call
         due = self._config.next_due(self._last_began, self._last_ended)
-        idle = self._stop is None and not self._wanted and self._may_begin and self._members.hosts
+        idle = self.state() == RUNNING and not self._wanted and self._may_begin and self._members.hosts
         if idle and due is not None and now >= due:
             self._wanted.append(Request(self._config.mode))
             self._begin_wanted()
@@ -416,10 +418,7 @@ class Coordinator:
     @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
     def identity(self) -> HostIdentity:
         """What hosts that a driver makes are told."""
-        settings = self._settings
-        timeout_s = RECORDER_TIMEOUTS * self._config.timeout_s
-        told = self._own, settings.storage, timeout_s, self._config.max_channel_state_bytes, settings.trace
-        return HostIdentity(settings.system, self._incarnation, COORDINATOR, *told)
+        return self._settings.identity(self._incarnation, self._own, self._config)
 
     @ray.method(concurrency_group="control")
     def expect(self, ended: tuple[str, ...], snapshot: SnapshotId, origin: str | None, claimed: bool) -> None:  # noqa: FBT001
@@ -451,6 +450,12 @@ class Coordinator:
             clean_up = self._members.kill_all()
         clean_up()
         self._commits.close()
+        self._heart.close()
+
+    @ray.method(concurrency_group="ask", max_task_retries=UNTIL_ANSWERED)
+    def state(self) -> str:
+        """See `states`."""
+        return STOPPED if self._stop else LOADING if self._loading else BEGINNING if self._beginning else RUNNING
 
     @ray.method(concurrency_group="ask", max_task_retries=UNTIL_ANSWERED)
     def status(self) -> dict[str, Any]:
@@ -464,7 +469,7 @@ class Coordinator:
                 "system": self._settings.system,
                 "incarnation": self._incarnation,
                 "storage": self._settings.storage,
-                "state": "stopped" if self._stop else "loading" if self._loading else "running",
+                "state": self.state(),
                 "stop": self._stop,
                 "committed": self._committed,
                 "aborted": self._aborted,

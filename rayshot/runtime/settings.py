@@ -1,17 +1,25 @@
 """What a coordinator is made with; it survives the coordinator's own death, so it is all that a successor needs."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from rayshot.format.encryption_key import EncryptionKey
 from rayshot.format.signing_key import Signer
 from rayshot.model.configuration import FailureConfig, SnapshotConfig, Trace
+from rayshot.protocol.identity import COORDINATOR
+from rayshot.runtime.identity import HostIdentity
+
+RECORDER_TIMEOUTS = 1.5
+"""An actor gives a snapshot up after this many time-outs, should its end get lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class SystemSettings:
     """One life of a system, numbered higher than `after`.
 
-    `loading`: it is being restored and begins nothing until it is told that all are loaded. Keys come from the driver
+    `loading`: it is being restored and begins nothing until it is told that all are loaded. `beginning`: nothing is
+    committed before its first snapshot, which is asked for when what makes its actors has returned. `fresh`: it may
+    begin where there are snapshots of earlier lives. Keys come from the driver
     and go nowhere else: a vault gets the data key of one snapshot at a time.
     """
 
@@ -22,5 +30,13 @@ class SystemSettings:
     failure: FailureConfig
     trace: Trace = False
     loading: bool = False
+    beginning: bool = False
+    fresh: bool = False
     encryption_keys: tuple[EncryptionKey, ...] = field(default=(), repr=False)
     after: int = 0
+
+    def identity(self, incarnation: int, coordinator: Any, config: SnapshotConfig) -> HostIdentity:
+        """What hosts of the life `incarnation` are told, whose snapshots are taken as `config` says now."""
+        timeout_s = RECORDER_TIMEOUTS * config.timeout_s
+        told = coordinator, self.storage, timeout_s, config.max_channel_state_bytes, self.trace
+        return HostIdentity(self.system, incarnation, COORDINATOR, *told)

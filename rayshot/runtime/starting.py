@@ -2,6 +2,7 @@
 
 import logging
 import os
+import time
 from typing import Any
 
 import ray
@@ -29,9 +30,12 @@ from rayshot.runtime.coordinator import GROUPS, Coordinator
 from rayshot.runtime.identity import HostIdentity
 from rayshot.runtime.naming import NAMESPACE, coordinator_name
 from rayshot.runtime.process import ActorProcess
+from rayshot.runtime.progress import wait_with_progress
 from rayshot.runtime.restoring import load_all
 from rayshot.runtime.settings import SystemSettings
+from rayshot.runtime.states import BEGINNING, LOADING, STOPPED
 from rayshot.runtime.system import System, find_coordinator, take_down
+from rayshot.store.beginning import check_no_snapshots, find_history
 from rayshot.store.leases import reading
 from rayshot.store.local import LocalStore
 from rayshot.store.locate import open_store
@@ -39,6 +43,9 @@ from rayshot.store.repository import open as open_storage
 from rayshot.store.trust import check_trust, check_trust_word
 
 log = logging.getLogger("rayshot")
+ATTACH_S = 600.0
+"""How long another process may take to begin or restore a system to which this one wants to attach."""
+LOOK_S = 0.2
 
 
 def init(
@@ -48,6 +55,7 @@ def init(
     snapshot: SnapshotConfig | None = None,
     failure: FailureConfig | None = None,
     trace: Trace = False,
+    fresh: bool = False,
 ) -> System:
     """Create a system, or attach to it where it runs already. Calls `ray.init()` if nobody has.
 
@@ -61,29 +69,35 @@ def init(
         trace: True writes down each event of each actor, some bytes a message, so that `rayshot verify` can prove
             more than the counters: vector clocks, and that the cut lies on a possible course of events. "full" keeps
             the messages too, so that classes declared `deterministic` can be replayed. Ignored when attaching.
+        fresh: True begins with nothing, also where the storage holds snapshots of the system. Those stay: retention
+            keeps the last one of each earlier life. Ignored when attaching.
 
     Raises:
+        SnapshotsExist: nothing runs here, and the storage holds snapshots of the system: `rayshot.resume` goes on from
+            them. Nothing was started.
         ConfigError: a name, address or setting that cannot work, or a process that is an actor, before anything is
             started.
     """
-    _check_no_actor()
+    check_no_actor()
     check_name(name, "a system")
     check_config(snapshot or SnapshotConfig(), SnapshotConfig)
     check_config(failure or FailureConfig(), FailureConfig)
     check_trace(trace)
-    location, store = _locate(storage)
-    _ensure_ray()
+    location, store = locate(storage)
+    ensure_ray()
     running = find_coordinator(name)
     if running is not None:
-        return _attach(name, running, location)
+        return attach(name, running, location)
     store.check()
-    key = load_key(local=_is_local(location))
+    if not fresh:
+        check_no_snapshots(find_history(store, name), name, location)
+    key = load_key(local=is_local(location))
     configs = snapshot or SnapshotConfig(), failure or FailureConfig()
-    settings = SystemSettings(name, location, key, *configs, trace, encryption_keys=find_encryption_keys())
+    settings = SystemSettings(name, location, key, *configs, trace, fresh=fresh, encryption_keys=find_encryption_keys())
     try:
-        return System(_start(settings))
+        return System(start(settings))
     except ray.exceptions.ActorAlreadyExistsError:  # somebody else was faster
-        return _attach(name, ray.get_actor(coordinator_name(name), namespace=NAMESPACE), location)
+        return attach(name, ray.get_actor(coordinator_name(name), namespace=NAMESPACE), location)
 
 
 def restore(
@@ -131,22 +145,22 @@ def restore(
             version and cannot migrate, or has not what messages, timers and pending replies call, with both sides.
         RestoreFailed: an actor could not be loaded, or its `migrate` failed; everything was taken down again.
     """
-    _check_no_actor()
+    check_no_actor()
     check_trust_word(trust)
     check_config(config or SnapshotConfig(), SnapshotConfig)
     check_trace(trace)
     check_claim(claim)
-    location, source = _locate(storage)
-    target, target_store = (location, source) if into is None else _locate(into)
+    location, source = locate(storage)
+    target, target_store = (location, source) if into is None else locate(into)
     elsewhere = source.url != target_store.url
     view = open_storage(location, min_position=min_position).system(system)
     chosen = view.snapshot(snapshot)
     trusted = find_trusted_keys()
     check_trust(chosen, trusted, trust)
-    signing = load_key(local=_is_local(target))
+    signing = load_key(local=is_local(target))
     fitting = fit(chosen.manifest, chosen.read, class_map, allow_unmapped=allow_unmapped)
-    _ensure_ray()
-    _make_room(view.name)
+    ensure_ray()
+    make_room(view.name)
     target_store.check()
     configs = config or SnapshotConfig(), FailureConfig()
     settings = SystemSettings(
@@ -160,7 +174,7 @@ def restore(
         after=chosen.id.incarnation,
     )
     try:
-        identity = _start(settings)
+        identity = start(settings)
     except ray.exceptions.ActorAlreadyExistsError as error:
         raise ConfigError(f"system {view.name!r} is started or restored by another process at this moment") from error
     try:
@@ -189,8 +203,11 @@ def restore(
 # Starting -------------------------------------------------------------------------------------------------------
 
 
-def _check_no_actor() -> None:
-    """An actor's messages go through its own channels; those of a driver inside of it would be in no snapshot."""
+def check_no_actor() -> None:
+    """Raise ConfigError in an actor's process.
+
+    An actor's messages go through its own channels; those of a driver inside of it would be in no snapshot.
+    """
     port = find_port()
     if isinstance(port, ActorProcess):
         raise ConfigError(
@@ -199,12 +216,13 @@ def _check_no_actor() -> None:
         )
 
 
-def _ensure_ray() -> None:
+def ensure_ray() -> None:
+    """Call `ray.init()` if nobody has."""
     if not ray.is_initialized():
         ray.init(include_dashboard=False, logging_level=logging.WARNING)
 
 
-def _locate(storage: str | os.PathLike[str]) -> tuple[str, Any]:
+def locate(storage: str | os.PathLike[str]) -> tuple[str, Any]:
     """The address as every process of the cluster can use it, and the store there."""
     store, address = open_store(storage), os.fspath(storage)
     if address.startswith("memory://"):
@@ -214,18 +232,36 @@ def _locate(storage: str | os.PathLike[str]) -> tuple[str, Any]:
     return address, store
 
 
-def _is_local(location: str) -> bool:
+def is_local(location: str) -> bool:
+    """Whether a storage address is that of a folder."""
     return "://" not in location or location.startswith("file://")
 
 
-def _attach(name: str, coordinator: Any, location: str) -> System:
+def attach(name: str, coordinator: Any, location: str) -> System:
+    """Attach to a system that is there; wait while it begins or is restored.
+
+    Raises ConfigError where it has another storage, or is not running after ATTACH_S.
+    """
     identity = ray.get(coordinator.identity.remote())
     if identity.storage != location:
         raise ConfigError(f"system {name!r} runs already, with storage {identity.storage}, not {location}")
+    deadline = time.monotonic() + ATTACH_S
+
+    def is_there(timeout_s: float) -> bool:
+        state = ray.get(coordinator.state.remote())
+        if state in (LOADING, BEGINNING):
+            if time.monotonic() > deadline:
+                raise ConfigError(f"system {name!r} is still {state} after {ATTACH_S:g} s, by another process")
+            time.sleep(min(timeout_s, LOOK_S))
+            return False
+        return True
+
+    wait_with_progress(is_there, lambda: f"waiting for another process that starts system {name!r}")
     return System(identity)
 
 
-def _start(settings: SystemSettings) -> HostIdentity:
+def start(settings: SystemSettings) -> HostIdentity:
+    """Make the coordinator of a new life. Raises Ray's ActorAlreadyExistsError where there is one."""
     coordinator_class = ray.remote(concurrency_groups=GROUPS, num_cpus=0, enable_task_events=False)(Coordinator)
     coordinator = coordinator_class.options(
         name=coordinator_name(settings.system),
@@ -245,16 +281,16 @@ def _start(settings: SystemSettings) -> HostIdentity:
     return identity
 
 
-def _make_room(system: str) -> None:
+def make_room(system: str) -> None:
     """Take down what is left of an earlier life; refuse where it lives."""
     running = find_coordinator(system)
     if running is None:
         return
     try:
-        state = ray.get(running.status.remote())["state"]
+        state = ray.get(running.state.remote())
     except ray.exceptions.RayActorError:  # its process is gone, and Ray does not start it anew
-        state = "stopped"
-    if state != "stopped":
+        state = STOPPED
+    if state != STOPPED:
         raise ConfigError(
             f"system {system!r} is {state} in this cluster: shut it down before it is restored, with "
             f"rayshot.init({system!r}, storage=...).shutdown()"

@@ -75,7 +75,10 @@ class ActorStatus:
 
 @dataclass(frozen=True, slots=True)
 class SystemStatus:
-    """A running system. `state` is "running", "loading" (being restored) or "stopped", then `detail` says why.
+    """A running system.
+
+    `state` is "running", "loading" (being restored), "beginning" (before its first snapshot, see `rayshot.resume`) or
+    "stopped", then `detail` says why.
 
     `last_snapshot` and `last_taken_at` are of the newest snapshot committed in this life; `aborted` counts.
     """
@@ -233,6 +236,11 @@ class System:
             reached = frozenset(topology)
         return self._take(label, mode, initiators, None if helped else frozenset(), reached=reached)
 
+    def begun(self) -> Snapshot:
+        """Take the first snapshot of a system that begins: it runs from then on. For `rayshot.resume`."""
+        self._drain()
+        return self._take(None, None, (), None, first=True)
+
     def savepoint(self, label: str, *, mode: str | None = None) -> Snapshot:
         """Take a snapshot that is never deleted by itself; `label` says what for. As `snapshot` else."""
         _check_label(label)
@@ -286,9 +294,10 @@ class System:
         *,
         final: bool = False,
         reached: frozenset[str] = frozenset(),
+        first: bool = False,
     ) -> Snapshot:
         """Have the coordinator take a snapshot, show how far it is, and open it."""
-        ref = self._coordinator.snapshot.remote(label, mode, initiators, helpers, final, reached)
+        ref = self._coordinator.snapshot.remote(label, mode, initiators, helpers, final, reached, first)
 
         def is_there(timeout_s: float) -> bool:
             ready, _ = ray.wait([ref], timeout=timeout_s)

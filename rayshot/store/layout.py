@@ -7,6 +7,7 @@
 <system>/intents/<snapshot>     which snapshots are being written, and what they lean on
 <system>/copies/<snapshot>.<n>/ manifests and chunks of a snapshot that was copied here, n-th attempt
 <system>/leases/...             which snapshots somebody reads
+<system>/heartbeats/...         which life of the system runs
 <system>/gc/...                 what garbage collection has found unreachable, and its looks at the store's clock
 """
 
@@ -95,6 +96,11 @@ def copies_folder(system: str) -> str:
 def lease_folder(system: str) -> str:
     """The folder of the leases of readers."""
     return f"{system}/leases"
+
+
+def heartbeat_folder(system: str) -> str:
+    """The folder of the heartbeats."""
+    return f"{system}/heartbeats"
 
 
 def gc_folder(system: str) -> str:

@@ -353,7 +353,7 @@ def test_of_those_who_begin_a_system_at_once_one_does_and_the_others_hear_of_it(
     def start():
         together.wait()
         if begin == "init":
-            return rayshot.init(system.name, storage=system.storage)
+            return rayshot.init(system.name, storage=system.storage, fresh=True)
         try:
             return rayshot.restore(system.storage, system=system.name)
         except ConfigError as error:

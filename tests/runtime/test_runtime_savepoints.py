@@ -160,10 +160,10 @@ def test_retention_leaves_alone_what_was_not_claimed_and_leans_on_nothing_of_it(
     last = unclaimed.snapshot()
     eventually(lambda: unclaimed.snapshots() == [first, last] or None)
     claimed = restore(new_system.made, unclaimed, snapshot=first.id, claim="claim", config=keep_one)
-    last = claimed.snapshot()
-    assert shared(last, first)
-    eventually(lambda: claimed.snapshots() == [last] or None)
-    last.verify()
+    newest = claimed.snapshot()
+    assert shared(newest, first)
+    eventually(lambda: claimed.snapshots() == [last, newest] or None)  # nobody went on from the life of `last`
+    newest.verify()
     with pytest.raises(ConfigError, match="no-claim"):
         rayshot.restore(system.storage, claim="mine")
 

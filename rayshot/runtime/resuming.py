@@ -1,0 +1,134 @@
+"""`rayshot.resume`: the one line with which a program begins, however often it is started."""
+
+import logging
+import os
+from collections.abc import Callable
+from typing import Any
+
+import ray
+
+from rayshot.errors import ConfigError
+from rayshot.format.encryption_key import find_encryption_keys
+from rayshot.format.signing_key import load_key
+from rayshot.model.class_map import ClassMap
+from rayshot.model.configuration import FailureConfig, SnapshotConfig, Trace, check_config, check_trace
+from rayshot.model.resolution import AllowUnmapped
+from rayshot.protocol.identity import check_name
+from rayshot.runtime.settings import SystemSettings
+from rayshot.runtime.starting import attach, check_no_actor, ensure_ray, is_local, locate, make_room, restore, start
+from rayshot.runtime.states import STOPPED
+from rayshot.runtime.system import System, find_coordinator
+from rayshot.store.beginning import check_nobody_lives, find_history
+
+log = logging.getLogger("rayshot")
+
+
+def resume(
+    name: str,
+    *,
+    storage: str | os.PathLike[str],
+    begin: Callable[[System], object],
+    snapshot: SnapshotConfig | None = None,
+    failure: FailureConfig | None = None,
+    trace: Trace = False,
+    takeover: bool = False,
+    trust: str | None = None,
+    class_map: ClassMap | None = None,
+    allow_unmapped: AllowUnmapped = False,
+) -> System:
+    """Attach to a system where it runs; else restore its latest snapshot; else begin it.
+
+    So a program that is started anew, on this cluster or another one, goes on where its last snapshot was taken.
+
+    Args:
+        name: as for `rayshot.init`.
+        storage: as for `rayshot.init`.
+        begin: called with the system where there is no snapshot: makes its first actors, and may send them messages. No
+            snapshot is committed before it has returned; then the first one is taken, and the system runs. If it
+            raises, nothing is left, and the next `resume` calls it again. Whoever attaches meanwhile waits.
+        snapshot: as for `rayshot.init`, also where the system is restored.
+        failure: as for `rayshot.init`.
+        trace: as for `rayshot.init`, also where the system is restored.
+        takeover: True goes on although a life of the system may still run in another cluster: it is fenced out then.
+        trust: as for `rayshot.restore`.
+        class_map: as for `rayshot.restore`.
+        allow_unmapped: as for `rayshot.restore`.
+
+    Raises:
+        LivesElsewhere: a life of the system, which does not run in this cluster, has said within the last 60 s that it
+            runs. Two programs that resume one system in two clusters would fence each other out for ever.
+        SnapshotAborted: it began, and its first snapshot could not be taken; nothing is left.
+        ConfigError, NotFound, Untrusted, Damaged, Incompatible, RestoreFailed: as for `rayshot.init` and
+            `rayshot.restore`. And what `begin` raises.
+    """
+    check_no_actor()
+    check_name(name, "a system")
+    check_config(snapshot or SnapshotConfig(), SnapshotConfig)
+    check_config(failure or FailureConfig(), FailureConfig)
+    check_trace(trace)
+    if not callable(begin):
+        raise ConfigError(f"begin={begin!r}: give a function that takes the system and makes its first actors")
+    location, store = locate(storage)
+    ensure_ray()
+    running = _find_running(name)
+    if running is not None:
+        return attach(name, running, location)
+    store.check()
+    if not takeover:
+        check_nobody_lives(store, name)
+    try:
+        if find_history(store, name).retained:
+            return restore(
+                storage,
+                system=name,
+                trust=trust,
+                class_map=class_map,
+                allow_unmapped=allow_unmapped,
+                config=snapshot,
+                trace=trace,
+            )
+        make_room(name)
+        return _begin(_settings(name, location, snapshot, failure, trace), begin)
+    except (ConfigError, ray.exceptions.ActorAlreadyExistsError):
+        running = _find_running(name)
+        if running is None:
+            raise
+        return attach(name, running, location)  # another process was faster
+
+
+def _find_running(name: str) -> Any | None:
+    """The coordinator of that system, unless it is stopped or dead."""
+    coordinator = find_coordinator(name)
+    if coordinator is None:
+        return None
+    try:
+        return None if ray.get(coordinator.state.remote()) == STOPPED else coordinator
+    except ray.exceptions.RayActorError:
+        return None
+
+
+def _settings(
+    name: str, location: str, snapshot: SnapshotConfig | None, failure: FailureConfig | None, trace: Trace
+) -> SystemSettings:
+    return SystemSettings(
+        name,
+        location,
+        load_key(local=is_local(location)),
+        snapshot or SnapshotConfig(),
+        failure or FailureConfig(),
+        trace,
+        beginning=True,
+        encryption_keys=find_encryption_keys(),
+    )
+
+
+def _begin(settings: SystemSettings, begin: Callable[[System], object]) -> System:
+    system = System(start(settings))
+    try:
+        begin(system)
+        system.begun()
+    except BaseException:
+        log.warning("system %r could not begin: what it has made is taken down", settings.system)
+        system.shutdown()
+        raise
+    return system

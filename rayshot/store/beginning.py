@@ -1,0 +1,50 @@
+"""Whether a system may begin anew, or be resumed, in a storage: not over its snapshots, nor beside a life that runs."""
+
+from rayshot.errors import LivesElsewhere, SnapshotsExist, SystemNotFound
+from rayshot.store.catalog import open_system
+from rayshot.store.heartbeat import ALIVE_S, last_heartbeat
+from rayshot.store.history import History
+from rayshot.store.log import CommitLog
+from rayshot.store.store import Store
+
+
+def find_history(store: Store, system: str) -> History:
+    """What the log of `system` says; nothing where there is no such system. Raises as `CommitLog.refresh`."""
+    try:
+        open_system(store, system)
+    except SystemNotFound:
+        return History()
+    return CommitLog(store, system).refresh()
+
+
+def check_nobody_lives(store: Store, system: str) -> None:
+    """Raise LivesElsewhere where a life of `system` may still run that this cluster does not know; and StoreError."""
+    last = last_heartbeat(store, system)
+    if last is None or not last.alive:
+        return
+    left_s = ALIVE_S - last.age_s
+    raise LivesElsewhere(
+        f"life {last.incarnation} of system {system!r} said {last.age_s:.0f} s ago, from {last.host}, that it runs in "
+        f"another cluster, and would be fenced out. End it there, or wait: it counts as dead in {left_s:.0f} s if it "
+        f"does not say so again. If you know that it is dead, say rayshot.resume(..., takeover=True)",
+        system=system,
+        incarnation=last.incarnation,
+        host=last.host,
+        seconds_left=left_s,
+    )
+
+
+def check_no_snapshots(history: History, system: str, storage: str) -> None:
+    """Raise SnapshotsExist where the log of `system` has snapshots: those of a new life would be the latest ones."""
+    latest = next(reversed([*history.retained.values()]), None)
+    if latest is None:
+        return
+    raise SnapshotsExist(
+        f"system {system!r} does not run in this cluster, and {storage} holds {len(history.retained)} snapshots of "
+        f"it, the latest {latest.snapshot}. To go on from it:\n"
+        f"    system = rayshot.resume({system!r}, storage={storage!r}, begin=...)\n"
+        f"To begin with nothing, beside what is there:\n"
+        f"    system = rayshot.init({system!r}, storage={storage!r}, fresh=True)",
+        system=system,
+        snapshot=str(latest.snapshot),
+    )

@@ -1,0 +1,165 @@
+"""A program that is started again and again: what it finds, what it leaves, and what it must not eat."""
+
+import os
+import signal
+import threading
+
+import pytest
+import ray
+
+import rayshot
+from rayshot.errors import ConfigError, LivesElsewhere, SnapshotsExist
+from rayshot.store.heartbeat import Beating, last_heartbeat
+from rayshot.store.local import LocalStore
+from tests.runtime.test_runtime_messages import eventually
+from tests.runtime.workloads import Account
+
+pytestmark = pytest.mark.ray
+
+
+def open_accounts(system):
+    for name, balance in (("alice", 1), ("bob", 2)):
+        Account.options(name=name).remote(balance)
+
+
+def balances(system):
+    return {name: ray.get(actor.read.remote()) for name, actor in sorted(system.actors().items())}
+
+
+@pytest.fixture
+def resume(new_system, tmp_path):
+    def again(begin=open_accounts, **settings):
+        system = rayshot.resume("bank", storage=tmp_path / "shots", begin=begin, **settings)
+        new_system.made.append(system)
+        return system
+
+    return again
+
+
+def ids(system):
+    return [str(snapshot.id) for snapshot in system.snapshots()]
+
+
+@pytest.mark.acceptance("X5")
+def test_init_refuses_to_begin_where_there_are_snapshots_and_says_what_to_write(new_system, tmp_path):
+    system = new_system("bank")
+    open_accounts(system)
+    kept = system.snapshot().id
+    system.shutdown()
+    with pytest.raises(SnapshotsExist) as caught:
+        new_system("bank")
+    storage = str(tmp_path / "shots")
+    assert f"    system = rayshot.resume('bank', storage={storage!r}, begin=...)" in str(caught.value).splitlines()
+    assert f"    system = rayshot.init('bank', storage={storage!r}, fresh=True)" in str(caught.value).splitlines()
+    assert caught.value.evidence["snapshot"] == str(kept)
+    assert not [
+        one for one in ray.util.list_named_actors(all_namespaces=True) if one["name"].startswith("rayshot/bank")
+    ]
+    assert [snapshot.id for snapshot in rayshot.open(storage).system("bank").snapshots()] == [kept]
+
+
+@pytest.mark.acceptance("X5")
+def test_a_life_that_begins_afresh_leaves_the_backup_of_the_one_before(new_system):
+    system = new_system("bank")
+    open_accounts(system)
+    kept = str(system.snapshot().id)
+    system.shutdown()
+    system = new_system("bank", fresh=True, snapshot=rayshot.SnapshotConfig(num_to_keep=2))
+    for _ in range(4):
+        system.snapshot()
+    assert ids(system) == [kept, "2-coordinator-3", "2-coordinator-4"]
+
+
+def test_resume_begins_once_then_attaches_then_restores(resume):
+    called = []
+
+    def begin(system):
+        called.append(system.status().state)
+        open_accounts(system)
+
+    system = resume(begin)
+    assert called == ["beginning"]
+    assert system.status().state == "running"
+    assert ids(system) == ["1-coordinator-1"]
+    assert system.snapshots()[0].states() == {"alice": {"balance": 1}, "bob": {"balance": 2}}
+    system.get_actor("alice").deposit.tell(10)
+    attached = resume(begin)
+    assert attached.incarnation == 1
+    assert balances(attached) == {"alice": 11, "bob": 2}
+    attached.snapshot()
+    attached.shutdown()
+    restored = resume(begin)
+    assert restored.incarnation == 2
+    assert balances(restored) == {"alice": 11, "bob": 2}
+    assert called == ["beginning"]
+
+
+def test_resume_goes_back_when_an_actor_was_killed(resume):
+    system = resume()
+    os.kill(system.status().actors["bob"].pid, signal.SIGKILL)
+    eventually(lambda: system.status().state == "stopped", 10)
+    restored = resume()
+    assert (restored.incarnation, balances(restored)) == (2, {"alice": 1, "bob": 2})
+
+
+def test_nothing_is_committed_before_begin_has_returned(resume):
+    def begin(system):
+        open_accounts(system)
+        system.configure(rayshot.SnapshotConfig(interval_s=0.05))
+        with pytest.raises(ConfigError, match="when `begin` has returned"):
+            system.snapshot()
+        photographer = Account.remote(0)
+        ray.get(photographer.photograph.remote())
+        eventually(lambda: system.status().aborted)
+        assert system.snapshots() == []
+        ray.get(photographer.leave.remote())
+
+    system = resume(begin)
+    assert system.snapshots()[0].states() == {"alice": {"balance": 1}, "bob": {"balance": 2}}
+
+
+def test_a_begin_that_raises_leaves_nothing_and_is_called_again(resume):
+    def fail(system):
+        open_accounts(system)
+        raise LookupError("no such customer")
+
+    with pytest.raises(LookupError, match="no such customer"):
+        resume(fail)
+    assert not [
+        one for one in ray.util.list_named_actors(all_namespaces=True) if one["name"].startswith("rayshot/bank")
+    ]
+    assert balances(resume()) == {"alice": 1, "bob": 2}
+
+
+def test_who_attaches_meanwhile_waits_until_the_system_runs(resume, new_system, tmp_path):
+    found = []
+
+    def attach():
+        found.append(rayshot.init("bank", storage=tmp_path / "shots"))
+
+    def begin(system):
+        thread = threading.Thread(target=attach)
+        thread.start()
+        open_accounts(system)
+        found.append(thread)
+
+    resume(begin)
+    thread, *_ = found
+    thread.join(30)
+    attached = found[-1]
+    new_system.made.append(attached)
+    assert balances(attached) == {"alice": 1, "bob": 2}
+
+
+def test_a_life_in_another_cluster_is_not_fenced_out_unless_asked_for(resume, tmp_path):
+    resume().shutdown()
+    store = LocalStore(tmp_path / "shots")
+    assert last_heartbeat(store, "bank") is None
+    elsewhere = Beating(store, "bank", 1, os.getpid())
+    elsewhere.beat()
+    with pytest.raises(LivesElsewhere, match=r"life 1 of system 'bank' said \d+ s ago") as caught:
+        resume()
+    assert 0 < caught.value.evidence["seconds_left"] <= 60
+    taken = resume(takeover=True)
+    assert balances(taken) == {"alice": 1, "bob": 2}
+    eventually(lambda: last_heartbeat(store, "bank").incarnation == 2)
