@@ -1,4 +1,7 @@
-"""Two accounts, a snapshot while money is on its way, and the bank restored from it: `python examples/bank.py`."""
+"""Two accounts, a snapshot while money is on its way, and the bank restored from it: `python examples/bank.py`.
+
+Run it twice: the second run goes on from the last snapshot of the first.
+"""
 
 import sys
 
@@ -28,12 +31,17 @@ class Account:
         return self.balance
 
 
+def open_accounts(_system: rayshot.System) -> None:
+    """Make the first actors, where there is no snapshot to go on from."""
+    for name in ("alice", "bob"):
+        Account.options(name=name).remote(100)
+
+
 def main(storage: str = "./shots") -> None:
     """Move money, photograph it, and go back to the photograph."""
     ray.init(num_cpus=4, include_dashboard=False, logging_level="ERROR")
-    system = rayshot.init("bank", storage=storage)
-    alice = Account.options(name="alice").remote(100)
-    bob = Account.options(name="bob").remote(100)
+    system = rayshot.resume("bank", storage=storage, begin=open_accounts)
+    alice, bob = (system.get_actor(name) for name in ("alice", "bob"))
     for _ in range(50):
         alice.transfer.tell(bob, 1)
         bob.transfer.tell(alice, 1)
@@ -46,7 +54,7 @@ def main(storage: str = "./shots") -> None:
     print(f"{balances} and {on_its_way} on its way: {sum(balances.values()) + on_its_way} in all")
 
     system.shutdown()
-    with rayshot.restore(storage, system="bank", snapshot=snap.id) as system:
+    with rayshot.resume("bank", storage=storage, begin=open_accounts) as system:
         accounts = [system.get_actor(name) for name in ("alice", "bob")]
         while sum(restored := ray.get([account.read.remote() for account in accounts])) < 200:
             pass  # the rest is still on its way

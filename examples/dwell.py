@@ -1,7 +1,8 @@
 """How long do users stay on a page? A stream whose averages survive a crash: `python examples/dwell.py`.
 
 The source can replay its events from any offset, and the offset is its state; the task's state is what it added up. One
-snapshot holds both, and the events between them: so each event counts once, whatever dies.
+snapshot holds both, and the events between them: so each event counts once, whatever dies. Run it twice: the second run
+goes on from the snapshot of the first.
 """
 
 import os
@@ -69,6 +70,13 @@ def wait_for(task: rayshot.ActorHandle, count: int) -> dict[str, float]:
         time.sleep(0.02)
 
 
+def begin(_system: rayshot.System) -> None:
+    """Make the task and the source, and let the source begin."""
+    task = Dwell.options(name="task").remote()
+    source = Source.options(name="source").remote(task)
+    source.replay.tell()
+
+
 def main(storage: str = "./shots") -> None:
     """Stream, photograph, kill, restore, and compare with a stream that nothing happened to."""
     ray.init(num_cpus=4, include_dashboard=False, logging_level="ERROR", log_to_driver=False)
@@ -76,10 +84,8 @@ def main(storage: str = "./shots") -> None:
     for event in events(0):
         undisturbed.visit(*event)
 
-    system = rayshot.init("dwell", storage=storage)
-    task = Dwell.options(name="task").remote()
-    source = Source.options(name="source").remote(task)
-    source.replay.tell()
+    system = rayshot.resume("dwell", storage=storage, begin=begin)
+    task = system.get_actor("task")
     wait_for(task, EVENTS // 3)
     snap = system.snapshot()
     offset, seen = snap.state("source")["offset"], sum(snap.state("task")["pages"].values())
@@ -88,7 +94,7 @@ def main(storage: str = "./shots") -> None:
     wait_for(task, EVENTS // 2)
     os.kill(system.status().actors["task"].pid or 0, signal.SIGKILL)
     system.shutdown()
-    with rayshot.restore(storage, system="dwell", snapshot=snap.id) as system:
+    with rayshot.resume("dwell", storage=storage, begin=begin) as system:
         averages = wait_for(system.get_actor("task"), EVENTS)
     ray.shutdown()
 

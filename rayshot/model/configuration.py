@@ -99,8 +99,10 @@ def check_mode(mode: str) -> None:
 
 def check_claim(claim: object) -> None:
     """Raise ConfigError unless there is such a way to claim a snapshot."""
-    if claim not in (NO_CLAIM, CLAIM):
-        raise ConfigError(f"claim={claim!r}: say {NO_CLAIM!r}, so that the snapshot stays as it is, or {CLAIM!r}")
+    if claim not in (NO_CLAIM, CLAIM, None):
+        raise ConfigError(
+            f"claim={claim!r}: say {NO_CLAIM!r}, so that the snapshot is kept for ever, {CLAIM!r}, or None"
+        )
 
 
 def check_trace(trace: object) -> Trace:

@@ -81,6 +81,7 @@ def resume(
             return restore(
                 storage,
                 system=name,
+                claim=None,  # a program that is started again and again must not keep a snapshot for each start
                 trust=trust,
                 class_map=class_map,
                 allow_unmapped=allow_unmapped,

@@ -106,7 +106,7 @@ def restore(
     system: str | None = None,
     snapshot: SnapshotId | str | None = None,
     into: str | os.PathLike[str] | None = None,
-    claim: Claim = NO_CLAIM,
+    claim: Claim | None = NO_CLAIM,
     trust: str | None = None,
     class_map: ClassMap | None = None,
     allow_unmapped: AllowUnmapped = False,
@@ -126,7 +126,8 @@ def restore(
         claim: to whom the restored snapshot belongs, as in Flink. "no-claim": to whoever made it. Retention never
             deletes it, the first snapshot after it is full, and none depends on it. "claim": to the new life.
             Retention deletes it when its turn comes, savepoint or copy or not, also in the storage that it came from,
-            and the first snapshot may share bytes with it. Claim a snapshot once.
+            and the first snapshot may share bytes with it. Claim a snapshot once. None: to whoever had it before, so
+            retention goes on to treat it as it did.
         trust: "unsigned" restores a snapshot that nobody trusted vouches for. Restoring runs code that the snapshot
             chooses: do this only with bytes whose history you know.
         class_map: classes by their recorded name where they moved, {"old.module.Class": NewClass}, or the new name as a
@@ -185,7 +186,8 @@ def restore(
                 check_trust(chosen, trusted, trust)
                 fitting = fit(chosen.manifest, chosen.read, class_map, allow_unmapped=allow_unmapped)
         with reading(source, view.name, chosen.id):
-            ownership = chosen.id, location if elsewhere else None, claim == CLAIM
+            claimed = not elsewhere and view.owns(chosen) if claim is None else claim == CLAIM
+            ownership = chosen.id, location if elsewhere else None, claimed
             ray.get(identity.coordinator.expect.remote(fitting.manifest.ended, *ownership))
             load_all(identity, location, chosen.folder, fitting, undeliverable(fitting, chosen.read))
     except BaseException as error:

@@ -81,6 +81,10 @@ class SystemView:
             exists=exists,
         )
 
+    def owns(self, snapshot: Snapshot) -> bool:
+        """Whether retention may delete a snapshot of this system; raises as `snapshot`."""
+        return self._history().owns(snapshot.record)
+
     def _history(self) -> History:
         open_system(self._store, self.name)
         history = self._log.refresh()

@@ -20,8 +20,9 @@ PNG = b"\x89PNG\r\n"
 
 @pytest.fixture(scope="module")
 def demo(run_program, tmp_path_factory):
-    """A small run: what it printed, and its folder."""
+    """A small run over what a still smaller one has left: what it printed, and its folder."""
     storage = tmp_path_factory.mktemp("demo")
+    run_program("-m", "examples.flights", "--rows", 300, "--airports", 1, "--storage", storage)
     lines = run_program("-m", "examples.flights", "--rows", 6_000, "--airports", 4, "--storage", storage)
     return lines, storage / "flights"
 

@@ -11,15 +11,18 @@ from tests.processes import ROOT, search_path
 
 
 @pytest.mark.ray
+@pytest.mark.acceptance("X5")
 def test_the_bank_of_the_readme_prints_what_the_readme_says(tmp_path):
     text = (ROOT / "README.md").read_text()
     code, printed = re.search(r"```python\n(import os.*?)```\n\n```text\n(.*?)```", text, re.DOTALL).groups()
     script = tmp_path / "bank.py"
     script.write_text(code)
-    done = subprocess.run(
-        [sys.executable, script],
-        capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path,
-        env={**os.environ, **search_path(), "RAY_DEDUP_LOGS": "0"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert [line for line in done.stdout.splitlines() if not line.startswith(("\x1b[", "("))] == printed.splitlines()
+    for _ in ("the first time", "again, over its own snapshots"):
+        done = subprocess.run(
+            [sys.executable, script],
+            capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path,
+            env={**os.environ, **search_path(), "RAY_DEDUP_LOGS": "0"},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        said = [line for line in done.stdout.splitlines() if not line.startswith(("\x1b[", "("))]
+        assert said == printed.splitlines()
