@@ -81,6 +81,10 @@ class MessageTooLarge(UsageError):
     """A message is over the limit; nothing was sent."""
 
 
+class KeysMissing(UsageError):
+    """The coordinator was started anew and has not the keys that sign and encrypt; attach with a program that has."""
+
+
 class EncryptionKeyNeeded(UsageError):
     """A snapshot is encrypted with a key that this reader does not hold; `evidence["key_id"]` says which."""
 
@@ -256,6 +260,13 @@ class SystemStopped(SystemDown):
 
 class RestoreFailed(SystemDown):
     """A restore did not finish; everything it had started was taken down again."""
+
+
+# Look again: nobody knows what was done. --------------------------------------------------------------------------
+
+
+class NoAnswer(RayshotError):
+    """A process of a system that should live has not answered in time."""
 
 
 # A simulated run. --------------------------------------------------------------------------------------------------

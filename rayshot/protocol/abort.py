@@ -22,6 +22,8 @@ class AbortReason(Enum):
     """The records contradict each other: a defect of rayshot, never committed."""
     STORE_UNAVAILABLE = "store_unavailable"
     """The bytes could not be written."""
+    KEYS_MISSING = "keys_missing"
+    """The coordinator was started anew, and nobody had the keys for it that sign and encrypt."""
     FENCED = "fenced"
     """Another coordinator took the system over."""
     COORDINATOR_LOST = "coordinator_lost"

@@ -14,6 +14,7 @@ from rayshot.errors import (
     Damaged,
     EncryptionKeyNeeded,
     Fenced,
+    KeysMissing,
     NotFound,
     RayshotError,
     SnapshotNotFound,
@@ -27,9 +28,10 @@ from rayshot.model.configuration import SnapshotConfig
 from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.runtime.failpoints import failpoint
-from rayshot.runtime.requests import FINAL, Taken
+from rayshot.runtime.keyring import Keyring
 from rayshot.runtime.settings import SystemSettings
 from rayshot.runtime.stored import Stored, StoredActor, pack_share, unpack_stored
+from rayshot.runtime.under_way import FINAL, Taken
 from rayshot.store.beginning import check_no_snapshots
 from rayshot.store.keeping import Keep
 from rayshot.store.layout import intent_folder, snapshot_of
@@ -52,25 +54,35 @@ class Committer:
         that a later life has the storage: nothing can be committed in this one any more. Raises SnapshotsExist.
         """
         store = open_store(settings.storage)
-        repository = Repository(store, settings.system, create=True, keys=settings.encryption_keys)
+        repository = Repository(store, settings.system, create=True, keys=())
         new = repository.next_incarnation(settings.after)  # reads the log
         begun = repository.log.begun_by(f"coordinator-{owner}-")
         if begun is None and not (settings.loading or settings.fresh):
             check_no_snapshots(repository.log.history, settings.system, settings.storage)
-        self.incarnation = new if begun is None else begun
+        self.incarnation = new if begun is None else begun.incarnation
         self.fenced: Fenced | None = None
         try:
-            repository.log.begin_epoch(self.incarnation, f"coordinator-{owner}-{uuid.uuid4().hex[:12]}")
+            self.epoch = repository.log.begin_epoch(self.incarnation, f"coordinator-{owner}-{uuid.uuid4().hex[:12]}")
         except Fenced as error:
             if begun is None:
                 raise
-            self.fenced = error
+            self.epoch, self.fenced = begun, error
         failpoint("epoch_written")
         self._repository = repository
-        self._key = settings.key
+        self._keyring: Keyring | None = None
         self._base: SnapshotId | None = None
         self._last_traces: dict[str, bytes] = {}
         self._reuse: Mapping[str, Chunk] = {}
+
+    @property
+    def lacks_keys(self) -> bool:
+        """Whether nothing can be written, for want of keys."""
+        return self._keyring is None
+
+    def take_keys(self, keyring: Keyring) -> None:
+        """From now on sign and encrypt with these."""
+        self._repository.use_keys(keyring.encryption)
+        self._keyring = keyring
 
     def keep_trace(self, actor: str, segment: bytes) -> None:
         """An actor ended; the next snapshot behind its end holds the last segment of its trace. From any thread."""
@@ -79,9 +91,14 @@ class Committer:
     def store(self, cut: Cut, vaults: Iterable[tuple[Any, list[Any]]], taken: Taken) -> CommitRecord:
         """Write and commit one snapshot; `vaults` with the bodies that each is to write.
 
-        Raises StoreError, StateNotSerializable; nothing of it is visible then.
+        Raises KeysMissing, StoreError, StateNotSerializable; nothing of it is visible then.
         """
-        snapshot = cut.snapshot
+        snapshot, keyring = cut.snapshot, self._keyring
+        if keyring is None:
+            raise KeysMissing(
+                "the coordinator was started anew, and found its keys neither in the environment of its node nor with "
+                "a vault: attach with rayshot.resume, from a program that has them"
+            )
         started = time.perf_counter()
         intent, reuse = self._intend(snapshot, taken.timeout_s)
         data_key = self._repository.new_data_key()
@@ -96,7 +113,7 @@ class Committer:
             manifest = self._manifest(cut, written, intent, taken, started, data_key)
             _refuse_late(started, taken.timeout_s)
             failpoint("before_commit")
-            record = self._repository.commit(manifest, self._key)
+            record = self._repository.commit(manifest, keyring.signing)
             failpoint("after_commit")
         except RayshotError:
             self._abandon(snapshot)

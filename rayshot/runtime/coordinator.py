@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 import ray
 
-from rayshot.errors import ConfigError, Fenced, SystemDown
+from rayshot.errors import ConfigError, Fenced
 from rayshot.model.configuration import CHANDY_LAMPORT, STOP_THE_WORLD, SnapshotConfig
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import (
@@ -36,21 +36,24 @@ from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import ALIGNED, COORDINATOR, SnapshotId
 from rayshot.protocol.identity import STOPPED as STOPPED_WORLD
 from rayshot.protocol.topology import forward_inputs
+from rayshot.runtime.birth import Birth
 from rayshot.runtime.clock import TICK_S, start_clock
 from rayshot.runtime.commit_queue import CommitQueue
 from rayshot.runtime.failpoints import failpoint
 from rayshot.runtime.identity import HostIdentity, Joined, Stop
 from rayshot.runtime.intake import Arrived, Call, Gathered, Intake
+from rayshot.runtime.keyring import Keyring, find_keyring
 from rayshot.runtime.members import Members
 from rayshot.runtime.naming import NAMESPACE, coordinator_name
 from rayshot.runtime.notices import UNTIL_ANSWERED, notice
 from rayshot.runtime.priority import go_first
 from rayshot.runtime.reports import Body, unpack_record
-from rayshot.runtime.requests import Asked, Ends, Request, UnderWay, abort_error, over_before_begun, why_unwritten
+from rayshot.runtime.requests import Admission, Committed, Order, Request
 from rayshot.runtime.restarts import was_restarted
 from rayshot.runtime.settings import SystemSettings
-from rayshot.runtime.states import BEGINNING, LOADING, RUNNING, STOPPED
+from rayshot.runtime.states import RUNNING, STOPPED
 from rayshot.runtime.takeover import find_remains
+from rayshot.runtime.under_way import Ends, UnderWay, abort_error, over_before_begun, why_unwritten
 
 if TYPE_CHECKING:
     from rayshot.store.records import CommitRecord
@@ -79,20 +82,24 @@ class Coordinator:
         self._own = ray.get_actor(coordinator_name(system), namespace=NAMESPACE)
         self._members = Members(system, incarnation, storage, self._died)
         self._open: dict[SnapshotId, UnderWay] = {}
-        self._wanted: list[Request] = []
         self._intake = Intake(self._take, self.refuse)
         self._gathered: dict[SnapshotId, Gathered] = {}
-        self._exploring, self._aborted = False, 0
-        self._asked, self._ends = Asked(), Ends()
+        self._admission, self._ends, self._aborted = Admission(), Ends(), 0
         self._commits = CommitQueue(self._commit, self._uncommitted)
-        self._heart = Heart(storage, system, incarnation)
+        self._heart = Heart(storage, system, self._committer.epoch, self._yield)
         self._stop: Stop | None = None
-        self._loading = settings.loading and not restarted
-        self._beginning = settings.beginning and not self._committer.stored_in(incarnation)
+        beginning = settings.beginning and not self._committer.stored_in(incarnation)
+        self._birth = Birth(self._give_up, loading=settings.loading and not restarted, beginning=beginning)
         self._last_began = self._last_ended = time.monotonic()
         self._committed: CommitRecord | None = None
         if restarted:
+            self._members.find_vaults()
+        if (keyring := find_keyring(settings.keys) or self._members.held_keys()) is not None:
+            self.take_keys(keyring)
+        if restarted:
             self._take_over()
+            if beginning:
+                self._give_up("its coordinator died while its first actors were made")
         if self._committer.fenced is not None:
             self._yield(self._committer.fenced)
         self._commits.start()
@@ -123,10 +130,10 @@ class Coordinator:
                 return
             if trace is not None:
                 self._committer.keep_trace(record.process, trace)
-            self._asked.drop(record.process)
+            self._admission.asked.drop(record.process)
             self._ends.leaving.discard(record.process)
             for snapshot, under_way in self._open.items():
-                if under_way.request.helpers is not None:
+                if under_way.request.order.helpers is not None:
                     self._members.tell_all("begin", snapshot, 0, frozenset(), False)  # noqa: FBT003 - a Ray call
             self._carry_out(self._collector.handle(ProcessEnded(record, unfinished)))
 
@@ -149,13 +156,10 @@ class Coordinator:
         Its caller may see a death before the coordinator does, so this waits for what explains it.
         """
         deadline = time.monotonic() + FATE_S
-        while True:
-            with self._lock:
-                if self._stop is not None:
-                    return self._stop
-                if name not in self._members.hosts or time.monotonic() > deadline:
-                    return self._members.fate(name)
+        while self._stop is None and name in self._members.hosts and time.monotonic() < deadline:
             time.sleep(TICK_S)
+        with self._lock:
+            return self._stop or self._members.fate(name)
 
     @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
     def actors(self) -> dict[str, Any]:
@@ -165,74 +169,58 @@ class Coordinator:
 
     def _died(self, name: str, detail: str) -> None:
         with self._lock:
-            if self._stop is not None:
-                return
-            log.error("actor %r of system %r died: %s", name, self._settings.system, detail)
-            self._stop_all(Stop(*self._name, name, detail))
-            self._carry_out(self._collector.handle(ProcessDied(name, detail)))
+            if self._give_up(detail, name):
+                self._carry_out(self._collector.handle(ProcessDied(name, detail)))
+
+    def _give_up(self, detail: str, actor: str | None = None) -> bool:
+        """The system cannot go on, because of that actor if there is one. Returns whether it did until now."""
+        with self._lock:
+            if goes_on := self._stop is None:
+                self._stop_all(stop := Stop(*self._name, actor, detail))
+                log.error("%s", stop.error())
+            return goes_on
 
     def _stop_all(self, stop: Stop) -> None:
         self._stop = stop
+        self._birth.end()
         self._heart.stop()
         self._members.tell_all("stop", stop)
-        self._refuse_waiting(stop.error())
-
-    def _refuse_waiting(self, error: SystemDown) -> None:
-        for request in self._wanted:
-            request.settle(error)
-        self._wanted.clear()
-        self._asked.refuse(error)
+        self._admission.refuse(stop.error())
 
     # Snapshots -------------------------------------------------------------------------------------------------
 
     @ray.method(concurrency_group="wait")
-    def snapshot(
-        self,
-        label: str | None = None,
-        mode: str | None = None,
-        initiators: tuple[str, ...] = (),
-        helpers: frozenset[str] | None = None,
-        final: bool = False,  # noqa: FBT001, FBT002 - a Ray call
-        reached: frozenset[str] = frozenset(),
-        first: bool = False,  # noqa: FBT001, FBT002 - a Ray call
-    ) -> "CommitRecord":
-        """Take a snapshot; returns its commit record when it is durable.
+    def snapshot(self, order: Order) -> Committed:
+        """Take a snapshot; returns when it is durable.
 
-        With `initiators` the first of them begins it as its own; the others, and `helpers` (None: everybody), are told.
-        Everybody is told too where others than `reached` are there when it begins: markers may not reach these.
-        With `final` the system stops with it; a system that begins takes only the one that is its `first`. Raises
-        SnapshotAborted; ConfigError while it begins; SystemDown where it takes no messages any more.
+        A system that begins takes only the one that is its first. Raises SnapshotAborted; ConfigError while it begins;
+        SystemDown where it takes no messages any more.
         """
-        told = None if helpers is None else helpers | set(initiators)
-        request = Request(mode or self._config.mode, label, initiators, told, reached, final=final)
+        request = Request(order.mode or self._config.mode, order)
         with self._lock:
             if self._stop is not None:
                 raise self._stop.error()
-            if self._beginning and not first:
+            if self._birth.beginning and not order.first:
                 raise ConfigError("the system begins: the first snapshot is taken when `begin` has returned")
-            self._wanted.append(request)
+            self._admission.add(request)
             self._begin_wanted()
-        request.done.wait()
-        if request.error is not None:
-            raise request.error
-        assert request.record is not None
-        return request.record
+        return request.wait()
 
     @notice
     def announce(self, snapshot: SnapshotId, floor: int, token: str = "") -> None:
         """An actor began a snapshot, for the request of that `token` if any; its own below `floor` are over for it."""
         with self._lock:
             if self._stop is None:
-                request = self._asked.take(token) or Request(CHANDY_LAMPORT)
-                helpers = request.helpers if request.reached == self._members.hosts.keys() else None
+                request = self._admission.asked.take(token) or Request(CHANDY_LAMPORT)
+                helpers = request.order.helpers if request.order.reached == self._members.hosts.keys() else None
                 effects = self._collector.handle(SnapshotAnnounced(snapshot, floor, helpers))
                 ended = (effect.snapshot for effect in effects if isinstance(effect, AnnounceEnd))
                 if snapshot in (*self._collector.open_snapshots, *ended):
                     self._note(snapshot, request)
                 else:
-                    request.settle(over_before_begun(snapshot))
+                    request.refuse(over_before_begun(snapshot))
                 self._carry_out(effects)
-                if self._beginning:
+                if self._birth.beginning:
                     self._abort(snapshot, AbortReason.REQUESTED, "the system begins: `begin` has not returned")
 
     @notice
@@ -273,23 +261,18 @@ class Coordinator:
             self._config = config
 
     @property
-    def _may_begin(self) -> bool:
-        under_way = len(self._open) + len(self._asked) + self._exploring
-        return not self._loading and under_way < self._config.max_concurrent
+    def _room(self) -> int:
+        """How many more snapshots may be open now."""
+        return 0 if self._birth.loading else self._config.max_concurrent - len(self._open)
 
     def _begin_wanted(self) -> None:
-        for request in tuple(self._wanted):
-            if not self._may_begin:
-                return
-            if request.mode == ALIGNED and (self._exploring or self._collector.is_aligning):
-                continue  # one at a time: the next one begins when this one has ended
-            self._wanted.remove(request)
+        while (request := self._admission.next(self._room, aligning=self._collector.is_aligning)) is not None:
             failpoint("before_begin")
-            if request.initiators:
-                token = self._asked.add(request, time.monotonic() + self._config.timeout_s, self._members.hosts)
-                self._members.tell(request.initiators[0], "initiate", token)
+            if initiators := request.order.initiators:
+                token = self._admission.asked.add(request, self._config.timeout_s, self._members.hosts)
+                self._members.tell(initiators[0], "initiate", token)
             elif request.mode == ALIGNED:
-                self._exploring, self._last_began = True, time.monotonic()
+                self._admission.exploring, self._last_began = True, time.monotonic()
                 threading.Thread(target=self._begin_aligned, args=(request,), daemon=True).start()
             else:
                 stopped = request.mode == STOP_THE_WORLD
@@ -299,9 +282,9 @@ class Coordinator:
         """Begin an aligned snapshot on the channels there are; asking for these takes a moment, so no lock is held."""
         inputs = forward_inputs(self._members.topology())
         with self._lock:
-            self._exploring = False
+            self._admission.exploring = False
             if self._stop is not None:
-                request.settle(self._stop.error())
+                request.refuse(self._stop.error())
                 return
             self._carry_out(self._collector.handle(SnapshotWanted(inputs)), request)
 
@@ -328,7 +311,7 @@ class Coordinator:
                     under_way = self._open[cut.snapshot]
                     under_way.recorded_s = time.monotonic() - under_way.began
                     self._commits.put(cut)
-                    if cut.snapshot.initiator == STOPPED_WORLD and not under_way.request.final:
+                    if cut.snapshot.initiator == STOPPED_WORLD and not under_way.request.order.final:
                         self._members.tell_all("everybody_recorded", cut.snapshot)
                 case AnnounceEnd():
                     self._announce_end(effect)
@@ -343,7 +326,7 @@ class Coordinator:
         self._ends.add(end.snapshot, end.floor)
         failpoint("before_announce")
         committed = end.reason is None
-        final = committed and under_way is not None and under_way.request.final
+        final = committed and under_way is not None and under_way.request.order.final
         if final:  # they stand still until they hear of it
             self._stop_all(Stop(*self._name, None, f"it was stopped with the savepoint {end.snapshot}"))
         lazily = committed and end.snapshot.initiator in (COORDINATOR, ALIGNED) and not self._settings.trace
@@ -358,7 +341,7 @@ class Coordinator:
             self._members.tell_vaults("sweep")
             error = abort_error(end)
             log.warning("%s", error)
-            under_way.request.settle(error)
+            under_way.request.refuse(error)
         self._begin_wanted()
 
     # Durable ---------------------------------------------------------------------------------------------------
@@ -371,9 +354,10 @@ class Coordinator:
         shares = self._members.shares(gathered.bodies)
         record = self._committer.store(cut, shares, under_way.taken(gathered.stats()))
         with self._lock:
-            self._committed, self._beginning = record, False
+            self._committed = record
+            self._birth.end()
             self._carry_out(self._collector.handle(SnapshotStored(cut.snapshot)))
-        under_way.request.settle(record)
+        under_way.request.settle(record, cut)
         self._committer.retain(self._config)
 
     def _uncommitted(self, cut: Cut, error: Exception) -> None:
@@ -384,9 +368,7 @@ class Coordinator:
     def _yield(self, error: Fenced) -> None:
         """The storage belongs to another life of this system: this one can never commit again, and stops."""
         with self._lock:
-            if self._stop is None:
-                log.error("%s", error)
-                self._stop_all(Stop(*self._name, None, error.message))
+            self._give_up(error.message)
             for snapshot in tuple(self._open):
                 self._abort(snapshot, AbortReason.FENCED, error.message)
 
@@ -402,15 +384,16 @@ class Coordinator:
         for snapshot, under_way in self._open.items():
             if snapshot.initiator == ALIGNED and under_way.loses_patience(now, self._config.alignment_timeout_s):
                 self._members.tell_all("stop_aligning", snapshot)
+        self._birth.check(now)
         self._intake.call_late(now)
-        self._asked.expire(now)
+        self._admission.asked.expire(now)
         self._begin_wanted()  # one that was asked for may have come to its end without having begun
         for snapshot, floor in self._ends.overdue(now):
             self._members.tell_all("ended", snapshot, floor, True)  # noqa: FBT003 - a Ray call
         due = self._config.next_due(self._last_began, self._last_ended)
-        idle = self.state() == RUNNING and not self._wanted and self._may_begin and self._members.hosts
-        if idle and due is not None and now >= due:
-            self._wanted.append(Request(self._config.mode))
+        idle = self._admission.is_empty and self._admission.fits(self._room)
+        if due is not None and now >= due and idle and self.state() == RUNNING and self._members.hosts:
+            self._admission.add(Request(self._config.mode))
             self._begin_wanted()
 
     # Restoring, taking over, ending ----------------------------------------------------------------------------
@@ -419,6 +402,18 @@ class Coordinator:
     def identity(self) -> HostIdentity:
         """What hosts that a driver makes are told."""
         return self._settings.identity(self._incarnation, self._own, self._config)
+
+    @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
+    def lacks_keys(self) -> bool:
+        """Whether snapshots cannot be written for want of keys, see `keyring`."""
+        return self._committer.lacks_keys
+
+    @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
+    def take_keys(self, keyring: Keyring) -> None:
+        """Sign and encrypt with these, if they are those that the system began with."""
+        if keyring.names == self._settings.keys:
+            self._committer.take_keys(keyring)
+            self._members.hand_out(keyring)
 
     @ray.method(concurrency_group="control")
     def expect(self, ended: tuple[str, ...], snapshot: SnapshotId, origin: str | None, claimed: bool) -> None:  # noqa: FBT001
@@ -434,7 +429,7 @@ class Coordinator:
         with self._lock:
             if self._stop is not None:
                 raise self._stop.error()
-            self._loading = False
+            self._birth.end()
             self._last_began = self._last_ended = time.monotonic()
             self._members.tell_all("resume")
             self._begin_wanted()
@@ -446,7 +441,7 @@ class Coordinator:
             stop = self._stop = self._stop or Stop(*self._name, None, detail)
             for snapshot in tuple(self._open):
                 self._carry_out(self._collector.handle(AbortWanted(snapshot, AbortReason.REQUESTED, detail)))
-            self._refuse_waiting(stop.error())
+            self._admission.refuse(stop.error())
             clean_up = self._members.kill_all()
         clean_up()
         self._commits.close()
@@ -455,28 +450,34 @@ class Coordinator:
     @ray.method(concurrency_group="ask", max_task_retries=UNTIL_ANSWERED)
     def state(self) -> str:
         """See `states`."""
-        return STOPPED if self._stop else LOADING if self._loading else BEGINNING if self._beginning else RUNNING
+        return STOPPED if self._stop else self._birth.state
+
+    @ray.method(concurrency_group="wait")
+    def hold(self) -> None:
+        """See `Birth`."""
+        self._birth.hold()
+
+    @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
+    def watch_starter(self, held: list[Any]) -> None:
+        """See `Birth.watch`; a reference by itself would arrive as its value."""
+        self._birth.watch(*held)
 
     @ray.method(concurrency_group="ask", max_task_retries=UNTIL_ANSWERED)
     def status(self) -> dict[str, Any]:
         """See `System.status`."""
         with self._lock:
-            under_way = {
-                snapshot: one.status(self._collector.missing(snapshot), self._collector.open_channels(snapshot))
-                for snapshot, one in self._open.items()
-            }
+            missing, open_channels = self._collector.missing, self._collector.open_channels
+            under_way = {k: one.status(missing(k), open_channels(k)) for k, one in self._open.items()}
             status = {
                 "system": self._settings.system,
                 "incarnation": self._incarnation,
-                "storage": self._settings.storage,
                 "state": self.state(),
                 "stop": self._stop,
                 "committed": self._committed,
                 "aborted": self._aborted,
-                "config": self._config,
             }
-        for snapshot, report in under_way.items():
-            report["handlers"] = self._members.why_missing(snapshot, report["missing"])
+        for k, report in under_way.items():
+            report["handlers"] = self._members.why_missing(k, report["missing"])
         return {**status, "snapshots": under_way, "actors": self._members.status()}
 
     def _take_over(self) -> None:

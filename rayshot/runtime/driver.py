@@ -19,6 +19,7 @@ from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.driver import AnswerArrived, Driver, SendTagged
 from rayshot.protocol.events import BatchAcknowledged, BatchTaken, SnapshotEnded
 from rayshot.protocol.identity import DRIVER_PREFIX, SnapshotId
+from rayshot.runtime.births import Births
 from rayshot.runtime.connector import Connector, RayPeer
 from rayshot.runtime.identity import HostIdentity
 from rayshot.runtime.outbox import InFlight, OutChannel
@@ -28,7 +29,6 @@ from rayshot.runtime.wire import Answer, Status, pack_packet
 
 log = logging.getLogger("rayshot")
 MEET_S = 60.0
-BIRTH_POLL_S = 0.02
 ROOM_WAIT_S = 300.0
 """A driver's `tell` waits this long for a receiver that takes nothing, then says so."""
 
@@ -87,7 +87,7 @@ class DriverPort:
         self._next_call = 1
         self._answers: dict[str, dict[Any, tuple[SnapshotId, ...]]] = {}
         self._starting: set[str] = set()
-        self._unborn: set[str] = set()
+        self.births = Births(self._connector)
         self._encoding = threading.local()
         self.draining = False  # a driver is no part of what stops
 
@@ -142,7 +142,7 @@ class DriverPort:
         self._connector.know(name, spawn_host(self.identity, specification, name))
         with self._lock:
             self._starting.add(name)
-            self._unborn.add(name)
+        self.births.add(name)
         self.channel(name).append(message)
         return self.handle_of(name, frozenset(specification.methods))
 
@@ -170,6 +170,7 @@ class DriverPort:
         """What mentions `name` may leave. Call under the lock."""
         if name in self._starting:
             self._starting.remove(name)
+            self.births.started(name)
             for channel in self._channels.values():
                 if channel.awaited:
                     for _, names in channel.awaited:
@@ -185,7 +186,7 @@ class DriverPort:
             return {channel: channel.sent for channel in self._channels.values()}
 
     def await_taken(self, told: Mapping[DriverChannel, int], timeout_s: float) -> list[str]:
-        """Wait until all of `told` has arrived, and the actors made before are constructed, for at most so long.
+        """Wait until all of `told` has arrived, for at most so long; not for actors that were given up.
 
         Returns whom this waits for, none where it is done. Raises SystemDown.
         """
@@ -193,33 +194,15 @@ class DriverPort:
         awaited = []
         with self._lock:
             for channel, last in told.items():
+                left_s = 0.0 if channel.receiver in self.births.given_up else deadline - time.monotonic()
                 if not channel.room.wait_for(
                     lambda channel=channel, last=last: channel.down is not None or self._arrived(channel, last),  # type: ignore[misc]
-                    max(0.0, deadline - time.monotonic()),
+                    max(0.0, left_s),
                 ):
                     awaited.append(channel.receiver)
-        awaited += [name for name in sorted(self._unborn - self._starting) if not self._is_born(name, deadline)]
         if self.down is not None:
             raise self.down.with_traceback(None)
         return awaited
-
-    def _is_born(self, name: str, deadline: float) -> bool:
-        """Wait until an actor that this driver made is constructed, or can never be."""
-        handle = self._connector.find(name)
-        while handle is not None and self.down is None:
-            status = handle.status.remote()
-            ready, _ = ray.wait([status], timeout=max(0.0, deadline - time.monotonic()))
-            if not ready:
-                return False
-            try:
-                found = ray.get(status)
-            except ray.exceptions.RayError:
-                found = {"down": True}  # it died: the system stops
-            if found.get("born") or found["down"]:
-                self._unborn.discard(name)
-                return True
-            time.sleep(BIRTH_POLL_S)
-        return True
 
     def close(self, error: SystemDown) -> None:
         """The system is down: refuse everything from now on."""

@@ -1,5 +1,6 @@
 """Who belongs to a system: hosts, vaults, and what became of those that are gone. The coordinator's lock covers it."""
 
+import contextlib
 import logging
 import threading
 import time
@@ -12,6 +13,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from rayshot.errors import ActorEnded
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.identity import Abandoned, Stop
+from rayshot.runtime.keyring import Keyring
 from rayshot.runtime.naming import NAMESPACE, actor_name, vault_name
 from rayshot.runtime.roster import Roster
 from rayshot.runtime.watching import Watches
@@ -27,7 +29,7 @@ LINGER_S = 10.0
 """An actor that ended goes on saying so to late senders for this long."""
 VAULT_PAUSE_S = 10.0
 """So long after its death a vault is watched again."""
-VAULT_GROUPS = {"store": 1, "relay": 1, "watch": 1, "end": 1}
+VAULT_GROUPS = {"store": 1, "relay": 1, "watch": 1, "control": 1}
 
 
 class Members:
@@ -43,6 +45,7 @@ class Members:
         self.hosts: dict[str, Any] = {}
         self.in_the_making: dict[str, Any] = {}
         self.roster = Roster(system, incarnation)
+        self._keyring: Keyring | None = None
         self._system = system
         self._incarnation = incarnation
         self._storage = storage
@@ -78,14 +81,29 @@ class Members:
                 get_if_exists=True,
                 scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
             ).remote(self._system, self._storage)
-            self._vault_watches.add(node, self._vaults[node])
+            self._welcome_vault(node, self._vaults[node])
+
+    def _welcome_vault(self, node: str, vault: Any) -> None:
+        self._vault_watches.add(node, vault)
+        if self._keyring is not None:
+            vault.hold_keys.remote(self._keyring)
+
+    def hand_out(self, keyring: Keyring) -> None:
+        """Give the keys to all vaults, and to those that are still to come, for a coordinator that is started anew."""
+        self._keyring = keyring
+        self.tell_vaults("hold_keys", keyring)
+
+    def held_keys(self) -> Keyring | None:
+        """The keys that the vaults hold for a coordinator that is started anew; None where none has any."""
+        answers = self._ask({node: vault.keys.remote() for node, vault in self._vaults.items()})
+        return next((keyring for keyring in answers.values() if keyring is not None), None)
 
     def _vault_died(self, node: str, detail: str) -> None:
         """What it was writing is lost; Ray starts it anew. Until it has, or for good, a watch fails at once."""
         log.warning("the vault of node %s died: %s", node, detail)
         time.sleep(VAULT_PAUSE_S)
         if (vault := self._vaults.get(node)) is not None:
-            self._vault_watches.add(node, vault)
+            self._welcome_vault(node, vault)
 
     def vault_of(self, name: str) -> Any | None:
         """The vault of an actor's node."""
@@ -187,29 +205,20 @@ class Members:
         self._vaults.clear()
         return lambda: _clean_up(deaths, vaults)
 
+    def find_vaults(self) -> None:
+        """After the coordinator was started anew: find the vaults of this life."""
+        self._vaults = _named(vault_name(self._system, self._incarnation, ""))
+        for node, vault in self._vaults.items():
+            self._welcome_vault(node, vault)
+
     def find(self, stop: Stop | None, joined: set[str]) -> dict[str, Abandoned | None]:
-        """After the coordinator was started anew: find all processes and take over from the old coordinator.
+        """After the coordinator was started anew: find all actors and take over from the old coordinator.
 
         With `stop` they handle nothing more. `joined` are those on the roster.
         Returns what each actor said; None for one that does not answer, which is no member any more. Those that are
         still being made are not asked: they may wait for this coordinator, to join. They are `in_the_making` then.
         """
-        hosts_before = actor_name(self._system, self._incarnation, "")
-        vaults_before = vault_name(self._system, self._incarnation, "")
-        for entry in ray.util.list_named_actors(all_namespaces=True):
-            ray_name = entry["name"]
-            if entry["namespace"] != NAMESPACE or not ray_name.startswith((hosts_before, vaults_before)):
-                continue
-            try:
-                handle = ray.get_actor(ray_name, namespace=NAMESPACE)
-            except ValueError:  # it went since it was listed
-                continue
-            if ray_name.startswith(vaults_before):
-                node = ray_name.removeprefix(vaults_before)
-                self._vaults[node] = handle
-                self._vault_watches.add(node, handle)
-            else:
-                self.hosts[ray_name.removeprefix(hosts_before)] = handle
+        self.hosts = _named(actor_name(self._system, self._incarnation, ""))
         unfinished = _being_made() if self.hosts else set()
         for name, handle in tuple(self.hosts.items()):
             if handle._actor_id.hex() in unfinished:  # noqa: SLF001 - the way Ray's own tools go
@@ -225,6 +234,16 @@ class Members:
                 self._nodes[name] = answer.node
                 self._make_vault(answer.node)
         return answers
+
+
+def _named(prefix: str) -> dict[str, Any]:
+    """The Ray handles of all whose names begin so, by the rest of the name."""
+    found = {}
+    for entry in ray.util.list_named_actors(all_namespaces=True):
+        if entry["namespace"] == NAMESPACE and entry["name"].startswith(prefix):
+            with contextlib.suppress(ValueError):  # it went since it was listed
+                found[entry["name"].removeprefix(prefix)] = ray.get_actor(entry["name"], namespace=NAMESPACE)
+    return found
 
 
 def _being_made() -> set[str]:

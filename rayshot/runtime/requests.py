@@ -1,193 +1,79 @@
-"""Snapshots as those see them who asked for one and who wait for one: the coordinator's notes beside the Collector."""
+"""Snapshots that somebody asked for, until they begin."""
 
-import logging
 import threading
 import time
 import uuid
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from rayshot.errors import (
-    ActorEnded,
-    Fenced,
-    RayshotError,
-    SnapshotAborted,
-    StateNotSerializable,
-    StoreError,
-)
+from rayshot.errors import ActorEnded, RayshotError, SnapshotAborted
 from rayshot.protocol.abort import AbortReason
-from rayshot.protocol.collecting import AnnounceEnd
-from rayshot.protocol.identity import Channel, SnapshotId
+from rayshot.protocol.cut import Cut
+from rayshot.protocol.identity import ALIGNED
 
 if TYPE_CHECKING:
     from rayshot.store.records import CommitRecord
 
-log = logging.getLogger("rayshot")
-FINAL = "final"
-"""The figure of a manifest that says that its system stopped with it."""
 
-UNSAID_S = 2.0
+class Order(NamedTuple):
+    """What somebody asks for when he asks for a snapshot.
 
-
-@dataclass(slots=True)
-class Request:
-    """Somebody waits for a snapshot. `record` or `error` is there when `done` is set.
-
-    `final`: when it is durable the system stops, and no handler has run since the cut.
-    `initiators` are the actors that were asked to begin it, `helpers` those whom the coordinator tells (None: all), and
-    all as well where others are there by then than were `reached` by markers when somebody looked: those may have lost
-    their way with one that ended.
+    `mode` and `label` as for `System.snapshot`; mode None is what the configuration says. `initiators` are the actors
+    that are to begin it, `helpers` those whom the coordinator tells (None: all), and all as well where others are there
+    by then than were `reached` by markers when somebody looked: those may have lost their way with one that ended.
+    `final`: when it is durable the system stops, and no handler has run since the cut. `first`: the one with which a
+    system begins. `driver` is the process that asks.
     """
 
-    mode: str
+    mode: str | None = None
     label: str | None = None
     initiators: tuple[str, ...] = ()
     helpers: frozenset[str] | None = None
     reached: frozenset[str] = frozenset()
     final: bool = False
-    done: threading.Event = field(default_factory=threading.Event)
-    record: "CommitRecord | None" = None
-    error: RayshotError | None = None
-
-    def settle(self, outcome: "CommitRecord | RayshotError") -> None:
-        """Let the one who waits go on."""
-        if isinstance(outcome, RayshotError):
-            self.error = outcome
-        else:
-            self.record = outcome
-        self.done.set()
+    first: bool = False
+    driver: str = ""
 
 
-class Taken(NamedTuple):
-    """A snapshot that was recorded, as its manifest says; `timeout_s` is what is left to write it.
+class Committed(NamedTuple):
+    """What is answered to an order: the commit, and what of the messages of the `driver` that asked is inside the cut.
 
-    `stats` are figures, of the time until it was recorded and of the recording; `final` where its system stops with it.
+    `sent` holds for each receiver the number of the last such message.
     """
 
-    mode: str
-    label: str | None
-    taken_at: float
-    stats: Mapping[str, int | float]
-    timeout_s: float
+    record: "CommitRecord"
+    sent: Mapping[str, int]
 
 
 @dataclass(slots=True)
-class UnderWay:
-    """One snapshot under way. Times by time.monotonic but `taken_at`, which is seconds since 1970.
+class Request:
+    """Somebody waits for a snapshot in that `mode`. `committed` or `error` is there when `done` is set."""
 
-    `aligning`: if it is an aligned one, nobody was told yet to stop waiting.
-    """
+    mode: str
+    order: Order = field(default_factory=Order)
+    done: threading.Event = field(default_factory=threading.Event)
+    committed: Committed | None = None
+    error: RayshotError | None = None
 
-    began: float
-    taken_at: float
-    deadline: float
-    request: Request
-    aligning: bool = True
-    recorded_s: float | None = None
+    def settle(self, record: "CommitRecord", cut: Cut) -> None:
+        """Let the one who waits go on: it is durable."""
+        channels = (channel for channel in cut.channels if channel.channel.sender == self.order.driver)
+        self.committed = Committed(record, {channel.channel.receiver: channel.sent for channel in channels})
+        self.done.set()
 
-    def loses_patience(self, now: float, patience_s: float | None) -> bool:
-        """Whether it has aligned for as long as it may; True once."""
-        if patience_s is None or not self.aligning or now < self.began + patience_s:
-            return False
-        self.aligning = False
-        return True
+    def refuse(self, error: RayshotError) -> None:
+        """Let the one who waits go on: there is no snapshot."""
+        self.error = error
+        self.done.set()
 
-    def taken(self, recording: Mapping[str, int | float]) -> Taken:
-        """What its commit says of it, with these figures of the recording."""
-        figures = {"recorded_s": self.recorded_s or 0.0, **recording, **({FINAL: 1} if self.request.final else {})}
-        remaining_s = max(1.0, self.deadline - time.monotonic())
-        return Taken(self.request.mode, self.request.label, self.taken_at, figures, remaining_s)
-
-    def status(self, missing: tuple[str, ...], open_channels: tuple[Channel, ...]) -> dict[str, Any]:
-        """Where it stands, for `Coordinator.status`."""
-        return {
-            "seconds": time.monotonic() - self.began,
-            "recorded": self.recorded_s is not None,
-            "missing": missing,
-            "open_channels": open_channels,
-        }
-
-
-def abort_error(end: AnnounceEnd) -> SnapshotAborted:
-    """What the one who waits gets for a snapshot that ended without a commit."""
-    assert end.reason is not None
-    waiting = f"; not recorded: {', '.join(end.missing)}" if end.missing else ""
-    channels = f"; open channels: {', '.join(map(str, end.open_channels))}" if end.open_channels else ""
-    return SnapshotAborted(
-        f"snapshot {end.snapshot} was aborted ({end.reason.value}): {end.detail}{waiting}{channels}",
-        snapshot=str(end.snapshot),
-        reason=end.reason.value,
-        detail=end.detail,
-        missing=end.missing,
-        open_channels=tuple(map(tuple, end.open_channels)),
-    )
-
-
-def why_unwritten(snapshot: SnapshotId, error: Exception) -> tuple[AbortReason, str]:
-    """Why a snapshot is not committed, after the committer raised `error`."""
-    match error:
-        case Fenced():
-            return AbortReason.FENCED, error.message
-        case StoreError():
-            return AbortReason.STORE_UNAVAILABLE, error.message
-        case StateNotSerializable():
-            return AbortReason.OBJECT_MISSING, error.message
-        case _:
-            log.error("snapshot %s could not be written, a defect of rayshot", snapshot, exc_info=error)
-            return AbortReason.DEFECT, repr(error)
-
-
-def over_before_begun(snapshot: SnapshotId) -> SnapshotAborted:
-    """What the one who waits gets where news overtook each other: an actor refused what it was told of too early."""
-    detail = "an actor refused it, or gave it up, before the coordinator heard that it had begun"
-    return abort_error(AnnounceEnd(snapshot, AbortReason.CAPTURE_FAILED, detail))
-
-
-class Ends:
-    """The ends of snapshots that whoever joins must know: others may still send it markers of them.
-
-    That one was committed everybody learns in time from the beginning of the next one, whose floor is above it. So it
-    is announced by itself only when it is UNSAID_S old: until then actors tag what they send, and that is all.
-    """
-
-    def __init__(self) -> None:
-        self._floors: dict[SnapshotId, int] = {}
-        self._unsaid: dict[SnapshotId, float] = {}
-        self.leaving: set[str] = set()
-
-    def leave_unsaid(self, snapshot: SnapshotId, now: float) -> tuple[str, ...]:
-        """A coordinator's snapshot was committed. Returns the actors that must hear of it at once."""
-        self._unsaid[snapshot] = now + UNSAID_S
-        return tuple(self.leaving)
-
-    def say_at_once(self, name: str) -> list[tuple[SnapshotId, int]]:
-        """An actor waits for ends, now and from now on. Returns what it must hear."""
-        self.leaving.add(name)
-        return [(snapshot, self._floors.get(snapshot, 0)) for snapshot in self._unsaid]
-
-    def said(self, initiator: str, floor: int) -> None:
-        """All were told that what this initiator began with a counter below `floor` is over."""
-        for snapshot in [k for k in self._unsaid if k.initiator == initiator and k.counter < floor]:
-            del self._unsaid[snapshot]
-
-    def overdue(self, now: float) -> list[tuple[SnapshotId, int]]:
-        """Snapshots and floors to announce now, as no other one has begun."""
-        due = [snapshot for snapshot, when in self._unsaid.items() if when <= now]
-        for snapshot in due:
-            del self._unsaid[snapshot]
-        return [(snapshot, self._floors.get(snapshot, 0)) for snapshot in due]
-
-    def add(self, snapshot: SnapshotId, floor: int) -> None:
-        """A snapshot ended, and with it all of its initiator below `floor`."""
-        self._floors[snapshot] = floor
-        over = [k for k in self._floors if k.initiator == snapshot.initiator and k.counter < floor and k != snapshot]
-        for k in over:
-            del self._floors[k]
-
-    def known(self) -> list[tuple[SnapshotId, int]]:
-        """Snapshots and floors, which together say of all that ended that they did."""
-        return list(self._floors.items())
+    def wait(self) -> Committed:
+        """What came of it. Raises what it was refused with."""
+        self.done.wait()
+        if self.error is not None:
+            raise self.error
+        assert self.committed is not None
+        return self.committed
 
 
 class Asked:
@@ -199,12 +85,12 @@ class Asked:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, request: Request, deadline: float, living: Container[str]) -> str:
+    def add(self, request: Request, timeout_s: float, living: Container[str]) -> str:
         """Keep a request, unless its initiator is gone; returns its token."""
         token = uuid.uuid4().hex
-        self._waiting[token] = (request, deadline)
-        if request.initiators[0] not in living:
-            self.drop(request.initiators[0])
+        self._waiting[token] = (request, time.monotonic() + timeout_s)
+        if request.order.initiators[0] not in living:
+            self.drop(request.order.initiators[0])
         return token
 
     def take(self, token: str) -> Request | None:
@@ -215,13 +101,15 @@ class Asked:
     def drop(self, initiator: str) -> None:
         """An actor ended, and will begin nothing."""
         error = ActorEnded(f"actor {initiator!r} ended before it could begin a snapshot", actor=initiator)
-        for token in [token for token, (request, _) in self._waiting.items() if request.initiators[0] == initiator]:
-            self._waiting.pop(token)[0].settle(error)
+        for token in [
+            token for token, (request, _) in self._waiting.items() if request.order.initiators[0] == initiator
+        ]:
+            self._waiting.pop(token)[0].refuse(error)
 
     def refuse(self, error: RayshotError) -> None:
         """None will be begun any more."""
         for request, _ in self._waiting.values():
-            request.settle(error)
+            request.refuse(error)
         self._waiting.clear()
 
     def expire(self, now: float) -> None:
@@ -229,11 +117,53 @@ class Asked:
         late = [token for token, (_, deadline) in self._waiting.items() if now >= deadline]
         for token in late:
             request = self._waiting.pop(token)[0]
-            initiator = request.initiators[0]
+            initiator = request.order.initiators[0]
             error = SnapshotAborted(
                 f"actor {initiator!r} was asked to begin a snapshot and had not done so when its time was up: does a "
                 "handler of it take long? See system.status()",
                 reason=AbortReason.TIMEOUT.value,
                 missing=(initiator,),
             )
-            request.settle(error)
+            request.refuse(error)
+
+
+class Admission:
+    """Requests for snapshots until these begin. Call under the coordinator's lock.
+
+    `asked` holds those whose initiators were told; `exploring`: the channels are looked up for an aligned one.
+    """
+
+    def __init__(self) -> None:
+        self._wanted: list[Request] = []
+        self.asked = Asked()
+        self.exploring = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether none waits for its turn."""
+        return not self._wanted
+
+    def add(self, request: Request) -> None:
+        """It begins when those before it have ended."""
+        self._wanted.append(request)
+
+    def fits(self, room: int) -> bool:
+        """Whether one more may begin where so many may be open besides those that are."""
+        return len(self.asked) + self.exploring < room
+
+    def next(self, room: int, *, aligning: bool) -> Request | None:
+        """Take the next one that may begin; while one is `aligning` that is no aligned one."""
+        if not self.fits(room):
+            return None
+        blocked = self.exploring or aligning
+        request = next((one for one in self._wanted if not (blocked and one.mode == ALIGNED)), None)
+        if request is not None:
+            self._wanted.remove(request)
+        return request
+
+    def refuse(self, error: RayshotError) -> None:
+        """None begins any more."""
+        for request in self._wanted:
+            request.refuse(error)
+        self._wanted.clear()
+        self.asked.refuse(error)

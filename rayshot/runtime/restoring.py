@@ -10,6 +10,7 @@ import ray
 from rayshot.errors import RestoreFailed
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.resolution import Fit
+from rayshot.runtime.answers import get_answer, the_coordinator
 from rayshot.runtime.identity import HostIdentity
 from rayshot.runtime.initiation import some_names
 from rayshot.runtime.loading import LoadPlan
@@ -18,7 +19,9 @@ from rayshot.runtime.spawning import spawn_host
 
 log = logging.getLogger("rayshot")
 START_S = 300.0
-"""So long nobody may get ready before processes that have not started are given up."""
+"""So long nobody may get ready before processes that have not started, or hang, are given up."""
+HANG_S = 60.0
+"""A process that loads answers meanwhile; unpickling one large value may keep it from that for some seconds."""
 
 
 def load_all(identity: HostIdentity, storage: str, folder: str, fit: Fit, dead_letters: Sequence[DeadLetter]) -> None:
@@ -31,16 +34,20 @@ def load_all(identity: HostIdentity, storage: str, folder: str, fit: Fit, dead_l
     plans = _plans(storage, folder, fit, _by_host(fit, dead_letters))
     hosts = {name: spawn_host(identity, fit.specifications[name], name, loading=True) for name in plans}
     try:
-        _load({name: hosts[name].load.remote(plan) for name, plan in plans.items()}, identity.coordinator)
-        ray.get(identity.coordinator.resume.remote())
+        loads = {name: hosts[name].load.remote(plan) for name, plan in plans.items()}
+        _load(loads, hosts, identity.coordinator)
+        get_answer(identity.coordinator.resume.remote(), the_coordinator(identity.system))
     except BaseException:
         for host in hosts.values():
             ray.kill(host)  # also one that is not up yet, of which the coordinator does not know
         raise
 
 
-def _load(loads: Mapping[str, Any], coordinator: Any) -> None:
-    """Wait until all are loaded. Raises RestoreFailed where processes do not start; how long one loads has no bound."""
+def _load(loads: Mapping[str, Any], hosts: Mapping[str, Any], coordinator: Any) -> None:
+    """Wait until all are loaded: as long as one after the other is, or those that load answer.
+
+    Raises RestoreFailed where processes do not start, or hang.
+    """
     names = {load: name for name, load in loads.items()}
     waiting = list(loads.values())
     due = time.monotonic() + START_S
@@ -52,13 +59,8 @@ def _load(loads: Mapping[str, Any], coordinator: Any) -> None:
         if loaded:
             due = time.monotonic() + START_S
         elif time.monotonic() >= due:
-            started = ray.get(coordinator.actors.remote())
-            if absent := [names[load] for load in waiting if names[load] not in started]:
-                raise RestoreFailed(
-                    f"nothing was restored: {some_names(absent)} did not start within {START_S:g} s: has the cluster "
-                    f"the resources?",
-                    actors=absent,
-                )
+            _check_loading([names[load] for load in waiting], hosts, coordinator)
+            due = time.monotonic() + START_S
         return not waiting
 
     if waiting:
@@ -68,6 +70,25 @@ def _load(loads: Mapping[str, Any], coordinator: Any) -> None:
                 f"restoring: {len(loads) - len(waiting)}/{len(loads)} loaded, waiting for "
                 f"{some_names([names[load] for load in waiting])}"
             ),
+        )
+
+
+def _check_loading(names: list[str], hosts: Mapping[str, Any], coordinator: Any) -> None:
+    """Raise RestoreFailed for actors whose processes are not there, or do not answer while they load."""
+    started = get_answer(coordinator.actors.remote(), "the coordinator")
+    if absent := [name for name in names if name not in started]:
+        raise RestoreFailed(
+            f"nothing was restored: {some_names(absent)} did not start within {START_S:g} s: has the cluster the "
+            f"resources?",
+            actors=absent,
+        )
+    answers = {name: hosts[name].status.remote() for name in names}
+    ready, _ = ray.wait(list(answers.values()), num_returns=len(answers), timeout=HANG_S)
+    if hung := [name for name, answer in answers.items() if answer not in ready]:
+        raise RestoreFailed(
+            f"nothing was restored: {some_names(hung)} has not loaded within {START_S:g} s, and its process does not "
+            f"answer: is it stopped?",
+            actors=hung,
         )
 
 

@@ -8,14 +8,24 @@ from typing import Any
 import ray
 
 from rayshot.errors import ConfigError
-from rayshot.format.encryption_key import find_encryption_keys
-from rayshot.format.signing_key import load_key
 from rayshot.model.class_map import ClassMap
 from rayshot.model.configuration import FailureConfig, SnapshotConfig, Trace, check_config, check_trace
 from rayshot.model.resolution import AllowUnmapped
 from rayshot.protocol.identity import check_name
+from rayshot.runtime.keyring import load_keyring
 from rayshot.runtime.settings import SystemSettings
-from rayshot.runtime.starting import attach, check_no_actor, ensure_ray, is_local, locate, make_room, restore, start
+from rayshot.runtime.starting import (
+    ATTACH_S,
+    attach,
+    await_start,
+    check_no_actor,
+    ensure_ray,
+    is_local,
+    locate,
+    make_room,
+    restore,
+    start,
+)
 from rayshot.runtime.states import STOPPED
 from rayshot.runtime.system import System, find_coordinator
 from rayshot.store.beginning import check_nobody_lives, find_history
@@ -45,7 +55,8 @@ def resume(
         storage: as for `rayshot.init`.
         begin: called with the system where there is no snapshot: makes its first actors, and may send them messages. No
             snapshot is committed before it has returned; then the first one is taken, and the system runs. If it
-            raises, nothing is left, and the next `resume` calls it again. Whoever attaches meanwhile waits.
+            raises, or its program dies, nothing is left, and the next `resume` calls it again. Who attaches meanwhile
+            waits.
         snapshot: as for `rayshot.init`, also where the system is restored.
         failure: as for `rayshot.init`.
         trace: as for `rayshot.init`, also where the system is restored.
@@ -89,7 +100,10 @@ def resume(
                 trace=trace,
             )
         make_room(name)
-        return _begin(_settings(name, location, snapshot, failure, trace), begin)
+        keyring = load_keyring(local=is_local(location))
+        configs = snapshot or SnapshotConfig(), failure or FailureConfig()
+        settings = SystemSettings(name, location, keyring.names, *configs, trace, beginning=True)
+        return _begin(System(start(settings, keyring)), begin)
     except (ConfigError, ray.exceptions.ActorAlreadyExistsError):
         running = _find_running(name)
         if running is None:
@@ -98,38 +112,22 @@ def resume(
 
 
 def _find_running(name: str) -> Any | None:
-    """The coordinator of that system, unless it is stopped or dead."""
+    """The coordinator of that system, unless it is stopped or dead. Waits while another program starts it."""
     coordinator = find_coordinator(name)
     if coordinator is None:
         return None
     try:
-        return None if ray.get(coordinator.state.remote()) == STOPPED else coordinator
+        return None if await_start(name, coordinator, ATTACH_S) == STOPPED else coordinator
     except ray.exceptions.RayActorError:
         return None
 
 
-def _settings(
-    name: str, location: str, snapshot: SnapshotConfig | None, failure: FailureConfig | None, trace: Trace
-) -> SystemSettings:
-    return SystemSettings(
-        name,
-        location,
-        load_key(local=is_local(location)),
-        snapshot or SnapshotConfig(),
-        failure or FailureConfig(),
-        trace,
-        beginning=True,
-        encryption_keys=find_encryption_keys(),
-    )
-
-
-def _begin(settings: SystemSettings, begin: Callable[[System], object]) -> System:
-    system = System(start(settings))
+def _begin(system: System, begin: Callable[[System], object]) -> System:
     try:
         begin(system)
         system.begun()
     except BaseException:
-        log.warning("system %r could not begin: what it has made is taken down", settings.system)
+        log.warning("system %r could not begin: what it has made is taken down", system.name)
         system.shutdown()
         raise
     return system

@@ -1,10 +1,8 @@
 """What a coordinator is made with; it survives the coordinator's own death, so it is all that a successor needs."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from rayshot.format.encryption_key import EncryptionKey
-from rayshot.format.signing_key import Signer
 from rayshot.model.configuration import FailureConfig, SnapshotConfig, Trace
 from rayshot.protocol.identity import COORDINATOR
 from rayshot.runtime.identity import HostIdentity
@@ -19,20 +17,19 @@ class SystemSettings:
 
     `loading`: it is being restored and begins nothing until it is told that all are loaded. `beginning`: nothing is
     committed before its first snapshot, which is asked for when what makes its actors has returned. `fresh`: it may
-    begin where there are snapshots of earlier lives. Keys come from the driver
-    and go nowhere else: a vault gets the data key of one snapshot at a time.
+    begin where there are snapshots of earlier lives. `keys` are the names of its keys, see `keyring`: Ray keeps this
+    object, so the keys themselves are not in it.
     """
 
     system: str
     storage: str
-    key: Signer | None = field(repr=False)
+    keys: tuple[str, ...]
     snapshot: SnapshotConfig
     failure: FailureConfig
     trace: Trace = False
     loading: bool = False
     beginning: bool = False
     fresh: bool = False
-    encryption_keys: tuple[EncryptionKey, ...] = field(default=(), repr=False)
     after: int = 0
 
     def identity(self, incarnation: int, coordinator: Any, config: SnapshotConfig) -> HostIdentity:

@@ -7,9 +7,8 @@ from typing import Any
 
 import ray
 
-from rayshot.errors import ConfigError, RayshotError, RestoreFailed
-from rayshot.format.encryption_key import find_encryption_keys
-from rayshot.format.signing_key import find_trusted_keys, load_key
+from rayshot.errors import ConfigError, NoAnswer, RayshotError, RestoreFailed
+from rayshot.format.signing_key import find_trusted_keys
 from rayshot.model.class_map import ClassMap
 from rayshot.model.configuration import (
     CLAIM,
@@ -26,8 +25,10 @@ from rayshot.model.dead_mail import undeliverable
 from rayshot.model.port import find_port
 from rayshot.model.resolution import AllowUnmapped, fit
 from rayshot.protocol.identity import SnapshotId, check_name
+from rayshot.runtime.answers import get_answer, the_coordinator
 from rayshot.runtime.coordinator import GROUPS, Coordinator
 from rayshot.runtime.identity import HostIdentity
+from rayshot.runtime.keyring import Keyring, load_keyring
 from rayshot.runtime.naming import NAMESPACE, coordinator_name
 from rayshot.runtime.process import ActorProcess
 from rayshot.runtime.progress import wait_with_progress
@@ -45,6 +46,10 @@ from rayshot.store.trust import check_trust, check_trust_word
 log = logging.getLogger("rayshot")
 ATTACH_S = 600.0
 """How long another process may take to begin or restore a system to which this one wants to attach."""
+DEATH_S = 10.0
+"""So soon Ray tells that the program has died that was starting a system: two seconds were seen."""
+START_S = 300.0
+"""How long a coordinator may take to start: it needs no room in the cluster, and reads the log of its system."""
 LOOK_S = 0.2
 
 
@@ -91,11 +96,11 @@ def init(
     store.check()
     if not fresh:
         check_no_snapshots(find_history(store, name), name, location)
-    key = load_key(local=is_local(location))
+    keyring = load_keyring(local=is_local(location))
     configs = snapshot or SnapshotConfig(), failure or FailureConfig()
-    settings = SystemSettings(name, location, key, *configs, trace, fresh=fresh, encryption_keys=find_encryption_keys())
+    settings = SystemSettings(name, location, keyring.names, *configs, trace, fresh=fresh)
     try:
-        return System(start(settings))
+        return System(start(settings, keyring))
     except ray.exceptions.ActorAlreadyExistsError:  # somebody else was faster
         return attach(name, ray.get_actor(coordinator_name(name), namespace=NAMESPACE), location)
 
@@ -158,7 +163,7 @@ def restore(
     chosen = view.snapshot(snapshot)
     trusted = find_trusted_keys()
     check_trust(chosen, trusted, trust)
-    signing = load_key(local=is_local(target))
+    keyring = load_keyring(local=is_local(target))
     fitting = fit(chosen.manifest, chosen.read, class_map, allow_unmapped=allow_unmapped)
     ensure_ray()
     make_room(view.name)
@@ -167,15 +172,14 @@ def restore(
     settings = SystemSettings(
         view.name,
         target,
-        signing,
+        keyring.names,
         *configs,
         trace,
         loading=True,
-        encryption_keys=find_encryption_keys(),
         after=chosen.id.incarnation,
     )
     try:
-        identity = start(settings)
+        identity = start(settings, keyring)
     except ray.exceptions.ActorAlreadyExistsError as error:
         raise ConfigError(f"system {view.name!r} is started or restored by another process at this moment") from error
     try:
@@ -188,7 +192,8 @@ def restore(
         with reading(source, view.name, chosen.id):
             claimed = not elsewhere and view.owns(chosen) if claim is None else claim == CLAIM
             ownership = chosen.id, location if elsewhere else None, claimed
-            ray.get(identity.coordinator.expect.remote(fitting.manifest.ended, *ownership))
+            expected = identity.coordinator.expect.remote(fitting.manifest.ended, *ownership)
+            get_answer(expected, the_coordinator(view.name), START_S)
             load_all(identity, location, chosen.folder, fitting, undeliverable(fitting, chosen.read))
     except BaseException as error:
         take_down(view.name, identity.coordinator, identity.incarnation)
@@ -242,28 +247,41 @@ def is_local(location: str) -> bool:
 def attach(name: str, coordinator: Any, location: str) -> System:
     """Attach to a system that is there; wait while it begins or is restored.
 
-    Raises ConfigError where it has another storage, or is not running after ATTACH_S.
+    Raises ConfigError where it has another storage, or is not running after ATTACH_S; NoAnswer.
     """
-    identity = ray.get(coordinator.identity.remote())
+    identity = get_answer(coordinator.identity.remote(), the_coordinator(name))
     if identity.storage != location:
         raise ConfigError(f"system {name!r} runs already, with storage {identity.storage}, not {location}")
-    deadline = time.monotonic() + ATTACH_S
-
-    def is_there(timeout_s: float) -> bool:
-        state = ray.get(coordinator.state.remote())
-        if state in (LOADING, BEGINNING):
-            if time.monotonic() > deadline:
-                raise ConfigError(f"system {name!r} is still {state} after {ATTACH_S:g} s, by another process")
-            time.sleep(min(timeout_s, LOOK_S))
-            return False
-        return True
-
-    wait_with_progress(is_there, lambda: f"waiting for another process that starts system {name!r}")
+    await_start(name, coordinator, ATTACH_S)
+    if get_answer(coordinator.lacks_keys.remote(), the_coordinator(name)):
+        coordinator.take_keys.remote(load_keyring(local=is_local(location)))
     return System(identity)
 
 
-def start(settings: SystemSettings) -> HostIdentity:
-    """Make the coordinator of a new life. Raises Ray's ActorAlreadyExistsError where there is one."""
+def await_start(name: str, coordinator: Any, patience_s: float) -> str:
+    """Wait while another program begins or restores a system; returns its state then. Raises ConfigError, NoAnswer."""
+    deadline = time.monotonic() + patience_s
+    state = ""
+
+    def is_over(timeout_s: float) -> bool:
+        nonlocal state
+        state = get_answer(coordinator.state.remote(), the_coordinator(name))
+        if state not in (LOADING, BEGINNING):
+            return True
+        if time.monotonic() > deadline:
+            raise ConfigError(
+                f"system {name!r} is {state} in this cluster, by another program, also after {patience_s:g} s: wait "
+                f"for it, or shut it down before it is restored, with rayshot.init({name!r}, storage=...).shutdown()"
+            )
+        time.sleep(min(timeout_s, LOOK_S))
+        return False
+
+    wait_with_progress(is_over, lambda: f"waiting for another program that starts system {name!r}")
+    return state
+
+
+def start(settings: SystemSettings, keyring: Keyring) -> HostIdentity:
+    """Make the coordinator of a new life. Raises Ray's ActorAlreadyExistsError where there is one; NoAnswer."""
     coordinator_class = ray.remote(concurrency_groups=GROUPS, num_cpus=0, enable_task_events=False)(Coordinator)
     coordinator = coordinator_class.options(
         name=coordinator_name(settings.system),
@@ -271,9 +289,13 @@ def start(settings: SystemSettings) -> HostIdentity:
         lifetime="detached",
         max_restarts=-1,
     ).remote(settings)
+    if settings.loading or settings.beginning:
+        coordinator.watch_starter.remote([coordinator.hold.remote()])
     try:
-        identity = ray.get(coordinator.identity.remote())
-    except ray.exceptions.RayError as error:
+        identity = get_answer(coordinator.identity.remote(), the_coordinator(settings.system), START_S)
+        if get_answer(coordinator.lacks_keys.remote(), the_coordinator(settings.system)):
+            get_answer(coordinator.take_keys.remote(keyring), the_coordinator(settings.system))
+    except (ray.exceptions.RayError, NoAnswer) as error:
         take_down(settings.system, coordinator)
         cause = getattr(error, "cause", None)
         if isinstance(cause, RayshotError):
@@ -284,12 +306,15 @@ def start(settings: SystemSettings) -> HostIdentity:
 
 
 def make_room(system: str) -> None:
-    """Take down what is left of an earlier life; refuse where it lives."""
+    """Take down what is left of an earlier life; refuse where it lives.
+
+    A life whose starter has died is over a moment later, so one that starts is given that moment.
+    """
     running = find_coordinator(system)
     if running is None:
         return
     try:
-        state = ray.get(running.state.remote())
+        state = await_start(system, running, DEATH_S)
     except ray.exceptions.RayActorError:  # its process is gone, and Ray does not start it anew
         state = STOPPED
     if state != STOPPED:

@@ -2,10 +2,8 @@
 
 import contextlib
 import logging
-import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from functools import cached_property
 from types import TracebackType
 from typing import Any, Self
 
@@ -26,72 +24,40 @@ from rayshot.model.configuration import CHANDY_LAMPORT, STOP_THE_WORLD, Snapshot
 from rayshot.model.handle import ActorHandle
 from rayshot.model.port import provide_port
 from rayshot.protocol.abort import AbortReason
-from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.answers import SILENT_S, get_answer, the_coordinator
 from rayshot.runtime.dead_letters import DeadLetter
+from rayshot.runtime.drain import Drain
 from rayshot.runtime.driver import DriverPort
 from rayshot.runtime.identity import HostIdentity, Stop
 from rayshot.runtime.initiation import check_spread, some_names
 from rayshot.runtime.naming import NAMESPACE, coordinator_name, prefix
 from rayshot.runtime.progress import describe, wait_with_progress
+from rayshot.runtime.requests import Committed, Order
 from rayshot.runtime.roster import clear_rosters
+from rayshot.runtime.status import SystemStatus, read_status
+from rayshot.store.locate import open_store
 from rayshot.store.repository import open as open_storage
 from rayshot.store.snapshot import Snapshot
+from rayshot.store.store import Store
 
 log = logging.getLogger("rayshot")
 ANSWER_S = 10.0
 """How long an actor may take to answer a question about it."""
-DRAIN_S = 30.0
+TOLD_S = 1.0
+"""What was told before a snapshot has so long to arrive: a receiver that is behind holds no snapshot up."""
+BIRTH_S = 5.0
+"""No actor has got ready for so long: those that are still being made wait for room, and hold no snapshot up."""
+BEGIN_S = 300.0
+"""What makes a system has so long to arrive: its first snapshot must hold all of it."""
+STOP_S = 30.0
+"""What was told before a system stops has so long to arrive: it would be lost."""
+LOOK_S = 5.0
+PING_S = 15.0
+"""A coordinator that takes a snapshot is asked every LOOK_S whether it lives, and answers within PING_S."""
 SHUTDOWN_S = 60.0
 """Longer than a coordinator that lives takes at most for its last commit and to remove what is left."""
 _ports: list[DriverPort] = []
 """Of this driver's systems that are not shut down, one at least: `Class.remote()` makes an actor of the last one."""
-
-
-@dataclass(frozen=True, slots=True)
-class SnapshotStatus:
-    """A snapshot under way. `recorded`: all records are held, only the writing is left.
-
-    `missing` are actors that have not recorded, `open_channels` channels of which one end has, `handlers`
-    the handlers that keep an actor from recording: (method or "a reply", for at least how many seconds).
-    """
-
-    id: SnapshotId
-    seconds: float
-    recorded: bool
-    missing: tuple[str, ...]
-    open_channels: tuple[tuple[str, str], ...]
-    handlers: Mapping[str, tuple[str, float]]
-
-
-@dataclass(frozen=True, slots=True)
-class ActorStatus:
-    """One actor. `mailbox` and `outbox` count messages; None throughout where the actor does not answer."""
-
-    pid: int | None
-    mailbox: int | None
-    outbox: int | None
-    dead_letters: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class SystemStatus:
-    """A running system.
-
-    `state` is "running", "loading" (being restored), "beginning" (before its first snapshot, see `rayshot.resume`) or
-    "stopped", then `detail` says why.
-
-    `last_snapshot` and `last_taken_at` are of the newest snapshot committed in this life; `aborted` counts.
-    """
-
-    name: str
-    incarnation: int
-    state: str
-    detail: str
-    last_snapshot: SnapshotId | None
-    last_taken_at: datetime | None
-    aborted: int
-    snapshots: tuple[SnapshotStatus, ...]
-    actors: Mapping[str, ActorStatus]
 
 
 class System:
@@ -118,6 +84,10 @@ class System:
 
     def __repr__(self) -> str:
         return f"System({self.name!r}, storage={self.storage!r}, life {self.incarnation})"
+
+    @cached_property
+    def _store(self) -> Store:
+        return open_store(self.storage)
 
     @property
     def name(self) -> str:
@@ -187,7 +157,7 @@ class System:
             if name not in hosts:
                 raise self._no_actor(name, hosts)
         try:
-            self._get(hosts[names[0]].open_channel.remote(names[1]))
+            self._get(hosts[names[0]].open_channel.remote(names[1]), f"actor {names[0]!r}", SILENT_S)
         except ray.exceptions.RayActorError:
             raise ActorEnded(self._fate(names[0]), actor=names[0]) from None
 
@@ -203,7 +173,9 @@ class System:
     ) -> Snapshot:
         """Take a snapshot of the whole system while it runs; returns when it is durable.
 
-        What this driver sent before is inside the cut. On a terminal a line shows who has not answered yet.
+        What this driver told before is inside the cut, but for what its receivers have not taken after a second:
+        `left_out` of the snapshot counts that. Actors that it made are in it too, unless they wait for room. On a
+        terminal a line shows who has not answered yet.
 
         Args:
             label: makes it a savepoint, which is never deleted by itself.
@@ -217,6 +189,7 @@ class System:
             ConfigError: there is no way for markers from the initiators to some actors, which are named; or a label or
                 mode that cannot be.
             SnapshotAborted: nothing was committed, the application is unharmed.
+            NoAnswer: the coordinator lives and says nothing; `snapshots()` shows later what became of it.
             SystemDown: the system takes no messages any more.
         """
         self._check_open()
@@ -224,7 +197,8 @@ class System:
             _check_label(label)
         if mode is not None:
             check_mode(mode)
-        self._drain()
+        drain = Drain(self._port)
+        drain.wait(TOLD_S, BIRTH_S)
         begins = (initiator,) if isinstance(initiator, str | ActorHandle) else tuple(initiator or ())
         initiators, reached = tuple(map(self._name_of, begins)), frozenset[str]()
         if initiators or not helped:
@@ -234,12 +208,22 @@ class System:
             topology = self.topology()
             check_spread(topology, initiators, helped=helped)
             reached = frozenset(topology)
-        return self._take(label, mode, initiators, None if helped else frozenset(), reached=reached)
+        helpers = None if helped else frozenset(initiators)
+        return self._take(Order(mode, label, initiators, helpers, reached, driver=self._port.name), drain)
 
     def begun(self) -> Snapshot:
-        """Take the first snapshot of a system that begins: it runs from then on. For `rayshot.resume`."""
-        self._drain()
-        return self._take(None, None, (), None, first=True)
+        """Take the first snapshot of a system that begins: it runs from then on. For `rayshot.resume`.
+
+        Raises SystemStopped where what was made does not arrive within BEGIN_S: the snapshot would lack it.
+        """
+        drain = Drain(self._port)
+        if missing := drain.wait(BEGIN_S, BEGIN_S):
+            raise SystemStopped(
+                f"{some_names(missing)} did not start, or has not taken what it was told, within {BEGIN_S:g} s: has "
+                f"the cluster the resources? System {self.name!r} has not begun",
+                actors=missing,
+            )
+        return self._take(Order(first=True, driver=self._port.name), drain)
 
     def savepoint(self, label: str, *, mode: str | None = None) -> Snapshot:
         """Take a snapshot that is never deleted by itself; `label` says what for. As `snapshot` else."""
@@ -260,52 +244,38 @@ class System:
         Returns the savepoint; the system is shut down.
 
         Raises:
-            SnapshotAborted: no savepoint was taken and the system goes on.
+            SnapshotAborted: no savepoint was taken and the system goes on; also where a receiver does not take within
+                30 s what this driver told it, as that would be lost.
+            NoAnswer: as for `snapshot`.
             SystemDown: the system takes no messages any more.
         """
         _check_label(label)
         self._check_open()
-        self._drain()
-        savepoint = self._take(label, STOP_THE_WORLD, (), None, final=True)
+        drain = Drain(self._port)
+        if missing := drain.wait(STOP_S, BIRTH_S):
+            raise SnapshotAborted(
+                f"{some_names(missing)} has not taken within {STOP_S:g} s what this program told it, which would be "
+                f"lost: the system goes on. Try again, or take a savepoint and shut it down",
+                reason=AbortReason.TIMEOUT.value,
+                missing=missing,
+            )
+        savepoint = self._take(Order(STOP_THE_WORLD, label, final=True, driver=self._port.name), drain)
         self.shutdown()
         return savepoint
 
-    def _drain(self) -> None:
-        """Let all that this driver did before be inside the cut: told messages arrive, actors made are constructed.
-
-        Gives up after DRAIN_S on a receiver that takes nothing: what waits for it is behind the cut.
-        """
-        told, deadline = self._port.told(), time.monotonic() + DRAIN_S
-        awaited: list[str] = []
-
-        def is_done(timeout_s: float) -> bool:
-            left_s = deadline - time.monotonic()
-            awaited[:] = self._port.await_taken(told, min(timeout_s, left_s))
-            return not awaited or timeout_s >= left_s
-
-        wait_with_progress(is_done, lambda: f"waiting for {some_names(awaited)} to take what was told before")
-
-    def _take(
-        self,
-        label: str | None,
-        mode: str | None,
-        initiators: tuple[str, ...],
-        helpers: frozenset[str] | None,
-        *,
-        final: bool = False,
-        reached: frozenset[str] = frozenset(),
-        first: bool = False,
-    ) -> Snapshot:
-        """Have the coordinator take a snapshot, show how far it is, and open it."""
-        ref = self._coordinator.snapshot.remote(label, mode, initiators, helpers, final, reached, first)
+    def _take(self, order: Order, drain: Drain) -> Snapshot:
+        """Have the coordinator take a snapshot, and show how far it is. Nothing of it is read back."""
+        ref = self._coordinator.snapshot.remote(order)
 
         def is_there(timeout_s: float) -> bool:
-            ready, _ = ray.wait([ref], timeout=timeout_s)
+            ready, _ = ray.wait([ref], timeout=min(timeout_s, LOOK_S))
+            if not ready:
+                self._answer(self._coordinator.state.remote(), PING_S)
             return bool(ready)
 
-        wait_with_progress(is_there, lambda: describe(self._ask("status")))
         try:
-            record = self._answer(ref)
+            wait_with_progress(is_there, lambda: describe(self._ask("status")))
+            committed: Committed = self._answer(ref, PING_S)
         except ray.exceptions.ActorUnavailableError as error:
             self._check_running()
             raise SnapshotAborted(
@@ -313,7 +283,7 @@ class System:
                 "snapshot is lost, unless it was committed just then and system.snapshots() has it; take another one",
                 reason=AbortReason.COORDINATOR_LOST.value,
             ) from error
-        return open_storage(self.storage).systems[self.name].snapshot(record.snapshot)
+        return Snapshot(self._store, self.name, committed.record, left_out=drain.left_out(committed.sent))
 
     def snapshots(self) -> list[Snapshot]:
         """The committed snapshots, oldest first."""
@@ -327,19 +297,7 @@ class System:
 
     def status(self) -> SystemStatus:
         """What the system does now, and whom a snapshot under way waits for."""
-        status = self._ask("status")
-        stop, committed = status["stop"], status["committed"]
-        return SystemStatus(
-            status["system"],
-            status["incarnation"],
-            status["state"],
-            str(stop.error()) if stop else "",
-            committed.snapshot if committed else None,
-            datetime.fromtimestamp(committed.taken_at, UTC) if committed else None,
-            status["aborted"],
-            tuple(_snapshot_status(snapshot, report) for snapshot, report in status["snapshots"].items()),
-            {name: _actor_status(report) for name, report in status["actors"].items()},
-        )
+        return read_status(self._ask("status"))
 
     # The end ---------------------------------------------------------------------------------------------------
 
@@ -379,7 +337,7 @@ class System:
 
     def _ask(self, method: str, *args: Any) -> Any:
         self._check_open()
-        return self._answer(getattr(self._coordinator, method).remote(*args))
+        return self._answer(getattr(self._coordinator, method).remote(*args), SILENT_S)
 
     def _ask_actors(self, method: str, hosts: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The answers of these hosts by name, by default of all; None of one that lives and does not say anything."""
@@ -395,10 +353,10 @@ class System:
                 answers[name] = ray.get(ref) if ref in ready else None
         return answers
 
-    def _answer(self, ref: Any) -> Any:
-        """The coordinator's answer. Raises ActorUnavailableError where it died and is being started anew."""
+    def _answer(self, ref: Any, within_s: float) -> Any:
+        """The coordinator's answer. Raises ActorUnavailableError where it died and is being started anew; NoAnswer."""
         try:
-            return self._get(ref)
+            return self._get(ref, the_coordinator(self.name), within_s)
         except ray.exceptions.ActorUnavailableError:
             raise
         except ray.exceptions.RayActorError as error:
@@ -407,10 +365,10 @@ class System:
                 system=self.name,
             ) from error
 
-    def _get(self, ref: Any) -> Any:
+    def _get(self, ref: Any, whom: str, within_s: float) -> Any:
         """The result of a control call, errors as rayshot's own."""
         try:
-            return ray.get(ref)
+            return get_answer(ref, whom, within_s)
         except ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, RayshotError):
                 if isinstance(error.cause, SystemDown):
@@ -453,25 +411,3 @@ def find_coordinator(system: str) -> Any | None:
         return ray.get_actor(coordinator_name(system), namespace=NAMESPACE)
     except ValueError:
         return None
-
-
-def _snapshot_status(snapshot: SnapshotId, report: dict[str, Any]) -> SnapshotStatus:
-    handlers = {
-        name: (progress[1], progress[2])
-        for name, progress in report["handlers"].items()
-        if progress is not None and progress[1]
-    }
-    return SnapshotStatus(
-        snapshot,
-        report["seconds"],
-        report["recorded"],
-        report["missing"],
-        tuple(tuple(channel) for channel in report["open_channels"]),
-        handlers,
-    )
-
-
-def _actor_status(report: dict[str, Any] | None) -> ActorStatus:
-    if report is None:
-        return ActorStatus(None, None, None, None)
-    return ActorStatus(report["pid"], report["mailbox"], report["outbox"], report["dead_letters"])

@@ -21,6 +21,7 @@ from rayshot.format.pickling import dump_object
 from rayshot.model.specification import ActorSpecification
 from rayshot.runtime.capture import read_spool, spool_folder, sweep_spools
 from rayshot.runtime.failpoints import failpoint
+from rayshot.runtime.keyring import Keyring
 from rayshot.runtime.naming import NAMESPACE, coordinator_name
 from rayshot.runtime.priority import go_first, go_with_others
 from rayshot.runtime.references import know_references
@@ -44,6 +45,7 @@ class Vault:
     def __init__(self, system: str, storage: str) -> None:
         self._system = system
         self._store = open_store(storage)
+        self._keyring: Keyring | None = None
         self._ended = threading.Event()
         know_references()
         sweep_spools(spool_folder())
@@ -84,12 +86,22 @@ class Vault:
         """Pass packed (actor, call) pairs on. Returns, packed, where the relay is, and the actors it did not reach."""
         return pack((self._relay.address, self._relay.call(unpack(calls))))
 
+    @ray.method(concurrency_group="control")
+    def hold_keys(self, keyring: Keyring) -> None:
+        """Hold the system's keys in memory, for a coordinator that is started anew."""
+        self._keyring = keyring
+
+    @ray.method(concurrency_group="control")
+    def keys(self) -> Keyring | None:
+        """What was held so."""
+        return self._keyring
+
     @ray.method(concurrency_group="store")
     def sweep(self) -> None:
         """A snapshot was aborted, maybe because an actor died: remove what it left."""
         sweep_spools(spool_folder())
 
-    @ray.method(concurrency_group="end")
+    @ray.method(concurrency_group="control")
     def clean_up(self) -> None:
         """The system is shut down: remove what its actors left.
 

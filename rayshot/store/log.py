@@ -165,18 +165,13 @@ class CommitLog:
             return record
         raise StoreUnavailable(f"{RACES_MAX} others were faster to begin an epoch of {self._system!r}")
 
-    def begun_by(self, prefix: str) -> int | None:
-        """The life of the latest EPOCH of a writer whose name begins so, as far as the log was read; None if none."""
+    def begun_by(self, prefix: str) -> EpochRecord | None:
+        """The latest EPOCH of a writer whose name begins so, as far as the log was read; None if none."""
         epochs = (record for record in reversed(self._records) if isinstance(record, EpochRecord))
-        return next((epoch.incarnation for epoch in epochs if epoch.writer.startswith(prefix)), None)
+        return next((epoch for epoch in epochs if epoch.writer.startswith(prefix)), None)
 
     def _read(self, position: int) -> Record | None:
-        """The record at `position`; None where there is none."""
-        try:
-            data = self._store.read_range(log_key(self._system, position), 0, RECORD_BYTES_MAX + 1)
-        except KeyNotFound:
-            return None
-        return decode_record(data, position)
+        return read_record(self._store, self._system, position)
 
     def _take(self, record: Record) -> None:
         self._records.append(record)
@@ -217,6 +212,15 @@ class CommitLog:
             writer=writer,
             position=None if rival is None else rival.position,
         )
+
+
+def read_record(store: Store, system: str, position: int) -> Record | None:
+    """The record at `position` of a log; None where there is none. Raises BadManifest, FormatTooNew, StoreError."""
+    try:
+        data = store.read_range(log_key(system, position), 0, RECORD_BYTES_MAX + 1)
+    except KeyNotFound:
+        return None
+    return decode_record(data, position)
 
 
 def _number(key: str) -> str:

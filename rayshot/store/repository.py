@@ -82,7 +82,6 @@ class Repository:
 
     def __init__(self, store: Store, system: str, *, create: bool, keys: Sequence[EncryptionKey] | None = None) -> None:
         check_name(system, "a system")
-        self._keys = find_encryption_keys() if keys is None else keys
         if create:
             make_system(store, system)
         open_system(store, system)
@@ -91,12 +90,17 @@ class Repository:
         self.store = store
         self.system = system
         self.log = CommitLog(store, system)
-        self._sweeper = Sweeper(store, system, self._keys)
+        self.use_keys(find_encryption_keys() if keys is None else keys)
         self._unsettled: dict[SnapshotId, int] = {}
         """Snapshots whose commit got no answer -> position of the COMMIT record that may exist."""
         self._proved: set[SnapshotId] = set()
         """Snapshots that retention has verified."""
-        self._claim = ForeignClaim(system, self._keys)
+
+    def use_keys(self, keys: Sequence[EncryptionKey]) -> None:
+        """From now on open what is encrypted with these, and encrypt with the first of them."""
+        self._keys = keys
+        self._sweeper = Sweeper(self.store, self.system, keys)
+        self._claim = ForeignClaim(self.system, keys)
 
     def next_incarnation(self, after: int = 0) -> int:
         """The number of the next life of the system, from 1: above all that is here, copies included, and `after`."""

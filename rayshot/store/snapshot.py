@@ -45,13 +45,21 @@ class Snapshot:
     """
 
     def __init__(
-        self, store: Store, system: str, record: CommitRecord, keys: Sequence[EncryptionKey] | None = None
+        self,
+        store: Store,
+        system: str,
+        record: CommitRecord,
+        keys: Sequence[EncryptionKey] | None = None,
+        left_out: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         self._store = store
         self._keys = keys
         self.system = system
         self.record = record
         """The COMMIT record in the log."""
+        self.left_out = left_out
+        """Where this program has just asked for it: of the messages that it had told before, how many are not inside,
+        by receiver. Those were not yet taken; a later snapshot holds them."""
 
     def __repr__(self) -> str:
         return f"<Snapshot {self.id} of {self.system!r} at position {self.position}>"

@@ -11,6 +11,7 @@ import ray
 import rayshot
 from rayshot import SnapshotConfig
 from rayshot.errors import ActorDied, ConfigError, RestoreFailed, SnapshotAborted, SystemStopped
+from rayshot.runtime.requests import Order
 from rayshot.runtime.spawning import RECORDS_AT_ONCE
 from rayshot.store.locate import open_store
 from rayshot.store.repository import Repository
@@ -58,8 +59,7 @@ def test_an_actor_that_dies_while_nobody_coordinates_is_missed_and_comes_back_wi
     first, pid = system.snapshot(), system.status().actors["alice"].pid
     kill_coordinator(system)
     os.kill(pid, signal.SIGKILL)
-    status = after_take_over(system.status)
-    assert status.state == "stopped"
+    status = after_take_over(lambda: (now := system.status()).state == "stopped" and now)
     assert re.match(r"actor 'alice' .* rayshot\.restore\(", status.detail), status.detail
     with pytest.raises(ActorDied, match="'alice'"):
         system.snapshot()
@@ -103,7 +103,7 @@ def test_as_many_snapshots_as_an_actor_answers_at_once_are_lost_and_the_next_one
     alice = Account.options(name="alice").remote(1)
     ray.get(alice.read.remote())
     alice.pause.tell(2.0)
-    waiting = [system._identity.coordinator.snapshot.remote() for _ in range(RECORDS_AT_ONCE)]
+    waiting = [system._identity.coordinator.snapshot.remote(Order()) for _ in range(RECORDS_AT_ONCE)]
     host = ray.get(system._identity.coordinator.actors.remote())["alice"]
     heard_of = lambda: ray.get(host.__ray_call__.remote(lambda self: len(self._process.participant.open_snapshots)))  # noqa: E731
     eventually(lambda: heard_of() == len(waiting) or None)
@@ -174,11 +174,11 @@ def test_where_the_storage_was_taken_over_all_who_wait_hear_of_it_at_once(new_sy
     librarian.keep.tell(1)
     ray.get([librarian.kept.remote(), bob.read.remote()])
     coordinator = system._identity.coordinator
-    waiting = [coordinator.snapshot.remote()]
+    waiting = [coordinator.snapshot.remote(Order())]
     eventually(lambda: [snapshot.recorded for snapshot in system.status().snapshots] == [True])
     bob.pause_and_say_so.tell(str(tmp_path / "pausing"), 30.0)
     eventually((tmp_path / "pausing").exists)
-    waiting.append(coordinator.snapshot.remote())
+    waiting.append(coordinator.snapshot.remote(Order()))
     eventually(lambda: len(system.status().snapshots) == 2)
     rival = Repository(open_store(system.storage), system.name, create=False)
     rival.log.begin_epoch(rival.next_incarnation(), "rival")

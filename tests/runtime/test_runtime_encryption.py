@@ -11,6 +11,7 @@ from rayshot.errors import EncryptionKeyNeeded, RolledBack, UnknownKey
 from rayshot.format.encryption_key import EncryptionKey
 from rayshot.format.keys import PrivateKey
 from rayshot.model.configuration import FailureConfig, SnapshotConfig
+from rayshot.runtime.keyring import Keyring
 from rayshot.runtime.settings import SystemSettings
 from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.test_runtime_restore import restore
@@ -67,9 +68,11 @@ def test_an_encrypted_system_is_snapshotted_again_and_again_restored_and_its_key
         rayshot.restore(system.storage, system=system.name, min_position=third.position + 1)
 
 
-def test_settings_do_not_show_their_keys():
-    settings = SystemSettings("bank", "./shots", PAIR, SnapshotConfig(), FailureConfig(), encryption_keys=(OLD,))
+def test_settings_hold_the_names_of_keys_and_a_keyring_does_not_show_its_own():
+    keyring = Keyring(PAIR, (OLD,))
+    settings = SystemSettings("bank", "./shots", keyring.names, SnapshotConfig(), FailureConfig())
     for secret in (PAIR.secret, OLD.secret):
-        assert secret.hex() not in repr(settings)
-        assert secret.decode() not in repr(settings)
-    assert pickle.loads(pickle.dumps(settings)) == settings
+        for shown in (repr(settings).encode(), pickle.dumps(settings), repr(keyring).encode()):
+            assert secret not in shown
+            assert secret.hex().encode() not in shown
+    assert pickle.loads(pickle.dumps(keyring)) == keyring

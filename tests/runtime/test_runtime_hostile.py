@@ -19,6 +19,7 @@ from rayshot import SnapshotConfig
 from rayshot.errors import ConfigError, SnapshotAborted, SystemDown
 from rayshot.runtime.capture import spool_folder, sweep_spools
 from rayshot.runtime.outbox import BATCH_BYTES_MAX, CREDIT_BYTES
+from rayshot.runtime.requests import Order
 from tests.runtime.hostile import Rogue, Sticky, Stillborn, Strict
 from tests.runtime.librarian import ForkingLibrarian
 from tests.runtime.test_runtime_coordinator import kill_coordinator
@@ -266,7 +267,7 @@ def test_a_system_that_is_shut_down_in_mid_snapshot_leaves_no_spool(system, tmp_
     pid = system.status().actors["forking"].pid
     bob.pause_and_say_so.tell(str(tmp_path / "paused"), 20.0)
     eventually((tmp_path / "paused").exists)
-    system._identity.coordinator.snapshot.remote()
+    system._identity.coordinator.snapshot.remote(Order())
     spools = lambda: list(Path(spool_folder()).glob(f"rayshot-{pid}-*"))  # noqa: E731
     eventually(spools)
     eventually(lambda: "forking" not in next(iter(system.status().snapshots)).missing)

@@ -10,7 +10,7 @@ import ray
 from rayshot import SnapshotConfig
 from rayshot.errors import ActorDied, ActorEnded, ActorNotFound, ConfigError, SnapshotAborted
 from rayshot.runtime.initiation import check_spread
-from rayshot.runtime.requests import Asked, Request
+from rayshot.runtime.requests import Asked, Order, Request
 from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account
 
@@ -115,7 +115,7 @@ def test_an_initiator_that_does_not_come_to_it_is_named(new_system):
 
 def test_an_initiator_that_ended_is_not_waited_for():
     asked = Asked()
-    ended, gone, living = (Request("chandy-lamport", initiators=(name,)) for name in ("ended", "gone", "living"))
+    ended, gone, living = (Request("chandy-lamport", Order(initiators=(name,))) for name in ("ended", "gone", "living"))
     asked.add(ended, 0.0, {"ended", "living"})
     asked.add(gone, 0.0, {"ended", "living"})
     token = asked.add(living, 0.0, {"ended", "living"})

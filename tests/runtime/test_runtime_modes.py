@@ -8,7 +8,8 @@ import ray
 import rayshot
 from rayshot import SnapshotConfig
 from rayshot.errors import ConfigError, SnapshotAborted
-from rayshot.runtime import requests
+from rayshot.runtime import under_way
+from rayshot.runtime.requests import Order
 from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account, Sink, Source, Unfinished
 
@@ -204,13 +205,13 @@ def test_who_joins_while_a_snapshot_of_the_stopped_world_is_written_goes_on_when
     ray.get(Account.options(name="old").remote(1).read.remote())
 
     def write_when_it_joined(self):
-        requests.UNSAID_S = 60.0
+        under_way.UNSAID_S = 60.0
         intend = self._committer._intend
         self._committer._intend = lambda *args: eventually(lambda: "young" in self._members.hosts, 30) and intend(*args)
 
     coordinator = ray.get_actor(f"rayshot/{system.name}", namespace="rayshot")
     ray.get(coordinator.__ray_call__.remote(write_when_it_joined))
-    photograph = coordinator.snapshot.remote(None, "stop-the-world")
+    photograph = coordinator.snapshot.remote(Order("stop-the-world"))
     eventually(lambda: any(snapshot.recorded for snapshot in system.status().snapshots) or None)
     young = Account.options(name="young").remote(2)
     balance = young.read.remote()
@@ -224,7 +225,7 @@ def test_an_aligned_snapshot_does_not_wait_for_the_marker_of_an_actor_that_faile
     ray.get(stays.read.remote())
     Unfinished.options(name="fails").remote(2.0)
     system.connect("fails", "stays")
-    photograph = system._identity.coordinator.snapshot.remote(None, "aligned")  # the driver's own waits for births
-    record = ray.get(photograph)
+    photograph = system._identity.coordinator.snapshot.remote(Order("aligned"))  # the driver's own waits for births
+    record = ray.get(photograph).record
     assert list(rayshot.open(system.storage).systems[system.name].snapshot(record.snapshot).states()) == ["stays"]
     assert set(system.actors()) == {"stays"}

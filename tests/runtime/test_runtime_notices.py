@@ -10,6 +10,7 @@ from rayshot.protocol.cut import Record
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime import failpoints
 from rayshot.runtime.intake import Arrived
+from rayshot.runtime.requests import Order
 from tests.runtime.hostile import Slow, Strict
 from tests.runtime.test_runtime_coordinator import after_take_over, kill_coordinator
 from tests.runtime.test_runtime_messages import eventually
@@ -106,7 +107,7 @@ def while_nobody_coordinates(new_system):
     alice = Account.options(name="alice").remote(1)
     bob = Slow.options(name="bob").remote(TAKE_OVER_S)
     ray.get([alice.read.remote(), bob.read.remote()])
-    system._identity.coordinator.snapshot.remote()
+    system._identity.coordinator.snapshot.remote(Order())
     hosts = ray.get(system._identity.coordinator.actors.remote())
     open_at_alice = lambda: ray.get(hosts["alice"].__ray_call__.remote(lambda self: self._process.recording._deadlines))  # noqa: E731
     eventually(open_at_alice)
@@ -148,6 +149,10 @@ def test_what_is_said_twice_counts_once(new_system):
     assert (set(system.snapshot().actors), last.manifest.ended) == ({"alice"}, ("bob",))
 
 
+def tokens_at(coordinator):
+    return ray.get(coordinator.__ray_call__.remote(lambda self: [*self._admission.asked._waiting]))
+
+
 def keep_busy(system, alice, file):
     """Return when her handler runs, which goes on until there is `file`: until then she begins no snapshot."""
     alice.pause_until.tell(str(file))
@@ -162,10 +167,10 @@ def test_an_actor_that_was_asked_to_begin_and_refused_before_it_had_begun_keeps_
     ray.get(alice.read.remote())
     keep_busy(system, alice, tmp_path / "go on")
     coordinator = system._identity.coordinator
-    waiting = coordinator.snapshot.remote(None, None, ("alice",), None)
-    token = eventually(lambda: ray.get(coordinator.__ray_call__.remote(lambda self: [*self._asked._waiting])))[0]
-    behind = coordinator.snapshot.remote()
-    eventually(lambda: ray.get(coordinator.__ray_call__.remote(lambda self: len(self._wanted))))
+    waiting = coordinator.snapshot.remote(Order(initiators=("alice",)))
+    (token,) = eventually(lambda: tokens_at(coordinator))
+    behind = coordinator.snapshot.remote(Order())
+    eventually(lambda: ray.get(coordinator.__ray_call__.remote(lambda self: len(self._admission._wanted))))
     snapshot = SnapshotId(system.incarnation, "alice", 9)
     ray.get(coordinator.refuse.remote(snapshot, "alice", "its state cannot be pickled", AbortReason.CAPTURE_FAILED))
     ray.get(coordinator.announce.remote(snapshot, 9, token))
@@ -173,7 +178,7 @@ def test_an_actor_that_was_asked_to_begin_and_refused_before_it_had_begun_keeps_
         ray.get(waiting, timeout=20)
     assert isinstance(caught.value.cause, SnapshotAborted)
     (tmp_path / "go on").touch()
-    assert ray.get(behind, timeout=20).snapshot.by_coordinator
+    assert ray.get(behind, timeout=20).record.snapshot.by_coordinator
 
 
 def test_records_that_contradict_each_other_and_came_before_the_announcement_are_what_the_one_who_waits_hears_of(
@@ -183,8 +188,8 @@ def test_records_that_contradict_each_other_and_came_before_the_announcement_are
     ray.get(alice.read.remote())
     keep_busy(system, alice, tmp_path / "go on")
     coordinator = system._identity.coordinator
-    waiting = coordinator.snapshot.remote(None, None, ("alice",), None)
-    token = eventually(lambda: ray.get(coordinator.__ray_call__.remote(lambda self: [*self._asked._waiting])))[0]
+    waiting = coordinator.snapshot.remote(Order(initiators=("alice",)))
+    (token,) = eventually(lambda: tokens_at(coordinator))
     snapshot, sent, received = SnapshotId(system.incarnation, "alice", 9), {"alice": 1}, {"alice": 5}
     record = Record(snapshot, "alice", True, sent, released=sent, received=received, arrived=received)
     arrived = Arrived(record, 0.0, 0, b"")

@@ -130,7 +130,7 @@ def test_an_actor_that_a_driver_made_before_is_in_the_cut_with_its_state(system)
 
 
 def test_nobody_hears_of_an_actor_whose_creation_could_be_outside_of_the_cut(system, monkeypatch):
-    monkeypatch.setattr(runtime_system, "DRAIN_S", 0.5)
+    monkeypatch.setattr(runtime_system, "BIRTH_S", 0.5)
     alice = Account.options(name="alice").remote(100)
     assert ray.get(alice.read.remote()) == 100
     waiting = Account.options(name="waiting", resources={"moon": 1}).remote(0)  # Ray has no place for it
@@ -145,7 +145,6 @@ def test_nobody_hears_of_an_actor_whose_creation_could_be_outside_of_the_cut(sys
 
 
 def test_an_actor_whose_process_hangs_delays_only_what_needs_it(new_system, monkeypatch, caplog):
-    monkeypatch.setattr(runtime_system, "DRAIN_S", 0.5)
     monkeypatch.setattr(runtime_system, "ANSWER_S", 0.5)
     system = new_system(snapshot=rayshot.SnapshotConfig(timeout_s=1.5))
     alice, bob = (Account.options(name=name).remote(1) for name in ("alice", "bob"))

@@ -17,6 +17,12 @@ class Sluggish:
         time.sleep(seconds)
         self.slept = seconds
 
+    def work(self, seconds):
+        time.sleep(seconds)
+
+    def note(self, text):
+        pass
+
 
 @rayshot.actor
 class Unfinished:

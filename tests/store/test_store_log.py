@@ -51,7 +51,13 @@ def test_the_life_that_somebody_began_is_found_whatever_came_behind_it() -> None
         log = CommitLog(store, "bank")
         log.refresh()
         log.begin_epoch(life, writer)
-    assert [log.begun_by(prefix) for prefix in ("a-", "b-", "ab-", "c-")] == [3, 2, 4, None]
+    found = [log.begun_by(prefix) for prefix in ("a-", "b-", "ab-", "c-")]
+    assert [epoch and (epoch.incarnation, epoch.writer) for epoch in found] == [
+        (3, "a-2"),
+        (2, "b-2"),
+        (4, "ab-1"),
+        None,
+    ]
 
 
 def test_an_open_log_sees_what_another_one_appends() -> None:

@@ -1,0 +1,51 @@
+"""What a driver did before it asks for a snapshot, on its way into the cut."""
+
+import logging
+import time
+from collections.abc import Mapping
+
+from rayshot.runtime.driver import DriverPort
+from rayshot.runtime.initiation import some_names
+from rayshot.runtime.progress import wait_with_progress
+
+log = logging.getLogger("rayshot")
+
+
+class Drain:
+    """All that a driver has told and made until now."""
+
+    def __init__(self, port: DriverPort) -> None:
+        self._port = port
+        self._told = port.told()
+
+    def wait(self, told_s: float, birth_s: float) -> list[str]:
+        """Let it arrive, as far as it does in time.
+
+        Args:
+            told_s: so long messages may take when the actors are there.
+            birth_s: actors are waited for until none has got ready for so long: those that are left wait for room.
+
+        Returns the receivers of what did not arrive. Raises SystemDown.
+        """
+        port, awaited = self._port, list[str]()
+        port.births.wait(birth_s, lambda: port.down is not None)
+        deadline = time.monotonic() + told_s
+
+        def is_done(timeout_s: float) -> bool:
+            awaited[:] = port.await_taken(self._told, min(timeout_s, max(0.0, deadline - time.monotonic())))
+            return not awaited or time.monotonic() >= deadline
+
+        wait_with_progress(is_done, lambda: f"waiting for {some_names(awaited)} to take what was told before")
+        return awaited
+
+    def left_out(self, sent: Mapping[str, int]) -> dict[str, int]:
+        """How many of the messages are behind a cut that holds those up to `sent`, by receiver; says so in the log."""
+        left = {
+            channel.receiver: last - sent.get(channel.receiver, 0)
+            for channel, last in self._told.items()
+            if last > sent.get(channel.receiver, 0) and channel.down is None
+        }
+        if left:
+            counts = ", ".join(f"{count:,} to {receiver}" for receiver, count in left.items())
+            log.warning("the snapshot does not hold %s, which this program had told before: not yet taken", counts)
+        return left

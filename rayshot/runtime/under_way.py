@@ -1,0 +1,156 @@
+"""Snapshots under way, and their ends: the coordinator's notes beside the Collector."""
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from rayshot.errors import Fenced, KeysMissing, SnapshotAborted, StateNotSerializable, StoreError
+from rayshot.protocol.abort import AbortReason
+from rayshot.protocol.collecting import AnnounceEnd
+from rayshot.protocol.identity import Channel, SnapshotId
+from rayshot.runtime.requests import Request
+
+log = logging.getLogger("rayshot")
+FINAL = "final"
+"""The figure of a manifest that says that its system stopped with it."""
+
+UNSAID_S = 2.0
+
+
+class Taken(NamedTuple):
+    """A snapshot that was recorded, as its manifest says; `timeout_s` is what is left to write it.
+
+    `stats` are figures, of the time until it was recorded and of the recording; `final` where its system stops with it.
+    """
+
+    mode: str
+    label: str | None
+    taken_at: float
+    stats: Mapping[str, int | float]
+    timeout_s: float
+
+
+@dataclass(slots=True)
+class UnderWay:
+    """One snapshot under way. Times by time.monotonic but `taken_at`, which is seconds since 1970.
+
+    `aligning`: if it is an aligned one, nobody was told yet to stop waiting.
+    """
+
+    began: float
+    taken_at: float
+    deadline: float
+    request: Request
+    aligning: bool = True
+    recorded_s: float | None = None
+
+    def loses_patience(self, now: float, patience_s: float | None) -> bool:
+        """Whether it has aligned for as long as it may; True once."""
+        if patience_s is None or not self.aligning or now < self.began + patience_s:
+            return False
+        self.aligning = False
+        return True
+
+    def taken(self, recording: Mapping[str, int | float]) -> Taken:
+        """What its commit says of it, with these figures of the recording."""
+        figures = {
+            "recorded_s": self.recorded_s or 0.0,
+            **recording,
+            **({FINAL: 1} if self.request.order.final else {}),
+        }
+        remaining_s = max(1.0, self.deadline - time.monotonic())
+        return Taken(self.request.mode, self.request.order.label, self.taken_at, figures, remaining_s)
+
+    def status(self, missing: tuple[str, ...], open_channels: tuple[Channel, ...]) -> dict[str, Any]:
+        """Where it stands, for `Coordinator.status`."""
+        return {
+            "seconds": time.monotonic() - self.began,
+            "recorded": self.recorded_s is not None,
+            "missing": missing,
+            "open_channels": open_channels,
+        }
+
+
+def abort_error(end: AnnounceEnd) -> SnapshotAborted:
+    """What the one who waits gets for a snapshot that ended without a commit."""
+    assert end.reason is not None
+    waiting = f"; not recorded: {', '.join(end.missing)}" if end.missing else ""
+    channels = f"; open channels: {', '.join(map(str, end.open_channels))}" if end.open_channels else ""
+    return SnapshotAborted(
+        f"snapshot {end.snapshot} was aborted ({end.reason.value}): {end.detail}{waiting}{channels}",
+        snapshot=str(end.snapshot),
+        reason=end.reason.value,
+        detail=end.detail,
+        missing=end.missing,
+        open_channels=tuple(map(tuple, end.open_channels)),
+    )
+
+
+def why_unwritten(snapshot: SnapshotId, error: Exception) -> tuple[AbortReason, str]:
+    """Why a snapshot is not committed, after the committer raised `error`."""
+    match error:
+        case Fenced():
+            return AbortReason.FENCED, error.message
+        case KeysMissing():
+            return AbortReason.KEYS_MISSING, error.message
+        case StoreError():
+            return AbortReason.STORE_UNAVAILABLE, error.message
+        case StateNotSerializable():
+            return AbortReason.OBJECT_MISSING, error.message
+        case _:
+            log.error("snapshot %s could not be written, a defect of rayshot", snapshot, exc_info=error)
+            return AbortReason.DEFECT, repr(error)
+
+
+def over_before_begun(snapshot: SnapshotId) -> SnapshotAborted:
+    """What the one who waits gets where news overtook each other: an actor refused what it was told of too early."""
+    detail = "an actor refused it, or gave it up, before the coordinator heard that it had begun"
+    return abort_error(AnnounceEnd(snapshot, AbortReason.CAPTURE_FAILED, detail))
+
+
+class Ends:
+    """The ends of snapshots that whoever joins must know: others may still send it markers of them.
+
+    That one was committed everybody learns in time from the beginning of the next one, whose floor is above it. So it
+    is announced by itself only when it is UNSAID_S old: until then actors tag what they send, and that is all.
+    """
+
+    def __init__(self) -> None:
+        self._floors: dict[SnapshotId, int] = {}
+        self._unsaid: dict[SnapshotId, float] = {}
+        self.leaving: set[str] = set()
+
+    def leave_unsaid(self, snapshot: SnapshotId, now: float) -> tuple[str, ...]:
+        """A coordinator's snapshot was committed. Returns the actors that must hear of it at once."""
+        self._unsaid[snapshot] = now + UNSAID_S
+        return tuple(self.leaving)
+
+    def say_at_once(self, name: str) -> list[tuple[SnapshotId, int]]:
+        """An actor waits for ends, now and from now on. Returns what it must hear."""
+        self.leaving.add(name)
+        return [(snapshot, self._floors.get(snapshot, 0)) for snapshot in self._unsaid]
+
+    def said(self, initiator: str, floor: int) -> None:
+        """All were told that what this initiator began with a counter below `floor` is over."""
+        for snapshot in [k for k in self._unsaid if k.initiator == initiator and k.counter < floor]:
+            del self._unsaid[snapshot]
+
+    def overdue(self, now: float) -> list[tuple[SnapshotId, int]]:
+        """Snapshots and floors to announce now, as no other one has begun."""
+        due = [snapshot for snapshot, when in self._unsaid.items() if when <= now]
+        for snapshot in due:
+            del self._unsaid[snapshot]
+        return [(snapshot, self._floors.get(snapshot, 0)) for snapshot in due]
+
+    def add(self, snapshot: SnapshotId, floor: int) -> None:
+        """A snapshot ended, and with it all of its initiator below `floor`."""
+        self._floors[snapshot] = floor
+        over = [k for k in self._floors if k.initiator == snapshot.initiator and k.counter < floor and k != snapshot]
+        for k in over:
+            del self._floors[k]
+
+    def known(self) -> list[tuple[SnapshotId, int]]:
+        """Snapshots and floors, which together say of all that ended that they did."""
+        return list(self._floors.items())

@@ -1,0 +1,56 @@
+"""Run in a cluster of its own, whose control service may keep all it knows on a disk: where do a driver's keys get to?
+
+`python keys_in_ray.py FOLDER`: FOLDER holds the keys. Prints what the snapshots say.
+"""
+
+import logging
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import ray
+
+import rayshot
+from rayshot.errors import SnapshotAborted, SystemStopped
+from rayshot.runtime.naming import NAMESPACE, coordinator_name
+from tests.runtime.workloads import Account
+
+
+def kill_coordinator():
+    coordinator = ray.get_actor(coordinator_name("bank"), namespace=NAMESPACE)
+    pid = ray.get(coordinator.__ray_call__.remote(lambda self: os.getpid()))
+    os.kill(pid, signal.SIGKILL)
+
+
+def snapshot_after_take_over(system):
+    while True:
+        try:
+            return system.snapshot()
+        except (SnapshotAborted, SystemStopped) as error:
+            if error.evidence.get("reason") == "keys_missing":
+                raise
+            time.sleep(0.1)
+
+
+def main(folder):
+    ray.init(num_cpus=4, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
+    os.environ["RAYSHOT_SIGNING_KEY_FILE"] = str(folder / "signing.key")  # behind it: Ray's processes have none of it
+    os.environ["RAYSHOT_ENCRYPTION_KEY_FILE"] = str(folder / "encryption.key")
+    system = rayshot.init("bank", storage=folder / "shots")
+    alice = Account.options(name="alice").remote(1)
+    first = system.snapshot()
+    kill_coordinator()
+    ray.get(alice.deposit.remote(1))
+    second = snapshot_after_take_over(system)
+    for snapshot in (first, second):
+        print(snapshot.verify().trust.value, snapshot.states(), snapshot.manifest.data_key is not None)
+    system.shutdown()
+    system = rayshot.restore(folder / "shots")
+    print(ray.get(system.get_actor("alice").read.remote()))
+    system.shutdown()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,221 @@
+"""Nobody waits for ever: for a coordinator that hangs, a program that died, a receiver that is behind."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+import ray
+
+import rayshot
+from rayshot.errors import NoAnswer, SnapshotAborted, SystemStopped
+from rayshot.runtime import system as runtime_system
+from rayshot.runtime.naming import NAMESPACE, coordinator_name
+from rayshot.store.local import LocalStore
+from rayshot.store.log import CommitLog
+from tests.processes import search_path
+from tests.runtime.starter import Waiter, begin
+from tests.runtime.test_runtime_messages import eventually
+from tests.runtime.workloads import Account, Sluggish
+
+pytestmark = pytest.mark.ray
+
+
+def state_of(name):
+    try:
+        coordinator = ray.get_actor(coordinator_name(name), namespace=NAMESPACE)
+        return ray.get(coordinator.state.remote())
+    except (ValueError, ray.exceptions.RayActorError):
+        return None
+
+
+def is_watched(name):
+    coordinator = ray.get_actor(coordinator_name(name), namespace=NAMESPACE)
+    return ray.get(coordinator.__ray_call__.remote(lambda self: self._birth.is_watched))
+
+
+@contextlib.contextmanager
+def stopped(pid):
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+@pytest.fixture
+def coordinator_pid(system):
+    coordinator = system._identity.coordinator
+    return ray.get(coordinator.__ray_call__.remote(lambda self: os.getpid()))
+
+
+@pytest.fixture
+def start_elsewhere(cluster):
+    """Starts `starter.py` in the cluster of the tests; ends it if nobody else did."""
+    programs = []
+
+    def start(what, storage, flag):
+        address = ray.get_runtime_context().gcs_address
+        script = Path(__file__).with_name("starter.py")
+        program = subprocess.Popen(
+            [sys.executable, script, what, address, storage, flag],
+            env=os.environ | search_path(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        programs.append(program)
+        return program
+
+    yield start
+    for program in programs:
+        program.kill()
+        program.communicate()
+
+
+@pytest.mark.acceptance("X10")
+def test_a_life_that_was_fenced_out_ends_without_having_taken_a_snapshot(system):
+    alice = Account.options(name="alice").remote(1)
+    assert ray.get(alice.read.remote()) == 1
+    log = CommitLog(LocalStore(Path(system.storage)), system.name)
+    log.refresh()
+    log.begin_epoch(system.incarnation + 1, "a coordinator in another cluster")
+    eventually(lambda: system.status().state == "stopped", 30)
+    assert "a coordinator in another cluster has taken its storage over" in system.status().detail
+    with pytest.raises(SystemStopped):
+        ray.get(alice.read.remote())
+
+
+@pytest.mark.acceptance("X10")
+def test_a_coordinator_that_hangs_is_waited_for_no_longer_than_said(system, coordinator_pid, monkeypatch):
+    alice = Account.options(name="alice").remote(1)
+    assert ray.get(alice.read.remote()) == 1
+    for limit in ("LOOK_S", "PING_S", "SILENT_S"):
+        monkeypatch.setattr(runtime_system, limit, 0.5)
+    with stopped(coordinator_pid):
+        with pytest.raises(NoAnswer, match=r"the coordinator of system .* has not answered for 0\.5 s"):
+            system.snapshot()
+        for question in (system.status, system.actors, system.topology, lambda: system.get_actor("alice")):
+            with pytest.raises(NoAnswer):
+                question()
+        assert ray.get(alice.read.remote()) == 1
+    monkeypatch.undo()
+    assert system.snapshot().states() == {"alice": {"balance": 1}}
+
+
+@pytest.mark.acceptance("X10")
+def test_a_restore_whose_program_was_killed_is_taken_over_by_the_next_one(new_system, start_elsewhere, tmp_path):
+    flag = tmp_path / "flag"
+    system = new_system("bank")
+    Waiter.options(name="waiter").remote(str(flag))
+    system.snapshot()
+    system.shutdown()
+    flag.touch()
+    program = start_elsewhere("restore", system.storage, flag)
+    eventually(lambda: state_of("bank") == "loading" and is_watched("bank"), 60)
+    program.kill()
+    flag.unlink()
+    restored = rayshot.restore(system.storage)
+    new_system.made.append(restored)
+    assert ray.get(restored.get_actor("waiter").read.remote()) == str(flag)
+    assert restored.incarnation == 3
+
+
+@pytest.mark.acceptance("X10")
+def test_a_system_whose_program_was_killed_while_it_began_is_begun_again(new_system, start_elsewhere, tmp_path):
+    flag = tmp_path / "flag"
+    flag.touch()
+    storage = tmp_path / "shots"
+    program = start_elsewhere("resume", storage, flag)
+    eventually(lambda: state_of("bank") == "beginning" and is_watched("bank"), 60)
+    program.kill()
+    flag.unlink()
+    system = rayshot.resume("bank", storage=storage, begin=begin(str(flag)))
+    new_system.made.append(system)
+    assert ray.get(system.get_actor("waiter").read.remote()) == str(flag)
+    assert (system.incarnation, [str(snapshot.id) for snapshot in system.snapshots()]) == (2, ["2-coordinator-1"])
+
+
+@pytest.mark.acceptance("X11")
+def test_a_slow_actor_that_a_thread_floods_holds_no_snapshot_up_and_the_result_says_what_it_lacks(system, caplog):
+    slow = Sluggish.options(name="slow").remote(0.0)
+    slow.work.tell(8.0)
+    told = 0
+
+    def flood():
+        nonlocal told
+        with contextlib.suppress(SystemStopped):  # of the end of the test
+            while True:
+                slow.note.tell("x" * 10_000)
+                told += 1
+
+    threading.Thread(target=flood, daemon=True).start()
+    eventually(lambda: system._port.channel("slow").full, 60)
+    snapshot = system.snapshot()
+    assert snapshot.left_out["slow"] > 0
+    assert f"does not hold {snapshot.left_out['slow']:,} to slow" in caplog.text
+    (driver,) = {channel.sender for channel in snapshot.channels}
+    assert snapshot.channel(driver, "slow").sent + snapshot.left_out["slow"] <= told + 3
+    snapshot.verify()
+
+
+@pytest.mark.acceptance("X11")
+def test_an_actor_that_waits_for_room_is_waited_for_once(system, monkeypatch):
+    monkeypatch.setattr(runtime_system, "BIRTH_S", 0.5)
+    alice = Account.options(name="alice").remote(100)
+    assert ray.get(alice.read.remote()) == 100
+    waiting = Account.options(name="waiting", resources={"moon": 1}).remote(0)
+    waiting.deposit.tell(1)
+    assert system.snapshot().left_out == {"waiting": 2}
+    monkeypatch.setattr(runtime_system, "BIRTH_S", 1e6)
+    second = system.snapshot()
+    assert (second.left_out, second.states()) == ({"waiting": 2}, {"alice": {"balance": 100}})
+
+
+@pytest.mark.acceptance("X11")
+def test_a_snapshot_reads_nothing_back_from_the_storage(system, monkeypatch):
+    alice = Account.options(name="alice").remote(1)
+    for _ in range(3):
+        system.snapshot()
+    calls = []
+
+    def counted(name):
+        true = getattr(LocalStore, name)
+
+        def call(*arguments, **more):
+            calls.append(name)
+            return true(*arguments, **more)
+
+        return call
+
+    for name in ("read_range", "list", "create"):
+        monkeypatch.setattr(LocalStore, name, counted(name))
+    snapshot = system.snapshot()
+    assert (calls, snapshot.left_out) == ([], {})
+    assert snapshot.states() == {"alice": {"balance": 1}}
+    assert calls
+    assert snapshot == system.snapshots()[-1]
+    assert ray.get(alice.read.remote()) == 1
+
+
+def test_a_system_is_not_stopped_over_messages_that_nobody_has_taken(system, monkeypatch):
+    monkeypatch.setattr(runtime_system, "BIRTH_S", 0.5)
+    monkeypatch.setattr(runtime_system, "STOP_S", 0.5)
+    Account.options(name="waiting", resources={"moon": 1}).remote(0)
+    with pytest.raises(SnapshotAborted, match=r"waiting has not taken within 0\.5 s what this program told it"):
+        system.stop_with_savepoint("move")
+    assert (system.status().state, system.snapshots()) == ("running", [])
+
+
+def test_a_system_does_not_begin_without_an_actor_that_it_was_to_begin_with(new_system, tmp_path, monkeypatch):
+    monkeypatch.setattr(runtime_system, "BEGIN_S", 0.5)
+
+    def make(_system):
+        Account.options(name="waiting", resources={"moon": 1}).remote(0)
+
+    with pytest.raises(SystemStopped, match=r"waiting did not start.* within 0.5 s.* has not begun"):
+        rayshot.resume("bank", storage=tmp_path / "shots", begin=make)
+    assert state_of("bank") is None
