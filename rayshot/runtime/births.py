@@ -6,6 +6,8 @@ from collections.abc import Callable
 import ray
 
 from rayshot.runtime.connector import Connector
+from rayshot.runtime.initiation import some_names
+from rayshot.runtime.progress import wait_with_progress
 
 LOOK_S = 0.1
 POLL_S = 0.02
@@ -39,14 +41,24 @@ class Births:
     def wait(self, patience_s: float, is_over: Callable[[], bool]) -> None:
         """Wait until all are constructed, or `is_over`. Give up where none has got ready for `patience_s` seconds."""
         before, due = set[str](), 0.0
-        while (awaited := self.awaited) and not is_over():
-            if awaited != before:
-                before, due = awaited, time.monotonic() + patience_s
-            elif time.monotonic() >= due:
-                self.given_up |= awaited
-                return
-            self._look(awaited)
-            time.sleep(POLL_S)
+
+        def is_done(timeout_s: float) -> bool:
+            nonlocal before, due
+            until = time.monotonic() + timeout_s
+            while (now := time.monotonic()) < until:
+                awaited = self.awaited
+                if not awaited or is_over():
+                    return True
+                if awaited != before:
+                    before, due = awaited, now + patience_s
+                elif now >= due:
+                    self.given_up |= awaited
+                    return True
+                self._look(awaited)
+                time.sleep(POLL_S)
+            return False
+
+        wait_with_progress(is_done, lambda: f"waiting for {some_names(self.awaited)} to start")
 
     def _look(self, names: set[str]) -> None:
         hosts = {name: self._connector.find(name) for name in names}

@@ -442,6 +442,7 @@ class Coordinator:
             for snapshot in tuple(self._open):
                 self._carry_out(self._collector.handle(AbortWanted(snapshot, AbortReason.REQUESTED, detail)))
             self._admission.refuse(stop.error())
+            self._birth.end()
             clean_up = self._members.kill_all()
         clean_up()
         self._commits.close()
@@ -452,7 +453,7 @@ class Coordinator:
         """See `states`."""
         return STOPPED if self._stop else self._birth.state
 
-    @ray.method(concurrency_group="wait")
+    @ray.method(concurrency_group="wait", max_task_retries=UNTIL_ANSWERED)
     def hold(self) -> None:
         """See `Birth`."""
         self._birth.hold()
