@@ -150,6 +150,10 @@ class BadManifest(Damaged):
     """A manifest or log record cannot be read or contradicts itself."""
 
 
+class LogLost(BadManifest):
+    """Records of a commit log are gone, and what was written after them is there."""
+
+
 class BadState(Damaged):
     """A state or a message is no pickle that could have been written."""
 

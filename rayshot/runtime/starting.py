@@ -94,8 +94,9 @@ def init(
     if running is not None:
         return attach(name, running, location)
     store.check()
+    history = find_history(store, name)
     if not fresh:
-        check_no_snapshots(find_history(store, name), name, location)
+        check_no_snapshots(history, name, location)
     keyring = load_keyring(local=is_local(location))
     configs = snapshot or SnapshotConfig(), failure or FailureConfig()
     settings = SystemSettings(name, location, keyring.names, *configs, trace, fresh=fresh)
@@ -168,6 +169,8 @@ def restore(
     ensure_ray()
     make_room(view.name)
     target_store.check()
+    if elsewhere:
+        find_history(target_store, view.name)  # refused before anything is started, where its log is not whole
     configs = config or SnapshotConfig(), FailureConfig()
     settings = SystemSettings(
         view.name,

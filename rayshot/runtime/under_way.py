@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from rayshot.errors import Fenced, KeysMissing, SnapshotAborted, StateNotSerializable, StoreError
+from rayshot.errors import Fenced, KeysMissing, LogLost, SnapshotAborted, StateNotSerializable, StoreError
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import AnnounceEnd
 from rayshot.protocol.identity import Channel, SnapshotId
@@ -95,7 +95,7 @@ def why_unwritten(snapshot: SnapshotId, error: Exception) -> tuple[AbortReason, 
             return AbortReason.FENCED, error.message
         case KeysMissing():
             return AbortReason.KEYS_MISSING, error.message
-        case StoreError():
+        case StoreError() | LogLost():
             return AbortReason.STORE_UNAVAILABLE, error.message
         case StateNotSerializable():
             return AbortReason.OBJECT_MISSING, error.message

@@ -20,6 +20,7 @@ from rayshot.protocol.identity import NAME_LENGTH_MAX, SnapshotId, check_name
 from rayshot.store.history import History
 from rayshot.store.layout import format_key, log_folder
 from rayshot.store.log import CommitLog
+from rayshot.store.lost_log import find_copied, find_written, log_lost
 from rayshot.store.once import create_once
 from rayshot.store.records import CommitRecord
 from rayshot.store.snapshot import Snapshot
@@ -183,11 +184,19 @@ def make_system(store: Store, name: str) -> None:
 
 
 def _refuse_commits(store: Store, name: str) -> None:
+    """Raise where the folder without a FORMAT is one of a system that was, and lost it: BadManifest, LogLost."""
     if next(iter(store.list(log_folder(name))), None) is not None:
         raise BadManifest(
             f"{format_key(name)} is missing, but {log_folder(name)} holds commits: put it back with the content "
             f"{format_document().decode().strip()} if nothing else was removed",
             system=name,
+        )
+    written = find_written(store, name) or find_copied(store, name)
+    if written is not None:
+        raise log_lost(
+            name,
+            f"it has no record, and {written} was written after one; {format_key(name)} is missing too",
+            key=written,
         )
 
 

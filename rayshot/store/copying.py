@@ -5,6 +5,7 @@ and every chunk, byte for byte as they are, so that the signature holds and noth
 it. What was copied is in that folder and stays true whoever wrote it, so a copy that died goes on where it
 was. Each chunk is proved by its digest before it is written, or where it is found there;
 the cut equation is checked before anything is.
+A log that is empty gets a record first, as without any it would look like one that was lost.
 The COPY record comes last: with it the copy is there, before it nothing of it is. Should garbage collection
 give up a copy that stood still for too long, it says so in the log; then the next attempt has another folder
 (see docs/design/0015-copies-keep-their-seal.md).
@@ -38,7 +39,7 @@ from rayshot.store.leases import reading
 from rayshot.store.locate import open_store
 from rayshot.store.log import CommitLog
 from rayshot.store.once import create_once
-from rayshot.store.records import CommitRecord, CopyRecord
+from rayshot.store.records import CommitRecord, CopyRecord, DeleteRecord
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.store import Store
 
@@ -107,7 +108,8 @@ def copy_snapshot(
             channel.check()
         make_system(destination, snapshot.system)
         log = CommitLog(destination, snapshot.system)
-        there = _find(log.refresh(), snapshot) or _Copy(source, destination, snapshot, log, progress).run()
+        log.append_next(lambda _, position: _opening(snapshot.id, position))
+        there = _find(log.history, snapshot) or _Copy(source, destination, snapshot, log, progress).run()
     return Snapshot(destination, snapshot.system, there)
 
 
@@ -170,8 +172,8 @@ class _Copy:
             expand(decrypt_chunk(stored, chunk, self._snapshot.system), chunk)
         except Damaged as error:
             raise CorruptChunk(
-                f"{key}, left at the destination by a copy that was interrupted, is damaged: let rayshot gc remove "
-                "that copy there, which takes two passes, then copy again",
+                f"{key}, left at the destination by an interrupted copy, is damaged: let rayshot gc remove that "
+                f"copy, which takes two passes, or remove {self._folder}/ by hand; then copy again",
                 key=key,
             ) from error
         return len(stored)
@@ -210,6 +212,11 @@ class _Copy:
             origin_position=record.sealed_for,
             attempt=self._attempt,
         )
+
+
+def _opening(snapshot: SnapshotId, position: int) -> DeleteRecord | None:
+    """The first record of a log, which changes nothing: a log without any beside a copy is one that was lost."""
+    return DeleteRecord(position, f"copy-{uuid.uuid4().hex[:12]}", snapshot) if position == 0 else None
 
 
 def _find(history: History, snapshot: Snapshot) -> CommitRecord | None:

@@ -26,6 +26,7 @@ from rayshot.store.intents import Intent, open_intents
 from rayshot.store.layout import gc_folder, inside, snapshot_of, writer_of
 from rayshot.store.leases import Lease, leases
 from rayshot.store.log import CommitLog
+from rayshot.store.lost_log import check_logged
 from rayshot.store.once import create_once
 from rayshot.store.reachable import Reachable
 from rayshot.store.records import CommitRecord, CopyRecord, ExpireRecord
@@ -129,12 +130,14 @@ class _Pass:
 
     def run(self) -> Collection:
         store, system = self._store, self._system
+        self._log.refresh()  # before anything is written
         now = store_now(store, system)
         listed = self._listed()
         probes = [entry for entry in store.list(shallow=True) if entry.key.startswith(PROBE_PREFIX)]
         marks = [entry for entry in store.list(gc_folder(system)) if not entry.key.endswith(CLOCK_SUFFIX)]
         marked_before = frozenset[str]().union(*map(self._read_marks, marks))
         before = dict(self._log.refresh().retained)
+        check_logged(store, system, listed, self._log.history, self._log.next_position)
         intents = open_intents(store, system, self._log.history)
         held = leases(store, system)
         self._check_age(intents)
@@ -213,13 +216,20 @@ class _Pass:
         }
 
     def _stalled_copies(self, listed: list[tuple[str, Entry]], history: History, now: float) -> set[SnapshotId]:
-        """Copies that are not complete and to which nothing was written for long."""
+        """Copies that are not complete and to which nothing was written for long.
+
+        One whose manifest is there is complete. It may be one of which the log has lost the record, so it stays.
+        """
         youngest: dict[SnapshotId, float] = {}
+        complete = set[SnapshotId]()
         for folder, entry in listed:
-            snapshot, attempt = _copied(entry.key.removeprefix(f"{self._system}/")) if folder == "copies" else (None, 0)
+            key = entry.key.removeprefix(f"{self._system}/")
+            snapshot, attempt = _copied(key) if folder == "copies" else (None, 0)
             if snapshot is not None and attempt == history.attempt(snapshot) and snapshot not in history.retained:
                 youngest[snapshot] = max(entry.modified, youngest.get(snapshot, 0.0))
-        return {snapshot for snapshot, modified in youngest.items() if now - modified >= self._min_age_s}
+                if _is_manifest_of_copy(key):
+                    complete.add(snapshot)
+        return {snapshot for snapshot, modified in youngest.items() if now - modified >= self._min_age_s} - complete
 
     # What is needed -------------------------------------------------------------------------------------------
 
@@ -345,6 +355,10 @@ def _copied(key: str) -> tuple[SnapshotId | None, int]:
     snapshot = snapshot_of(folder)
     number = folder.rpartition(".")[2]
     return (snapshot, int(number)) if snapshot is not None and number.isdecimal() else (None, 0)
+
+
+def _is_manifest_of_copy(key: str) -> bool:
+    return key.split("/")[2:3] == ["manifests"]
 
 
 def _expiry(snapshot: SnapshotId, attempt: int) -> Callable[[History, int], ExpireRecord | None]:

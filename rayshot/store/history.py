@@ -90,6 +90,10 @@ class History:
         """Whether `writer` was a coordinator and is none any more."""
         return writer in self._superseded
 
+    def knows(self, writer: str) -> bool:
+        """Whether `writer` began an epoch here."""
+        return self._coordinates(writer) or self.is_superseded(writer)
+
     def ended(self) -> set[SnapshotId]:
         """All snapshots that were ever committed, or expired."""
         return {*self._retained, *self._ends}

@@ -58,7 +58,7 @@ def open_intents(store: Store, system: str, history: History) -> dict[SnapshotId
             continue  # an object that is no intent
         if history.is_over(snapshot) or snapshot.incarnation < history.incarnation:
             continue
-        intent = _read_intent(store, system, snapshot, entry.modified)
+        intent = read_intent(store, system, snapshot, entry.modified)
         if intent is not None and not history.is_superseded(intent.writer):
             found[snapshot] = intent
     return found
@@ -69,7 +69,8 @@ def leased_bases(store: Store, system: str, history: History) -> set[SnapshotId]
     return {intent.base for intent in open_intents(store, system, history).values() if intent.base is not None}
 
 
-def _read_intent(store: Store, system: str, snapshot: SnapshotId, announced_at: float) -> Intent | None:
+def read_intent(store: Store, system: str, snapshot: SnapshotId, announced_at: float) -> Intent | None:
+    """The intent of `snapshot`; None where it was given up. Raises BadManifest where it cannot be read."""
     what = f"the intent of {snapshot}"
     try:
         data = store.read_range(intent_key(system, snapshot), 0, INTENT_BYTES_MAX + 1)

@@ -12,7 +12,6 @@ from collections.abc import Callable
 
 from rayshot.errors import (
     AlreadyExists,
-    BadManifest,
     CommitUnknown,
     Fenced,
     IntentExpired,
@@ -22,6 +21,7 @@ from rayshot.errors import (
 )
 from rayshot.store.history import History
 from rayshot.store.layout import POSITION_DIGITS, log_folder, log_key
+from rayshot.store.lost_log import find_copied, find_written, log_lost
 from rayshot.store.once import create_once
 from rayshot.store.records import (
     RECORD_BYTES_MAX,
@@ -46,13 +46,16 @@ class CommitLog:
         self._records: list[Record] = []
         """Everything up to the last refresh; agrees with `_history`."""
         self._history = History()
+        self._beginning_proved = False
+        """Whether a log without an EPOCH was seen to be one that never had any."""
         self.epoch: EpochRecord | None = None
         """The EPOCH that this object began; None for a log that is only read."""
 
     def records(self) -> tuple[Record, ...]:
         """Read all records, those that do not count included.
 
-        Raises BadManifest for a hole or a damaged record, LimitExceeded, FormatTooNew, and StoreError.
+        Raises LogLost where records are missing, BadManifest for a damaged one, LimitExceeded, FormatTooNew, and
+        StoreError.
         """
         self.refresh()
         return tuple(self._records)
@@ -61,13 +64,29 @@ class CommitLog:
         """Read what is new and return what it all means; raises as `records`.
 
         The first look lists the log, so that a hole in it is found; later ones only try the next position, so that
-        they cost the same however long the log is.
+        they cost the same however long the log is. What lies beside it is looked at only where it has no EPOCH.
         """
         if not self._records:
             self._read_all()
+        self._read_on()
+        if self._history.epoch is None and not self._beginning_proved:
+            self._prove_beginning()
+        return self._history
+
+    def _read_on(self) -> None:
         while (record := self._read(self.next_position)) is not None:
             self._take(record)
-        return self._history
+
+    def _prove_beginning(self) -> None:
+        """Raise LogLost where the log has no EPOCH, as that of a new system or of one with copies only, and had one."""
+        written = find_written(self._store, self._system)
+        copied = None if self._records else find_copied(self._store, self._system)
+        self._read_on()  # whoever wrote what was found had written to the log before
+        if written is not None and self._history.epoch is None:
+            raise log_lost(self._system, f"it has no EPOCH, and {written} was written after one", key=written)
+        if copied is not None and not self._records:
+            raise log_lost(self._system, f"it has no record, and {copied} was written after one", key=copied)
+        self._beginning_proved = bool(self._records)
 
     def _read_all(self) -> None:
         numbers = (_number(entry.key) for entry in self._store.list(log_folder(self._system)))
@@ -75,8 +94,8 @@ class CommitLog:
         for position in range(last + 1):
             record = self._read(position)
             if record is None:
-                raise BadManifest(
-                    f"the commit log of {self._system!r} has a hole: record {position} is missing", position=position
+                raise log_lost(
+                    self._system, f"record {position} is missing, and later ones are there", position=position
                 )
             self._take(record)
 
@@ -121,6 +140,19 @@ class CommitLog:
             ) from error
         else:
             self._take(record)
+
+    def prove_end(self) -> None:
+        """Raise LogLost where the last record that was read is not there any more: behind a hole nobody finds another.
+
+        And StoreError.
+        """
+        if not self._records:
+            return
+        position = self.next_position - 1
+        try:
+            self._store.read_range(log_key(self._system, position), 0, 1)
+        except KeyNotFound as error:
+            raise log_lost(self._system, f"record {position} was there and is gone", position=position) from error
 
     def append_next(self, make: Callable[[History, int], Record | None]) -> Record | None:
         """Append what `make` makes of all that was written before and the next position; again where that is taken.

@@ -168,6 +168,7 @@ class Repository:
             Fenced: another coordinator has taken over; this one must stop.
             IntentExpired: garbage collection gave it up, as it had taken too long.
             AlreadyExists: a snapshot with its id was copied here meanwhile, from where the system lived on too.
+            LogLost: the commit log is gone; not committed.
             StoreFull, StoreUnavailable: not committed.
             CommitUnknown: not known; call again with the same manifest to settle it.
         """
@@ -185,6 +186,7 @@ class Repository:
     def _commit_at(self, manifest: Manifest, name: str, key: Signer | None) -> CommitRecord:
         """Commit for the position that `manifest` says, or find that this was done; raises PositionTaken."""
         epoch, history = self._own_epoch(), self.log.history
+        self.log.prove_end()
         assert manifest.position <= self.log.next_position, "the manifest's position leaves a hole in the log"
         done = history.retained.get(manifest.snapshot)
         if done is not None and done.writer == epoch.writer:
@@ -297,6 +299,7 @@ class Repository:
             self._sweeper.check_keys(self.log.refresh())
         for snapshot in snapshots:
             writer = self._own_epoch().writer
+            self.log.prove_end()
             if snapshot not in self.log.history.retained:
                 raise SnapshotNotFound(f"the snapshot {snapshot} is not retained", snapshot=str(snapshot))
             self.log.append_next(deletion(writer, snapshot))

@@ -1,4 +1,5 @@
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -6,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import PythonException
+from pyspark.errors import AnalysisException, PythonException
 
 from rayshot.store.local import LocalStore
 from rayshot.store.snapshot import Snapshot
@@ -66,6 +67,17 @@ def test_a_missing_chunk_and_a_damaged_manifest_fail_the_job(table: Table, stora
     manifest.write_bytes(manifest.read_bytes()[:-9])
     with pytest.raises(PythonException, match="BadManifest"):
         table(storage, "snapshots").collect()
+
+
+@pytest.mark.spark
+@pytest.mark.acceptance("X6")
+@pytest.mark.parametrize("view", ["snapshots", "state", "messages"])
+def test_a_storage_whose_log_is_gone_fails_the_job_instead_of_being_empty(
+    table: Table, storage: Path, view: str
+) -> None:
+    shutil.rmtree(storage / "bank/log")
+    with pytest.raises((AnalysisException, PythonException), match="LogLost: the commit log of 'bank' is not whole"):
+        table(storage, view).collect()
 
 
 def test_importing_rayshot_imports_no_spark_and_the_source_needs_no_ray() -> None:

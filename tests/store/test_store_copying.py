@@ -16,6 +16,7 @@ from rayshot.errors import (
     RayshotError,
     SnapshotDeleted,
     SnapshotNotFound,
+    StoreUnavailable,
     UnknownKey,
 )
 from rayshot.format.signing import SigningKey
@@ -27,6 +28,7 @@ from rayshot.store.keeping import Keep
 from rayshot.store.local import LocalStore
 from rayshot.store.memory import Fault, FaultEffect, MemoryStore
 from rayshot.store.snapshot import Snapshot
+from rayshot.store.store import Data
 from rayshot.store.verification import Trust
 from tests.store.snapshot_builder import KEY, Bank, committed, large, make_manifest, make_snapshot, open_bank
 
@@ -70,10 +72,17 @@ def test_a_copy_of_a_copy_keeps_its_seal() -> None:
 def test_copying_again_copies_nothing_and_going_on_copies_only_what_is_missing() -> None:
     source, destination = MemoryStore("a"), MemoryStore("b")
     snapshot = bank_in(source)[0]
-    destination.fault = Fault(13, count=10_000)
-    with pytest.raises(RayshotError):
+    create = destination.create
+
+    def die_at_a_chunk(key: str, data: Data) -> None:
+        if key.endswith(snapshot.manifest.chunks[-1].key):
+            raise StoreUnavailable("killed")
+        create(key, data)
+
+    destination.create = die_at_a_chunk  # type: ignore[method-assign]
+    with pytest.raises(StoreUnavailable):
         copy_snapshot(source, destination, snapshot)
-    destination.fault = None
+    destination.create = create  # type: ignore[method-assign]
     there = {entry.key for entry in destination.list("bank/copies")}
     assert there
     assert committed_in(destination) == []
@@ -240,7 +249,7 @@ def test_a_copy_under_way_is_not_collected_until_it_stood_still_and_then_does_no
     create, stalled = destination.create, []
 
     def stall(key: str, data: object) -> None:
-        if "/log/" in key and not stalled:
+        if "/manifests/" in key and not stalled:
             now[0] += 3599
             collect(destination, "bank")
             collect(destination, "bank")
@@ -254,8 +263,10 @@ def test_a_copy_under_way_is_not_collected_until_it_stood_still_and_then_does_no
     destination.create = stall  # type: ignore[method-assign,assignment]
     with pytest.raises(IntentExpired, match="stood still for so long"):
         copy_snapshot(source, destination, snapshot)
-    assert stalled == [len(snapshot.manifest.chunks) + 1]
+    assert stalled == [len(snapshot.manifest.chunks)]
     assert expired == [(snapshot.id,)]
+    for _ in range(2):
+        collect(destination, "bank", min_age_s=0.0)
     assert not list(destination.list("bank/copies"))
     assert copy_snapshot(source, destination, snapshot).verify([KEY]).trusted
     collect(destination, "bank")

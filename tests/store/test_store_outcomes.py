@@ -175,6 +175,7 @@ def test_a_server_without_conditional_create_is_refused_unless_that_is_typed_out
 def test_a_server_slower_than_the_deadline_is_given_up_in_time(
     log: CommitLog, direct: Store, proxy: FaultProxy
 ) -> None:
+    proxy.restart()
     proxy.delay_s = 1.0
     with pytest.raises(CommitUnknown):
         log.append(commit(1, "w", 1))

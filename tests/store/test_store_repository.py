@@ -138,7 +138,7 @@ def test_a_repository_that_must_not_be_made_has_to_exist() -> None:
     store = MemoryStore()
     with pytest.raises(SystemNotFound):
         Repository(store, "bank", create=False)
-    assert store.calls == len(["FORMAT", "log", "systems"])
+    assert store.calls == len(["FORMAT", "log", "manifests", "intents", "chunks", "copies", "systems"])
     Repository(store, "bank", create=True)
     Repository(store, "bank", create=False)
     with pytest.raises(ConfigError):
@@ -202,7 +202,7 @@ def test_when_any_store_call_of_a_commit_fails_it_is_committed_once_or_refused_a
     effect: FaultEffect,
 ) -> None:
     calls = calls_of_a_snapshot()
-    assert calls == 8  # intent, three chunks, a look at the log before and after, manifest, COMMIT
+    assert calls == 9  # intent, three chunks, three looks at the log before, behind and at its end, manifest, COMMIT
     outcomes = [outcome_with(Fault(number, effect)) for number in range(1, calls + 1)]
     assert "committed" in outcomes
 
@@ -298,7 +298,7 @@ def test_a_commit_that_never_came_through_is_removed_when_that_is_known() -> Non
     repository = open_bank(store)
     make_snapshot(repository, counter=1)
     manifest = make_manifest(repository, Bank(states={"alice": {"balance": 7}}), 2)
-    store.fault = Fault(store.calls + 3, count=10_000)
+    store.fault = Fault(store.calls + 4, count=10_000)
     with pytest.raises(CommitUnknown):
         repository.commit(manifest, None)
     store.fault = None
