@@ -38,6 +38,7 @@ from rayshot.store.layout import intent_folder, snapshot_of
 from rayshot.store.locate import open_store
 from rayshot.store.records import CommitRecord
 from rayshot.store.repository import Repository
+from rayshot.store.reuse import find_present
 
 log = logging.getLogger("rayshot")
 ANSWER_S = 5.0
@@ -198,8 +199,9 @@ class Committer:
     def _intend(self, snapshot: SnapshotId, timeout_s: float) -> tuple[str, dict[str, Chunk]]:
         """Announce a snapshot; returns its intent, and the chunks that it need not write again."""
         if self._base is not None:
+            present = find_present(self._repository.store, self._repository.system, self._reuse)
             try:
-                return self._repository.intend(snapshot, self._base, timeout_s), dict(self._reuse)
+                return self._repository.intend(snapshot, self._base, timeout_s), present
             except SnapshotNotFound:
                 log.info("snapshot %s is written in full, as %s was deleted", snapshot, self._base)
                 self._base = None

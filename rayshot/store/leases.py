@@ -102,7 +102,7 @@ def reading(store: Store, system: str, snapshot: SnapshotId) -> Iterator[None]:
         try:
             stack.enter_context(hold(store, system, snapshot))
         except StoreError as error:
-            log.warning("snapshot %s is read without a lease, so do not delete it now: %s", snapshot, error)
+            log.warning("snapshot %s is read without a lease, so let nobody delete it now: %s", snapshot, error)
         try:
             yield
         except (Damaged, KeyNotFound, SnapshotNotFound) as error:

@@ -64,15 +64,10 @@ class LocalStore:
     def create(self, key: str, data: Data) -> None:
         """See Store.create."""
         path = self._path(key)
-        temporary = path.with_name(f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}")
         try:
-            self._make_durable(path.parent)
-            _write_synced(temporary, data)
-            taken = _link(temporary, path)
+            taken = self._write_anew(path, data)
         except OSError as error:
             raise _failure(error, path, size_bytes(data)) from error
-        finally:
-            _remove(temporary)
         _sync_folder(path.parent)  # also where the key is taken: what we say exists must survive a power loss
         if taken:
             raise AlreadyExists(f"{path} exists already", key=key)
@@ -112,7 +107,12 @@ class LocalStore:
         except StoreError as error:
             raise ConfigError(f"{self.folder} cannot be written: {error}", url=self.url) from error
         prove_create_only(self)
-        self._remove_stale()
+        try:
+            self._remove_stale()
+        except OSError as error:
+            raise ConfigError(
+                f"{self.folder} cannot be rid of what killed writers left: {error}", url=self.url
+            ) from error
 
     def _path(self, key: str) -> Path:
         """Where `key` lies; raises PathRefused where a symbolic link leads out of the folder."""
@@ -139,6 +139,27 @@ class LocalStore:
             folder.mkdir(exist_ok=True)
             _sync_folder(folder.parent)
         self._durable.add(folder)
+
+    def _write_anew(self, path: Path, data: Data) -> bool:
+        """Write an object, also where somebody has removed its folder since this process made it; see `_write`."""
+        try:
+            return self._write(path, data)
+        except FileNotFoundError:
+            if not self.folder.is_dir():  # the store itself is gone, such as one that was unmounted
+                raise
+            self._durable.clear()
+            return self._write(path, data)
+
+    def _write(self, path: Path, data: Data) -> bool:
+        """Write an object under its real name; say whether the name was taken already, and nothing done."""
+        temporary = path.with_name(f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}")
+        self._make_durable(path.parent)
+        try:
+            _write_synced(temporary, data)
+            return _link(temporary, path)
+        finally:
+            with suppress(OSError):  # what counts is what came before; if it stays, `check` removes it one day
+                temporary.unlink()
 
     def _read(self, key: str, start: int, length: int) -> bytes:
         path = self._path(key)
@@ -229,11 +250,6 @@ def _sync_folder(folder: Path) -> None:
             f"{folder} could not be synced ({error.strerror}); its newest file may not survive a power loss",
             path=str(folder),
         ) from error
-
-
-def _remove(temporary: Path) -> None:
-    with suppress(FileNotFoundError, NotADirectoryError):
-        temporary.unlink()
 
 
 def _failure(error: OSError, path: Path, size: int) -> StoreError:

@@ -6,8 +6,11 @@ import pytest
 import ray
 
 import rayshot
-from rayshot.errors import LogLost, SnapshotAborted
+from rayshot.errors import ConfigError, LogLost, MissingChunk, SnapshotAborted
+from rayshot.store.leases import reading
+from rayshot.store.local import LocalStore
 from tests.runtime.workloads import Account
+from tests.store.read_only import disk, looped, remounted, view_of
 
 pytestmark = pytest.mark.ray
 
@@ -54,3 +57,87 @@ def test_a_snapshot_behind_a_log_that_is_gone_is_no_defect_and_nothing_is_writte
         system.snapshot()
     assert caught.value.evidence["reason"] == "store_unavailable"
     assert not (shots / "bank/log").exists()
+
+
+# Storage that cannot be written ----------------------------------------------------------------------------------
+
+
+def aborted(system):
+    with pytest.raises(SnapshotAborted) as caught:
+        system.snapshot()
+    return caught.value
+
+
+@pytest.mark.acceptance("X7")
+def test_a_disk_that_becomes_read_only_under_a_system_costs_snapshots_and_nothing_else(new_system, tmp_path):
+    with disk(tmp_path / "disk") as there:
+        system = new_system("bank", storage=there / "shots")
+        alice = Account.options(name="alice").remote(1)
+        before = system.snapshot().id
+        with remounted(there):
+            for _ in range(2):
+                error = aborted(system)
+                assert error.evidence["reason"] == "store_unavailable"
+                assert "Read-only file system" in error.message
+            with pytest.raises(ConfigError, match=r"cannot be written: .*Read-only file system"):
+                rayshot.init("shop", storage=there / "shots")
+            alice.deposit.tell(5)
+            assert ray.get(alice.read.remote()) == 6
+        system.snapshot()
+        assert system.snapshots()[0].id == before
+        assert system.snapshots()[-1].states() == {"alice": {"balance": 6}}
+        system.shutdown()
+
+
+@pytest.mark.acceptance("X7")
+@pytest.mark.parametrize("folder", ["intents", "chunks", "manifests", "log"])
+def test_a_folder_that_fails_under_a_system_is_said_to_be_the_storages_fault(new_system, shots, folder):
+    system = new_system("bank")
+    Account.options(name="alice").remote(1)
+    system.snapshot()
+    Account.options(name="bob").remote(2)
+    with looped(shots / "bank" / folder):
+        error = aborted(system)
+        assert error.evidence["reason"] == "store_unavailable"
+        assert "symbolic links" in error.message
+    system.snapshot()
+    assert system.snapshots()[-1].states() == {"alice": {"balance": 1}, "bob": {"balance": 2}}
+
+
+@pytest.mark.acceptance("X7")
+@pytest.mark.parametrize("how", ["mounted", "looped"])
+def test_a_system_is_restored_from_storage_that_cannot_be_written_into_another(new_system, shots, tmp_path, how):
+    system = new_system("bank")
+    Account.options(name="alice").remote(1)
+    kept = system.snapshot().id
+    system.shutdown()
+    with reading(LocalStore(shots), "bank", kept):
+        pass  # so that there is a folder for leases
+    with view_of(shots, tmp_path / "view") if how == "mounted" else looped(shots / "bank/leases") as view:
+        there = files_of(shots)
+        restored = rayshot.restore(view or shots, into=tmp_path / "into")
+        new_system.made.append(restored)
+        restored.get_actor("alice").deposit.tell(5)
+        assert ray.get(restored.get_actor("alice").read.remote()) == 6
+        restored.snapshot()
+        assert files_of(shots) == there
+    assert [snapshot.states() for snapshot in restored.snapshots()] == [{"alice": {"balance": 6}}]
+
+
+# Folders that were removed ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.acceptance("X7")
+def test_chunks_that_were_removed_under_a_system_are_written_anew_by_its_next_snapshot(new_system, shots):
+    system = new_system("bank")
+    alice = Account.options(name="alice").remote(1)
+    for name in ("bob", "carol"):
+        Account.options(name=name).remote(0)
+    lost = system.snapshot()
+    shutil.rmtree(shots / "bank/chunks")
+    assert ray.get(alice.read.remote()) == 1
+    found = system.snapshot()
+    assert found.examine().sound
+    assert found.states() == {"alice": {"balance": 1}, "bob": {"balance": 0}, "carol": {"balance": 0}}
+    with pytest.raises(MissingChunk):
+        lost.states()
