@@ -131,13 +131,14 @@ def test_a_system_is_restored_from_storage_that_cannot_be_written_into_another(n
 def test_chunks_that_were_removed_under_a_system_are_written_anew_by_its_next_snapshot(new_system, shots):
     system = new_system("bank")
     alice = Account.options(name="alice").remote(1)
-    for name in ("bob", "carol"):
-        Account.options(name=name).remote(0)
+    large = {name: name * 50_000 for name in ("bob", "carol")}  # of which the next snapshot would write nothing
+    for name, balance in large.items():
+        Account.options(name=name).remote(balance)
     lost = system.snapshot()
     shutil.rmtree(shots / "bank/chunks")
     assert ray.get(alice.read.remote()) == 1
     found = system.snapshot()
     assert found.examine().sound
-    assert found.states() == {"alice": {"balance": 1}, "bob": {"balance": 0}, "carol": {"balance": 0}}
+    assert found.states() == {name: {"balance": balance} for name, balance in {"alice": 1, **large}.items()}
     with pytest.raises(MissingChunk):
         lost.states()
