@@ -11,6 +11,7 @@ from rayshot.errors import BadManifest, ConfigError, LimitExceeded
 from rayshot.format.bounds import check_process
 from rayshot.format.encryption_key import EncryptionKey, find_encryption_keys, parse_encryption_keys
 from rayshot.format.key_files import read_text
+from rayshot.format.redaction import check_hidden
 from rayshot.protocol.identity import SnapshotId, check_name
 
 LATEST = "latest"
@@ -22,7 +23,8 @@ COMMON_OPTIONS: Mapping[str, str] = MappingProxyType(
         "system": "whose snapshots; needed only where the storage holds several systems",
         "snapshot": f"the id of one snapshot, or `{LATEST}`; all of them if left out",
         "encryptionKeyFile": "a file with the keys of encrypted snapshots, on the driver; else its environment",
-        "showSecrets": "`true` shows values that are named like secrets; `<redacted>` if left out",
+        "showSecrets": "`true` shows what is named like a secret, `token,db_password` what has one of these names; "
+        "`<redacted>` if left out",
     }
 )
 """Options of every view -> what they say."""
@@ -33,7 +35,7 @@ class ReadOptions:
     """A read that can be planned.
 
     `snapshot` is an id, "latest", or None for all; `entry` holds (option, name) for each of ENTRY_OPTIONS that
-    was given: only actors or channels that fit all of them are read.
+    was given: only actors or channels that fit all of them are read. `show_secrets` names what is shown, None all.
     """
 
     storage: str
@@ -41,7 +43,7 @@ class ReadOptions:
     system: str | None
     snapshot: SnapshotId | str | None
     entry: tuple[tuple[str, str], ...]
-    show_secrets: bool = False
+    show_secrets: frozenset[str] | None = frozenset()
     key_file: str | None = None
 
     @property
@@ -81,15 +83,22 @@ def parse_options(given: Mapping[str, str]) -> ReadOptions:
         system=None if "system" not in options else _system(options["system"]),
         snapshot=None if "snapshot" not in options else _snapshot(options["snapshot"]),
         entry=tuple((option, _process(option, options[option])) for option in view.options if option in options),
-        show_secrets=_truth("showSecrets", options.get("showsecrets", "false")),
+        show_secrets=_secrets(options.get("showsecrets", "false")),
         key_file=options.get("encryptionkeyfile"),
     )
 
 
-def _truth(option: str, text: str) -> bool:
-    if text.lower() not in {"true", "false"}:
-        raise _refused(option, "true or false", text)
-    return text.lower() == "true"
+def _secrets(text: str) -> frozenset[str] | None:
+    if text.lower() in {"true", "false"}:
+        return None if text.lower() == "true" else frozenset()
+    names = frozenset(name.strip() for name in text.split(","))
+    try:
+        check_hidden(names)
+    except ConfigError as error:
+        raise _refused(
+            "showSecrets", "true, false, or names of what is hidden with commas between them", text
+        ) from error
+    return names
 
 
 def _storage(address: str) -> str:

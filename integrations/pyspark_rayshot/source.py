@@ -66,5 +66,5 @@ class SnapshotReader(DataSourceReader):  # type: ignore[misc]  # Spark has no ty
 
         columns = self._options.view.columns_named(self._nullable)
         schema = arrow_schema(columns, self._nullable)
-        with show_secrets(shown=self._options.show_secrets):
+        with show_secrets(self._options.show_secrets):
             yield from to_batches(read_items(self._options, partition.share, self._keys), columns, schema)

@@ -1,18 +1,48 @@
-"""`--show-secrets`: the option of all commands that show values."""
+"""`--show-secrets` and `--show-secret`: the options of all commands that show values."""
+
+from collections.abc import Callable
+from typing import Any
 
 import click
 
-from rayshot.format.redaction import show_secrets
+from rayshot.cli.words import printable
+from rayshot.format.redaction import Showing, check_hidden, show_secrets
 
 
-def _show(context: click.Context, _: click.Parameter, shown: bool) -> None:  # noqa: FBT001 - click's own call
-    context.with_resource(show_secrets(shown=shown))
+def secrets_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command both; what they ask for holds while it runs."""
+    everything = click.option(
+        "--show-secrets",
+        is_flag=True,
+        expose_value=False,
+        callback=_show_all,
+        help="Show what is named like a password, token or key, too; else it is <redacted>.",
+    )
+    some = click.option(
+        "--show-secret",
+        metavar="NAME",
+        multiple=True,
+        expose_value=False,
+        is_eager=True,  # where all are asked for as well that comes later, and holds
+        callback=_show_some,
+        help="Show what has this name of an attribute, key, argument or method; may be given several times.",
+    )
+    return some(everything(command))
 
 
-secrets_option = click.option(
-    "--show-secrets",
-    is_flag=True,
-    expose_value=False,
-    callback=_show,
-    help="Show what is named like a password, token or key, too; else it is <redacted>.",
-)
+def _show_all(context: click.Context, _: click.Parameter, shown: bool) -> None:  # noqa: FBT001 - click's own call
+    if shown:
+        context.with_resource(show_secrets())
+
+
+def _show_some(context: click.Context, _: click.Parameter, names: tuple[str, ...]) -> None:
+    if names:
+        check_hidden(names)
+        showing = context.with_resource(show_secrets(names))
+        context.call_on_close(lambda: _tell_unused(showing))
+
+
+def _tell_unused(showing: Showing) -> None:
+    """Names may be misspelled, or of what was left out."""
+    for name in showing.unused:
+        click.echo(f"warning: --show-secret {printable(name)}: nothing here would have been hidden by it", err=True)

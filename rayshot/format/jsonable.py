@@ -166,12 +166,16 @@ class _Rendering:
         return {"$array": str(value.dtype), "shape": list(value.shape), "head": head}
 
 
+_STAND_INS = {"b": True, **dict.fromkeys("iufcmM", 0)}
+"""By the kind of a numpy dtype a value of that kind: truth values and numbers are not hidden as texts are."""
+
+
 def _hides_a_field(dtype: Any) -> bool:
     """Whether a numpy dtype has a field, at any depth, that is named like a secret."""
     waiting = [dtype.base]
     while waiting:
         fields = waiting.pop().fields or {}
-        if any(hides(name, REDACTED) for name in fields):
+        if any(hides(name, _STAND_INS.get(field.base.kind, REDACTED)) for name, (field, *_) in fields.items()):
             return True
         waiting += [field.base for field, *_ in fields.values()]
     return False

@@ -21,7 +21,7 @@ import cloudpickle
 
 from rayshot.errors import MessageNotSerializable, RayshotError, StateNotSerializable
 from rayshot.format.entries import StateCodec
-from rayshot.format.redaction import REDACTED, is_secret_name
+from rayshot.format.redaction import REDACTED, is_secret_path, name_taken
 
 PICKLE: StateCodec = "pickle"
 CLOUDPICKLE: StateCodec = "cloudpickle"
@@ -220,7 +220,7 @@ def dump_message(
     except RayshotError:
         raise  # a value of ours says by itself why it cannot be sent
     except _REFUSALS as error:
-        path = find_culprit({"args": args, "kwargs": kwargs}, f".{method}")
+        path = find_culprit({"args": args, "kwargs": kwargs}, f".{method}", secret=name_taken(method) is not None)
         raise MessageNotSerializable(
             f"{path} cannot be sent: {error}. Nothing was sent", path=path, method=method
         ) from error
@@ -377,9 +377,12 @@ def find_path(value: object, path: str, wanted: object) -> str:
     return path
 
 
-def find_culprit(value: object, path: str) -> str:
-    """Path to the innermost part of `value` that cannot be pickled, such as `Worker.state['conn']`."""
-    start = len(path)
+def find_culprit(value: object, path: str, *, secret: bool = False) -> str:
+    """Path to the innermost part of `value` that cannot be pickled, such as `Worker.state['conn']`.
+
+    `secret`: all of it is, so that the path tells no keys.
+    """
+    start = 0 if secret else len(path)
     for _ in range(_PATH_DEPTH_MAX):
         for step, part in _parts(value):
             if not _can_pickle(part):
@@ -392,7 +395,7 @@ def find_culprit(value: object, path: str) -> str:
 
 def _deeper(path: str, step: str, start: int) -> str:
     """One step on; what is named like a secret may be keyed by secrets, which errors do not tell."""
-    return path + (f"[{REDACTED}]" if step[0] != "." and is_secret_name(path[start:]) else step)
+    return path + (f"[{REDACTED}]" if step[0] != "." and is_secret_path(path[start:]) else step)
 
 
 def _parts(value: object) -> list[tuple[str, object]]:

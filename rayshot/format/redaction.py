@@ -1,43 +1,99 @@
-"""What is not shown unless it is asked for: values whose name says that they are secrets.
+"""What is not shown unless it is asked for: values whose names say that they are secrets.
+
+It protects what opens something to whoever sees it: passwords, PINs and keys; the tokens, cookies and headers that are
+shown in their place; texts with one of these inside, such as a connection string. It is for eyes: the command line,
+Spark's tables, reprs, and messages of errors. It is no protection of the bytes.
 
 A closed rule, so that one can know what it covers. A name is that of an attribute, of a key in a dict, of a keyword
-argument, of a field of a numpy array, or for all arguments of a message, a timer or a continuation that of its
-method. It is like a secret's if without signs and in small letters it contains one of FRAGMENTS, or if one of its
-words is one of WORDS or ends in `token`. What has such a name is shown as `<redacted>`, whole, whatever is in it;
-None, True and False stay.
+argument or of a field of a numpy array. Signs, digits and capital letters part its words.
 
-It covers what is shown to eyes: the command line, Spark's tables, reprs and messages of errors. It is no protection of
-the bytes, and covers neither positional arguments nor the results of calls.
+- A name is that of a secret where, without signs and in small letters, it contains one of FRAGMENTS; or its last word
+  is one of LAST_WORDS; or one of its words is one of WORDS or ends in `token`. But not where its last word is one of
+  ABOUT, as in `token_type` and `private_key_path`.
+- What has such a name is hidden, whole, whatever is in it. None, True and False stay, and what is empty.
+- Numbers and times stay too, alone and in lists: `max_tokens`, `password_attempts`, `token_expires_at`. They are hidden
+  where they can be the secret itself: where the name ends in one of FRAGMENTS or LAST_WORDS, as in `password` or `pin`.
+- Arguments that are no keywords have no names. They are hidden where their method says that it is given a secret: as
+  if they had the name that stands behind one of GIVING, as in `set_password`, or that of a method that is the name of a
+  secret and no more, as in `api_key`. `take_token` and `has_password` say no such thing. The same holds for timers and
+  continuations.
+
+Neither other positional arguments are covered, nor the results of calls.
 """
 
+import datetime as dt
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from decimal import Decimal
+from functools import lru_cache
 from typing import Any
+
+from rayshot.errors import ConfigError
 
 FRAGMENTS = (
     "password",
     "passwd",
     "passphrase",
+    "passcode",
+    "pincode",
     "secret",
     "credential",
-    "authorization",
+    "credentials",
     "apikey",
     "accesskey",
     "privatekey",
     "signingkey",
     "encryptionkey",
     "connectionstring",
+    "connstr",
+    "authorization",
 )
-WORDS = frozenset({"pwd", "auth", "token", "tokens", "bearer", "cookie", "cookies"})
+LAST_WORDS = frozenset({"pwd", "pin", "otp", "dsn"})
+WORDS = frozenset({"auth", "oauth", "bearer", "jwt", "cookie", "cookies"})
+ABOUT = frozenset(
+    {
+        *("type", "kind", "name", "format", "length", "status", "policy", "method", "mode", "scheme", "algorithm"),
+        *("provider", "issuer", "scope", "scopes", "path", "file"),
+    }
+)
+GIVING = frozenset(
+    {
+        *("set", "put", "add", "use", "with", "store", "save", "register", "enter", "provide", "submit", "hash"),
+        *(
+            "change",
+            "update",
+            "replace",
+            "reset",
+            "rotate",
+            "renew",
+            "refresh",
+            "revoke",
+            "check",
+            "verify",
+            "validate",
+        ),
+    }
+)
+"""What a method does with a secret that it is given. One that takes, passes, has or counts tokens is given none."""
 _TOKEN = ("token", "tokens")
 _NAME_LENGTH_MAX = 1_000
 """So much of a name is looked at."""
+_NAMES_KEPT_MAX = 1_000
+"""Rows of a table have the same few names."""
+_NUMBERS_LOOKED_AT_MAX = 100_000
+"""A longer list is hidden without a look at what is in it."""
 
 _SIGNS = re.compile(r"[\W_]+")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_shown: ContextVar[bool] = ContextVar("rayshot secrets shown", default=False)
+_STEPS = re.compile(r"[^\w\s-]+")
+_SECRETARY = re.compile("secretar(y|ies|iat)")
+_NUMBERS = (int, float, complex, Decimal, dt.date, dt.time, dt.timedelta)
+_KINDS_OF_NUMBERS = "biufcmM"
+"""Of numpy's dtypes."""
 
 
 class Redacted:
@@ -50,32 +106,93 @@ class Redacted:
 REDACTED = Redacted()
 
 
+class Showing:
+    """What is shown all the same: what has one of `names`, everything where that is None."""
+
+    def __init__(self, names: Collection[str] | None) -> None:
+        self._names = None if names is None else frozenset(names)
+        self._used: set[str] = set()
+
+    @property
+    def unused(self) -> list[str]:
+        """The names under which nothing would have been hidden so far."""
+        return sorted((self._names or frozenset()) - self._used)
+
+    def shows(self, name: str) -> bool:
+        """Whether that which would be hidden under `name` is shown."""
+        if self._names is None:
+            return True
+        if name in self._names:
+            self._used.add(name)
+        return name in self._names
+
+
+_showing: ContextVar[Showing | None] = ContextVar("rayshot secrets shown", default=None)
+
+
 @contextmanager
-def show_secrets(*, shown: bool = True) -> Iterator[None]:
-    """Inside, in this thread or task, nothing is redacted unless `shown` is False."""
-    token = _shown.set(shown)
+def show_secrets(names: Collection[str] | None = None) -> Iterator[Showing]:
+    """Inside, in this thread or task, show what has one of `names`; None means everything."""
+    showing = Showing(names)
+    token = _showing.set(showing)
     try:
-        yield
+        yield showing
     finally:
-        _shown.reset(token)
+        _showing.reset(token)
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether `name` is like that of a secret, by the rule above."""
-    name = name[:_NAME_LENGTH_MAX]
-    joined = _SIGNS.sub("", name).lower()
-    if any(fragment in joined for fragment in FRAGMENTS):
-        return True
-    return any(word.lower() in WORDS or word.lower().endswith(_TOKEN) for word in _WORD.findall(name))
+    """Whether `name` is that of a secret, by the rule above."""
+    return _is_secret(name[:_NAME_LENGTH_MAX])
+
+
+@lru_cache(_NAMES_KEPT_MAX)
+def _is_secret(name: str) -> bool:
+    words = _words(name)
+    if not words or words[-1] in ABOUT:
+        return False
+    joined = _joined(name)
+    return (
+        any(fragment in joined for fragment in FRAGMENTS)
+        or words[-1] in LAST_WORDS
+        or any(word in WORDS or word.endswith(_TOKEN) for word in words)
+    )
+
+
+def name_taken(method: str) -> str | None:
+    """The name of the secret that `method` says to be given, by the rule above; None where it says no such thing."""
+    method = method[:_NAME_LENGTH_MAX]
+    words = _words(method)
+    place = next((place for place, word in enumerate(words, 1) if word in GIVING), None)
+    if place is not None:
+        name = "_".join(words[place:])
+    elif len(words) == 1 or _joined(method) in FRAGMENTS:
+        name = method
+    else:
+        return None
+    return name if is_secret_name(name) else None
+
+
+def is_secret_path(path: str) -> bool:
+    """Whether a step of a path, such as `.login['password']`, is named like a secret: what comes next may be one."""
+    return any(is_secret_name(step) for step in _STEPS.split(path))
+
+
+def check_hidden(names: Collection[str]) -> None:
+    """Raise ConfigError for a name that hides nothing, so that asking to show it is a mistake."""
+    for name in names:
+        if not is_secret_name(name) and name_taken(name) is None:
+            raise ConfigError(
+                f"nothing is ever hidden for its name {name!r}, so there is nothing to show: is it misspelled?",
+                name=name,
+            )
 
 
 def hides(name: object, value: object) -> bool:
     """Whether `value` is not to be shown under `name`, which may be anything: only texts and bytes name secrets."""
-    if value is None or isinstance(value, bool) or _shown.get():
-        return False
     if isinstance(name, bytes):
         name = name[:_NAME_LENGTH_MAX].decode("ascii", "replace")
-    return isinstance(name, str) and is_secret_name(name)
+    return isinstance(name, str) and _is_hidden(name, value, name)
 
 
 def shown(name: object, value: Any) -> Any:
@@ -91,10 +208,13 @@ def shown_mapping(mapping: Mapping[Any, Any]) -> Mapping[Any, Any]:
 
 
 def shown_call(method: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments of a message; all of them REDACTED where the method's own name is like a secret's."""
-    return [shown(method, value) for value in args], {
-        name: shown(method, shown(name, value)) for name, value in kwargs.items()
-    }
+    """The arguments of a message, with REDACTED for what its method's name hides, or their own."""
+    taken = name_taken(method)
+
+    def told(value: Any) -> Any:
+        return REDACTED if taken is not None and _is_hidden(taken, value, method) else value
+
+    return [told(value) for value in args], {name: told(shown(name, value)) for name, value in kwargs.items()}
 
 
 def shown_timers(timers: Any) -> Any:
@@ -105,6 +225,46 @@ def shown_timers(timers: Any) -> Any:
 def shown_calls(calls: Any) -> Any:
     """The calls that an actor awaits, (method, method for errors, context) by id, as `shown_timers` shows timers."""
     return {number: _shown_awaited(call) for number, call in calls.items()} if isinstance(calls, dict) else calls
+
+
+def _is_hidden(name: str, value: object, asked: str) -> bool:
+    """Whether `name` hides `value`, unless somebody has asked for it by the name that he sees."""
+    if value is None or isinstance(value, bool) or _is_empty(value) or not is_secret_name(name):
+        return False
+    if _is_number(value) and not _can_be_a_number(name):
+        return False
+    showing = _showing.get()
+    return showing is None or not showing.shows(asked)
+
+
+def _words(name: str) -> list[str]:
+    return [word.lower() for word in _WORD.findall(name)]
+
+
+def _joined(name: str) -> str:
+    return _SECRETARY.sub("", _SIGNS.sub("", name).lower())
+
+
+def _is_empty(value: object) -> bool:
+    return isinstance(value, str | bytes | bytearray | list | tuple | dict | set | frozenset | deque) and not value
+
+
+def _is_number(value: object) -> bool:
+    """Whether a value is a number or a time, or holds nothing else."""
+    if isinstance(value, _NUMBERS):
+        return True
+    if isinstance(value, list | tuple | set | frozenset | deque):
+        few = len(value) <= _NUMBERS_LOOKED_AT_MAX
+        return few and all(one is None or isinstance(one, _NUMBERS) for one in value)
+    numpy = sys.modules.get("numpy")
+    return (
+        numpy is not None and isinstance(value, numpy.ndarray | numpy.generic) and value.dtype.kind in _KINDS_OF_NUMBERS
+    )
+
+
+def _can_be_a_number(name: str) -> bool:
+    """Whether a secret of that name may be a number, as a PIN is, and not only a number of something."""
+    return _joined(name).rstrip("0123456789").endswith(FRAGMENTS) or _words(name)[-1] in LAST_WORDS
 
 
 def _shown_timer(timer: Any) -> Any:

@@ -1,5 +1,6 @@
 """What is named like a secret is not shown, wherever it stands, unless somebody says so."""
 
+import datetime as dt
 import json
 import threading
 from collections import OrderedDict
@@ -10,47 +11,126 @@ import pytest
 from rayshot.errors import ConfigError, MessageNotSerializable, StateNotSerializable
 from rayshot.format.inert import Inert, jsonable, short_repr
 from rayshot.format.pickling import dump_message, dump_state
-from rayshot.format.redaction import hides, is_secret_name, show_secrets, shown_call
+from rayshot.format.redaction import REDACTED, check_hidden, hides, is_secret_name, show_secrets, shown_call
 from rayshot.model.specification import check_options
 
 pytestmark = pytest.mark.acceptance("G25")
 WORD = "hunter2"
+WHEN = dt.datetime(2026, 11, 24, tzinfo=dt.UTC)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("password", "PASSWORD", "db_password", "dbPassword", "Password1", "_passwd", "pass_phrase", "pwd", "secrets"),
-        *("token", "access_token", "accessToken", "AUTH_TOKEN", "authtoken", "refresh-token", "tokens", "bearer"),
-        *("api_key", "apiKey", "X-API-Key", "APIKEY", "aws_access_key", "aws_secret_access_key", "privateKey", "auth"),
-        *("private key", "credential", "Credentials", "authorization", "Proxy-Authorization", "cookie", "signing_key"),
-        *("client_secret_value", "azure.connection.string", "__token__", "HTTPToken", "encryption_key"),
-    ],
-)
+def each(names, value):
+    """The same value under several names."""
+    return [(name, value) for name in names]
+
+
+SECRET_TEXTS = [
+    *("password", "PASSWORD", "db_password", "dbPassword", "Password1", "_passwd", "db_passwd", "pass_phrase", "pwd"),
+    *("token", "access_token", "accessToken", "AUTH_TOKEN", "authtoken", "refresh-token", "session_token", "tokens"),
+    *("api_key", "apiKey", "X-API-Key", "APIKEY", "aws_access_key", "aws_secret_access_key", "privateKey", "auth"),
+    *("private key", "credential", "Credentials", "authorization", "Proxy-Authorization", "cookie", "signing_key"),
+    *("client_secret_value", "azure.connection.string", "__token__", "HTTPToken", "encryption_key", "client_secret"),
+    *("secrets", "bearer", "jwt", "id_jwt", "oauth", "oauth_token", "dsn", "sentry_dsn", "conn_str", "passcode", "otp"),
+    *(
+        "basic_auth",
+        "auth_header",
+        "cookies",
+        "session_cookie",
+        "max_token",
+        "token_count",
+        "has_token",
+        "pin",
+        "pin_code",
+    ),
+    *("password_hash", "token_value", "bearer_header", "access_key_id", "github_token2"),
+]
+"""Names under which a text is hidden."""
+
+SECRET_NUMBERS = [
+    "password",
+    "Password1",
+    "pin",
+    "sim_pin",
+    "otp",
+    "secret",
+    "passcode",
+    "api_key",
+    "private_key",
+    "dbPassword",
+]
+"""Names under which a number is hidden too."""
+
+SHOWN = [
+    *each(("has_token", "token", "password", "is_secret", "auth", "use_cookies"), True),
+    *each(("no_password", "api_key", "bearer"), None),
+    *each(("max_tokens", "token_count", "tokens_used", "token", "tokens", "auth_failures", "cookies"), 4096),
+    *each(("n_passwords_tried", "password_attempts", "password_length", "secrets_read", "maxTokens"), 3),
+    *each(("token_ttl_s", "tokens_per_second", "secret_version", "otp_window_s", "credentials_age_s"), 0.5),
+    *each(("token_expires_at", "password_changed_at", "cookie_seen"), WHEN),
+    *each(("token_ids", "tokens_by_round", "input_tokens"), [101, 2023, 102]),
+    *each(("token_positions", "token_weights"), np.arange(3)),
+    *each(("token_type", "auth_method", "password_policy", "secret_name", "private_key_path"), WORD),
+    *each(("key", "keys", "primary_key", "sort_key", "partition_key", "keyboard", "monkey", "turnkey"), WORD),
+    *each(("tokenizer", "tokenized", "authors", "author", "authority", "pass", "passed", "passage"), WORD),
+    *each(("broken", "secretary", "secretariat", "compass", "pinned", "pins", "spin", "option", ""), WORD),
+    *each(("balance", "密码", "k" * 10**6, "dsnap", "bearing", "login", "user"), WORD),
+    *each(("password ", "token_", "secret "), ""),
+    *each(("all_tokens", "passwords_seen"), []),
+]
+"""Names and values that are shown."""
+
+HIDING_METHODS = [
+    *each(("set_password", "setPassword", "change_password", "add_api_key", "update_db_credentials"), WORD),
+    *each(("verify_token", "use_token", "refresh_token", "login_with_token", "store_secret", "put_secret"), WORD),
+    *each(("password", "token", "api_key", "authorization", "Bearer", "check_password", "hash_password"), WORD),
+    *each(("set_pin", "set_password2", "check_otp"), 1234),
+]
+"""Methods that say that they are given a secret, and such a one."""
+
+SHOWING_METHODS = [
+    *each(("take_token", "pass_token", "has_token", "token_arrived", "on_token", "request_token"), WORD),
+    *each(("has_password", "forget_password", "get_secret", "read_credentials", "count_tokens"), WORD),
+    *each(("set_max_tokens", "use_tokens", "add_tokens", "set_token", "refresh_token", "with_token"), 5),
+    *each(("set_token_type", "update_auth_method", "set_primary_key", "put", "set", "use_keys", ""), WORD),
+    *each(("login", "deposit", "authenticate", "tokenize", "n_passwords_tried"), WORD),
+]
+"""Methods that say no such thing, or whose argument is none."""
+
+
+@pytest.mark.parametrize("name", SECRET_TEXTS)
 def test_names_like_those_of_secrets(name):
     assert is_secret_name(name)
+    for value in (WORD, WORD.encode(), [WORD], {"a": WORD}, {WORD}, (1, WORD), object(), np.array([WORD])):
+        assert hides(name, value)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "balance",
-        "key",
-        "keys",
-        "monkey",
-        "tokenizer",
-        "authors",
-        "author",
-        "pass",
-        "passed",
-        "broken",
-        "",
-        "密码",
-        "k" * 10**6,
-    ],
-)
-def test_names_that_are_not(name):
-    assert not is_secret_name(name)
+@pytest.mark.acceptance("X9")
+@pytest.mark.parametrize("name", SECRET_NUMBERS)
+def test_names_of_secrets_that_may_be_numbers(name):
+    for value in (1234, 0.5, [1, 2, 3], 2**521):
+        assert hides(name, value)
+
+
+@pytest.mark.acceptance("X9")
+@pytest.mark.parametrize(("name", "value"), SHOWN, ids=lambda part: str(part)[:20])
+def test_what_is_no_secret_is_shown_whatever_its_name_reminds_of(name, value):
+    assert not hides(name, value)
+    assert shown_call("deposit", (), {name: value})[1] == {name: value}
+
+
+@pytest.mark.acceptance("X9")
+@pytest.mark.parametrize(("method", "value"), HIDING_METHODS)
+def test_methods_that_are_given_a_secret(method, value):
+    args, kwargs = shown_call(method, (value, True), {"more": value})
+    assert [repr(one) for one in args] == ["<redacted>", "True"]
+    assert repr(kwargs) == "{'more': <redacted>}"
+
+
+@pytest.mark.acceptance("X9")
+@pytest.mark.parametrize(("method", "value"), SHOWING_METHODS)
+def test_methods_that_are_given_none_show_their_arguments(method, value):
+    assert shown_call(method, (value,), {"round": 3}) == ([value], {"round": 3})
+    assert repr(shown_call(method, (), {"password": WORD})[1]) == "{'password': <redacted>}"
 
 
 def record():
@@ -92,13 +172,13 @@ def test_a_secret_is_hidden_in_json_and_repr_and_shown_on_demand(where):
     assert WORD not in json.dumps(jsonable(value))
 
 
-def test_what_cannot_be_a_secret_stays():
-    assert jsonable({"has_token": True, "token": None, "password": False}) == {
-        "has_token": True,
-        "token": None,
-        "password": False,
-    }
-    assert not hides(7, WORD)
+@pytest.mark.acceptance("X9")
+def test_fields_of_arrays_are_hidden_by_their_kind():
+    counts = np.array([(3, True, 0.5)], dtype=[("max_tokens", "i4"), ("has_token", "?"), ("token_ttl", "f8")])
+    assert jsonable(counts)["head"] == [[3, True, 0.5]]
+    assert jsonable(counts[0]) == [3, True, 0.5]
+    for secret in (np.array([(1,)], dtype=[("pin", "i4")]), np.array([("x",)], dtype=[("token", "U7")])):
+        assert jsonable(secret)["head"] == jsonable(secret[0]) == "<redacted>"
 
 
 def test_a_value_is_not_changed_by_being_shown():
@@ -108,24 +188,39 @@ def test_a_value_is_not_changed_by_being_shown():
     assert value == {"password": [WORD]}
 
 
-def test_arguments_of_a_method_named_like_a_secret_are_hidden():
-    args, kwargs = shown_call("set_password", (WORD, True), {"user": "alice"})
-    assert [repr(one) for one in args] == ["<redacted>", "True"]
-    assert repr(kwargs) == "{'user': <redacted>}"
-    args, kwargs = shown_call("login", ("alice",), {"password": WORD})
-    assert (args, repr(kwargs)) == (["alice"], "{'password': <redacted>}")
-
-
 def test_showing_is_for_this_thread_alone():
     heard = []
     with show_secrets():
         thread = threading.Thread(target=lambda: heard.append(hides("password", WORD)))
         thread.start()
         thread.join()
-        with show_secrets(shown=False):
+        with show_secrets(()):
             assert hides("password", WORD)
         assert not hides("password", WORD)
     assert heard == [True]
+
+
+@pytest.mark.acceptance("X9")
+def test_what_is_asked_for_by_name_is_shown_and_nothing_else():
+    state = {"token": WORD, "db_password": WORD, "nested": {"token": [WORD]}, b"token": WORD}
+    with show_secrets(["token", "set_password", "password", "api_key"]) as showing:
+        assert jsonable({**state, b"token": 1}) == jsonable({**state, "db_password": REDACTED, b"token": 1})
+        assert short_repr(state).count(WORD) == 3
+        assert hides("Token", WORD)
+        assert showing.unused == ["api_key", "password", "set_password"]
+        assert shown_call("set_password", (WORD,), {"user": "alice"}) == ([WORD], {"user": "alice"})
+        assert repr(shown_call("set_token", (WORD,), {})[0]) == "[<redacted>]"
+        assert shown_call("login", (), {"password": WORD}) == ([], {"password": WORD})
+        assert showing.unused == ["api_key"]
+    assert hides("token", WORD)
+
+
+@pytest.mark.acceptance("X9")
+def test_a_name_that_hides_nothing_cannot_be_asked_for():
+    check_hidden(["token", "set_password", "api_key", "has_token"])
+    for name in ("balance", "pasword", "tokn", "", "true", "take_tokens_type"):
+        with pytest.raises(ConfigError, match="is it misspelled"):
+            check_hidden(["token", name])
 
 
 def test_an_error_about_a_state_does_not_tell_keys_of_secrets():
@@ -143,6 +238,26 @@ def test_an_error_about_a_message_does_not_tell_its_secrets():
     with pytest.raises(MessageNotSerializable) as caught:
         dump_message("login", (), {"password": {WORD: threading.Lock()}})
     assert WORD not in str(caught.value)
+
+
+@pytest.mark.acceptance("X9")
+def test_an_error_tells_the_path_behind_what_only_reminds_of_a_secret_and_no_keys_of_secrets():
+    lock = threading.Lock()
+    for state, path in (
+        ({"auth_method": {"alice": lock}}, "['auth_method']['alice']"),
+        ({"tokenizer": [lock]}, "['tokenizer'][0]"),
+        ({"secrets": {"name": {WORD: lock}}}, "['secrets'][<redacted>][<redacted>]"),
+        ({"login": {"api_key": {"type": {WORD: lock}}}}, "['login']['api_key'][<redacted>][<redacted>]"),
+    ):
+        with pytest.raises(StateNotSerializable) as caught:
+            dump_state(state, "TokenRing.state")
+        assert caught.value.evidence["path"] == f"TokenRing.state{path}"
+    with pytest.raises(MessageNotSerializable) as caught:
+        dump_message("take_token", ({"alice": lock},), {})
+    assert caught.value.evidence["path"] == ".take_token['args'][0]['alice']"
+    with pytest.raises(MessageNotSerializable) as caught:
+        dump_message("set_password", ({WORD: lock},), {})
+    assert WORD not in str(caught.value) + repr(caught.value.evidence)
 
 
 def test_an_error_about_an_option_does_not_tell_its_secrets():

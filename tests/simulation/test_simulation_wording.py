@@ -24,5 +24,5 @@ def test_what_is_printed_of_a_step_hides_values_that_are_named_like_secrets() ->
 @pytest.mark.acceptance("G25")
 def test_a_timer_in_words_hides_what_it_will_call_with() -> None:
     codec = Codec(ActorHandle, str, str)
-    assert words(codec.tell("on_token", ("hunter2",))) == "on_token(<redacted>)"
+    assert words(codec.tell("use_token", ("hunter2",))) == "use_token(<redacted>)"
     assert words(codec.tell("ring", (3,), {"secret": "hunter2"})) == "ring(3, secret=<redacted>)"
