@@ -25,11 +25,12 @@ def shots(tmp_path):
 
 
 @pytest.mark.acceptance("X6")
-def test_nobody_begins_resumes_or_restores_a_system_whose_log_is_gone(new_system, shots):
+def test_nobody_begins_resumes_or_restores_a_system_whose_log_is_gone(new_system, shots, tmp_path):
     system = new_system("bank")
     Account.options(name="alice").remote(1)
     system.snapshot()
     system.shutdown()
+    rayshot.copy(shots, tmp_path / "backup")
     shutil.rmtree(shots / "bank/log")
     there = files_of(shots)
     for door in (
@@ -38,6 +39,7 @@ def test_nobody_begins_resumes_or_restores_a_system_whose_log_is_gone(new_system
         lambda: rayshot.resume("bank", storage=shots, begin=print),
         lambda: rayshot.resume("bank", storage=shots, begin=print, takeover=True),
         lambda: rayshot.restore(shots),
+        lambda: rayshot.restore(tmp_path / "backup", into=shots),
     ):
         with pytest.raises(LogLost, match="the newest backup of bank/log/"):
             door()
