@@ -1,8 +1,8 @@
 """What is not shown unless it is asked for: values whose names say that they are secrets.
 
-It protects what opens something to whoever sees it: passwords, PINs and keys; the tokens, cookies and headers that are
-shown in their place; texts with one of these inside, such as a connection string. It is for eyes: the command line,
-Spark's tables, reprs, and messages of errors. It is no protection of the bytes.
+It protects what opens something to anybody who sees it: passwords, PINs and keys; the tokens, cookies and headers that
+are shown in their place; texts with one of these inside, such as a connection string. It is for eyes: the command line,
+Spark's tables, reprs, and messages of errors. It does not protect the bytes.
 
 A closed rule, so that one can know what it covers. A name is that of an attribute, of a key in a dict, of a keyword
 argument or of a field of a numpy array. Signs, digits and capital letters part its words.
@@ -13,9 +13,9 @@ argument or of a field of a numpy array. Signs, digits and capital letters part 
 - What has such a name is hidden, whole, whatever is in it. None, True and False stay, and what is empty.
 - Numbers and times stay too, alone and in lists: `max_tokens`, `password_attempts`, `token_expires_at`. They are hidden
   where they can be the secret itself: where the name ends in one of FRAGMENTS or LAST_WORDS, as in `password` or `pin`.
-- Arguments that are no keywords have no names. They are hidden where their method says that it is given a secret: as
-  if they had the name that stands behind one of GIVING, as in `set_password`, or that of a method that is the name of a
-  secret and no more, as in `api_key`. `take_token` and `has_password` say no such thing. The same holds for timers and
+- Positional arguments have no names. They are hidden where their method says that it is given a secret: as if they
+  had the name that stands behind one of GIVING, as in `set_password`, or that of a method that is the name of a secret
+  and no more, as in `api_key`. `take_token` and `has_password` say no such thing. The same holds for timers and
   continuations.
 
 Neither other positional arguments are covered, nor the results of calls.

@@ -81,7 +81,7 @@ class CommitLog:
         """Raise LogLost where the log has no EPOCH, as that of a new system or of one with copies only, and had one."""
         written = find_written(self._store, self._system)
         copied = None if self._records else find_copied(self._store, self._system)
-        self._read_on()  # whoever wrote what was found had written to the log before
+        self._read_on()  # what was found was written by somebody who had written to the log before
         if written is not None and self._history.epoch is None:
             raise log_lost(self._system, f"it has no EPOCH, and {written} was written after one", key=written)
         if copied is not None and not self._records:

@@ -47,7 +47,7 @@ def find_copied(store: Store, system: str) -> str | None:
 
 
 def log_lost(system: str, what: str, **evidence: object) -> LogLost:
-    """The error of whoever meets a log that is not whole; `what` says what is missing."""
+    """The error for a log that is not whole; `what` says what is missing."""
     return LogLost(
         f"the commit log of {system!r} is not whole: {what}. Nothing here is shown, written or deleted before "
         f"the newest backup of {log_folder(system)}/ is back in its place. If nothing of this system is needed any "
@@ -67,7 +67,7 @@ def check_logged(
     Args:
         store: where.
         system: whose.
-        listed: what lies in the system, each with its folder; the log was read after it was listed.
+        listed: the objects of the system, each with its folder; the log was read after it was listed.
         history: what the log means.
         next_position: how long it is.
     """

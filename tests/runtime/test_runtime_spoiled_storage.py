@@ -1,4 +1,4 @@
-"""Storages that are spoiled, before a system begins or while it runs: damage is no emptiness, and no defect."""
+"""Storages that are spoiled, before a system begins or while it runs: damage is not taken for emptiness."""
 
 import shutil
 

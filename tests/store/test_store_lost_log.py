@@ -91,7 +91,7 @@ def test_every_command_refuses_a_storage_whose_log_is_gone_and_removes_nothing(p
         assert everything(store) == there
 
 
-def test_whoever_reads_copies_or_begins_refuses_too_and_writes_nothing(place: str, tmp_path: Path) -> None:
+def test_reading_copying_and_beginning_refuse_too_and_write_nothing(place: str, tmp_path: Path) -> None:
     store = open_store(place)
     three_snapshots(store)
     elsewhere = MemoryStore()
@@ -164,7 +164,7 @@ def test_a_log_that_garbage_collection_began_anew_is_none() -> None:
         collect(store, "bank", min_age_s=0.0)
 
 
-# Another log, or an older one, in its place: whoever collects garbage looks closer ------------------------------
+# Another log, or an older one, in its place: garbage collection looks closer ------------------------------
 
 
 def put_log(store: Store, *records: EpochRecord) -> None:
