@@ -21,6 +21,7 @@ import cloudpickle
 
 from rayshot.errors import MessageNotSerializable, RayshotError, StateNotSerializable
 from rayshot.format.entries import StateCodec
+from rayshot.format.outside import may_be_outside, outside_types, refuse_outside
 from rayshot.format.redaction import REDACTED, is_secret_path, name_taken
 
 PICKLE: StateCodec = "pickle"
@@ -276,8 +277,8 @@ def load_class(payload: bytes) -> type:
 def _by_reference(value: object, buffers: list[pickle.PickleBuffer] | None, own: object = None) -> bytes | None:
     """A plain pickle, or None where only cloudpickle serves.
 
-    A class of `__main__` pickles here by its name, but means another module in the process that reads it. A reference
-    cannot be pickled plainly; a look at the pickle tells whether to search for one at all.
+    A class of `__main__` pickles here by its name, but means another module in the process that reads it. References
+    and what is outside of the value must not be pickled plainly; a look at the pickle tells whether to search for them.
     """
     file = io.BytesIO()
     pickler = pickle.Pickler(file, protocol=5, buffer_callback=None if buffers is None else buffers.append)
@@ -289,7 +290,9 @@ def _by_reference(value: object, buffers: list[pickle.PickleBuffer] | None, own:
     except _REFUSALS:
         return None
     kind = _references.kind
-    return None if b"__main__" in stream or (kind is not None and kind.__name__.encode() in stream) else stream
+    if b"__main__" in stream or (kind is not None and kind.__name__.encode() in stream) or may_be_outside(stream):
+        return None
+    return stream
 
 
 def _reducer_of_others_than(own: object) -> Callable[[Any], Any]:
@@ -328,6 +331,9 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no
         self._file = io.BytesIO()
         self._reduce_reference = reduce_reference
         self._heed = heed
+        self._outside = outside_types()
+        chained = super().dispatch_table.maps  # as they are chained, a look into them is half the time of all
+        self.dispatch_table = {kind: reduce for table in reversed(chained) for kind, reduce in table.items()}
         super().__init__(self._file, protocol=5, buffer_callback=buffer_callback)
 
     def pickle(self, value: object) -> bytes:
@@ -341,6 +347,8 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no
             return self._reduce_reference(obj)
         if self._heed is not None and isinstance(obj, self._heed[0]):
             self._heed[1](obj)
+        if type(obj) in self._outside:
+            refuse_outside(obj)
         return super().reducer_override(obj)
 
 
@@ -384,7 +392,7 @@ def find_culprit(value: object, path: str, *, secret: bool = False) -> str:
     """
     start = 0 if secret else len(path)
     for _ in range(_PATH_DEPTH_MAX):
-        for step, part in _parts(value):
+        for step, part in [] if type(value) in outside_types() else _parts(value):
             if not _can_pickle(part):
                 path, value = _deeper(path, step, start), part
                 break

@@ -1,0 +1,55 @@
+"""Values whose content is outside of them: in a file, in a block of shared memory, behind a descriptor.
+
+They would be pickled without complaint and come back as something else: an open file as its content in memory, a block
+as its name, a connection as the number of a descriptor, an array of ctypes not at all. So they are refused.
+"""
+
+import io
+import sys
+from typing import Any
+
+_FILE = "it is a file, which no pickle can hold"
+_BLOCK = "it is a block of shared memory, of which a pickle would hold the name alone"
+_NUMBER = "it is a connection, of which a pickle would hold the number of a descriptor alone"
+_ARRAY = "it is an array of ctypes, which nobody could unpickle: keep list() or bytes() of it"
+_ELSEWHERE = {
+    ("multiprocessing.shared_memory", "SharedMemory"): _BLOCK,
+    ("multiprocessing.shared_memory", "ShareableList"): _BLOCK,
+    ("multiprocessing.connection", "_ConnectionBase"): _NUMBER,
+}
+_MODULES = tuple({module for module, _ in _ELSEWHERE})
+
+
+def outside_types() -> frozenset[type]:
+    """The types of what `refuse_outside` refuses, as far as this process has imported them."""
+    arrays = [type(sys.modules["_ctypes"].Array)] if "_ctypes" in sys.modules else []
+    return frozenset((io.TextIOWrapper, *arrays, *_elsewhere()))
+
+
+def refuse_outside(value: Any) -> None:
+    """Raise TypeError, which says why, where a pickle of this value of an outside type would be something else."""
+    why = _elsewhere().get(type(value), "")
+    if type(value) is io.TextIOWrapper and value is not sys.stdout and value is not sys.stderr:  # which go by name
+        why = _FILE
+    elif isinstance(value, type) and getattr(sys.modules.get(value.__module__), value.__qualname__, None) is not value:
+        why = _ARRAY
+    if why:
+        raise TypeError(why)
+
+
+def may_be_outside(pickled: bytes) -> bool:
+    """Whether a plain pickle could hold a value that is to be refused; never False where it does."""
+    if sys.modules.keys().isdisjoint(_MODULES):
+        return False
+    return any(module.encode() in pickled for module in {found.__module__ for found in _elsewhere()})
+
+
+def _elsewhere() -> dict[type, str]:
+    """The classes of `_ELSEWHERE` that are imported, and all that are derived of them; why each is refused."""
+    found: dict[type, str] = {}
+    for (module, name), why in _ELSEWHERE.items():
+        waiting = [getattr(sys.modules[module], name)] if module in sys.modules else []
+        for kind in waiting:  # which grows
+            found[kind] = why
+            waiting += kind.__subclasses__()
+    return found
