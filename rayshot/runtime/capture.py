@@ -4,9 +4,14 @@ The child shares the parent's memory as it was at the fork, so it can pickle whi
 but its own thread, its pipe and a spool file: it closes every other descriptor, because a child that held the
 raylet's socket would hide its parent's death, and ends by `_exit`. It dies with the thread that forked it, the worker,
 and so with its actor: one that hangs would outlive it, and could leave a spool file when nobody looks any more.
+
+Shared memory is not as it was at the fork: `shared_memory` says what a child may read of it. A state that is in other
+shared memory, or holds ObjectRefs, is captured inline.
 """
 
 import ctypes
+import errno
+import gc
 import mmap
 import os
 import select
@@ -15,6 +20,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +33,7 @@ from rayshot.format.entries import StateCodec
 from rayshot.format.pickling import Referenced, dump_state
 from rayshot.model.cell import Cell
 from rayshot.runtime.priority import go_with_others
+from rayshot.runtime.shared_memory import Buffer, held_buffers, maps_data, take_shared_memory_away
 
 FORK_BYTES_MIN = 1 << 20
 """Above this a capture by fork holds the actor for less time than pickling does."""
@@ -35,7 +42,13 @@ INLINE_IN_A_ROW_MAX = 1 << 10
 """So many captures go by at most before a fork is tried again."""
 BEGIN_S = 1.0
 """A child that has not begun after this time never will: it takes some milliseconds."""
+TRIAL_S = 1.0
+"""So long an actor that shares memory waits for its first child, which may find that the state is there."""
+REFERENCES, SHARED_MEMORY = "ObjectRefs", "shared memory"
+"""What a child may find in a state, so that the actor captures it inline."""
 _BEGUN = b"b"
+_NO_ANSWER: bytes = msgpack.packb(None)
+_SHARED = "memory that others can write while a child reads it, as a mapped file is"
 _COPY_BYTES = 8 << 20
 _SPOOL_PREFIX, _SPOOL_SUFFIX = "rayshot-", ".spool"
 _PR_SET_PDEATHSIG = 1
@@ -70,11 +83,14 @@ class Captured:
 
 
 class CaptureChild:
-    """A forked child that pickles a state into a spool file."""
+    """A forked child that pickles a state into a spool file. It reads `held`, which is held until it has ended."""
 
-    def __init__(self, pid: int, pipe: int, spool: Path) -> None:
+    def __init__(self, pid: int, pipe: int, spool: Path, held: Sequence[Buffer] = ()) -> None:
         self._pid = pid
         self._pipe = pipe
+        self._held = held
+        self._received, self._silent = b"", False
+        self._outcome: Captured | StateNotSerializable | None = None
         self._readable = select.poll()  # `select` takes no descriptor above 1023, and actors have as many as they like
         self._readable.register(pipe, select.POLLIN)
         self._spool = spool
@@ -97,6 +113,13 @@ class CaptureChild:
         """Whether the child runs Python's code, or has ended, within a time."""
         return bool(self._readable.poll(1e3 * timeout_s))
 
+    def has_ended(self, timeout_s: float) -> bool:
+        """Whether the child has ended, or ends within a time."""
+        with suppress(TimeoutError):
+            self._read(time.monotonic() + timeout_s)
+            return True
+        return False
+
     def discard(self) -> None:
         """End the child, whatever it does."""
         self._reap()
@@ -109,39 +132,52 @@ class CaptureChild:
 
     def wait(self, timeout_s: float) -> Captured:
         """Wait for the child. Raises StateNotSerializable, or TimeoutError after killing it."""
+        if self._outcome is None:
+            self._outcome = self._wait(time.monotonic() + timeout_s)
+        if isinstance(self._outcome, StateNotSerializable):
+            raise self._outcome
+        return self._outcome
+
+    def _wait(self, deadline: float) -> Captured | StateNotSerializable:
         try:
-            answer = self._read(time.monotonic() + timeout_s).removeprefix(_BEGUN)
+            self._read(deadline)
         except BaseException:
             self.discard()
             raise
-        self._reap()
-        if not answer:
-            self._spool.unlink(missing_ok=True)
-            raise StateNotSerializable(f"the child that pickles the state (pid {self._pid}) died", pid=self._pid)
-        match msgpack.unpackb(answer):
+        status = self._reap()
+        match msgpack.unpackb(self._received.removeprefix(_BEGUN) or _NO_ANSWER):
             case [True, "pickle" | "cloudpickle" as codec, list(sizes)]:
                 return Captured(codec, tuple(sizes), spool=str(self._spool))
-            case [False, str(message), str(path), bool(inline)]:
-                self._spool.unlink(missing_ok=True)
-                raise StateNotSerializable(message, path=path, inline=inline)
-        raise AssertionError(answer)
+            case [False, str(message), str(path), str(inline)]:
+                refusal = StateNotSerializable(message, path=path, inline=inline)
+            case None if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGSEGV:
+                message = f"the state is in {_SHARED}: captured inline from now on"
+                refusal = StateNotSerializable(message, pid=self._pid, inline=SHARED_MEMORY)
+            case None:
+                message = f"the child that pickles the state (pid {self._pid}) died"
+                refusal = StateNotSerializable(message, pid=self._pid)
+            case answer:
+                raise AssertionError(answer)
+        self._spool.unlink(missing_ok=True)
+        return refusal
 
-    def _reap(self) -> None:
+    def _reap(self) -> int:
         os.close(self._pipe)
         self._kill()
         with self._lock:
-            os.waitpid(self._pid, 0)
+            _, status = os.waitpid(self._pid, 0)
             self._reaped = True
+        self._held = ()
+        return status
 
-    def _read(self, deadline: float) -> bytes:
-        received = b""
-        while True:
+    def _read(self, deadline: float) -> None:
+        """Read what the child says, until its end. Raises TimeoutError."""
+        while not self._silent:
             if not self._readable.poll(1e3 * max(0.0, deadline - time.monotonic())):
                 raise TimeoutError("the child that pickles the state did not end in time")
             part = os.read(self._pipe, 65536)
-            if not part:
-                return received
-            received += part
+            self._received += part
+            self._silent = not part
 
 
 class Capturer:
@@ -154,7 +190,7 @@ class Capturer:
         self._last_size: int | None = None
         self._count = 0
         self._inline_left, self._inline_again = 0, 1
-        self._holds_references = False
+        self._holds_references = self._in_shared_memory = self._has_forked = False
 
     def capture(self, cell: Cell) -> Captured | CaptureChild:
         """Fix the state as it is now; call between two handlers. Raises StateNotSerializable."""
@@ -172,15 +208,21 @@ class Capturer:
     def child_failed(self, error: Exception) -> None:
         """Capture inline the next time, and as long as the state holds ObjectRefs, which a child cannot keep alive.
 
-        After each further failure in a row for twice as many times: many actors may share the room for spools, and
-        each sees what there is before the others have written.
+        A state in shared memory is captured inline from now on. After each further failure in a row for twice as many
+        times: many actors may share the room for spools, and each sees what there is before the others have written.
         """
         self._inline_left = self._inline_again
         self._inline_again = min(2 * self._inline_again, INLINE_IN_A_ROW_MAX)
-        self._holds_references = isinstance(error, StateNotSerializable) and bool(error.evidence.get("inline"))
+        inline = error.evidence.get("inline") if isinstance(error, StateNotSerializable) else None
+        self._holds_references = inline == REFERENCES
+        self._in_shared_memory |= inline == SHARED_MEMORY
 
     def _by_fork(self) -> bool:
-        if self._holds_references or (self._last_size is not None and self._last_size > _room(self._spool_folder)):
+        if (
+            self._holds_references
+            or self._in_shared_memory
+            or (self._last_size is not None and self._last_size > _room(self._spool_folder))
+        ):
             return False
         if self.method != "auto":
             return self.method == "fork"
@@ -196,7 +238,20 @@ class Capturer:
         self.learn(captured)
         return captured
 
-    def _fork(self, cell: Cell) -> CaptureChild:
+    def _fork(self, cell: Cell) -> Captured | CaptureChild:
+        """Fork. The first time a state that is in shared memory is captured inline at once."""
+        child = self._begun(cell)
+        tried, self._has_forked = self._has_forked, True
+        if not tried and maps_data() and child.has_ended(TRIAL_S):
+            try:
+                child.wait(0.0)
+            except StateNotSerializable as error:
+                self.child_failed(error)
+                if self._in_shared_memory:
+                    return self._inline(cell)
+        return child
+
+    def _begun(self, cell: Cell) -> CaptureChild:
         """Fork, and once more where the child hangs.
 
         A child of Python 3.11 first takes the lock of the list of thread states. A thread of Ray that enters Python
@@ -217,12 +272,13 @@ class Capturer:
         spool = Path(self._spool_folder) / f"{_SPOOL_PREFIX}{os.getpid()}-{self._count}{_SPOOL_SUFFIX}"
         read_end, write_end = os.pipe()
         parent = os.getpid()
+        held = held_buffers()
         pid = os.fork()
         if pid == 0:
             _die_with(parent)
-            _pickle_in_child(state, cell.instance, self._name, spool, write_end)
+            _pickle_in_child(state, cell.instance, self._name, spool, write_end, held)
         os.close(write_end)
-        return CaptureChild(pid, read_end, spool)
+        return CaptureChild(pid, read_end, spool, held)
 
 
 def spool_folder() -> str:
@@ -295,29 +351,34 @@ def _die_with(parent: int) -> None:
         os._exit(1)
 
 
-def _pickle_in_child(state: Any, own: object, name: str, spool: Path, pipe: int) -> None:
+def _pickle_in_child(state: Any, own: object, name: str, spool: Path, pipe: int, held: Sequence[Buffer]) -> None:
     """Never returns."""
     status = 1
     try:
         os.write(pipe, _BEGUN)
+        gc.disable()  # what the actor has left to be collected is the actor's to end
         go_with_others()
         os.closerange(0, pipe)
         os.closerange(pipe + 1, min(1 << 20, os.sysconf("SC_OPEN_MAX")))
         try:
+            take_shared_memory_away(held)
             pickled = dump_state(state, name, own)
             if pickled.references:
                 path = pickled.references[0].path
                 raise StateNotSerializable(
-                    f"{path} is an ObjectRef: captured inline from now on", path=path, inline=True
+                    f"{path} is an ObjectRef: captured inline from now on", path=path, inline=REFERENCES
                 )
             sizes = [len(pickled.stream), *(buffer.nbytes for buffer in pickled.buffers)]
             _write_spool(spool, [memoryview(pickled.stream), *pickled.buffers])
             answer: list[Any] = [True, pickled.codec, sizes]
         except RayshotError as error:
             evidence = error.evidence
-            answer = [False, error.message, str(evidence.get("path", name)), bool(evidence.get("inline"))]
+            answer = [False, error.message, str(evidence.get("path", name)), str(evidence.get("inline", ""))]
         except OSError as error:
-            answer = [False, f"{name}: the state cannot be spooled: {error}", name, False]
+            if error.errno == errno.EFAULT:
+                answer = [False, f"{name}: the state is in {_SHARED}: captured inline from now on", name, SHARED_MEMORY]
+            else:
+                answer = [False, f"{name}: the state cannot be spooled: {error}", name, ""]
         try:
             os.write(pipe, msgpack.packb(answer))
         except BrokenPipeError:  # the actor died in the meantime

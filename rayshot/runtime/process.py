@@ -53,6 +53,7 @@ from rayshot.runtime.priority import Hurry
 from rayshot.runtime.recording import Recording
 from rayshot.runtime.references import know_references
 from rayshot.runtime.relay import RelayEnd
+from rayshot.runtime.shared_memory import note_buffers
 from rayshot.runtime.spawning import spawn_host
 from rayshot.runtime.tracing import TracedChannel, Tracer
 from rayshot.runtime.wire import Answer, Status, pack_packet
@@ -112,6 +113,7 @@ class ActorProcess:
 
     def __init__(self, identity: HostIdentity, relay: RelayEnd) -> None:
         know_references()
+        note_buffers()
         self.identity = identity
         self.name = identity.name
         self.system = identity.system

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import ray
 
-from rayshot.errors import StateNotSerializable, StoreUnavailable
+from rayshot.errors import RayshotError, StateNotSerializable, StoreUnavailable
 from rayshot.format.codec import creation_of, cut_frame, pack_frames, read_frames
 from rayshot.format.encryption_key import DataKey
 from rayshot.format.manifest import CapturedState, Chunk
@@ -189,7 +189,13 @@ def _fetch_objects(body: RecordBody, parts: list[memoryview], deadline: float) -
                 message = f"the object of {path} is not to be had: {str(error).splitlines()[0]}"
                 raise StateNotSerializable(message, path=path) from error
 
-        parts[1 + found.position] = memoryview(dump_object(get(found.reference), get))
+        try:
+            parts[1 + found.position] = memoryview(dump_object(get(found.reference), get))
+        except RayshotError:
+            raise
+        except Exception as error:  # whatever the value's class raises when it is pickled
+            message = f"the object of {found.path} cannot be stored: {error}"
+            raise StateNotSerializable(message, path=found.path) from error
 
 
 def _behind(frames: bytes, arrived: int) -> bytes:

@@ -1,0 +1,145 @@
+"""What an actor's process shares with others: memory that a fork does not copy, and that can change behind it.
+
+Ray hands large values out without a copy. They are in the memory of its object store, which gives it to others once
+nothing in this process reads the value any more, whatever a forked child still reads. So the buffers that live at a
+fork are held until the child has ended: their bytes never change.
+
+All else that is shared - a mapped file, a block of `multiprocessing` - its writers may change at any time. It is taken
+away from the child: the kernel ends a child that reads it, and the state is captured inline.
+"""
+
+import ctypes
+import os
+import signal
+import weakref
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import ray
+from numpy.typing import NDArray
+from ray._private import serialization
+
+from rayshot.errors import ConfigError
+
+Buffer = NDArray[np.uint8]
+_UNPACK = "unpack_pickle5_buffers"
+"""Ray's function that finds the buffers of a value in its bytes, as the module `serialization` calls it."""
+_PROT_NONE = 0
+_PR_SET_DUMPABLE = 4
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_process = ctypes.PyDLL(None, use_errno=True)
+_process.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+_read: weakref.WeakValueDictionary[int, Buffer] = weakref.WeakValueDictionary()
+
+if not callable(getattr(serialization, _UNPACK, None)):
+    raise ConfigError(
+        f"Ray {ray.__version__} has no ray._private.serialization.{_UNPACK}, which tells rayshot what an actor "
+        "reads of the object store: install a version of Ray that this version of rayshot supports"
+    )
+_unpack = getattr(serialization, _UNPACK)
+
+
+class _Mapping(NamedTuple):
+    """A part of this process's memory; see proc(5)."""
+
+    start: int
+    end: int
+    flags: str
+    path: str
+
+
+def note_buffers() -> None:
+    """Note from now on what this process reads of Ray's object store."""
+    setattr(serialization, _UNPACK, _unpack_noted)
+
+
+def held_buffers() -> list[Buffer]:
+    """What this process reads of Ray's object store; it stays there as long as it is in this list."""
+    return [buffer for reference in _read.valuerefs() if (buffer := reference()) is not None]
+
+
+def maps_data() -> bool:
+    """Whether others can change memory that a state could be in, beside Ray's. Takes half a millisecond."""
+    return any(not _is_of_ray(mapping.path) and not _is_device(mapping.path) for mapping in _changeable())
+
+
+def take_shared_memory_away(held: Sequence[Buffer]) -> None:
+    """In a forked child: who reads what others can change, beside `held`, dies of SIGSEGV.
+
+    A system call that reads it fails with EFAULT. Raises OSError where the kernel does not take it away.
+    """
+    mappings, kept = _changeable(), sorted(map(_pages, held))
+    if not mappings:
+        return
+    signal.signal(signal.SIGSEGV, signal.SIG_DFL)  # Ray and `faulthandler` would tell of a crash
+    _process.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)  # and the kernel would write the core
+    for mapping in mappings:
+        for start, end in _without(mapping, kept):
+            if _process.mprotect(start, end - start, _PROT_NONE):
+                error = ctypes.get_errno()
+                raise OSError(error, f"{mapping.path} cannot be taken away: {os.strerror(error)}")
+
+
+def _unpack_noted(data: Any) -> Any:
+    """As Ray's. All buffers of the value keep `whole`, to which, unlike Ray's own types, one can refer weakly."""
+    whole = np.frombuffer(data, np.uint8)
+    stream, buffers = _unpack(whole)
+    if buffers:
+        _read[id(whole)] = whole
+    return stream, buffers
+
+
+def _changeable() -> list[_Mapping]:
+    """Memory that others can change: what is shared, and files that are mapped for this process alone.
+
+    Of these, a page that was not written here shows what is written into the file. Code and locales stay as they are.
+    """
+    mappings = list(_mappings())
+    code = {mapping.path for mapping in mappings if "x" in mapping.flags}
+    return [
+        mapping
+        for mapping in mappings
+        if (mapping.flags.endswith("s") or (mapping.path.startswith("/") and mapping.path not in code))
+        and not ("x" in mapping.flags or _is_of_the_system(mapping.path))
+    ]
+
+
+def _mappings() -> Iterator[_Mapping]:
+    for line in Path("/proc/self/maps").read_bytes().splitlines():
+        addresses, flags, _, _, _, *path = line.split(maxsplit=5)
+        start, end = (int(address, 16) for address in addresses.split(b"-"))
+        yield _Mapping(start, end, flags.decode(), os.fsdecode(b"".join(path)))
+
+
+def _is_of_ray(path: str) -> bool:
+    return Path(path).name.startswith("plasma")
+
+
+def _is_device(path: str) -> bool:
+    return path.startswith("/dev/") and not path.startswith(("/dev/shm/", "/dev/zero"))  # noqa: S108 - it is Linux's
+
+
+def _is_of_the_system(path: str) -> bool:
+    return path.endswith((".so", "/gconv-modules.cache")) or ".so." in path or "/lib/locale/" in path
+
+
+def _pages(buffer: Buffer) -> tuple[int, int]:
+    start = buffer.__array_interface__["data"][0]
+    return start // _PAGE * _PAGE, -(-(start + buffer.nbytes) // _PAGE) * _PAGE
+
+
+def _without(mapping: _Mapping, kept: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The parts of a mapping beside those that are kept, which are sorted."""
+    start = mapping.start
+    for kept_start, kept_end in kept:
+        if kept_end <= start:
+            continue
+        if kept_start >= mapping.end:
+            break
+        if start < kept_start:
+            yield start, kept_start
+        start = kept_end
+    if start < mapping.end:
+        yield start, mapping.end
