@@ -48,7 +48,7 @@ REFERENCES, SHARED_MEMORY = "ObjectRefs", "shared memory"
 """What a child may find in a state, so that the actor captures it inline."""
 _BEGUN = b"b"
 _NO_ANSWER: bytes = msgpack.packb(None)
-_SHARED = "memory that others can write while a child reads it, as a mapped file is"
+_FOUND_SHARED = "the state is in memory that others can write, as a mapped file is: captured inline from now on"
 _COPY_BYTES = 8 << 20
 _SPOOL_PREFIX, _SPOOL_SUFFIX = "rayshot-", ".spool"
 _PR_SET_PDEATHSIG = 1
@@ -151,8 +151,7 @@ class CaptureChild:
             case [False, str(message), str(path), str(inline)]:
                 refusal = StateNotSerializable(message, path=path, inline=inline)
             case None if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGSEGV:
-                message = f"the state is in {_SHARED}: captured inline from now on"
-                refusal = StateNotSerializable(message, pid=self._pid, inline=SHARED_MEMORY)
+                refusal = StateNotSerializable(_FOUND_SHARED, pid=self._pid, inline=SHARED_MEMORY)
             case None:
                 message = f"the child that pickles the state (pid {self._pid}) died"
                 refusal = StateNotSerializable(message, pid=self._pid)
@@ -375,10 +374,9 @@ def _pickle_in_child(state: Any, own: object, name: str, spool: Path, pipe: int,
             evidence = error.evidence
             answer = [False, error.message, str(evidence.get("path", name)), str(evidence.get("inline", ""))]
         except OSError as error:
+            answer = [False, f"{name}: the state cannot be spooled: {error}", name, ""]
             if error.errno == errno.EFAULT:
-                answer = [False, f"{name}: the state is in {_SHARED}: captured inline from now on", name, SHARED_MEMORY]
-            else:
-                answer = [False, f"{name}: the state cannot be spooled: {error}", name, ""]
+                answer = [False, _FOUND_SHARED, name, SHARED_MEMORY]
         try:
             os.write(pipe, msgpack.packb(answer))
         except BrokenPipeError:  # the actor died in the meantime
