@@ -51,8 +51,11 @@ class Committer:
     def __init__(self, settings: SystemSettings, owner: str) -> None:
         """Take the storage over for a new life of the system, or for the one that this `owner` had begun before.
 
-        `owner` is a name that a coordinator keeps when it is started anew, and no other one ever has. `fenced` says
-        that a later life has the storage: nothing can be committed in this one any more. Raises SnapshotsExist.
+        `owner` is a name that a coordinator keeps when it is started anew, and no other one ever has; `had_begun` says
+        that it was, and what it may have left. Ray starts one anew, too, of which no process ever ran, as its node was
+        dead. `fenced` says that a later life has the storage: nothing can be committed in this one any more.
+
+        Raises SnapshotsExist.
         """
         store = open_store(settings.storage)
         repository = Repository(store, settings.system, create=True, keys=())
@@ -60,7 +63,7 @@ class Committer:
         begun = repository.log.begun_by(f"coordinator-{owner}-")
         if begun is None and not (settings.loading or settings.fresh):
             check_no_snapshots(repository.log.history, settings.system, settings.storage)
-        self.incarnation = new if begun is None else begun.incarnation
+        self.incarnation, self.had_begun = (new, False) if begun is None else (begun.incarnation, True)
         self.fenced: Fenced | None = None
         try:
             self.epoch = repository.log.begin_epoch(self.incarnation, f"coordinator-{owner}-{uuid.uuid4().hex[:12]}")

@@ -49,7 +49,6 @@ from rayshot.runtime.notices import UNTIL_ANSWERED, notice
 from rayshot.runtime.priority import go_first
 from rayshot.runtime.reports import Body, unpack_record
 from rayshot.runtime.requests import Admission, Committed, Order, Request
-from rayshot.runtime.restarts import was_restarted
 from rayshot.runtime.settings import SystemSettings
 from rayshot.runtime.states import RUNNING, STOPPED
 from rayshot.runtime.takeover import find_remains
@@ -74,9 +73,10 @@ class Coordinator:
         from rayshot.runtime.committer import Committer  # noqa: PLC0415
         from rayshot.runtime.heart import Heart  # noqa: PLC0415
 
-        self._life, restarted = uuid.uuid4().hex, was_restarted()
+        self._life = uuid.uuid4().hex
         self._committer = Committer(settings, ray.get_runtime_context().get_actor_id())
         self._incarnation = incarnation = self._committer.incarnation
+        restarted = self._committer.had_begun
         self._collector = Collector(incarnation)
         self._lock = threading.RLock()
         self._own = ray.get_actor(coordinator_name(system), namespace=NAMESPACE)

@@ -3,6 +3,7 @@
 import asyncio
 import multiprocessing
 import os
+import signal
 import sys
 import threading
 import time
@@ -13,6 +14,7 @@ import ray
 import rayshot
 import rayshot.model.port
 from rayshot.errors import SystemStopped
+from rayshot.runtime.coordinator import Coordinator
 
 
 @rayshot.actor
@@ -148,3 +150,14 @@ class Slow:
         seconds, self.seconds = self.seconds, 0.0
         time.sleep(seconds)
         return vars(self)
+
+
+class DiesBeforeItBegins(Coordinator):
+    """Its first process ends before it has begun anything, as if it had been placed on a node that was dead already."""
+
+    def __init__(self, settings):
+        fuse = Path(settings.storage) / "fuse"
+        if fuse.exists():
+            fuse.unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+        super().__init__(settings)

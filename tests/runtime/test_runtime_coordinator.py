@@ -11,11 +11,12 @@ import ray
 import rayshot
 from rayshot import SnapshotConfig
 from rayshot.errors import ActorDied, ConfigError, RestoreFailed, SnapshotAborted, SystemStopped
+from rayshot.runtime import starting
 from rayshot.runtime.requests import Order
 from rayshot.runtime.spawning import RECORDS_AT_ONCE
 from rayshot.store.locate import open_store
 from rayshot.store.repository import Repository
-from tests.runtime.hostile import Saboteur
+from tests.runtime.hostile import DiesBeforeItBegins, Saboteur
 from tests.runtime.librarian import Librarian
 from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account
@@ -205,3 +206,19 @@ def test_a_restore_whose_coordinator_dies_fails_and_leaves_nothing_and_the_next_
     restored = rayshot.restore(system.storage, system=system.name)
     new_system.made.append(restored)
     assert ray.get(restored.get_actor("bob").read.remote()) == 1
+
+
+@pytest.mark.acceptance("X12")
+def test_a_coordinator_that_ray_starts_again_before_it_has_begun_is_no_lost_one(new_system, tmp_path, monkeypatch):
+    system = new_system()
+    alice = Account.options(name="alice").remote(7)
+    ray.get(alice.read.remote())
+    system.snapshot()
+    system.shutdown()
+    fuse = tmp_path / "shots" / "fuse"
+    fuse.touch()
+    monkeypatch.setattr(starting, "Coordinator", DiesBeforeItBegins)
+    restored = rayshot.restore(system.storage, system=system.name)
+    new_system.made.append(restored)
+    assert not fuse.exists()
+    assert ray.get(restored.get_actor("alice").read.remote()) == 7
