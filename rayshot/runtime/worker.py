@@ -87,7 +87,10 @@ class Worker:
         process = self._process
         if process.cell.timers and not process.loading and not process.ending:
             for message in process.cell.take_due():
-                process.channel(process.name).append(message)
+                try:
+                    process.channel(process.name).append(message)
+                except SystemDown:  # a stop comes at any time, and nothing fires behind it
+                    return
                 if process.tracer is not None:
                     process.tracer.fired(message)
 

@@ -1,6 +1,7 @@
 """What users and machines do wrong stops nothing that need not stop, hangs nobody, and leaves nothing behind."""
 
 import contextlib
+import logging
 import math
 import os
 import shutil
@@ -24,7 +25,7 @@ from tests.runtime.hostile import Rogue, Sticky, Stillborn, Strict
 from tests.runtime.librarian import ForkingLibrarian
 from tests.runtime.test_runtime_coordinator import kill_coordinator
 from tests.runtime.test_runtime_messages import eventually
-from tests.runtime.workloads import Account
+from tests.runtime.workloads import Account, Metronome
 
 pytestmark = pytest.mark.ray
 
@@ -128,6 +129,22 @@ def test_an_actor_that_fails_by_itself_stops_with_its_system_and_is_gone_after_t
         ray.get(strict.read.remote(), timeout=20)
     system.shutdown()
     eventually(lambda: left_of(system) == [] or None, 20)
+
+
+@pytest.mark.acceptance("X12")
+def test_an_actor_whose_timer_is_due_when_its_system_stops_has_nothing_to_complain_of(system, tmp_path):
+    metronomes = [Metronome.options(name=f"m{n}").remote() for n in range(4)]
+    strict = Strict.options(name="strict").remote()
+    ray.get([strict.read.remote(), *(metronome.count.remote() for metronome in metronomes)])
+    hosts = ray.get(system._identity.coordinator.actors.remote())
+    complaints = {name: tmp_path / name for name in hosts if name != "strict"}
+    for name, file in complaints.items():
+        listen = lambda _, file=file: logging.getLogger("rayshot").addHandler(logging.FileHandler(file))  # noqa: E731
+        ray.get(hosts[name].__ray_call__.remote(listen))
+    strict.fail.tell()
+    for name, file in complaints.items():
+        ray.get(hosts[name].__ray_call__.remote(lambda self: self._worker.join(20)))
+        assert not file.read_text(), file.read_text()
 
 
 def test_a_shutdown_ends_everything_though_the_coordinator_was_just_killed(new_system):

@@ -257,6 +257,23 @@ class Ranked:
         return self.rank()
 
 
+@rayshot.actor
+class Metronome:
+    """Always has a timer that is due."""
+
+    def __init__(self):
+        self.beats = 0
+        self.beat()
+
+    def beat(self):
+        self.beats += 1
+        rayshot.current().after(0.0, self.beat)
+        time.sleep(0.002)
+
+    def count(self):
+        return self.beats
+
+
 class Occupant:
     """No actor of a system: it only takes room."""
 
