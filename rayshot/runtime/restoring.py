@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,6 +23,8 @@ START_S = 300.0
 """So long nobody may get ready before processes that have not started, or hang, are given up."""
 HANG_S = 60.0
 """A process that loads answers meanwhile; unpickling one large value may keep it from that for some seconds."""
+STARTS_MAX = 3
+"""So often an actor's process is made: Ray may place it on a node that has died and that it still takes for alive."""
 
 
 def load_all(identity: HostIdentity, storage: str, folder: str, fit: Fit, dead_letters: Sequence[DeadLetter]) -> None:
@@ -31,65 +34,99 @@ def load_all(identity: HostIdentity, storage: str, folder: str, fit: Fit, dead_l
     left out.
     """
     _report(fit)
-    plans = _plans(storage, folder, fit, _by_host(fit, dead_letters))
-    hosts = {name: spawn_host(identity, fit.specifications[name], name, loading=True) for name in plans}
+    loading = _Loading(identity, fit, _plans(storage, folder, fit, _by_host(fit, dead_letters)))
     try:
-        loads = {name: hosts[name].load.remote(plan) for name, plan in plans.items()}
-        _load(loads, hosts, identity.coordinator)
+        loading.run()
         get_answer(identity.coordinator.resume.remote(), the_coordinator(identity.system))
     except BaseException:
-        for host in hosts.values():
-            ray.kill(host)  # also one that is not up yet, of which the coordinator does not know
+        loading.kill_all()
         raise
 
 
-def _load(loads: Mapping[str, Any], hosts: Mapping[str, Any], coordinator: Any) -> None:
-    """Wait until all are loaded: as long as one after the other is, or those that load answer.
+class _Loading:
+    """Actors that are made and loaded, each by its plan."""
 
-    Raises RestoreFailed where processes do not start, or hang.
-    """
-    names = {load: name for name, load in loads.items()}
-    waiting = list(loads.values())
-    due = time.monotonic() + START_S
+    def __init__(self, identity: HostIdentity, fit: Fit, plans: Mapping[str, LoadPlan]) -> None:
+        self._identity = identity
+        self._specifications = fit.specifications
+        self._plans = plans
+        self._hosts: dict[str, Any] = {}
+        self._starts = Counter[str]()
+        self._waiting: dict[Any, str] = {}
+        """The answers that are still to come, with their actors."""
 
-    def all_are_loaded(timeout_s: float) -> bool:
-        nonlocal waiting, due
-        loaded, waiting = ray.wait(waiting, num_returns=1, timeout=min(timeout_s, START_S))
-        ray.get(loaded)  # raises what went wrong there
-        if loaded:
-            due = time.monotonic() + START_S
-        elif time.monotonic() >= due:
-            _check_loading([names[load] for load in waiting], hosts, coordinator)
-            due = time.monotonic() + START_S
-        return not waiting
+    def run(self) -> None:
+        """Return when all are loaded. One whose process dies before it joined is made again.
 
-    if waiting:
-        wait_with_progress(
-            all_are_loaded,
-            lambda: (
-                f"restoring: {len(loads) - len(waiting)}/{len(loads)} loaded, waiting for "
-                f"{some_names([names[load] for load in waiting])}"
-            ),
+        Raises RestoreFailed where processes do not start, or hang; what a load raises; NoAnswer of the coordinator.
+        """
+        for name in self._plans:
+            self._make(name)
+        due = time.monotonic() + START_S
+
+        def all_are_loaded(timeout_s: float) -> bool:
+            nonlocal due
+            loaded, _ = ray.wait([*self._waiting], num_returns=1, timeout=min(timeout_s, START_S))
+            for answer in loaded:
+                self._settle(answer)
+            if loaded:
+                due = time.monotonic() + START_S
+            elif time.monotonic() >= due:
+                self._check_alive()
+                due = time.monotonic() + START_S
+            return not self._waiting
+
+        if self._waiting:
+            wait_with_progress(all_are_loaded, self._describe)
+
+    def kill_all(self) -> None:
+        """End all that were made, also one that is not up yet, of which the coordinator does not know."""
+        for host in self._hosts.values():
+            ray.kill(host)
+
+    def _make(self, name: str) -> None:
+        self._starts[name] += 1
+        host = self._hosts[name] = spawn_host(self._identity, self._specifications[name], name, loading=True)
+        self._waiting[host.load.remote(self._plans[name])] = name
+
+    def _settle(self, answer: Any) -> None:
+        """One is loaded. Raises what went wrong there, unless another try may help."""
+        name = self._waiting.pop(answer)
+        try:
+            ray.get(answer)
+        except ray.exceptions.ActorDiedError as error:
+            if self._starts[name] == STARTS_MAX or error.actor_init_failed or name in self._joined():
+                raise
+            log.warning("the process of %s died before it had started; another one is made: %s", name, error)
+            self._make(name)
+
+    def _joined(self) -> Mapping[str, Any]:
+        actors: Mapping[str, Any] = get_answer(
+            self._identity.coordinator.actors.remote(), the_coordinator(self._identity.system)
         )
+        return actors
 
+    def _check_alive(self) -> None:
+        """Raise RestoreFailed for actors whose processes are not there, or do not answer while they load."""
+        joined, names = self._joined(), list(self._waiting.values())
+        if absent := [name for name in names if name not in joined]:
+            raise RestoreFailed(
+                f"nothing was restored: {some_names(absent)} did not start within {START_S:g} s: has the cluster the "
+                f"resources?",
+                actors=absent,
+            )
+        answers = {name: self._hosts[name].status.remote() for name in names}
+        ready, _ = ray.wait(list(answers.values()), num_returns=len(answers), timeout=HANG_S)
+        if hung := [name for name, answer in answers.items() if answer not in ready]:
+            raise RestoreFailed(
+                f"nothing was restored: {some_names(hung)} has not loaded within {START_S:g} s, and its process does "
+                f"not answer: is it stopped?",
+                actors=hung,
+            )
 
-def _check_loading(names: list[str], hosts: Mapping[str, Any], coordinator: Any) -> None:
-    """Raise RestoreFailed for actors whose processes are not there, or do not answer while they load."""
-    started = get_answer(coordinator.actors.remote(), "the coordinator")
-    if absent := [name for name in names if name not in started]:
-        raise RestoreFailed(
-            f"nothing was restored: {some_names(absent)} did not start within {START_S:g} s: has the cluster the "
-            f"resources?",
-            actors=absent,
-        )
-    answers = {name: hosts[name].status.remote() for name in names}
-    ready, _ = ray.wait(list(answers.values()), num_returns=len(answers), timeout=HANG_S)
-    if hung := [name for name, answer in answers.items() if answer not in ready]:
-        raise RestoreFailed(
-            f"nothing was restored: {some_names(hung)} has not loaded within {START_S:g} s, and its process does not "
-            f"answer: is it stopped?",
-            actors=hung,
-        )
+    def _describe(self) -> str:
+        done = len(self._plans) - len(self._waiting)
+        return f"restoring: {done}/{len(self._plans)} loaded, waiting for {some_names(self._waiting.values())}"
 
 
 def _report(fit: Fit) -> None:

@@ -1,0 +1,92 @@
+"""Run by itself: `python several_nodes.py CASE STORAGE` takes a node away from a system and brings the system back."""
+
+import logging
+import sys
+import threading
+
+import ray
+from ray.cluster_utils import Cluster
+
+import rayshot
+from rayshot.errors import ConfigError
+from rayshot.runtime.naming import NAMESPACE, actor_name
+from tests.runtime.test_runtime_messages import eventually
+from tests.runtime.workloads import Account
+
+NOTICED = {"health_check_initial_delay_ms": 1_000, "health_check_period_ms": 1_000, "health_check_failure_threshold": 5}
+"""Ray takes a dead node for alive for some seconds, and places actors on it."""
+BEGINS_MAX = 30
+
+
+def main(case, storage):
+    cluster = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 8, "include_dashboard": False, "_system_config": NOTICED}
+    )
+    shelf = {"shelf": 1}
+    doomed = cluster.add_node(num_cpus=8, resources=shelf)
+    ray.init(address=cluster.address, logging_level=logging.ERROR, log_to_driver=False)
+    try:
+        system = begin(storage, cluster.head_node if case != "coordinator" else doomed)
+        options = {"resources": shelf} if case == "replaced" else {}
+        actors = [Account.options(name="a1", num_cpus=1, **options).remote(1)]
+        while doomed.node_id not in {node_of(actor_name(system.name, system.incarnation, a.name)) for a in actors}:
+            actors.append(Account.options(name=f"a{len(actors) + 1}", num_cpus=1).remote(len(actors) + 1))
+            ray.get(actors[-1].read.remote())
+        taken = system.snapshot()
+        cluster.remove_node(doomed, allow_graceful=False)
+        restored = restore(system, lambda: case == "replaced" and cluster.add_node(num_cpus=8, resources=shelf))
+        balances = {name: ray.get(actor.read.remote()) for name, actor in restored.actors().items()}
+        assert balances == {name: state["balance"] for name, state in taken.states().items()}, balances
+        restored.snapshot().verify()
+        restored.shutdown()
+        print(f"restored {case}")
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+
+
+def begin(storage, node):
+    """Begin a system whose coordinator is on this node; Ray chooses any."""
+    for _ in range(BEGINS_MAX):
+        system = rayshot.init("bank", storage=storage)
+        if node_of("rayshot/bank") == node.node_id:
+            return system
+        system.shutdown()
+    raise AssertionError("its coordinator was never there")
+
+
+def node_of(ray_name):
+    """The node of a named actor; None where there is no such actor."""
+    try:
+        handle = ray.get_actor(ray_name, namespace=NAMESPACE)
+    except ValueError:
+        return None
+    return ray.get(handle.__ray_call__.remote(lambda _: ray.get_runtime_context().get_node_id()))
+
+
+def restore(system, replace):
+    """Restore as soon as the system has stopped, and `replace` the node when Ray has to place the first actor."""
+    restored = []
+
+    def try_now():
+        try:
+            restored.append(rayshot.restore(system.storage, system=system.name))
+        except ConfigError as error:
+            if "is running" not in str(error):
+                raise
+            return False
+        return True
+
+    thread = threading.Thread(target=eventually, args=(try_now, 60))
+    thread.start()
+    first = actor_name(system.name, system.incarnation + 1, "a1")
+    named = lambda: {entry["name"] for entry in ray.util.list_named_actors(all_namespaces=True)}  # noqa: E731
+    eventually(lambda: first in named() or not thread.is_alive(), 60)
+    replace()
+    thread.join()
+    (life,) = restored
+    return life
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,22 @@
+"""Systems on several nodes, of which one dies."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.ray
+SCRIPT = Path(__file__).with_name("several_nodes.py")
+
+
+@pytest.mark.acceptance("X12")
+@pytest.mark.parametrize("case", ["left", "replaced", "coordinator"])
+def test_a_system_that_lost_a_node_is_restored_at_once_on_those_there_are(tmp_path, case):
+    """`left`: on the nodes that are left; `replaced`: an actor waits for another one; its `coordinator` died too."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.runtime.several_nodes", case, str(tmp_path / "shots")],
+        capture_output=True, text=True, timeout=180, check=False, cwd=SCRIPT.parents[2],
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert f"restored {case}" in done.stdout.splitlines()
