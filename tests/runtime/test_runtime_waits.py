@@ -12,7 +12,7 @@ import pytest
 import ray
 
 import rayshot
-from rayshot.errors import NoAnswer, SnapshotAborted, SystemStopped
+from rayshot.errors import NoAnswer, RestoreFailed, SnapshotAborted, SystemStopped
 from rayshot.runtime import system as runtime_system
 from rayshot.runtime.naming import NAMESPACE, coordinator_name
 from rayshot.store.local import LocalStore
@@ -31,6 +31,14 @@ def state_of(name):
         return ray.get(coordinator.state.remote())
     except (ValueError, ray.exceptions.RayActorError):
         return None
+
+
+def pid_of(system, actor):
+    """The process of an actor that has joined; None before."""
+    if state_of(system) is None:
+        return None
+    hosts = ray.get(ray.get_actor(coordinator_name(system), namespace=NAMESPACE).actors.remote())
+    return ray.get(hosts[actor].status.remote())["pid"] if actor in hosts else None
 
 
 def is_watched(name):
@@ -122,6 +130,36 @@ def test_a_restore_whose_program_was_killed_is_taken_over_by_the_next_one(new_sy
     new_system.made.append(restored)
     assert ray.get(restored.get_actor("waiter").read.remote()) == str(flag)
     assert restored.incarnation == 3
+
+
+@pytest.mark.acceptance("X10")
+def test_a_restore_gives_an_actor_up_that_hangs_while_it_is_loaded(new_system, tmp_path, monkeypatch):
+    for limit in ("START_S", "HANG_S"):
+        monkeypatch.setattr(f"rayshot.runtime.restoring.{limit}", 1.0)
+    flag, failures = tmp_path / "flag", []
+    system = new_system("bank")
+    Waiter.options(name="waiter").remote(str(flag))
+    system.snapshot()
+    system.shutdown()
+    flag.touch()
+
+    def restore():
+        try:
+            rayshot.restore(system.storage)
+        except RestoreFailed as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=restore)
+    thread.start()
+    try:
+        with stopped(eventually(lambda: pid_of("bank", "waiter"), 60)):
+            thread.join(60)
+    finally:
+        flag.unlink()
+        thread.join(60)
+    (error,) = failures
+    assert "waiter has not loaded within 1 s, and its process does not answer: is it stopped?" in str(error)
+    assert state_of("bank") is None
 
 
 @pytest.mark.acceptance("X10")
