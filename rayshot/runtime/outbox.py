@@ -245,7 +245,9 @@ class OutChannel(OutPort):
             for index in range(self.held_at, len(self.pending)):
                 call = self.pending[index]
                 if isinstance(call, OpenCall):
-                    self.pending[index] = call.tell if call.call_id is None else codec.call(call.call_id, call.tell)
+                    message = call.tell if call.call_id is None else codec.call(call.call_id, call.tell)
+                    self.pending[index] = message
+                    self.pending_bytes += len(message) - len(call.tell)
             self.held_at = None
             self.flush()
 

@@ -9,6 +9,7 @@ import pytest
 from rayshot.errors import SystemStopped
 from rayshot.format.codec import Codec, Frame, split_frame
 from rayshot.model.handle import ActorHandle, Method
+from rayshot.model.reply import OpenCall
 from rayshot.runtime.credit import CREDIT_MESSAGES_MAX, CREDIT_MESSAGES_MIN, CREDIT_MESSAGES_START, CREDIT_S, Credit
 from rayshot.runtime.outbox import BATCH_BYTES_MAX, BATCH_MESSAGES_MIN, WINDOW, InFlight, OutChannel
 from rayshot.runtime.wire import Answer, Status
@@ -273,6 +274,20 @@ def test_after_a_stop_each_tell_is_refused_and_nothing_is_kept(lane):
     assert receiver.numbers == [0]
     with channel._lock:
         assert channel.sent == 2
+
+
+@pytest.mark.acceptance("X13")
+def test_of_calls_that_have_left_no_byte_counts_as_waiting(lane):
+    _, channel, receiver = lane
+    taken = []
+    receiver.receive = lambda batch: taken.append(batch) or SimpleNamespace(_on_completed=lambda _callback: None)
+    calls = [OpenCall(CODEC.tell("take", (0, number))) for number in range(3)]
+    for call in calls:
+        channel.append_open(call)
+    calls[1].call_id = 7
+    channel.settle(CODEC)
+    assert [batch.count for batch in taken] == [3]
+    assert (channel.pending, channel.pending_bytes) == ([], 0)
 
 
 def test_a_sender_that_never_pauses_is_told_that_its_outbox_is_full(lane):
