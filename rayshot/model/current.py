@@ -2,20 +2,23 @@
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rayshot.errors import OutsideHandler
-from rayshot.model.cell import Cell
+
+if TYPE_CHECKING:  # cell.py makes replies, and these ask whose handlers run here
+    from rayshot.model.cell import Cell
 
 _running = threading.local()
+_ELSEWHERE = "rayshot.current() is known only inside a handler, on the handler's own thread"
 
 
 class Current:
-    """The running handler's surroundings."""
+    """The running handler's surroundings. What it does raises OutsideHandler on any other thread."""
 
     __slots__ = ("_cell",)
 
-    def __init__(self, cell: Cell) -> None:
+    def __init__(self, cell: "Cell") -> None:
         self._cell = cell
 
     @property
@@ -41,26 +44,36 @@ class Current:
         Raises ConfigError for what is no such time or no method of this actor, MessageNotSerializable for `args` that
         cannot be sent.
         """
-        self._cell.after(seconds, method, args)
+        self._own().after(seconds, method, args)
 
     def snapshot(self) -> None:
         """Begin a snapshot of the whole system, with this actor recording first, when this handler has ended."""
-        self._cell.port.request_snapshot()
+        self._own().port.request_snapshot()
 
     def end(self) -> None:
         """End this actor when this handler has ended; what is sent to it afterwards becomes dead letters."""
-        self._cell.end()
+        self._own().end()
+
+    def _own(self) -> "Cell":
+        if not runs_here(self._cell):
+            raise OutsideHandler(_ELSEWHERE)
+        return self._cell
 
 
 def current() -> Current:
     """The surroundings of the handler that runs on this thread. Raises OutsideHandler elsewhere."""
     cell = getattr(_running, "cell", None)
     if cell is None:
-        raise OutsideHandler("rayshot.current() is known only inside a handler, on the handler's own thread")
+        raise OutsideHandler(_ELSEWHERE)
     return Current(cell)
 
 
-def enter(cell: Cell | None) -> Cell | None:
+def runs_here(cell: "Cell") -> bool:
+    """Whether this thread is the one that runs handlers of `cell`."""
+    return getattr(_running, "cell", None) is cell
+
+
+def enter(cell: "Cell | None") -> "Cell | None":
     """From now on this thread runs handlers of `cell`; None: of nobody. Returns whose it ran before."""
     before: Cell | None = getattr(_running, "cell", None)
     _running.cell = cell

@@ -1,5 +1,6 @@
 """A cell: one actor's instance, pending calls and timers, in a world in memory."""
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from unittest.mock import ANY
 
@@ -257,6 +258,16 @@ def test_a_handler_knows_its_surroundings(running):
 def test_outside_of_a_handler_there_are_no_surroundings(world):
     with pytest.raises(OutsideHandler, match="inside a handler"):
         rayshot.current()
+
+
+@pytest.mark.acceptance("X13")
+def test_a_thread_that_was_given_the_surroundings_may_read_them_and_do_nothing(running):
+    account, here, in_thread = running.construct(Account, 5), rayshot.current(), ThreadPoolExecutor(1).submit
+    assert in_thread(getattr, here, "name").result() == "alice"
+    for action in (here.snapshot, here.end, lambda: here.after(1.0, account.deposit, 1)):
+        with pytest.raises(OutsideHandler, match="on the handler's own thread"):
+            in_thread(action).result()
+    assert (running.requests, running.cell.next_due()) == ([], None)
 
 
 # State --------------------------------------------------------------------------------------------------------------

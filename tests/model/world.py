@@ -5,6 +5,7 @@ import pytest
 from rayshot.format.codec import Codec
 from rayshot.format.pickling import dump_state, load_state
 from rayshot.model.cell import Cell
+from rayshot.model.current import enter
 from rayshot.model.handle import ActorHandle
 from rayshot.model.port import OutPort, provide_port
 from rayshot.model.reply import OpenCall, Reply
@@ -72,9 +73,11 @@ class World:
         """Let the cell process encoded messages, each as a handler of its own."""
         for message in messages:
             (fields,) = self.codec.unpacker(message)
+            before = enter(self.cell)
             try:
                 self.cell.handle(fields)
             finally:
+                enter(before)
                 self.cell.open_calls.clear()
 
     def tell(self, method, *args, **kwargs):
