@@ -19,7 +19,7 @@ from rayshot.audit.document import Document
 from rayshot.audit.equation import DRIVER_PREFIX
 from rayshot.audit.findings import Unproved
 from rayshot.audit.history import History, count
-from rayshot.audit.segment import Ended, Event, Fired, Handled, Recorded
+from rayshot.audit.segment import Ended, Event, Fired, Handled, Recorded, Sent, sends_of
 
 Clock = tuple[int, ...]
 
@@ -166,13 +166,6 @@ class Computation:
         return cuts
 
 
-def sends_of(event: Event, actor: str) -> Sequence[str]:
-    """To whom an event of `actor` sent a message each."""
-    if isinstance(event, Handled):
-        return event.receivers
-    return (actor,) if isinstance(event, Fired) else ()
-
-
 class _Flight:
     """Messages under way, each with the clock of its sending; None: from before the cut, or no clocks are wanted."""
 
@@ -257,11 +250,16 @@ def describe(event: Event) -> str:
     """An event in words."""
     match event:
         case Handled(sender, receivers, _):
-            sent = [f"{count} to {receiver}" for receiver, count in Counter(receivers).items()]
-            return f"handled a message of {sender}{', sent ' * bool(sent)}{', '.join(sent)}"
+            return f"handled a message of {sender}{', sent ' * bool(receivers)}{_counted(receivers)}"
+        case Sent(receivers):
+            return f"threads beside the handlers sent {_counted(receivers)}"
         case Fired(_):
             return "a timer fired"
         case Recorded(snapshot):
             return f"recorded {snapshot}"
         case Ended():
             return "ended"
+
+
+def _counted(receivers: Sequence[str]) -> str:
+    return ", ".join(f"{count} to {receiver}" for receiver, count in Counter(receivers).items())

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rayshot.audit.findings import NoTrace, Unproved
-from rayshot.audit.segment import Ended, Event, Fired, Handled, Recorded, Segment
+from rayshot.audit.segment import Event, Handled, Recorded, Segment, sends_of
 from rayshot.store.snapshot import Snapshot
 
 
@@ -54,15 +54,10 @@ class Traced:
 
 def count(event: Event, actor: str, sent: dict[str, int], received: dict[str, int]) -> None:
     """Count what an event of `actor` sent and received."""
-    match event:
-        case Handled(sender, receivers, _):
-            received[sender] = received.get(sender, 0) + 1
-            for receiver in receivers:
-                sent[receiver] = sent.get(receiver, 0) + 1
-        case Fired(_):
-            sent[actor] = sent.get(actor, 0) + 1
-        case Recorded() | Ended():
-            pass
+    if isinstance(event, Handled):
+        received[event.sender] = received.get(event.sender, 0) + 1
+    for receiver in sends_of(event, actor):
+        sent[receiver] = sent.get(receiver, 0) + 1
 
 
 def join(segments: Iterable[Segment], target: str = "") -> dict[str, History]:

@@ -13,7 +13,7 @@ from typing import Any
 from rayshot.audit.document import Document
 from rayshot.audit.findings import NoTrace, Unproved
 from rayshot.audit.history import Traced
-from rayshot.audit.segment import Event, Fired, Handled
+from rayshot.audit.segment import Event, Fired, Handled, Sent
 from rayshot.errors import CodeMismatch
 from rayshot.format.codec import Codec, Frame, read_messages
 from rayshot.format.inert import alike
@@ -53,6 +53,8 @@ def replay_all(document: Document, traced: Traced, snapshot: Snapshot, others: S
         events = history.events[:place]
         if any(isinstance(event, Handled) and event.message is None for event in events):
             raise NoTrace("messages were not kept: rayshot.init(..., trace='full') keeps them")
+        if any(isinstance(event, Sent) for event in events):
+            raise NoTrace(f"threads of {name} sent messages beside its handlers, and only these can be run again")
         replay = _Replay(name, snapshot)
         replay.check_version()
         with replay.at_work():

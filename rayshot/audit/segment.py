@@ -19,12 +19,13 @@ One msgpack array:
     [3, message or nil]                         a timer fired: a message was sent to the actor itself
     [4, snapshot id]                            the actor recorded
     [5]                                         the actor ended
+    [6, [receiver, ...]]                        threads of the actor that run no handlers sent these messages
 
 To handle a message is one atomic event, and so a message needs no number: it is the next one of its channel.
 """
 
 import reprlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -67,7 +68,13 @@ class Ended(NamedTuple):
     """The actor ended by its own wish."""
 
 
-Event = Handled | Fired | Recorded | Ended
+class Sent(NamedTuple):
+    """Threads of the actor that run no handlers sent one message to each of `receivers`."""
+
+    receivers: tuple[str, ...]
+
+
+Event = Handled | Fired | Recorded | Ended | Sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +88,13 @@ class Segment:
     sent: Mapping[str, int]
     received: Mapping[str, int]
     events: tuple[Event, ...]
+
+
+def sends_of(event: Event, actor: str) -> Sequence[str]:
+    """To whom an event of `actor` sent a message each."""
+    if isinstance(event, Handled | Sent):
+        return event.receivers
+    return (actor,) if isinstance(event, Fired) else ()
 
 
 def read_segment(actor: str, data: bytes) -> Segment:
@@ -135,6 +149,8 @@ def _indexes(fields: list[Any]) -> list[int]:
             return [sender, *receivers]
         case [0, int(sender), *_]:
             return [sender]
+        case [6, list(receivers)]:
+            return receivers
     return []
 
 
@@ -154,4 +170,6 @@ def _event(names: list[str], fields: Any) -> tuple[Event, int]:
             return Recorded(snapshot), 1
         case [5]:
             return Ended(), 1
+        case [6, list(receivers)] if receivers:
+            return Sent(tuple(names[index] for index in receivers)), 1
     raise Unproved(f"a trace holds something that is no event: {reprlib.repr(fields)}")

@@ -110,7 +110,7 @@ class Sender(Protocol):
         """A call failed. Says whether the receiver may still be there, and the batch is to be sent again."""
 
     def congested(self, channel: "OutChannel") -> None:
-        """The outbox of this channel is above its limit."""
+        """The outbox of this channel is above its limit, and this thread has sent the last message."""
 
     def kept(self) -> None:
         """Batches that were acknowledged are kept, as a record may need them."""
@@ -129,7 +129,8 @@ class OutChannel(OutPort):
     they may not leave yet. `_plain` are tells that follow them, as lists: `gather` encodes them, many at once, before
     anything looks at the outbox. `in_flight` are the batches that were not answered, by first number, `kept` those that
     were and that a record may still need. With `_due_messages` or `_due_bytes` pending, or `_due_plain` tells in
-    `_plain`, there is something to do: `flush` sets these, and is called whenever a batch is answered.
+    `_plain`, there is something to do: `flush` sets these, and is called whenever a batch is answered. `trace`, where
+    there is one, hears to whom each message goes, in one step with its number.
     """
 
     def __init__(self, sender: Sender, receiver: str, lock: threading.Lock) -> None:
@@ -147,6 +148,7 @@ class OutChannel(OutPort):
         self.room = threading.Condition(lock)
         self.down: SystemDown | ActorEnded | None = None
         self.ended: str | None = None
+        self.trace: Callable[[str], None] | None = None
         self._sender = sender
         self._lock = lock
         self.peer: Peer | None = None
@@ -184,6 +186,8 @@ class OutChannel(OutPort):
                 self.gather()
             self.pending.append(message)
             self.pending_bytes += len(message)
+            if self.trace is not None:
+                self.trace(self.receiver)
             if len(self.pending) >= self._due_messages or self.pending_bytes >= self._due_bytes:
                 self._work_off()
 
@@ -236,6 +240,8 @@ class OutChannel(OutPort):
                 self.held_at = len(self.pending)
             self.pending.append(call)
             self.pending_bytes += len(call.tell)
+            if self.trace is not None:
+                self.trace(self.receiver)
 
     def settle(self, codec: Codec) -> None:
         """The handler ended: each open call becomes a call, or a tell where nobody wants the reply."""

@@ -15,6 +15,7 @@ import ray
 from rayshot.errors import ActorEnded, MessageNotSerializable, RayshotError, SystemDown
 from rayshot.format.codec import FLAT, Codec, Frame, cut_frame
 from rayshot.model.cell import Cell
+from rayshot.model.current import runs_here
 from rayshot.model.handle import ActorHandle
 from rayshot.model.reply import OpenCall, Reply
 from rayshot.model.specification import ActorSpecification
@@ -170,8 +171,12 @@ class ActorProcess:
         if self.tracer is None:
             return SelfChannel(self) if own else OutChannel(self, receiver, self.lock)
         traced = TracedSelfChannel(self) if own else TracedChannel(self, receiver, self.lock)
-        traced.tracer = self.tracer
+        traced.trace = self._trace_sent
         return traced
+
+    def _trace_sent(self, receiver: str) -> None:
+        assert self.tracer is not None
+        (self.tracer.sent if runs_here(self.cell) else self.tracer.sent_beside)(receiver)
 
     def call(self, receiver: str, tell: bytes) -> Reply:
         """Send a call; whether a reply is wanted is known when the handler ends."""

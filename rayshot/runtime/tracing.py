@@ -4,7 +4,7 @@ A segment of it goes with every record: the events since the last snapshot that 
 segments of committed snapshots join on to each other. How one is written says `rayshot/audit/segment.py`, which reads
 it and shares no code with this file.
 
-Everything here happens on the worker's thread, but `over`.
+Everything here happens on the worker's thread, but `over` and `sent_beside`.
 """
 
 from collections import deque
@@ -14,12 +14,11 @@ from typing import Any, NamedTuple
 import msgpack
 
 from rayshot.model.port import OutPort
-from rayshot.model.reply import OpenCall
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.outbox import OutChannel
 
 SEGMENT_VERSION = 1
-HANDLED_RUN, HANDLED, HANDLED_IN_FULL, FIRED, RECORDED, ENDED = range(6)
+HANDLED_RUN, HANDLED, HANDLED_IN_FULL, FIRED, RECORDED, ENDED, SENT = range(7)
 TRACE_BYTES_MAX = 64 << 20
 """A trace that grows above this between two commits is given up until the next record."""
 
@@ -51,6 +50,7 @@ class Tracer:
         self._over: deque[tuple[SnapshotId, bool]] = deque()
         self._indexes: dict[str, int] = {}
         self._sends: list[int] = []
+        self._sent_beside: list[str] = []
         self._handled: tuple[str, bytes | memoryview] | None = None
         self._run_of, self._run = "", 0
 
@@ -61,6 +61,7 @@ class Tracer:
     def watch(self, sender: str, messages: msgpack.Unpacker, body: bytes | memoryview) -> Iterator[list[Any]]:
         """Yield the messages; each counts as handled as soon as anything else happens after it."""
         start = 0
+        self._settle()  # what was sent before these messages came may be what they answer
         for message in messages:
             end = messages.tell()
             self._handled = sender, body[start:end]
@@ -71,6 +72,13 @@ class Tracer:
     def sent(self, receiver: str) -> None:
         """The running handler sent a message."""
         self._sends.append(self._index(receiver))
+
+    def sent_beside(self, receiver: str) -> None:
+        """Another thread of the actor's sent a message. From any thread, in one step with the message's number.
+
+        It is written down behind the handler that runs, before any message that may answer it is handled.
+        """
+        self._sent_beside.append(receiver)
 
     def fired(self, message: bytes) -> None:
         """A timer fired: its message to the actor itself was sent."""
@@ -125,10 +133,15 @@ class Tracer:
         return self._indexes.setdefault(name, len(self._indexes))
 
     def _settle(self) -> None:
-        """Write down the handler that has ended, if there is one."""
-        if self._handled is None:
-            return
-        (sender, message), self._handled = self._handled, None
+        """Write down the handler that has ended, if there is one, and what other threads have sent meanwhile."""
+        if self._handled is not None:
+            self._settle_handled(*self._handled)
+            self._handled = None
+        if count := len(self._sent_beside):
+            self._add((SENT, [self._index(receiver) for receiver in self._sent_beside[:count]]))
+            del self._sent_beside[:count]
+
+    def _settle_handled(self, sender: str, message: bytes | memoryview) -> None:
         if self._full:
             self._add((HANDLED_IN_FULL, self._index(sender), self._sends, bytes(message)))
             self._sends.clear()
@@ -178,17 +191,6 @@ class Tracer:
 
 
 class TracedChannel(OutChannel):
-    """A channel that tells its process's tracer of every message."""
+    """A channel on which every message gets its number at once, so that the tracer hears of it."""
 
-    tracer: Tracer
     append_plain = OutPort.append_plain
-
-    def append(self, message: bytes) -> None:
-        """See OutChannel."""
-        super().append(message)
-        self.tracer.sent(self.receiver)
-
-    def append_open(self, call: OpenCall) -> None:
-        """See OutChannel."""
-        super().append_open(call)
-        self.tracer.sent(self.receiver)

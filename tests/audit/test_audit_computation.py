@@ -10,7 +10,7 @@ from rayshot.audit.computation import Computation
 from rayshot.audit.document import StoredActor, StoredChannel
 from rayshot.audit.findings import NoTrace, Unproved
 from rayshot.audit.history import from_common_cut, join
-from rayshot.audit.segment import Fired, Handled, Recorded, Segment
+from rayshot.audit.segment import Fired, Handled, Recorded, Segment, Sent
 from rayshot.audit.shiviz import PARSER, shiviz
 
 CUT = "1-coordinator-1"
@@ -90,6 +90,20 @@ def test_a_message_that_was_handled_and_never_sent_is_found():
 def test_a_timer_is_a_message_to_oneself():
     made = computation(segment("p", Fired(), Recorded(CUT), Handled("p")), segment("q", Recorded(CUT)))
     made.check_theorem_1(document([("p", "p", 1, 0)]))
+
+
+@pytest.mark.acceptance("X13")
+def test_what_a_thread_sent_before_its_actor_recorded_is_in_flight_and_what_it_sent_later_is_behind_the_cut():
+    made = computation(
+        segment("p", Sent(("q", "q")), Recorded(CUT), Sent(("q",))),
+        segment("q", Handled("p"), Recorded(CUT), Handled("p"), Handled("p")),
+    )
+    made.check_clocks(document())
+    made.check_theorem_1(document([("p", "q", 2, 1)]))
+    orphan = computation(segment("p", Recorded(CUT), Sent(("q",))), segment("q", Handled("p"), Recorded(CUT)))
+    with pytest.raises(Unproved, match="q would handle message 1 of p, which was sent behind its recording"):
+        orphan.check_theorem_1(document())
+    assert next(shiviz(made)).endswith("threads beside the handlers sent 2 to q")
 
 
 def test_an_actor_in_the_snapshot_that_never_recorded_is_found():

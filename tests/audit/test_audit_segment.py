@@ -6,7 +6,7 @@ import msgpack
 import pytest
 
 from rayshot.audit.findings import NoTrace, Unproved
-from rayshot.audit.segment import Ended, Fired, Handled, Recorded, read_segment
+from rayshot.audit.segment import Ended, Fired, Handled, Recorded, Sent, read_segment
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.tracing import Tracer
 
@@ -41,6 +41,32 @@ def test_what_is_written_is_read():
         Recorded("1-coordinator-1"),
         Handled("b"),
         Ended(),
+    )
+
+
+@pytest.mark.acceptance("X13")
+def test_what_other_threads_send_stands_behind_the_handler_that_runs_and_before_what_may_answer_it():
+    tracer = Tracer("p", full=False)
+    body = msgpack.packb(["m"])
+    unpacker = msgpack.Unpacker()
+    unpacker.feed(body)
+    for _ in tracer.watch("a", unpacker, body):
+        tracer.sent("b")
+        tracer.sent_beside("c")
+        tracer.sent("b")
+    tracer.sent_beside("b")
+    tracer.sent_beside("c")
+    handle(tracer, "b")
+    tracer.sent_beside("c")
+    tracer.recorded(FIRST, {"b": 3, "c": 3}, {"a": 1, "b": 1})
+    events = read_segment("p", tracer.segment()).events
+    assert events == (
+        Handled("a", ("b", "b")),
+        Sent(("c",)),
+        Sent(("b", "c")),
+        Handled("b"),
+        Sent(("c",)),
+        Recorded(str(FIRST)),
     )
 
 
@@ -124,6 +150,7 @@ def test_cut_or_changed_bytes_are_refused_or_read_and_nothing_else(seed):
     tracer = Tracer("p", full=seed % 2 == 0)
     for _ in range(10):
         handle(tracer, chance.choice("abc"), *chance.choices("abc", k=chance.randrange(3)))
+        tracer.sent_beside(chance.choice("abc"))
         tracer.recorded(FIRST, {}, {})
     data = tracer.segment()
     for _ in range(200):
@@ -147,6 +174,9 @@ def test_cut_or_changed_bytes_are_refused_or_read_and_nothing_else(seed):
         [1, False, 7, 1, {}, {}, ["a"], b""],
         [1, False, "", 0, {}, {}, ["a"], b""],
         [1, False, "", 1, {}, {}, ["a"], msgpack.packb([1, 0, [1]])],
+        [1, False, "", 1, {}, {}, ["a"], msgpack.packb([6, [-1]])],
+        [1, False, "", 1, {}, {}, ["a"], msgpack.packb([6, ["a"]])],
+        [1, False, "", 1, {}, {}, ["a"], msgpack.packb([6, []])],
         [2],
         7,
     ],

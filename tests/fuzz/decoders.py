@@ -243,6 +243,7 @@ def _trace() -> bytes:
     for _ in tracer.watch("alice", unpacker, body):
         tracer.sent("bob")
     tracer.fired(b"due")
-    tracer.recorded(_SNAPSHOT, {"bob": 3}, {"alice": 3})
+    tracer.sent_beside("bob")
+    tracer.recorded(_SNAPSHOT, {"bob": 4}, {"alice": 3})
     tracer.ended()
     return tracer.segment()

@@ -16,7 +16,7 @@ from rayshot.errors import ConfigError
 from rayshot.format.signing import find_key
 from rayshot.store.channel_state import ChannelState
 from tests.runtime.test_runtime_messages import eventually
-from tests.runtime.traced import Feed, Leaver, Liar, Sleeper, Stage, Station
+from tests.runtime.traced import Delegate, Feed, Leaver, Liar, Sleeper, Stage, Station
 
 pytestmark = pytest.mark.ray
 MODES = ("chandy-lamport", "aligned", "stop-the-world")
@@ -187,6 +187,17 @@ def test_a_class_that_is_not_what_it_says_is_found_by_the_replay(new_system):
     assert proof.finding("theorem 1").holds
     assert proof.finding("replay").holds is False
     assert "run again, comes to other state" in proof.finding("replay").detail
+
+
+@pytest.mark.acceptance("X13")
+def test_what_threads_sent_is_proved_and_cannot_be_run_again(new_system):
+    system = new_system(trace="full")
+    delegate = Delegate.options(name="delegate").remote()
+    delegate.add.tell(2, delegate)
+    eventually(lambda: ray.get(delegate.total.remote()) == 3)
+    proof = prove(system.snapshot(), replay=True, keys=[find_key()])
+    assert (proof.finding("theorem 1").holds, proof.finding("replay").holds) == (True, None)
+    assert "threads of delegate sent messages beside its handlers" in proof.finding("replay").detail
 
 
 def test_a_message_in_flight_that_its_sender_did_not_send_is_found_by_the_replay(new_system, monkeypatch):

@@ -1,5 +1,6 @@
 """Deterministic actors for the tests of tracing: stations on a ring, stages of a flow."""
 
+import threading
 import time
 
 import rayshot
@@ -131,3 +132,19 @@ class Sleeper:
 
     def ready(self):
         return True
+
+
+@rayshot.actor(deterministic=True)
+class Delegate:
+    """Counts down by a thread, which tells the actor to go on."""
+
+    def __init__(self):
+        self.sum = 0
+
+    def add(self, number, own):
+        self.sum += number
+        if number > 1:
+            threading.Thread(target=own.add.tell, args=(number - 1, own)).start()
+
+    def total(self):
+        return self.sum
