@@ -70,10 +70,10 @@ class SelfChannel(OutChannel):
         self._process = process
 
     def flush(self) -> None:
-        """Deliver all but what stands behind an open call."""
+        """Deliver all but what stands behind an open call; nothing before all are loaded."""
         self.gather()
         count = len(self.pending) if self.held_at is None else self.held_at
-        if count:
+        if count and not self._process.loading:
             body = b"".join(self.pending[:count])  # type: ignore[arg-type]
             del self.pending[:count]
             self.pending_bytes -= len(body)
@@ -290,16 +290,20 @@ class ActorProcess:
         self.recording.check_kept()
 
     def connect(self, channel: OutChannel) -> None:
-        """Find the receiver in the background; what a constructor sends waits for its end, as it may fail."""
-        if self.cell.constructing:
+        """Find the receiver in the background. What is sent before all are loaded waits for that: its numbers follow.
+
+        And what a constructor sends waits for its end, as it may fail.
+        """
+        if self.cell.constructing or self.loading:
             self.unconnected.append(channel)
             self.interrupted = True
         else:
             self.connector.submit(lambda: self._connect(channel))
 
     def connect_all(self) -> None:
-        """The constructor has ended well: find the receivers."""
-        channels, self.unconnected = self.unconnected, []
+        """The constructor has ended well, or all are loaded: find the receivers."""
+        with self.lock:  # a thread that the constructor started may be sending
+            channels, self.unconnected = self.unconnected, []
         for channel in channels:
             self.connect(channel)
 

@@ -135,7 +135,7 @@ class Worker:
     def _do_what_waits(self) -> None:
         process = self._process
         process.interrupted = False
-        if process.unconnected and not process.cell.constructing:
+        if process.unconnected and not (process.cell.constructing or process.loading):
             process.connect_all()
         if process.cell.open_calls:
             process.cell.open_calls.clear()
