@@ -66,7 +66,7 @@ class NotAnObjectRef(UsageError):
 
 
 class OutsideHandler(UsageError):
-    """`rayshot.current()` was asked for outside a handler."""
+    """`rayshot.current()`, or a reply's `then`, was asked for outside a handler."""
 
 
 class StateNotSerializable(UsageError):

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from rayshot.errors import ConfigError, NotAnObjectRef
+from rayshot.errors import ConfigError, NotAnObjectRef, OutsideHandler
+from rayshot.model.current import runs_here
 
 if TYPE_CHECKING:  # cell.py makes replies
     from rayshot.model.cell import Cell
@@ -36,14 +37,15 @@ class Continuation:
 class Reply:
     """The result of a call, to come. Ask for it with `then`, in the handler that made the call.
 
-    A reply that nobody asks for costs no message.
+    A reply that nobody asks for costs no message. `call` is None where a thread made it that runs no handlers: it has
+    left already, as one whose reply nobody wants.
     """
 
     __slots__ = ("_call", "_cell")
 
-    def __init__(self, cell: "Cell", call: OpenCall) -> None:
+    def __init__(self, cell: "Cell", call: OpenCall | None) -> None:
         self._cell = cell
-        self._call: OpenCall | None = call
+        self._call = call
 
     def then(self, method: Callable[..., Any], *context: Any, on_error: Callable[..., Any] | None = None) -> None:
         """Continue with `method(result, *context)` when the reply is here; with `on_error(exception, *context)` else.
@@ -57,13 +59,20 @@ class Reply:
             method: a bound method of this actor.
             *context: further arguments.
             on_error: a bound method of this actor.
+
+        Raises OutsideHandler on a thread that runs no handlers, and for a call that such a one made; ConfigError for a
+        second continuation, and for one that is named when the handler has ended.
         """
         call = self._call
-        if call is None or call not in self._cell.open_calls:
+        if call is None or not runs_here(self._cell):
+            raise OutsideHandler(
+                "the result of a call comes to handlers only: call in a handler, and name what comes next there. A "
+                "thread can ask for that with a tell to its own actor, or have the result sent back with a tell"
+            )
+        if call.call_id is not None or call not in self._cell.open_calls:
             raise ConfigError("a reply has one continuation, named in the handler that made the call")
         own_method = self._cell.own_method
         continuation = Continuation(own_method(method), None if on_error is None else own_method(on_error), context)
-        self._call = None
         call.call_id = self._cell.await_reply(continuation)
 
     def __reduce__(self) -> NoReturn:

@@ -60,6 +60,8 @@ from rayshot.runtime.tracing import TracedChannel, Tracer
 from rayshot.runtime.wire import Answer, Status, pack_packet
 
 log = logging.getLogger("rayshot")
+CONGESTION_WAIT_S = 0.1
+"""An actor with a full outbox waits this long for room, then goes on: no cycle of full actors can deadlock."""
 
 
 class SelfChannel(OutChannel):
@@ -179,9 +181,13 @@ class ActorProcess:
         (self.tracer.sent if runs_here(self.cell) else self.tracer.sent_beside)(receiver)
 
     def call(self, receiver: str, tell: bytes) -> Reply:
-        """Send a call; whether a reply is wanted is known when the handler ends."""
+        """Send a call; whether a reply is wanted is known when the handler ends. Threads of the user's get none."""
+        channel = self.channel(receiver)
+        if not runs_here(self.cell):
+            channel.append(tell)
+            return Reply(self.cell, None)
         call = OpenCall(tell)
-        self.channel(receiver).append_open(call)
+        channel.append_open(call)
         self.cell.open_calls.append(call)
         self.interrupted = True
         return Reply(self.cell, call)
@@ -281,9 +287,12 @@ class ActorProcess:
         return not isinstance(error, ray.exceptions.ActorDiedError)
 
     def congested(self, channel: OutChannel) -> None:
-        """An outbox is above its limit: the worker pauses after the running handler."""
-        self.congestion.add(channel)
-        self.interrupted = True
+        """An outbox is above its limit: the worker pauses after the running handler, another thread at once."""
+        if runs_here(self.cell):
+            self.congestion.add(channel)
+            self.interrupted = True
+        elif channel.held_at is None:  # else room comes when the handler ends, which may wait for this thread
+            channel.room.wait(CONGESTION_WAIT_S)
 
     def kept(self) -> None:
         """See Sender."""

@@ -12,11 +12,9 @@ from rayshot.model.current import enter
 from rayshot.protocol.events import EndRequested
 from rayshot.runtime.dead_letters import DeadLetter
 from rayshot.runtime.mailbox import Delivery
-from rayshot.runtime.process import ActorProcess
+from rayshot.runtime.process import CONGESTION_WAIT_S, ActorProcess
 
 log = logging.getLogger("rayshot")
-CONGESTION_WAIT_S = 0.1
-"""An actor with a full outbox waits this long for room, then goes on: no cycle of full actors can deadlock."""
 
 
 class Worker:

@@ -3,17 +3,22 @@
 import asyncio
 import copy
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from rayshot.errors import ConfigError, MessageNotSerializable, NotAnObjectRef
+from rayshot.errors import ConfigError, MessageNotSerializable, NotAnObjectRef, OutsideHandler
+from rayshot.model.current import enter
 from rayshot.model.reply import Reply
 from tests.model.workloads import Account, Asker
 
 
 @pytest.fixture
 def asker(world):
-    return world.construct(Asker)
+    """An actor, one of whose handlers is this thread in the midst of."""
+    enter(world.cell)
+    yield world.construct(Asker)
+    enter(None)
 
 
 def ask(world):
@@ -51,6 +56,18 @@ def test_then_is_said_in_the_handler_that_made_the_call(world, asker):
     with pytest.raises(ConfigError, match="in the handler that made the call"):
         reply.then(asker.on_result)
     assert world.cell.state()["calls"] == {}
+
+
+@pytest.mark.acceptance("X13")
+def test_then_is_said_on_the_handlers_own_thread_and_of_a_call_that_it_made(world, asker):
+    in_thread = ThreadPoolExecutor(1).submit
+    reply = ask(world)
+    with pytest.raises(OutsideHandler, match=r"comes to handlers only.*with a tell"):
+        in_thread(reply.then, asker.on_result).result()
+    with pytest.raises(OutsideHandler, match=r"comes to handlers only.*with a tell"):
+        Reply(world.cell, None).then(asker.on_result)  # of a call that a thread made
+    reply.then(asker.on_result)
+    assert world.cell.state()["calls"] == {1: ("on_result", None, ())}
 
 
 @pytest.mark.parametrize(
