@@ -276,8 +276,9 @@ def _make_handle(arguments: _Arguments, _: ReadingLimits) -> HandleRecord:
 def _make_class(arguments: _Arguments, _: ReadingLimits) -> Inert:
     """A class that cloudpickle wrote by value; its members arrive by `_give_state`."""
     match arguments:
-        case (_, str(name), tuple(), {"__module__": str(module)}, *_):
-            return Inert(checked_name(module, name))
+        case (_, str(name), tuple(), {"__module__": str(module), **others}, *_):
+            qualified_name = others.get("__qualname__", name)  # rayshot did not always write it
+            return Inert(checked_name(module, qualified_name if isinstance(qualified_name, str) else name))
     raise _refused()
 
 

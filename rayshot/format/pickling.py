@@ -19,13 +19,15 @@ from typing import Any, NamedTuple
 
 import cloudpickle
 
-from rayshot.errors import MessageNotSerializable, RayshotError, StateNotSerializable
+from rayshot.errors import CodeMismatch, MessageNotSerializable, RayshotError, StateNotSerializable
+from rayshot.format.by_value import CLOUDPICKLE_MODULE, ClassMakers, with_qualified_name
 from rayshot.format.entries import StateCodec
 from rayshot.format.outside import may_be_outside, outside_types, refuse_outside
 from rayshot.format.redaction import REDACTED, is_secret_path, name_taken
 
 PICKLE: StateCodec = "pickle"
 CLOUDPICKLE: StateCodec = "cloudpickle"
+_SHORT_BYTES_MAX = 255
 _PATH_DEPTH_MAX = 20
 _PATH_PARTS_MAX = 100_000
 _REFUSALS = (Exception,)
@@ -112,7 +114,7 @@ def dump_state(state: object, name: str, own: object = None) -> PickledState:
 
 
 Names = Mapping[str, object]
-"""What stands for a global of a pickle, by its recorded name ("module.Qualname"); all others are themselves."""
+"""What stands for a global of a pickle, or a class by value, by its recorded name ("module.Qualname")."""
 
 
 def load_state(
@@ -236,15 +238,23 @@ def load_message(codec: str, payload: bytes, names: Names | None = None) -> tupl
 
 
 def mentions(pickled: bytes, name: str) -> bool:
-    """Whether a pickle could hold the global "module.Qualname"; never False where it does.
+    """Whether a pickle could hold the global, or the class by value, "module.Qualname"; never False where it does.
 
     A pickle spells module and qualified name as two texts, each once, whatever stands between them.
     """
     parts = name.split(".")
     return any(
-        ".".join(parts[:cut]).encode() in pickled and ".".join(parts[cut:]).encode() in pickled
+        _spelled(".".join(parts[:cut])) in pickled and _spelled(".".join(parts[cut:])) in pickled
         for cut in range(1, len(parts))
     )
+
+
+def _spelled(text: str) -> bytes:
+    """How a pickle of protocol 5 holds a text: a short one has its length before it."""
+    encoded = text.encode("utf-8", "surrogatepass")
+    if len(encoded) > _SHORT_BYTES_MAX:
+        return encoded
+    return pickle.SHORT_BINUNICODE + bytes([len(encoded)]) + encoded
 
 
 def holds_code(pickled: bytes) -> bool:
@@ -252,7 +262,7 @@ def holds_code(pickled: bytes) -> bool:
 
     cloudpickle rebuilds these with functions of its own module, which the pickle names.
     """
-    return cloudpickle.cloudpickle.__name__.encode() in pickled
+    return CLOUDPICKLE_MODULE.__name__.encode() in pickled
 
 
 def holds_references(pickled: bytes) -> bool:
@@ -262,16 +272,35 @@ def holds_references(pickled: bytes) -> bool:
 
 def dump_class(cls: type) -> bytes:
     """A class by value, for one that no other process could import (it lives in a script or a notebook)."""
-    payload = cloudpickle.dumps(cls, protocol=5)
-    assert isinstance(payload, bytes)
-    return payload
+    return _Pickler(_as_it_is).pickle(cls)
 
 
-def load_class(payload: bytes) -> type:
+def load_class(payload: bytes, names: Names | None = None) -> type:
     """The class that `dump_class` wrote."""
-    cls = pickle.loads(payload)
+    cls = _load(payload, (), names)
     assert isinstance(cls, type)
     return cls
+
+
+def dump_names(names: Names) -> bytes:
+    """What stands for globals that moved, for another process. Raises CodeMismatch where it cannot be brought there."""
+    try:
+        return _Pickler(_as_it_is).pickle(dict(names))
+    except _REFUSALS as error:
+        path = find_culprit(dict(names), "class_map")
+        raise CodeMismatch(
+            f"{path}, which stands for a class of the snapshot, cannot be brought to the actors' processes: {error}. "
+            "Keep out of its methods what cannot be pickled, or say what else stands for it with "
+            "class_map={'old.module.Class': NewClass}",
+            path=path,
+        ) from error
+
+
+def load_names(payload: bytes) -> Names:
+    """What `dump_names` wrote. Imports modules, and runs what makes classes."""
+    names = _load(payload)
+    assert isinstance(names, dict)
+    return names
 
 
 def _by_reference(value: object, buffers: list[pickle.PickleBuffer] | None, own: object = None) -> bytes | None:
@@ -305,15 +334,18 @@ def _value_of(argument: Any) -> Any:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Reads a pickle in which some globals have moved."""
+    """Reads a pickle in which some globals and classes by value have moved."""
 
-    def __init__(self, stream: bytes | memoryview, buffers: Sequence[Any], names: Names | None) -> None:
+    def __init__(self, stream: bytes | memoryview, buffers: Sequence[Any], names: Names) -> None:
         super().__init__(io.BytesIO(stream), buffers=buffers)
-        self._names = names or {}
+        self._names = names
+        self._makers = ClassMakers(names)
 
     def find_class(self, module: str, name: str) -> Any:
         """See pickle.Unpickler."""
         moved = self._names.get(f"{module}.{name}")
+        if moved is None:
+            moved = self._makers.find(module, name)
         return super().find_class(module, name) if moved is None else moved
 
 
@@ -349,7 +381,13 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no
             self._heed[1](obj)
         if type(obj) in self._outside:
             refuse_outside(obj)
-        return super().reducer_override(obj)
+        reduced = super().reducer_override(obj)
+        return with_qualified_name(reduced, obj) if isinstance(obj, type) else reduced
+
+
+def _as_it_is(_reference: Any) -> Any:
+    """A class keeps the references that it has: its own process, which goes on, keeps what they refer to."""
+    return NotImplemented
 
 
 def _refuse(reference: Any) -> Any:

@@ -1,0 +1,88 @@
+"""Classes that pickles hold by value, as cloudpickle writes them: their names, and what stands for one that moved.
+
+cloudpickle gives each such class an id, by which a process that unpickles it a second time finds it again: which class
+has which id stands in two tables of its module. It leaves out the qualified name, without which `Outer.Inner` could not
+be told from another `Inner`; here it is added.
+"""
+
+from collections.abc import Callable, Mapping
+from types import FunctionType, ModuleType
+from typing import Any
+
+import cloudpickle
+
+CLOUDPICKLE_MODULE: ModuleType = cloudpickle.cloudpickle
+"""Whose functions pickles name where they hold a class by value, and whose tables say which class has which id."""
+
+
+def with_qualified_name(reduced: Any, cls: type) -> Any:
+    """Cloudpickle's reduction of a class by value, with its qualified name; any other reduction as it is."""
+    if reduced is not NotImplemented and reduced[0] is CLOUDPICKLE_MODULE._make_skeleton_class:  # noqa: SLF001
+        add_qualified_name(reduced[1], cls)
+    return reduced
+
+
+def add_qualified_name(arguments: tuple[Any, ...], cls: type) -> tuple[Any, ...]:
+    """What cloudpickle makes a class of, its qualified name added: among the keywords, as a class statement has it."""
+    arguments[3]["__qualname__"] = "".join(_qualified_name(cls))  # a copy, else bytes depend on who interned the text
+    return arguments
+
+
+def _qualified_name(cls: type) -> str:
+    """Of a class that came from a process without rayshot, which leaves it out, the methods still know it."""
+    for name, member in vars(cls).items():
+        if isinstance(member, FunctionType) and member.__module__ == cls.__module__:
+            outer, _, method = member.__qualname__.rpartition(".")
+            if method == name and outer.rpartition(".")[2] == cls.__name__:
+                return outer
+    return cls.__qualname__
+
+
+class ClassMakers:
+    """In the place of cloudpickle's functions that make classes, for a pickle of which some globals have moved.
+
+    A class by value that is recorded under one of `names` is not made: what stands for it is taken, and left as it is.
+    """
+
+    def __init__(self, names: Mapping[str, object]) -> None:
+        self._names = names
+        self._taken: set[int] = set()
+        self._makers: Mapping[str, Callable[..., Any]] = {
+            "_make_skeleton_class": self._make_class,
+            "_make_skeleton_enum": self._make_enum,
+            "_class_setstate": self._fill,
+        }
+
+    def find(self, module: str, name: str) -> Any:
+        """What is called in the place of a global of cloudpickle's; None for all others."""
+        return self._makers.get(name) if module == CLOUDPICKLE_MODULE.__name__ else None
+
+    def _make_class(
+        self, metaclass: type, name: str, bases: tuple[Any, ...], keywords: dict[str, Any], *rest: Any
+    ) -> Any:
+        qualified = keywords.get("__qualname__", name)  # rayshot did not always write it
+        taken = self._take(f"{keywords.get('__module__')}.{qualified}", metaclass)
+        if taken is not None:
+            return taken
+        return CLOUDPICKLE_MODULE._make_skeleton_class(metaclass, name, bases, keywords, *rest)  # noqa: SLF001
+
+    def _make_enum(
+        self, bases: tuple[type, ...], name: str, qualified: str, members: Any, module: str, *rest: Any
+    ) -> Any:
+        taken = self._take(f"{module}.{qualified}", type(bases[-1]))
+        if taken is not None:
+            return taken
+        return CLOUDPICKLE_MODULE._make_skeleton_enum(bases, name, qualified, members, module, *rest)  # noqa: SLF001
+
+    def _take(self, recorded: str, metaclass: type) -> Any:
+        """What stands for the recorded class: of a decorated one the user's own, where that is what was recorded."""
+        moved = self._names.get(recorded)
+        user_class = getattr(moved, "__rayshot_user_class__", moved)
+        if user_class is not moved and not issubclass(metaclass, type(moved)):
+            moved = user_class
+        if moved is not None:
+            self._taken.add(id(moved))
+        return moved
+
+    def _fill(self, cls: Any, state: Any) -> Any:
+        return cls if id(cls) in self._taken else CLOUDPICKLE_MODULE._class_setstate(cls, state)  # noqa: SLF001
