@@ -41,6 +41,10 @@ class ConfigError(UsageError):
     """A name, URL, option or combination of options that cannot work."""
 
 
+class UnsupportedVersion(UsageError):
+    """A library that rayshot stands on is of a version that it does not know."""
+
+
 class SnapshotsExist(ConfigError):
     """A system would begin anew where there are snapshots of it; `evidence["snapshot"]` is the latest."""
 

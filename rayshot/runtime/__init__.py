@@ -7,3 +7,7 @@ Four kinds of Ray actors, all in the namespace NAMESPACE:
 - a *vault* per node writes the bytes of records as chunks into the storage; its *relay* passes calls for them on;
 - drivers are no actors of ours: each holds a `DriverPort`.
 """
+
+from rayshot.runtime.class_tables import share_class_tables
+
+share_class_tables()  # before anything is unpickled by this process
