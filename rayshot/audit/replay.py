@@ -19,7 +19,7 @@ from rayshot.format.codec import Codec, Frame, read_messages
 from rayshot.format.inert import alike
 from rayshot.format.inert import read as read_inertly
 from rayshot.format.manifest import ActorEntry
-from rayshot.format.pickling import dump_state, load_state
+from rayshot.format.pickling import dump_state, holds_code, load_state
 from rayshot.model.cell import Cell
 from rayshot.model.current import enter
 from rayshot.model.handle import ActorHandle
@@ -129,7 +129,9 @@ class _Replay:
         entry, now = _entry(base, self.name), self._recorded
         if entry.state is None:
             return False
-        self._moved = (entry.class_module, entry.class_name) != (now.class_module, now.class_name)
+        stream = base.read(entry.state.stream)
+        anew = base.id.incarnation != self._snapshot.id.incarnation and holds_code(stream)
+        self._moved = anew or (entry.class_module, entry.class_name) != (now.class_module, now.class_name)
         class_pickle = None if now.class_pickle is None else self._snapshot.read(now.class_pickle)
         named = now.class_module, now.class_name
         specification = ActorSpecification(*named, class_pickle, now.methods, now.options, now.version)
@@ -137,7 +139,7 @@ class _Replay:
         buffers = [bytearray(base.read(buffer)) for buffer in entry.state.buffers]
         try:
             own = self.cell.become(specification, user_class)
-            self.cell.load(load_state(base.read(entry.state.stream), buffers, own), entry.version)
+            self.cell.load(load_state(stream, buffers, own), entry.version)
         except (ImportError, AttributeError, TypeError, KeyError) as error:
             raise CodeMismatch(f"{self.name} cannot be loaded for a replay: {error!r}", actor=self.name) from error
         return entry.version < now.version
@@ -156,8 +158,8 @@ class _Replay:
             if not self._moved:
                 raise
             raise NoTrace(
-                f"{self.name} was restored into another class, and values in its state may have moved with it, of "
-                f"which the replay knows nothing: {error}"
+                f"{self.name} was restored into another class, or by a program that has classes of its values anew, "
+                f"and the replay does not know which values moved: {error}"
             ) from error
 
     def execute(self, event: Event) -> None:

@@ -1,6 +1,8 @@
-"""Where classes went since a snapshot was taken: what a user says, as classes of this program."""
+"""Where classes went since a snapshot was taken: what a user says, and where a script has them again."""
 
-from collections.abc import Mapping
+import inspect
+import sys
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rayshot.errors import ConfigError
@@ -35,6 +37,29 @@ def mapped_actor_class(class_map: Mapping[str, Any], recorded: str) -> type | No
     """
     mapped = user_class_of(class_map.get(recorded))
     return None if mapped is None else check_class(mapped)
+
+
+def classes_of_main() -> dict[str, Any]:
+    """All classes that this program's `__main__` holds, by the names under which a snapshot has its own.
+
+    A program that is started anew makes its classes anew, and a snapshot of the one before holds them by value. As in a
+    notebook, the last definition of a name counts; decorated ones are as they are, decorated.
+    """
+    main = sys.modules.get("__main__")
+    return {} if main is None else {f"__main__.{name}": found for name, found in _classes_in(main, "")}
+
+
+def _classes_in(holder: Any, path: str) -> Iterator[tuple[str, Any]]:
+    for name, found in tuple(vars(holder).items()):
+        user_class: Any = inspect.getattr_static(found, "__rayshot_user_class__", found)  # runs nothing of a global's
+        if not issubclass(type(user_class), type):
+            continue
+        inner = f"{path}{name}"
+        defined_here = (user_class.__module__, user_class.__qualname__) == ("__main__", inner)
+        if defined_here or not path:
+            yield inner, found
+        if defined_here:
+            yield from _classes_in(user_class, f"{inner}.")
 
 
 def _named(name: str) -> Any:

@@ -62,17 +62,7 @@ def check_python(manifest: Manifest, casts: Iterable[Cast], read: Read) -> None:
     here = platform.python_version_tuple()[:2]
     if tuple(manifest.python_version.split(".")[:2]) == here:
         return
-    found = [f"the class {recorded_class(actor)} of {actor.name}" for actor, _, user_class in casts if not user_class]
-    found += [
-        f"the state of {actor.name}"
-        for actor in manifest.actors
-        if actor.state is not None and actor.state.codec == CLOUDPICKLE and _holds_code(actor.state, read)
-    ]
-    found += [
-        f"messages from {channel.sender} to {channel.receiver}"
-        for channel in manifest.channels
-        if any(holds_code(read(blob)) for blob in channel.blobs())
-    ]
+    found = list(dict.fromkeys(where for where, _ in code_by_value(manifest, casts, read)))
     if found:
         raise PythonMismatch(
             f"snapshot {manifest.snapshot} was written by Python {manifest.python_version} and this is Python "
@@ -83,12 +73,28 @@ def check_python(manifest: Manifest, casts: Iterable[Cast], read: Read) -> None:
         )
 
 
-def _holds_code(state: CapturedState, read: Read) -> bool:
-    """Whether there is code by value in a state, or in the values of references in it, which lie among its buffers."""
+def code_by_value(manifest: Manifest, casts: Iterable[Cast], read: Read) -> Iterator[tuple[str, bytes]]:
+    """Where classes and functions by value are needed, and the bytes with the pickles that hold them."""
+    for actor, _, user_class in casts:
+        if user_class is None and actor.class_pickle is not None:
+            yield f"the class {recorded_class(actor)} of {actor.name}", read(actor.class_pickle)
+    for actor in manifest.actors:
+        if actor.state is not None and actor.state.codec == CLOUDPICKLE:
+            for pickled in _pickles_of(actor.state, read):
+                if holds_code(pickled):
+                    yield f"the state of {actor.name}", pickled
+    for channel in manifest.channels:
+        for blob in channel.blobs():
+            if holds_code(frames := read(blob)):
+                yield f"messages from {channel.sender} to {channel.receiver}", frames
+
+
+def _pickles_of(state: CapturedState, read: Read) -> Iterator[bytes]:
+    """A state, and the values of references in it, which lie among its buffers."""
     stream = read(state.stream)
-    return holds_code(stream) or (
-        holds_references(stream) and any(holds_code(read(buffer)) for buffer in state.buffers)
-    )
+    yield stream
+    if holds_references(stream):
+        yield from map(read, state.buffers)
 
 
 def recorded_class(actor: ActorEntry) -> str:

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from rayshot.errors import ActorNotFound, CodeMismatch, ConfigError
 from rayshot.format.manifest import ActorEntry, Blob, ChannelEntry, Manifest
-from rayshot.format.pickling import Names
-from rayshot.model.class_map import ClassMap, mapped_actor_class, read_class_map
+from rayshot.format.pickling import Names, mentions
+from rayshot.model.class_map import ClassMap, classes_of_main, mapped_actor_class, read_class_map
 from rayshot.model.handle import REBIND, rebind_anew
-from rayshot.model.requirements import Cast, check_python, recorded_class, unmet, what_is_there
+from rayshot.model.requirements import Cast, check_python, code_by_value, recorded_class, unmet, what_is_there
 from rayshot.model.specification import ActorSpecification, find_class
 
 PROBLEMS_SHOWN_MAX = 10
@@ -44,7 +45,8 @@ def fit(
     Args:
         manifest: what was recorded; its signature was checked.
         read: gives the bytes of its blobs. Only where a class lost methods, or is a dataclass with fields that have no
-            default, messages and states of its actors are read.
+            default, messages and states of its actors are read; and where `__main__` has classes, all that may hold
+            some by value.
         class_map: classes by their recorded name where they moved.
         allow_unmapped: see AllowUnmapped.
 
@@ -76,7 +78,7 @@ def fit(
             problems=problems,
         )
     check_python(rest, casts.values(), read)
-    names = dict(mapped)
+    names = {**_of_main(rest, casts.values(), read), **mapped}
     if any(set(cast.specification.methods) != set(cast.actor.methods) for cast in casts.values()):
         names[REBIND] = rebind_anew
     specifications = {name: cast.specification for name, cast in casts.items()}
@@ -94,6 +96,16 @@ def _cast(actor: ActorEntry, mapped: type | None, read: Callable[[Blob], bytes])
     by_value = read(actor.class_pickle)
     named = actor.class_module, actor.class_name
     return Cast(actor, ActorSpecification(*named, by_value, actor.methods, actor.options, actor.version), None)
+
+
+def _of_main(manifest: Manifest, casts: Collection[Cast], read: Callable[[Blob], bytes]) -> dict[str, Any]:
+    """Classes of this program's `__main__` that stand for those of the same names which the snapshot holds by value."""
+    waiting = classes_of_main()
+    found = {}
+    for _, pickled in code_by_value(manifest, casts, read) if waiting else ():
+        here = [name for name in waiting if mentions(pickled, name)]
+        found.update({name: waiting.pop(name) for name in here})
+    return found
 
 
 def _named(manifest: Manifest, allow_unmapped: AllowUnmapped) -> Collection[str]:

@@ -5,14 +5,14 @@ import inspect
 import sys
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgpack
 
 from rayshot.errors import BadManifest, CodeMismatch, ConfigError
 from rayshot.format.inert_record import short_repr
-from rayshot.format.pickling import dump_class, load_class
+from rayshot.format.pickling import Names, dump_class, load_class, mentions
 from rayshot.format.redaction import shown
 from rayshot.format.walking import count_documents
 from rayshot.model.versions import hooks_of, version_of
@@ -113,6 +113,12 @@ class ActorSpecification:
             f"if it moved, say restore(..., class_map={{'{self.class_module}.{self.class_name}': NewClass}})",
             class_name=f"{self.class_module}.{self.class_name}",
         )
+
+    def recast(self, names: Names) -> "ActorSpecification":
+        """With the classes of today inside of a class by value: among its bases, and in what its methods use."""
+        if self.class_pickle is None or not any(mentions(self.class_pickle, name) for name in names):
+            return self
+        return replace(self, class_pickle=dump_class(load_class(self.class_pickle, names)))
 
     def pack(self) -> bytes:
         """As bytes, for the message that creates the actor."""

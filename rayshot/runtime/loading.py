@@ -1,12 +1,12 @@
 """A host becomes the actor that a snapshot holds: here a restore unpickles, after the signature was checked."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rayshot.errors import CodeMismatch, RayshotError
 from rayshot.format.codec import read_frames
 from rayshot.format.manifest import Blob, CapturedState, Chunk
-from rayshot.format.pickling import Names, load_state
+from rayshot.format.pickling import Names, load_names, load_state
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.recasting import Recasting
 from rayshot.model.specification import ActorSpecification
@@ -27,7 +27,7 @@ class LoadPlan:
     the senders that ended before the cut.
 
     `version` is that of the class that recorded the state, `names` says what stands for globals of its pickles that
-    moved, and `dead_letters` are those that lie here from now on.
+    moved, as `dump_names` wrote it, and `dead_letters` are those that lie here from now on.
     """
 
     storage: str
@@ -43,21 +43,21 @@ class LoadPlan:
     mailbox: Mapping[str, tuple[Blob, ...]]
     ended: frozenset[str]
     version: int
-    names: Names
+    names: bytes
     dead_letters: tuple[DeadLetter, ...]
 
 
 def load_process(process: ActorProcess, plan: LoadPlan) -> None:
     """Fill a fresh process. Raises Damaged, StoreError, Incompatible; the last also for whatever a class raises."""
     reader = ChunkReader(open_store(plan.storage), plan.system, plan.chunks, plan.folder)
-    unborn = plan.specification if plan.state is None else None
-    recasting = Recasting(process.codec, process.name, plan.names, unborn)
+    names, plan = _with_classes_of_today(process.name, plan)
+    recasting = Recasting(process.codec, process.name, names, plan.specification if plan.state is None else None)
     frames = {
         sender: [recasting.frame(frame) for blob in blobs for frame in read_frames(reader.read(blob))]
         for sender, blobs in plan.mailbox.items()
     }
     if plan.state is not None:
-        _load_state(process, plan, plan.state, reader)
+        _load_state(process, plan, plan.state, names, reader)
     for letter in plan.dead_letters:
         process.dead_letters.add(letter)
     with process.lock:
@@ -74,13 +74,24 @@ def load_process(process: ActorProcess, plan: LoadPlan) -> None:
             channel.transported = channel.processed = n
 
 
-def _load_state(process: ActorProcess, plan: LoadPlan, captured: CapturedState, reader: ChunkReader) -> None:
-    class_name = f"{plan.specification.class_module}.{plan.specification.class_name}"
+def _with_classes_of_today(actor: str, plan: LoadPlan) -> tuple[Names, LoadPlan]:
+    """What stands for globals that moved, and the plan with a class that has it inside."""
+    try:
+        names = load_names(plan.names)
+        return names, replace(plan, specification=plan.specification.recast(names))
+    except (Exception, SystemExit) as error:  # making classes runs their code
+        raise _mismatch(actor, _class_name(plan), f"a class cannot be made in its process: {error!r}") from error
+
+
+def _load_state(
+    process: ActorProcess, plan: LoadPlan, captured: CapturedState, names: Names, reader: ChunkReader
+) -> None:
+    class_name = _class_name(plan)
     stream = reader.read(captured.stream)
     buffers = [reader.read_writable(buffer) for buffer in captured.buffers]  # writable, as they were
     own = process.cell.become(plan.specification, plan.specification.resolve())
     try:
-        state = load_state(stream, buffers, own, plan.names)
+        state = load_state(stream, buffers, own, names)
     except (ImportError, AttributeError) as error:
         raise _mismatch(
             process.name,
@@ -98,6 +109,10 @@ def _load_state(process: ActorProcess, plan: LoadPlan, captured: CapturedState, 
     except (Exception, SystemExit) as error:
         why = f"class {class_name} does not take the recorded state: {error!r}"
         raise _mismatch(process.name, class_name, why) from error
+
+
+def _class_name(plan: LoadPlan) -> str:
+    return f"{plan.specification.class_module}.{plan.specification.class_name}"
 
 
 def _mismatch(actor: str, class_name: str, why: str) -> CodeMismatch:

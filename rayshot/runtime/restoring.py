@@ -9,6 +9,7 @@ from typing import Any
 import ray
 
 from rayshot.errors import RestoreFailed
+from rayshot.format.pickling import dump_names
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.resolution import Fit
 from rayshot.runtime.answers import get_answer, the_coordinator
@@ -151,7 +152,7 @@ def _by_host(fit: Fit, dead_letters: Sequence[DeadLetter]) -> dict[str, list[Dea
 def _plans(
     storage: str, folder: str, fit: Fit, dead_letters: Mapping[str, Sequence[DeadLetter]]
 ) -> dict[str, LoadPlan]:
-    manifest, specifications = fit.manifest, fit.specifications
+    manifest, specifications, names = fit.manifest, fit.specifications, dump_names(fit.names)
     chunks = {chunk.digest: chunk for chunk in manifest.chunks}
     sent: dict[str, dict[str, int]] = {name: {} for name in specifications}
     arrived: dict[str, dict[str, int]] = {name: {} for name in specifications}
@@ -184,7 +185,7 @@ def _plans(
             mailbox[actor.name],
             frozenset(manifest.ended) & arrived[actor.name].keys(),
             actor.version,
-            fit.names,
+            names,
             tuple(dead_letters[actor.name]),
         )
     return plans

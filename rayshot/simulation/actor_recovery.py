@@ -80,8 +80,9 @@ def _fill(process: ActorProcess, snapshot: WorldSnapshot) -> None:
     """Counters of all channels, and what was in flight into the mailbox."""
     name = process.name
     arrived = {}
-    specification = snapshot.actors[name].specification if snapshot.actors[name].state is None else None
-    recasting = Recasting(process.codec, name, snapshot.names, specification)
+    recorded = snapshot.actors[name]
+    unborn = recorded.specification if recorded.state is None else None
+    recasting = Recasting(process.codec, name, snapshot.names, unborn and unborn.recast(snapshot.names))
     for channel in snapshot.channels.values():
         if channel.channel.sender == name:
             process.sent[channel.channel.receiver] = channel.sent

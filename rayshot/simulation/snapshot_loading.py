@@ -70,7 +70,7 @@ def load_cell(cell: Cell, recorded: RecordedActor, names: Names) -> None:
     """Unpickle an actor's state into a live instance, without its constructor. Raises Incompatible and BadState."""
     if recorded.state is None or recorded.specification is None:
         return  # not born yet
-    specification = recorded.specification
+    specification = recorded.specification.recast(names)
     class_name = f"{specification.class_module}.{specification.class_name}"
     user_class = specification.resolve()
     try:
