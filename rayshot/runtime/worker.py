@@ -142,7 +142,9 @@ class Worker:
                     channel.settle(process.codec)
         if process.captures or process.recording.requested:
             process.recording.record_all()
-        if process.participant.paused:
+        with process.lock:
+            paused = process.participant.paused
+        if paused:
             self._stand_still()
         if process.congestion:
             self._wait_for_room()

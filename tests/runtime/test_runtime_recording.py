@@ -18,12 +18,14 @@ from rayshot.protocol.cut import Record
 from rayshot.protocol.effects import ForgetSnapshot
 from rayshot.protocol.events import Begun, DeadlinePassed
 from rayshot.protocol.identity import COORDINATOR, SnapshotId
+from rayshot.protocol.participant import Participant
 from rayshot.runtime import capture
 from rayshot.runtime.capture import CaptureChild, Captured, Capturer, read_spool
 from rayshot.runtime.recording import Recording
 from rayshot.runtime.relay import RelayEnd
 from rayshot.runtime.reports import RecordBody, RecordReport
 from rayshot.runtime.vault import _parts_of
+from rayshot.runtime.worker import Worker
 
 SNAPSHOT = SnapshotId(1, COORDINATOR, 1)
 
@@ -176,6 +178,23 @@ def test_a_spool_that_lost_all_its_bytes_is_no_state(tmp_path):
     with pytest.raises(OSError, match="has 0 bytes instead of 5"):
         read_spool(Captured("pickle", (5,), spool=str(spool)))
     assert not spool.exists()
+
+
+def test_the_worker_asks_whether_it_must_stand_still_while_nobody_changes_it(process):
+    """Other threads bring snapshots: a participant that grows while it is read would end the actor."""
+
+    class Watched(Participant):
+        @property
+        def paused(self):
+            assert process.lock.locked()
+            return super().paused
+
+    process.participant = Watched("alice")
+    process.cell = SimpleNamespace(open_calls=[])
+    process.recording = SimpleNamespace(requested=[])
+    process.unconnected = process.congestion = ()
+    Worker(process)._do_what_waits()
+    assert not process.lock.locked()
 
 
 def find_no_room(_spool, _parts):
