@@ -174,8 +174,8 @@ def _carry_out(world: _Rounds, name: str, effect: Effect) -> None:
             _count_call(world.cost, [pack_record(record)])
             world.reports.append(RecordArrived(record))
         case AnnounceSnapshot(snapshot, floor):
-            _count_call(world.cost, (snapshot, floor))
-            world.reports.append(SnapshotAnnounced(snapshot, floor, frozenset()))
+            _count_call(world.cost, (snapshot, name, floor))
+            world.reports.append(SnapshotAnnounced(snapshot, name, floor, frozenset()))
         case ForgetSnapshot():
             pass
         case _:

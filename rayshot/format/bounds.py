@@ -8,12 +8,12 @@ be given.
 import math
 import re
 import reprlib
-from collections.abc import Sized
+from collections.abc import Callable, Collection, Sized
 from itertools import islice
 from typing import Any
 
 from rayshot.errors import BadManifest, ConfigError, LimitExceeded
-from rayshot.protocol.identity import DRIVER_PREFIX, check_name, is_driver
+from rayshot.protocol.identity import DRIVER_PREFIX, check_actor_name, check_name, is_driver, is_initiator
 
 MANIFEST_BYTES_MAX = 256 << 20
 ENVELOPE_BYTES_MAX = MANIFEST_BYTES_MAX + (8 << 20)
@@ -101,17 +101,33 @@ def check_time(value: Any, what: str) -> float:
 def check_process(value: Any, what: str) -> str:
     """Return `value` if it names an actor, or a driver as `driver:<name>`."""
     if isinstance(value, str) and is_driver(value):
-        check_process_name(value.removeprefix(DRIVER_PREFIX), what)
+        _checked(check_name, value.removeprefix(DRIVER_PREFIX), what)
         return value
-    return check_process_name(value, what)
+    return check_actor(value, what)
 
 
-def check_process_name(value: Any, what: str) -> str:
-    """Return `value` if it can name an actor or a system."""
+def check_actor(value: Any, what: str) -> str:
+    """Return `value` if it can name an actor."""
+    return _checked(check_actor_name, value, what)
+
+
+def check_system(value: Any) -> str:
+    """Return `value` if it can name a system."""
+    return _checked(check_name, value, "a system")
+
+
+def _checked(check: Callable[[Any, str, Collection[str]], str], value: Any, what: str) -> str:
     try:
-        return check_name(value, what)
+        return check(value, what, ())
     except ConfigError as error:
         raise BadManifest(f"{what} has the name {reprlib.repr(value)}, which cannot name {what}") from error
+
+
+def check_initiator(value: Any) -> str:
+    """Return `value` if it can be the initiator in the id of a snapshot."""
+    if not isinstance(value, str) or not is_initiator(value):
+        raise BadManifest(f"an initiator is {reprlib.repr(value)}, which cannot begin a snapshot")
+    return value
 
 
 def check_digest(value: Any, what: str) -> str:

@@ -14,12 +14,12 @@ from rayshot.format.bounds import (
     CHUNKS_MAX,
     METHODS_MAX,
     SPANS_MAX,
+    check_actor,
     check_count,
     check_digest,
     check_length,
     check_options,
     check_process,
-    check_process_name,
     check_text,
     is_intent,
 )
@@ -85,7 +85,7 @@ def check_actors(actors: Sequence[ActorEntry], sizes: Sizes) -> set[str]:
 def check_ended(ended: Sequence[str], actors: Collection[str]) -> None:
     """Check the names of those that ended before the cut: each once, and none of them an actor of the snapshot."""
     check_length(ended, "ended", ACTORS_MAX)
-    names = {check_process_name(name, "an actor") for name in ended}
+    names = {check_actor(name, "an actor") for name in ended}
     if len(names) != len(ended) or names & set(actors):
         raise BadManifest("an actor that ended is listed twice, or as an actor as well")
 
@@ -102,7 +102,7 @@ def check_traces(traces: Sequence[TraceEntry], actors: Collection[str], sizes: S
 
 
 def _check_actor(actor: ActorEntry, sizes: Sizes) -> None:
-    what = f"actor {check_process_name(actor.name, 'an actor')}"
+    what = f"actor {check_actor(actor.name, 'an actor')}"
     check_text(actor.class_module, f"class_module of {what}")
     check_text(actor.class_name, f"class_name of {what}")
     check_options(actor.options, f"options of {what}")

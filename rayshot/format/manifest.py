@@ -26,9 +26,10 @@ from rayshot.format.bounds import (
     MANIFEST_BYTES_MAX,
     STATS_MAX,
     check_count,
+    check_initiator,
     check_length,
-    check_process_name,
     check_real,
+    check_system,
     check_text,
     check_time,
     is_intent,
@@ -124,9 +125,9 @@ class Manifest:
         check_traces(self.traces, names | set(self.ended), sizes)
 
     def _check_header(self) -> None:
-        check_process_name(self.system, "a system")
+        check_system(self.system)
         check_count(self.snapshot.incarnation, "incarnation of the snapshot", smallest=1)
-        check_process_name(self.snapshot.initiator, "an initiator")
+        check_initiator(self.snapshot.initiator)
         check_count(self.snapshot.counter, "counter of the snapshot", smallest=1)
         check_count(self.position, "position in the log")
         check_time(self.taken_at, "taken_at")

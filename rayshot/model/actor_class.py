@@ -8,7 +8,7 @@ from rayshot.model.handle import ActorHandle
 from rayshot.model.port import process_port
 from rayshot.model.specification import ActorSpecification, check_class, check_options
 from rayshot.model.versions import check_version, declare_version
-from rayshot.protocol.identity import RESERVED, check_name
+from rayshot.protocol.identity import check_actor_name
 
 
 class ActorClass(type):
@@ -31,7 +31,7 @@ class ActorClass(type):
 
     @property
     def options(cls) -> "Callable[..., _Spawner]":
-        """Options for one actor: `name`, `capture`, `on_error`, and those of Ray."""
+        """Options for one actor: `name` (a text of one line, see `check_actor_name`), `capture`, `on_error`, Ray's."""
         return _Spawner(cls, _own_options(cls), None).options
 
 
@@ -45,7 +45,7 @@ class _Spawner:
 
     def options(self, *, name: str | None = None, **options: Any) -> "_Spawner":
         if name is not None:
-            check_name(name, "an actor", reserved=RESERVED)
+            check_actor_name(name)
         return _Spawner(self._class, {**self._options, **check_options(options)}, name or self._name)
 
     def remote(self, *args: Any, **kwargs: Any) -> ActorHandle:

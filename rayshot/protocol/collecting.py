@@ -23,13 +23,14 @@ class SnapshotWanted:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotAnnounced:
-    """A process began a snapshot by itself, and has given up those it began with counters below `floor`.
+    """`process` began a snapshot by itself, and has given up those it began with counters below `floor`.
 
     `helpers` are who begin it too when told to, None for everybody. With few of them it spreads by its markers alone,
     and ends by AbortWanted where these do not reach all.
     """
 
     snapshot: SnapshotId
+    process: str
     floor: int = 0
     helpers: frozenset[str] | None = None
 

@@ -139,8 +139,8 @@ class Collector:
                 self._counter += 1
                 initiator = STOPPED if stopped else COORDINATOR if inputs is None else ALIGNED
                 return self._begin(SnapshotId(self.incarnation, initiator, self._counter), inputs=inputs)
-            case SnapshotAnnounced(snapshot, floor, helpers):
-                return (*self._give_up(snapshot, floor), *self._begin(snapshot, helpers))
+            case SnapshotAnnounced(snapshot, process, floor, helpers):
+                return (*self._give_up(snapshot, process, floor), *self._begin(snapshot, helpers, process=process))
             case RecordArrived(record):
                 return self._record_arrived(record)
             case ProcessQuiet(snapshot, process):
@@ -171,13 +171,14 @@ class Collector:
         snapshot: SnapshotId,
         helpers: frozenset[str] | None = None,
         inputs: Mapping[str, frozenset[str]] | None = None,
+        process: str | None = None,
     ) -> tuple[CollectorEffect, ...]:
         if snapshot in self._open or self._is_over(snapshot):
             return ()
         collection = self._open[snapshot] = self._unannounced.pop(snapshot, _Collection())
         collection.members |= self._processes
-        if not snapshot.by_coordinator and snapshot.initiator not in self._ended:
-            collection.members.add(snapshot.initiator)
+        if process is not None and process not in self._ended:
+            collection.members.add(process)
         if snapshot.initiator == STOPPED:
             collection.loud = set(self._processes)
         told = sorted(self._processes if helpers is None else self._processes & helpers)
@@ -203,12 +204,12 @@ class Collector:
     def _is_over(self, snapshot: SnapshotId) -> bool:
         return snapshot.incarnation != self.incarnation or snapshot in self._tombstones
 
-    def _give_up(self, snapshot: SnapshotId, floor: int) -> tuple[CollectorEffect, ...]:
+    def _give_up(self, snapshot: SnapshotId, process: str, floor: int) -> tuple[CollectorEffect, ...]:
         if snapshot.incarnation != self.incarnation:
             return ()
         older = [k for k in self._open if k.initiator == snapshot.initiator and k.counter < floor]
         effects = tuple(
-            effect for k in older for effect in self._abort(k, AbortReason.TIMEOUT, f"{k.initiator} gave it up")
+            effect for k in older for effect in self._abort(k, AbortReason.TIMEOUT, f"{process} gave it up")
         )
         still_open = [k.counter for k in self._open if k.initiator == snapshot.initiator]
         self._tombstones.raise_floor(snapshot.initiator, min([floor, *still_open]))

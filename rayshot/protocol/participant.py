@@ -81,7 +81,7 @@ from rayshot.protocol.events import (
     SnapshotRequested,
     StateCaptured,
 )
-from rayshot.protocol.identity import ALIGNED, COORDINATOR, STOPPED, SnapshotId, is_driver
+from rayshot.protocol.identity import ALIGNED, COORDINATOR, STOPPED, SnapshotId, initiator_of, is_driver
 from rayshot.protocol.out_channel import OutChannel
 from rayshot.protocol.recorder import Recorder, limits_of
 from rayshot.protocol.tombstones import Tombstones
@@ -92,6 +92,7 @@ class Participant:
 
     def __init__(self, name: str, incarnation: int = 1) -> None:
         self.name = name
+        self._initiator = initiator_of(name)
         self.incarnation = incarnation
         self._out: dict[str, OutChannel] = {}
         self._gone: set[str] = set()
@@ -331,12 +332,11 @@ class Participant:
 
     def _snapshot_requested(self) -> tuple[Effect, ...]:
         self._requested += 1
-        snapshot = SnapshotId(self.incarnation, self.name, self._requested)
+        snapshot = SnapshotId(self.incarnation, self._initiator, self._requested)
         learn = self._learn(snapshot)
-        own = (
-            k.counter for k, recorder in self._recorders.items() if k.initiator == self.name and not recorder.abandoned
-        )
-        return (AnnounceSnapshot(snapshot, min(own)), *learn)
+        own = (k for k, recorder in self._recorders.items() if not recorder.abandoned)
+        floor = min(k.counter for k in own if k.initiator == self._initiator)
+        return (AnnounceSnapshot(snapshot, floor), *learn)
 
     def _learn(self, snapshot: SnapshotId) -> tuple[Effect, ...]:
         if snapshot.incarnation != self.incarnation or snapshot in self._tombstones or snapshot in self._recorders:
@@ -462,7 +462,7 @@ class Participant:
             if channel.transported > 0 and receiver not in self._gone
         ]
         sent = {receiver: n for receiver, n in event.sent.items() if receiver not in self._gone}
-        none = SnapshotId(self.incarnation, self.name, 0)
+        none = SnapshotId(self.incarnation, self._initiator, 0)
         last = Record(
             none,
             self.name,

@@ -207,13 +207,13 @@ class Coordinator:
         return request.wait()
 
     @notice
-    def announce(self, snapshot: SnapshotId, floor: int, token: str = "") -> None:
+    def announce(self, snapshot: SnapshotId, name: str, floor: int, token: str = "") -> None:
         """An actor began a snapshot, for the request of that `token` if any; its own below `floor` are over for it."""
         with self._lock:
             if self._stop is None:
                 request = self._admission.asked.take(token) or Request(CHANDY_LAMPORT)
                 helpers = request.order.helpers if request.order.reached == self._members.hosts.keys() else None
-                effects = self._collector.handle(SnapshotAnnounced(snapshot, floor, helpers))
+                effects = self._collector.handle(SnapshotAnnounced(snapshot, name, floor, helpers))
                 ended = (effect.snapshot for effect in effects if isinstance(effect, AnnounceEnd))
                 if snapshot in (*self._collector.open_snapshots, *ended):
                     self._note(snapshot, request)

@@ -22,6 +22,7 @@ from rayshot.protocol.identity import DRIVER_PREFIX, SnapshotId
 from rayshot.runtime.births import Births
 from rayshot.runtime.connector import Connector, RayPeer
 from rayshot.runtime.identity import HostIdentity
+from rayshot.runtime.naming import new_name
 from rayshot.runtime.outbox import InFlight, OutChannel
 from rayshot.runtime.references import know_references
 from rayshot.runtime.spawning import CALLS_AT_ONCE, spawn_host
@@ -137,7 +138,7 @@ class DriverPort:
             raise self.down.with_traceback(None)
         if name in self._ended:
             raise self._ended[name].with_traceback(None)
-        name = name or f"{specification.class_name.lower().replace('.', '-')}-{uuid.uuid4().hex[:8]}"
+        name = name or new_name(specification.class_name)
         message = self.codec.create(specification.pack(), self.codec.tell("__init__", args, kwargs))
         self._connector.know(name, spawn_host(self.identity, specification, name))
         with self._lock:

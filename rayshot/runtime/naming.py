@@ -1,6 +1,20 @@
-"""Names of Ray actors. They hold the incarnation, so that the next life of a system meets no orphan of the last."""
+"""Names of actors that were given none, and of Ray actors.
+
+The latter hold the incarnation, so that the next life of a system meets no orphan of the last.
+"""
+
+import uuid
+
+from rayshot.protocol.identity import NAME_LENGTH_MAX, check_actor_name
 
 NAMESPACE = "rayshot"
+_MARK_LENGTH = 8
+
+
+def new_name(class_name: str) -> str:
+    """A name for an actor that was given none, after its class. Raises ConfigError where no actor can be called so."""
+    stem = class_name.rpartition("<locals>.")[2].lower().replace(".", "-")
+    return check_actor_name(f"{stem[: NAME_LENGTH_MAX - _MARK_LENGTH - 1]}-{uuid.uuid4().hex[:_MARK_LENGTH]}")
 
 
 def coordinator_name(system: str) -> str:

@@ -6,7 +6,6 @@ Implements what a Cell asks of its world (CellPort) and what an outbox asks of i
 import logging
 import threading
 import time
-import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
@@ -49,6 +48,7 @@ from rayshot.runtime.connector import Connector, RayPeer
 from rayshot.runtime.dead_letters import DeadLetter, DeadLetters
 from rayshot.runtime.identity import HostIdentity
 from rayshot.runtime.mailbox import Mailbox
+from rayshot.runtime.naming import new_name
 from rayshot.runtime.outbox import InFlight, OutChannel
 from rayshot.runtime.priority import Hurry
 from rayshot.runtime.recording import Recording
@@ -196,7 +196,7 @@ class ActorProcess:
         self, specification: ActorSpecification, name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> ActorHandle:
         """Make an actor and send it its constructor's call."""
-        name = name or f"{specification.class_name.lower().replace('.', '-')}-{uuid.uuid4().hex[:8]}"
+        name = name or new_name(specification.class_name)
         message = self.codec.create(specification.pack(), self.codec.tell("__init__", args, kwargs))
         host = spawn_host(self.identity, specification, name)
         self.connector.know(name, host)

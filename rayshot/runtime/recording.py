@@ -177,7 +177,7 @@ class Recording:
                 process.identity.coordinator.refuse.remote(snapshot, process.name, detail, reason)
                 process.hurry.done(snapshot)
             case AnnounceSnapshot(snapshot, floor):
-                process.identity.coordinator.announce.remote(snapshot, floor, self._token)
+                process.identity.coordinator.announce.remote(snapshot, process.name, floor, self._token)
             case ForgetSnapshot(snapshot):
                 self._deadlines.pop(snapshot, None)
                 self._given.pop(snapshot, None)

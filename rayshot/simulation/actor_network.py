@@ -25,7 +25,7 @@ from rayshot.protocol.collecting import (
 from rayshot.protocol.cut import Record
 from rayshot.protocol.effects import AnnounceSnapshot, Effect, ReportEnd, ReportFailure, ReportQuiet, ReportRecord
 from rayshot.protocol.events import BatchAcknowledged, Begun, Event, EverybodyRecorded, SnapshotEnded
-from rayshot.protocol.identity import RESERVED, SnapshotId, check_name
+from rayshot.protocol.identity import SnapshotId, check_actor_name
 from rayshot.protocol.topology import forward_inputs
 from rayshot.simulation.actor_coordinator import ActorCoordinator
 from rayshot.simulation.actor_driver import NAME as DRIVER
@@ -208,7 +208,7 @@ class ActorNetwork:
         """A process comes up for a new actor; returns its name."""
         if name is None:
             name = self._free_name(specification.class_name.rpartition(".")[2].lower())
-        check_name(name, "an actor", RESERVED)
+        check_actor_name(name)
         if name in self.processes or name in self.ended:
             raise ConfigError(f"there is an actor {name!r} already, or there was: give another name")
         self.come_up(name)
@@ -284,7 +284,7 @@ class ActorNetwork:
                 event = ProcessQuiet(snapshot, process.name)
             case AnnounceSnapshot(snapshot, floor):
                 self.note(f"{process.name} begins {snapshot}")
-                event = SnapshotAnnounced(snapshot, floor)
+                event = SnapshotAnnounced(snapshot, process.name, floor)
             case ReportEnd(record, unfinished):
                 self._end(ProcessEnded(record, unfinished), "it ended by its own wish")
                 return

@@ -241,7 +241,7 @@ class _Exercise:
         match effect:
             case AnnounceSnapshot(snapshot, floor):
                 self.numbers[snapshot] = len(self.numbers)
-                self.reports.append((SnapshotAnnounced(snapshot, floor, helpers=frozenset()), None))
+                self.reports.append((SnapshotAnnounced(snapshot, process.name, floor, helpers=frozenset()), None))
             case ReportRecord(record):
                 self.reports.append((RecordArrived(record), content))
             case _:

@@ -287,7 +287,7 @@ class SmallWorld:
             case ReportRecord(record):
                 self.reports.append((RecordArrived(record), content))
             case AnnounceSnapshot(snapshot, floor):
-                self.reports.append((SnapshotAnnounced(snapshot, floor, frozenset()), None))
+                self.reports.append((SnapshotAnnounced(snapshot, process.name, floor, frozenset()), None))
             case ReportQuiet(snapshot):
                 self.reports.append((ProcessQuiet(snapshot, process.name), None))
             case _:

@@ -221,7 +221,7 @@ class World(DrivenWorld):
                 self.counts["snapshots of processes"] += 1
                 if self.helpers is not None:
                     self.alone.add(snapshot)
-                event = SnapshotAnnounced(snapshot, floor, self.helpers)
+                event = SnapshotAnnounced(snapshot, process.name, floor, self.helpers)
             case _:
                 raise AssertionError(effect)
         self.push("tell_coordinator", process.generation, event, content)

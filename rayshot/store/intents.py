@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from rayshot.errors import BadManifest, KeyNotFound
 from rayshot.format import canonical
-from rayshot.format.bounds import check_count, check_process_name, check_real, check_text
+from rayshot.format.bounds import check_count, check_initiator, check_real, check_text
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.history import History
 from rayshot.store.layout import intent_folder, intent_key, snapshot_of
@@ -93,7 +93,7 @@ def _base(tree: object, what: str) -> SnapshotId:
         case [incarnation, initiator, counter]:
             return SnapshotId(
                 check_count(incarnation, f"the incarnation in {what}", smallest=1),
-                check_process_name(initiator, "an initiator"),
+                check_initiator(initiator),
                 check_count(counter, f"the counter in {what}", smallest=1),
             )
         case _:

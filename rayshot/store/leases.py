@@ -23,7 +23,7 @@ from rayshot.errors import (
     StoreUnavailable,
 )
 from rayshot.format import canonical
-from rayshot.format.bounds import check_count, check_process_name, check_real
+from rayshot.format.bounds import check_count, check_initiator, check_real
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.clock import store_now
 from rayshot.store.layout import lease_folder
@@ -148,7 +148,7 @@ def _decode(data: bytes, entry: Entry) -> Lease:
         case {"format": 1, "snapshot": [incarnation, initiator, counter], "seconds": seconds}:
             snapshot = SnapshotId(
                 check_count(incarnation, f"the incarnation in {what}", smallest=1),
-                check_process_name(initiator, "an initiator"),
+                check_initiator(initiator),
                 check_count(counter, f"the counter in {what}", smallest=1),
             )
             return Lease(snapshot, entry.modified + min(check_real(seconds, f"seconds in {what}"), LEASE_MAX_S))

@@ -13,7 +13,7 @@ from rayshot.format.bounds import (
     LABEL_LENGTH_MAX,
     check_count,
     check_digest,
-    check_process_name,
+    check_initiator,
     check_text,
     check_time,
 )
@@ -219,7 +219,7 @@ def _snapshot(value: Any, what: str) -> SnapshotId:
         case [incarnation, initiator, counter]:
             return SnapshotId(
                 check_count(incarnation, f"the snapshot's incarnation in {what}", smallest=1),
-                check_process_name(initiator, "an initiator"),
+                check_initiator(initiator),
                 check_count(counter, f"the snapshot's counter in {what}", smallest=1),
             )
         case _:

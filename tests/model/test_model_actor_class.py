@@ -10,6 +10,7 @@ from rayshot.model.actor_class import ActorClass
 from rayshot.model.specification import ActorSpecification, check_options, find_class
 from rayshot.protocol.identity import NAME_LENGTH_MAX
 from tests.model.workloads import Account, Configured, Registered, Registry
+from tests.protocol.test_protocol_identity import NAMES
 
 REFUSED = [
     ({"max_concurrency": 2}, "one at a time"),
@@ -118,12 +119,21 @@ def test_making_an_actor_without_a_system_says_what_to_do():
         Account.remote()
 
 
-@pytest.mark.parametrize("name", ["a", "A-1_b.c", "0", "x" * NAME_LENGTH_MAX])
-def test_a_name_of_letters_digits_and_dashes_is_accepted(world, name):
+@pytest.mark.acceptance("X3")
+@pytest.mark.parametrize("name", [*NAMES, "x" * NAME_LENGTH_MAX, "🧀" * NAME_LENGTH_MAX])
+def test_any_text_of_one_line_is_accepted_as_a_name(world, name):
     assert Account.options(name=name).remote().name == name
 
 
-@pytest.mark.parametrize("name", ["", " ", "-a", ".a", "_a", "a/b", "a b", "ü", "a\n", "x" * (NAME_LENGTH_MAX + 1), 7])
+@pytest.mark.acceptance("X3")
+@pytest.mark.parametrize(
+    "name",
+    [
+        "", "a\n", "a\0b", "\x1b[31m", "\x7f", "\x85", "a\u2028b", "\u2029", "\ud800", "driver:", "driver:x",
+        "coordinator", "aligned", "stopped", "x" * (NAME_LENGTH_MAX + 1), 7, b"a",
+    ],
+    ids=repr,
+)  # fmt: skip
 def test_a_name_that_cannot_be_one_is_refused_before_anything_is_made(world, name):
     with pytest.raises(ConfigError, match="cannot name an actor"):
         Account.options(name=name)

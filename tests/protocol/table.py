@@ -129,7 +129,7 @@ class Table:
                 self.coordinator.keep_record(record, content)
                 self.coordinator.tell(RecordArrived(record))
             case AnnounceSnapshot(snapshot, floor):
-                self.coordinator.tell(SnapshotAnnounced(snapshot, floor))
+                self.coordinator.tell(SnapshotAnnounced(snapshot, process.name, floor))
             case ReportEnd(record, unfinished):
                 self.coordinator.tell(ProcessEnded(record, unfinished))
 

@@ -16,7 +16,7 @@ from rayshot.protocol.collecting import (
     SnapshotWanted,
 )
 from rayshot.protocol.cut import ChannelCut, Record
-from rayshot.protocol.identity import Channel, SnapshotId
+from rayshot.protocol.identity import Channel, SnapshotId, initiator_of
 from tests.protocol.bench import Bench
 
 K = SnapshotId(1, "coordinator", 1)
@@ -49,26 +49,36 @@ def test_the_floor_is_the_lowest_counter_that_is_still_open():
 
 def test_an_initiator_says_which_of_its_own_snapshots_it_gave_up():
     bench = Bench("p", "q")
-    bench.tell(SnapshotAnnounced(OWN, 1))
+    bench.tell(SnapshotAnnounced(OWN, "p", 1))
     second = SnapshotId(1, "p", 2)
-    end, *begins = bench.tell(SnapshotAnnounced(second, 2))
+    end, *begins = bench.tell(SnapshotAnnounced(second, "p", 2))
     assert (end.snapshot, end.reason) == (OWN, AbortReason.TIMEOUT)
     assert begins == [SendBegin("p", second, 2), SendBegin("q", second, 2)]
+
+
+@pytest.mark.acceptance("X3")
+def test_who_begins_a_snapshot_is_part_of_it_whatever_its_name_is_and_before_it_has_joined():
+    bench = Bench("p")
+    own = SnapshotId(1, initiator_of("a/b"), 1)
+    assert bench.tell(SnapshotAnnounced(own, "a/b", 1)) == (SendBegin("p", own, 1),)
+    assert bench.collector.missing(own) == ("a/b", "p")
+    end, _ = bench.tell(SnapshotAnnounced(own._replace(counter=2), "a/b", 2))
+    assert end.detail == "a/b gave it up"
 
 
 def test_a_later_snapshot_of_a_process_does_not_end_one_whose_announcement_is_late():
     bench = Bench("p", "q")
     second = SnapshotId(1, "p", 2)
-    assert bench.tell(SnapshotAnnounced(second, 1))[0].floor <= 1
+    assert bench.tell(SnapshotAnnounced(second, "p", 1))[0].floor <= 1
     for process in ("p", "q"):
         bench.record(process, snapshot=second)
     bench.tell(SnapshotStored(second))
-    assert bench.tell(SnapshotAnnounced(OWN, 1)) == (SendBegin("p", OWN, 1), SendBegin("q", OWN, 1))
+    assert bench.tell(SnapshotAnnounced(OWN, "p", 1)) == (SendBegin("p", OWN, 1), SendBegin("q", OWN, 1))
 
 
 def test_only_helpers_are_told_of_a_snapshot_that_spreads_by_its_markers():
     bench = Bench("p", "q", "r")
-    assert bench.tell(SnapshotAnnounced(OWN, 1, frozenset({"q"}))) == (SendBegin("q", OWN, 1),)
+    assert bench.tell(SnapshotAnnounced(OWN, "p", 1, frozenset({"q"}))) == (SendBegin("q", OWN, 1),)
     assert bench.collector.missing(OWN) == ("p", "q", "r")
 
 
@@ -77,7 +87,7 @@ def test_a_record_before_the_announcement_of_its_snapshot_waits_for_it():
     bench.record("q", {"p": 2}, snapshot=OWN)
     bench.record("p", snapshot=OWN, arrived={"q": 2})
     assert bench.effects == []
-    bench.tell(SnapshotAnnounced(OWN, 1))
+    bench.tell(SnapshotAnnounced(OWN, "p", 1))
     (cut,) = bench.cuts
     assert cut.channels == (ChannelCut(Channel("q", "p"), 2, 2, 0),)
 
@@ -94,7 +104,7 @@ def test_nothing_of_another_incarnation_begins_or_ends_anything():
     bench = Bench("p")
     old = SnapshotId(7, "p", 9)
     bench.record("p", snapshot=old)
-    assert bench.tell(SnapshotAnnounced(old, 9)) == ()
+    assert bench.tell(SnapshotAnnounced(old, "p", 9)) == ()
     bench.tell(CaptureRefused(old, "p", ""))
     assert bench.effects == []
 
@@ -276,7 +286,7 @@ def test_a_last_record_stays_while_a_record_speaks_of_a_snapshot_that_is_not_ann
     bench.want()
     bench.record("q", received={"p": 3}, closed={"p": 3}, overlaps=(own,))
     bench.tell(SnapshotStored(K))
-    bench.tell(SnapshotAnnounced(own, 1))
+    bench.tell(SnapshotAnnounced(own, "q", 1))
     bench.record("q", snapshot=own)
     assert bench.ends[-1].reason is AbortReason.INCONSISTENT, "three messages of p that it should hold are missing"
 
@@ -288,7 +298,7 @@ def test_a_last_record_that_stayed_fixes_the_channel_of_an_older_record():
     bench.want()
     bench.record("q", received={"p": 3}, closed={"p": 3}, overlaps=(own,))
     bench.tell(SnapshotStored(K))
-    bench.tell(SnapshotAnnounced(own, 1))
+    bench.tell(SnapshotAnnounced(own, "q", 1))
     bench.record("q", snapshot=own, arrived={"p": 3})
     assert bench.cuts[-1].channels == (ChannelCut(Channel("p", "q"), 3, 3, 0),)
 
@@ -385,7 +395,7 @@ def test_a_refused_capture_aborts_also_what_is_not_announced_yet():
     bench = Bench("p", "q")
     (end,) = bench.tell(CaptureRefused(OWN, "q", "a lock"))
     assert (end.snapshot, end.reason) == (OWN, AbortReason.CAPTURE_FAILED)
-    assert bench.tell(SnapshotAnnounced(OWN, 1)) == ()
+    assert bench.tell(SnapshotAnnounced(OWN, "p", 1)) == ()
 
 
 def test_complete_snapshots_are_stored_one_after_the_other():
@@ -412,7 +422,7 @@ def test_a_successor_ends_what_the_living_had_open_and_tells_once():
     effects = bench.tell(ProcessJoined("p", (K, OWN)))
     assert [(end.snapshot, end.reason) for end in effects] == [(K, AbortReason.COORDINATOR_LOST), (OWN, None)]
     assert bench.tell(ProcessJoined("q", (K, OWN))) == ()
-    assert bench.tell(SnapshotAnnounced(OWN, 1)) == ()
+    assert bench.tell(SnapshotAnnounced(OWN, "p", 1)) == ()
 
 
 def test_a_record_that_a_late_marker_brought_about_revives_nothing():

@@ -28,7 +28,7 @@ from rayshot.protocol.events import (
     SnapshotEnded,
     SnapshotRequested,
 )
-from rayshot.protocol.identity import SnapshotId
+from rayshot.protocol.identity import SnapshotId, initiator_of
 from rayshot.protocol.participant import Participant
 from tests.protocol.facts import arrives, captured, connected, record_of
 
@@ -106,6 +106,16 @@ def test_its_own_request_is_announced_with_a_floor_that_spares_what_is_still_ope
     assert q.handle(SnapshotRequested()) == (AnnounceSnapshot(second, 1), CaptureState(second))
     q.handle(DeadlinePassed(first))
     assert q.handle(SnapshotRequested())[0] == AnnounceSnapshot(SnapshotId(1, "q", 3), 2)
+
+
+@pytest.mark.acceptance("X3")
+def test_a_process_whose_name_can_be_no_part_of_a_key_knows_its_own_snapshots_too():
+    process = Participant("a/b")
+    ids = [SnapshotId(1, initiator_of("a/b"), counter) for counter in (1, 2, 3)]
+    assert process.handle(SnapshotRequested())[0] == AnnounceSnapshot(ids[0], 1)
+    assert process.handle(SnapshotRequested())[0] == AnnounceSnapshot(ids[1], 1)
+    process.handle(DeadlinePassed(ids[0]))
+    assert process.handle(SnapshotRequested())[0] == AnnounceSnapshot(ids[2], 2)
 
 
 def test_a_record_counts_what_lies_in_mailbox_and_outbox_and_orders_nothing_else(q):

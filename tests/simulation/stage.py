@@ -192,7 +192,7 @@ class Stage:
             case ReportRecord(record):
                 event = RecordArrived(record)
             case AnnounceSnapshot(snapshot, floor):
-                event = SnapshotAnnounced(snapshot, floor, helpers=frozenset())
+                event = SnapshotAnnounced(snapshot, process.name, floor, helpers=frozenset())
             case ReportEnd(record, unfinished):
                 event = ProcessEnded(record, unfinished)
             case ReportQuiet(snapshot):

@@ -11,7 +11,8 @@ from rayshot.errors import ActorNotFound, ConfigError, NotFound, SnapshotNotFoun
 from rayshot.store.local import LocalStore
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.store import Store
-from tests.store.snapshot_builder import Bank, committed, make_snapshot, open_bank
+from tests.protocol.test_protocol_identity import NAMES
+from tests.store.snapshot_builder import Bank, Flow, committed, make_snapshot, open_bank
 
 Table = Callable[..., Any]
 
@@ -50,6 +51,16 @@ def lose_chunks(store: Store, doomed: Snapshot, *kept: Snapshot) -> None:
 def test_an_option_that_cannot_work_is_shown_with_what_is_expected(options: dict[str, str], complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
         parse_options({"path": "./shots", **options})
+
+
+@pytest.mark.acceptance("X3")
+@pytest.mark.parametrize("name", NAMES)
+def test_an_actor_of_any_name_is_found_by_it(name: str, tmp_path: Path) -> None:
+    flows = {(name, "z"): Flow(sent=1), ("driver:main", name): Flow(sent=1)}
+    make_snapshot(open_bank(LocalStore(tmp_path)), Bank(states={name: {"n": 1}, "z": {"n": 2}}, flows=flows))
+    assert [entry.actor for _, entry in read(tmp_path, view="state", actor=name)] == [name]
+    assert [entry.channel.receiver for _, entry in read(tmp_path, view="messages", sender=name)] == ["z"]
+    assert [entry.sender for _, entry in read(tmp_path, view="channels", receiver=name)] == ["driver:main"]
 
 
 def test_option_names_are_not_case_sensitive() -> None:
