@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from urllib.parse import quote
 
 from rayshot.audit.computation import Computation, describe
 
@@ -11,6 +12,12 @@ PARSER = r"(?<host>\S+) (?<clock>\{.*?\}) (?<event>.*)"
 
 def shiviz(computation: Computation) -> Iterator[str]:
     """One line an event: host, vector clock as JSON, event. Hosts that a clock leaves out stand at 0 in it."""
+    hosts = {actor: _host(actor) for actor in computation.actors}
     for step in computation.steps():
-        clock = {actor: count for actor, count in zip(computation.actors, step.clock, strict=True) if count}
-        yield f"{step.actor} {json.dumps(clock)} {describe(step.event)}"
+        clock = {hosts[actor]: count for actor, count in zip(computation.actors, step.clock, strict=True) if count}
+        yield f"{hosts[step.actor]} {json.dumps(clock)} {describe(step.event)}"
+
+
+def _host(actor: str) -> str:
+    """The name with what the regular expression stops at, and what is not printable, written as in an address."""
+    return "".join(char if char.isprintable() and char not in " %{}" else quote(char) for char in actor)

@@ -40,7 +40,7 @@ def _facts(snapshot: Snapshot) -> RenderableType:
         ("made by", f"rayshot {manifest.rayshot_version}, Python {manifest.python_version}"),
         ("stats", ", ".join(f"{name} {number:,}" for name, number in snapshot.stats.items())),
     ]
-    return facts([(Text(name, style="dim"), words.printable(fact)) for name, fact in rows if fact])
+    return facts([(Text(name, style="dim"), fact) for name, fact in rows if fact])
 
 
 def _actors(snapshot: Snapshot, rows_max: int | None) -> list[RenderableType]:
@@ -50,7 +50,7 @@ def _actors(snapshot: Snapshot, rows_max: int | None) -> list[RenderableType]:
     rows: list[list[Cell]] = [
         [
             actor.name,
-            words.printable(actor.class_name),
+            actor.class_name,
             words.size(actor.state_bytes),
             Text(_state(snapshot, actor), style="" if actor.status == "born" else "dim"),
         ]

@@ -25,11 +25,7 @@ def _actors(diff: SnapshotDiff, rows_max: int | None) -> list[RenderableType]:
     rows: list[tuple[str, Cell, str, str]] = [
         *((name, Text("(added)", style="green"), "", "") for name in diff.actors_added),
         *((name, Text("(removed)", style="red"), "", "") for name in diff.actors_removed),
-        *(
-            (actor.name, words.printable(change.name), *sides(change))
-            for actor in diff.actors_changed
-            for change in actor.values
-        ),
+        *((actor.name, change.name, *sides(change)) for actor in diff.actors_changed for change in actor.values),
     ]
     if not rows:
         return []

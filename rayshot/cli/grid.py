@@ -31,7 +31,7 @@ class Column:
 
 
 def grid(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> RenderableType:
-    """A table. Cells are taken as they are: no markup in them is obeyed."""
+    """A table. Nothing in a text cell is obeyed: no markup, and what is not printable is written as an escape."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
     for column in columns:
         table.add_column(
@@ -46,10 +46,10 @@ def grid(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> Renderabl
 
 
 def facts(rows: Sequence[tuple[Cell, ...]]) -> RenderableType:
-    """Lines of a few words and a sentence that may fold."""
+    """Lines of a few words and a sentence that may fold. Text cells as in `grid`."""
     table = Table.grid(padding=(0, 2, 0, 0))
     for row in rows:
-        table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
+        table.add_row(*map(_text, row))
     for column in table.columns[:-1]:
         column.no_wrap = True
     return Padding(table, (0, 0, 0, 1), expand=False)
@@ -91,6 +91,10 @@ def console() -> Console:
 
 def _line(cell: Cell) -> Text:
     """A cell of one line: too long, it ends in an ellipsis."""
-    line = Text(cell) if isinstance(cell, str) else cell
+    line = _text(cell)
     line.no_wrap, line.overflow = True, "ellipsis"
     return line
+
+
+def _text(cell: Cell) -> Text:
+    return Text(words.printable(cell)) if isinstance(cell, str) else cell

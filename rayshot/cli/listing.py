@@ -38,7 +38,7 @@ def _row(snapshot: Snapshot, *, wide: bool, labels: bool, with_mode: bool) -> li
     return [
         f"{snapshot.position:,}",
         str(snapshot.id),
-        *([words.printable(snapshot.label or "")] if labels else []),
+        *([snapshot.label or ""] if labels else []),
         words.local_time(snapshot.taken_at, with_year=wide),
         *_manifest_cells(snapshot, with_mode=with_mode),
     ]
@@ -51,13 +51,13 @@ def _manifest_cells(snapshot: Snapshot, *, with_mode: bool) -> list[Cell]:
     except RayshotError as error:
         damage = Text(error.kind.replace("_", " "), style="red")
         return [damage, "", "", ""] if with_mode else [damage, "", ""]
-    mode: list[Cell] = [words.printable(manifest.mode)] if with_mode else []
+    mode: list[Cell] = [manifest.mode] if with_mode else []
     return [*mode, f"{len(manifest.actors):,}", f"{snapshot.in_flight:,}", words.size(snapshot.size_bytes)]
 
 
 def _mode(snapshot: Snapshot) -> str | None:
     """The mode of a snapshot; None where its manifest cannot be read, which its row says."""
     try:
-        return words.printable(snapshot.mode)
+        return snapshot.mode
     except RayshotError:
         return None

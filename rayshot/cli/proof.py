@@ -14,18 +14,14 @@ from rayshot.store.verification import Trust, Verification
 def proof(snapshot: Snapshot, verification: Verification, audited: Findings | None) -> Group:
     """What was found out about one snapshot; `audited` is None where its data was not read."""
     lines: list[tuple[Cell, ...]] = [
-        (tick(ok=check.ok), Text(check.name, style="bold"), words.printable(check.detail))
-        for check in verification.checks
+        (tick(ok=check.ok), Text(check.name, style="bold"), check.detail) for check in verification.checks
     ]
-    lines.append(
-        (_mark(verification.trust), Text("signature", style="bold"), words.printable(verification.trust_detail))
-    )
+    lines.append((_mark(verification.trust), Text("signature", style="bold"), verification.trust_detail))
     title = heading(snapshot.system, str(snapshot.id), f"position {snapshot.position:,}")
     if audited is None:
         return sections([title], [facts(lines)], [_verdict(snapshot, verification, None)])
     audit: list[tuple[Cell, ...]] = [
-        (_mark_of(finding.holds), Text(finding.name, style="bold"), words.printable(finding.detail))
-        for finding in audited.findings
+        (_mark_of(finding.holds), Text(finding.name, style="bold"), finding.detail) for finding in audited.findings
     ]
     by_itself = Text("Audited apart from the code that wrote it:", style="dim")
     return sections([title], [facts(lines)], [by_itself, facts(audit)], [_verdict(snapshot, verification, audited)])

@@ -155,7 +155,7 @@ def _summary(snapshot: Snapshot) -> str:
 
 def _told(number: int, step: Step) -> Text:
     """One step: what was handled, what it changed, what it sent."""
-    receiver = step.handled.receiver
+    receiver = words.printable(step.handled.receiver)
     lines = [Text.assemble((f"{number:>4}  ", "dim"), _message(step.handled))]
     for change in step.changes:
         old, new = sides(change)
@@ -175,8 +175,8 @@ def _told(number: int, step: Step) -> Text:
 def _message(message: Pending) -> Text:
     call = words.call(message.method, message.kind, message.args, message.kwargs or {})
     if message.kind == TIMER:
-        return Text.assemble((message.receiver, "bold"), f"  timer, due at {message.due:g} s  ", call)
-    ends = f"{message.sender} -> {message.receiver}"
+        return Text.assemble((words.printable(message.receiver), "bold"), f"  timer, due at {message.due:g} s  ", call)
+    ends = words.printable(f"{message.sender} -> {message.receiver}")
     what = f"{call}  (call)" if message.kind == "call" else call
     return Text.assemble((ends, "bold"), (f"  message {message.number:,}  ", "dim"), what)
 
@@ -256,7 +256,9 @@ def _show_states(terminal: Console, world: World) -> None:
     """The states of the first actors, each on a line."""
     for name in [*world.actors][:ROWS_MAX]:
         view = {key: value for key, value in world.view(name).items() if value or not key.startswith("(")}
-        terminal.print(Text.assemble("      ", (name, "bold"), f"  {words.state(view)}"), soft_wrap=True)
+        terminal.print(
+            Text.assemble("      ", (words.printable(name), "bold"), f"  {words.state(view)}"), soft_wrap=True
+        )
     if len(world.actors) > ROWS_MAX:
         terminal.print(f"      and {len(world.actors) - ROWS_MAX:,} more", style="dim")
 

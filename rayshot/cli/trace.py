@@ -59,7 +59,7 @@ def _table(snapshot: Snapshot, computation: Computation, base: str, rows_max: in
         (
             step.actor,
             f"{step.clock[computation.actors.index(step.actor)]:,}",
-            words.printable(describe(step.event)),
+            describe(step.event),
         )
         for step in steps
     ]

@@ -37,7 +37,8 @@ class ProgressLine:
         """Write `text` over what was there."""
         if self._terminal:
             self._shown = True
-            sys.stderr.write(f"\r\x1b[K{text[:WIDTH]}")
+            line = "".join(char if char.isprintable() else "?" for char in text[:WIDTH])  # it has names of actors
+            sys.stderr.write(f"\r\x1b[K{line}")
             sys.stderr.flush()
 
 

@@ -1,5 +1,6 @@
 """Vector clocks and Theorem 1 on small computations written by hand."""
 
+import json
 import re
 import tracemalloc
 from types import SimpleNamespace
@@ -11,7 +12,8 @@ from rayshot.audit.document import StoredActor, StoredChannel
 from rayshot.audit.findings import NoTrace, Unproved
 from rayshot.audit.history import from_common_cut, join
 from rayshot.audit.segment import Fired, Handled, Recorded, Segment, Sent
-from rayshot.audit.shiviz import PARSER, shiviz
+from rayshot.audit.shiviz import PARSER, _host, shiviz
+from tests.protocol.test_protocol_identity import NAMES
 
 CUT = "1-coordinator-1"
 
@@ -222,6 +224,17 @@ def test_one_who_ended_before_the_common_cut_is_no_obstacle():
     )
     assert from_common_cut(histories, CUT, ("p", "q"), {earlier: {"e"}}) == earlier
     Computation(histories).check_theorem_1(document(ended=("e",)))
+
+
+@pytest.mark.acceptance("X3")
+def test_shiviz_tells_actors_of_any_name_apart():
+    pattern = re.compile(PARSER.replace("(?<", "(?P<"))
+    hosts = {_host(name) for name in NAMES}
+    assert len(hosts) == len(NAMES)
+    assert {"worker:0", "a/b", "%7Bn!r%7D", "a%20b", "%252F"} < hosts
+    for host in hosts:
+        line = pattern.fullmatch(f"{host} {json.dumps({host: 1})} ended")
+        assert (line["host"], json.loads(line["clock"]), line["event"]) == (host, {host: 1}, "ended")
 
 
 def test_every_line_for_shiviz_parses_and_every_clock_steps_by_one():
