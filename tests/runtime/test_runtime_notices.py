@@ -138,7 +138,7 @@ def test_what_is_said_twice_counts_once(new_system):
     ray.get([alice.read.remote(), bob.read.remote()])
     alice.photograph.tell()
     (taken,) = eventually(lambda: system.snapshots() or None)
-    ray.get(coordinator.announce.remote(taken.id, taken.id.counter))
+    ray.get(coordinator.announce.remote(taken.id, taken.id.initiator, taken.id.counter))
     assert not system.status().snapshots
     bob.leave.tell()
     eventually(lambda: list(system.actors()) == ["alice"] or None)
@@ -173,7 +173,7 @@ def test_an_actor_that_was_asked_to_begin_and_refused_before_it_had_begun_keeps_
     eventually(lambda: ray.get(coordinator.__ray_call__.remote(lambda self: len(self._admission._wanted))))
     snapshot = SnapshotId(system.incarnation, "alice", 9)
     ray.get(coordinator.refuse.remote(snapshot, "alice", "its state cannot be pickled", AbortReason.CAPTURE_FAILED))
-    ray.get(coordinator.announce.remote(snapshot, 9, token))
+    ray.get(coordinator.announce.remote(snapshot, "alice", 9, token))
     with pytest.raises(ray.exceptions.RayTaskError) as caught:
         ray.get(waiting, timeout=20)
     assert isinstance(caught.value.cause, SnapshotAborted)
@@ -194,7 +194,7 @@ def test_records_that_contradict_each_other_and_came_before_the_announcement_are
     record = Record(snapshot, "alice", True, sent, released=sent, received=received, arrived=received)
     arrived = Arrived(record, 0.0, 0, b"")
     ray.get(coordinator.__ray_call__.remote(lambda self: self._take([arrived])))
-    ray.get(coordinator.announce.remote(snapshot, 9, token))
+    ray.get(coordinator.announce.remote(snapshot, "alice", 9, token))
     with pytest.raises(ray.exceptions.RayTaskError, match=r"inconsistent.*5 received, 5 arrived, 1 sent"):
         ray.get(waiting, timeout=20)
     (tmp_path / "go on").touch()
