@@ -294,8 +294,6 @@ class Host:
         with self._process.lock:
             self._process.loading = False
             self._process.interrupted = True  # it may have asked for its end before the snapshot
-            for channel in self._process.channels.values():
-                channel.flush()
             self._process.wake.notify_all()
 
     @ray.method(concurrency_group="control")

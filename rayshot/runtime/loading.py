@@ -72,6 +72,9 @@ def load_process(process: ActorProcess, plan: LoadPlan) -> None:
         for receiver, n in plan.sent.items():
             channel = process.channel_locked(receiver)
             channel.transported = channel.processed = n
+        process.loaded = True
+        if process.name in process.channels:
+            process.channels[process.name].flush()
 
 
 def _with_classes_of_today(actor: str, plan: LoadPlan) -> tuple[Names, LoadPlan]:

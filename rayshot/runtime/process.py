@@ -71,11 +71,17 @@ class SelfChannel(OutChannel):
         super().__init__(process, process.name, process.lock)
         self._process = process
 
+    @property
+    def sent(self) -> int:
+        """See OutChannel. It is in the mailbox then: a thread may not have come to that yet."""
+        self.flush()
+        return self.transported + len(self.pending)
+
     def flush(self) -> None:
-        """Deliver all but what stands behind an open call; nothing before all are loaded."""
+        """Deliver all but what stands behind an open call; nothing before the process is loaded."""
         self.gather()
         count = len(self.pending) if self.held_at is None else self.held_at
-        if count and not self._process.loading:
+        if count and self._process.loaded:
             body = b"".join(self.pending[:count])  # type: ignore[arg-type]
             del self.pending[:count]
             self.pending_bytes -= len(body)
@@ -112,6 +118,7 @@ class ActorProcess:
 
     `lock` covers the machine, the mailbox, the outbox and what is kept for snapshots. `interrupted` tells the worker
     that there is something to do between two handlers: `captures`, `pauses`, open calls, a full outbox, the end.
+    Of one that a restore makes `loaded` says that it has its state and counters, and `loading` that others may not yet.
     """
 
     def __init__(self, identity: HostIdentity, relay: RelayEnd) -> None:
@@ -143,6 +150,7 @@ class ActorProcess:
         self.ending = False
         self.leaving = False
         self.loading = identity.loading
+        self.loaded = not identity.loading
         self.down: SystemDown | ActorEnded | None = None
         self._handles: dict[str, ActorHandle] = {}
 

@@ -11,8 +11,11 @@ from rayshot.format.codec import Codec, Frame, split_frame
 from rayshot.model.handle import ActorHandle, Method
 from rayshot.model.reply import OpenCall
 from rayshot.runtime.credit import CREDIT_MESSAGES_MAX, CREDIT_MESSAGES_MIN, CREDIT_MESSAGES_START, CREDIT_S, Credit
+from rayshot.runtime.mailbox import Mailbox
 from rayshot.runtime.outbox import BATCH_BYTES_MAX, BATCH_MESSAGES_MIN, WINDOW, InFlight, OutChannel
+from rayshot.runtime.process import SelfChannel
 from rayshot.runtime.wire import Answer, Status
+from tests.runtime.test_runtime_messages import eventually
 
 CODEC = Codec(ActorHandle, lambda handle: handle.name, lambda name: ActorHandle("system", name, None, None))
 
@@ -260,6 +263,22 @@ def test_what_a_record_takes_ends_at_the_number_that_it_read_though_another_thre
         frames = channel.unreleased(1)
         assert [(frame.first, frame.last) for frame in frames] == [(1, 1), (2, 10)]
         assert channel.sent == 11
+
+
+@pytest.mark.acceptance("X13")
+def test_what_a_thread_tells_its_own_actor_is_in_the_mailbox_when_it_counts_as_sent():
+    process = Process()
+    process.lock, process.mailbox, process.loaded = threading.Lock(), Mailbox(), True
+    process.wake = threading.Condition(process.lock)
+    channel = SelfChannel(process)
+    with process.lock:
+        thread = threading.Thread(target=channel.append_plain, args=("take", (0, 1)))  # it waits for the lock
+        thread.start()
+        eventually(lambda: channel._plain)
+        assert channel.sent == 1
+        (frame,) = process.mailbox.unprocessed({"alice": 1})["alice"]
+    thread.join()
+    assert (frame.first, frame.count) == (1, 1)
 
 
 def test_after_a_stop_each_tell_is_refused_and_nothing_is_kept(lane):

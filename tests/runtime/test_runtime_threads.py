@@ -123,12 +123,11 @@ def test_threads_that_flood_while_snapshots_are_taken_lose_double_and_disorder_n
     for actor in actors:
         actor.meet.tell(*actors)  # itself as well
     system.snapshot()
-    ray.get([actor.flood.remote(threads, count) for actor in actors])
+    ray.get([actor.flood.remote(range(threads * n, threads * (n + 1)), count) for n, actor in enumerate(actors)])
     snapshots = []
     while any(ray.get([actor.is_flooding.remote() for actor in actors])):
         snapshots.append(system.snapshot(mode=MODES[len(snapshots) % 3]))
-    everything = {f"{name}-{n}": count for name in names for n in range(threads)}
-    check_end(dict.fromkeys(actors, everything))
+    check_end(dict.fromkeys(actors, dict.fromkeys(range(threads * dealers), count)))
     assert any(snapshot.in_flight for snapshot in snapshots)
     rows = {snapshot.id: check_cut(snapshot) for snapshot in snapshots}
     for snapshot in snapshots:

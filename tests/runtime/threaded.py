@@ -95,9 +95,8 @@ class Dealer:
     def meet(self, *peers):
         self.peers = peers
 
-    def flood(self, threads, count):
-        own = rayshot.current().name
-        _floods[:] = [threading.Thread(target=_flood, args=(self.peers, f"{own}-{n}", count)) for n in range(threads)]
+    def flood(self, rows, count):
+        _floods[:] = [threading.Thread(target=_flood, args=(self.peers, row, count)) for row in rows]
         for thread in _floods:
             thread.start()
 
@@ -141,11 +140,11 @@ def _flood(peers, row, count):
             if number % 4 == 0:
                 peer.take.remote(row, number)
             elif number % 4 == 1:
-                peer.take.tell(row, number, "x" * 50)
+                peer.take.tell(row, number, b"x" * 50)
             elif number % 4 == 2:
-                peer.take.tell(row, number, [number])
+                peer.take.remote(row, number, [number])
             else:
-                peer.take.remote(row, number, b"y" * 50)
+                peer.take.tell(row, number)
             if number % 16 == 0:
                 peer.pay.tell()
         if number % 64 == 0:
