@@ -27,6 +27,9 @@ from rayshot.format.redaction import REDACTED, is_secret_path, name_taken
 
 PICKLE: StateCodec = "pickle"
 CLOUDPICKLE: StateCodec = "cloudpickle"
+PICKLE_START = b"\x80\x05"
+"""How a pickle of protocol 5 begins."""
+
 _SHORT_BYTES_MAX = 255
 _PATH_DEPTH_MAX = 20
 _PATH_PARTS_MAX = 100_000
@@ -268,6 +271,11 @@ def holds_code(pickled: bytes) -> bool:
 def holds_references(pickled: bytes) -> bool:
     """Whether a state's pickle holds references, whose values are pickles among its buffers; never False where so."""
     return put_again.__name__.encode() in pickled
+
+
+def is_pickle(data: bytes) -> bool:
+    """Whether these bytes, or what they are the beginning of, could be a pickle of ours."""
+    return data.startswith(PICKLE_START)
 
 
 def dump_class(cls: type) -> bytes:

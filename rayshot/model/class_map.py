@@ -40,7 +40,7 @@ def mapped_actor_class(class_map: Mapping[str, Any], recorded: str) -> type | No
 
 
 def classes_of_main() -> dict[str, Any]:
-    """All classes that this program's `__main__` holds, by the names under which a snapshot has its own.
+    """All classes that this program's `__main__` defines, by the names under which a snapshot has its own.
 
     A program that is started anew makes its classes anew, and a snapshot of the one before holds them by value. As in a
     notebook, the last definition of a name counts; decorated ones are as they are, decorated.
@@ -54,12 +54,9 @@ def _classes_in(holder: Any, path: str) -> Iterator[tuple[str, Any]]:
         user_class: Any = inspect.getattr_static(found, "__rayshot_user_class__", found)  # runs nothing of a global's
         if not issubclass(type(user_class), type):
             continue
-        inner = f"{path}{name}"
-        defined_here = (user_class.__module__, user_class.__qualname__) == ("__main__", inner)
-        if defined_here or not path:
-            yield inner, found
-        if defined_here:
-            yield from _classes_in(user_class, f"{inner}.")
+        if (user_class.__module__, user_class.__qualname__) == ("__main__", f"{path}{name}"):
+            yield f"{path}{name}", found
+            yield from _classes_in(user_class, f"{path}{name}.")
 
 
 def _named(name: str) -> Any:

@@ -7,11 +7,8 @@ else among the living.
 
 from rayshot.errors import CodeMismatch
 from rayshot.format.codec import CALL, CREATE, PICKLED, REPLY, Codec, Frame, split_frame
-from rayshot.format.pickling import Names, globals_of, load_message, mentions
+from rayshot.format.pickling import PICKLE_START, Names, globals_of, load_message, mentions
 from rayshot.model.specification import ActorSpecification, find_global
-
-_PICKLE = b"\x80\x05"
-"""How a pickle of protocol 5 begins."""
 
 
 class _Gone(Exception):
@@ -63,7 +60,7 @@ class Recasting:
             ) from error
 
     def _concerns(self, body: bytes | memoryview) -> bool:
-        return self._specification is not None or _PICKLE in bytes(body)
+        return self._specification is not None or PICKLE_START in bytes(body)
 
     def _message(self, message: bytes) -> bytes:
         codec = self._codec

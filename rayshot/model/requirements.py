@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from rayshot.errors import BadState, PythonMismatch
 from rayshot.format.codec import read_frames, read_messages
 from rayshot.format.manifest import ActorEntry, Blob, CapturedState, Manifest
-from rayshot.format.pickling import CLOUDPICKLE, holds_code, holds_references, outline
+from rayshot.format.pickling import CLOUDPICKLE, holds_code, holds_references, is_pickle, outline
 from rayshot.model.specification import ActorSpecification, user_class_of
 from rayshot.model.versions import attributes_of, migration_of, required_fields
 
@@ -93,8 +93,9 @@ def _pickles_of(state: CapturedState, read: Read) -> Iterator[bytes]:
     """A state, and the values of references in it, which lie among its buffers."""
     stream = read(state.stream)
     yield stream
-    if holds_references(stream):
-        yield from map(read, state.buffers)
+    for buffer in state.buffers if holds_references(stream) else ():
+        if is_pickle(read(Blob(buffer.spans[:2]))):  # others, as those of arrays, may be large
+            yield read(buffer)
 
 
 def recorded_class(actor: ActorEntry) -> str:

@@ -2,13 +2,16 @@
 
 import sys
 import types
+from types import SimpleNamespace
 
 import pytest
 
 import rayshot
 from rayshot.errors import CodeMismatch
-from rayshot.format.pickling import dump_names
+from rayshot.format.entries import Blob, CapturedState, Span
+from rayshot.format.pickling import dump_names, put_again
 from rayshot.model.class_map import classes_of_main
+from rayshot.model.requirements import code_by_value
 from rayshot.model.resolution import fit
 from rayshot.simulation import World
 from rayshot.store.memory import MemoryStore
@@ -114,8 +117,30 @@ def test_only_classes_that_the_snapshot_may_hold_are_taken_along(script, bank): 
 def test_nothing_is_read_for_a_program_without_classes_of_its_own(bank, monkeypatch):  # noqa: F811
     bank(Account=account("deposit", "read", "transfer"))
     snapshot = make_snapshot(open_bank(MemoryStore()))
-    monkeypatch.setitem(sys.modules, "__main__", types.ModuleType("__main__"))
+    program = types.ModuleType("__main__")
+    program.Imported = Bank
+    monkeypatch.setitem(sys.modules, "__main__", program)
     assert fit(snapshot.manifest, lambda blob: pytest.fail("it was read")).names == {}
+
+
+def test_of_a_state_with_references_the_buffers_of_arrays_are_not_read_whole():
+    parts = {
+        Span(0, 0, 9): b"\x80\x05stream cloudpickle.cloudpickle " + put_again.__name__.encode(),
+        Span(1, 0, 4): b"an a", Span(2, 0, 9): b"rray that is large",
+        Span(3, 0, 9): b"\x80\x05a value ", Span(4, 0, 9): b"of a ref", Span(5, 0, 9): b" cloudpickle.cloudpickle",
+    }  # fmt: skip
+    stream, *buffers = (Blob(tuple(Span(n, 0, 4 if n == 1 else 9) for n in ns)) for ns in ((0,), (1, 2, 2), (3, 4, 5)))
+    asked = []
+
+    def read(blob):
+        asked.append(blob)
+        return b"".join(parts[span] for span in blob.spans)
+
+    actor = SimpleNamespace(name="alice", state=CapturedState("cloudpickle", stream, tuple(buffers)))
+    manifest = SimpleNamespace(actors=[actor], channels=[])
+    found = [pickled for _, pickled in code_by_value(manifest, [], read)]
+    assert found == [read(stream), read(buffers[1])]
+    assert buffers[0] not in asked
 
 
 def test_a_class_of_the_script_that_cannot_be_pickled_is_refused_by_its_name(script, bank):  # noqa: F811
@@ -151,6 +176,5 @@ def test_the_classes_of_main_are_known_by_their_place_in_it(script):
     found = classes_of_main()
     assert set(found) == {
         "__main__.Money", "__main__.Money.Kind", "__main__.Unused", "__main__.Clerk", "__main__.Clerk.Badge",
-        "__main__.Imported", "__main__.alias",
     }  # fmt: skip
     assert found["__main__.Clerk"] is Clerk
