@@ -137,7 +137,8 @@ def restore(
         trust: "unsigned" restores a snapshot that nobody trusted vouches for. Restoring runs code that the snapshot
             chooses: do this only with bytes whose history you know.
         class_map: classes by their recorded name where they moved, {"old.module.Class": NewClass}, or the new name as a
-            text: of actors, and of values in states and in messages in flight.
+            text: of actors, and of values in states and in messages in flight. Those that this program's `__main__`
+            defines stand for recorded ones of their names by themselves.
         allow_unmapped: True leaves out the actors whose class is gone, a list of names these actors. They count as
             ended: their states stay behind in the snapshot, what was in flight to them is in `system.dead_letters()`.
         config: when snapshots are taken by themselves from now on.
