@@ -47,7 +47,14 @@ from rayshot.protocol.cut import ChannelCut, Cut, Record
 from rayshot.protocol.identity import ALIGNED, COORDINATOR, RESERVED, STOPPED, Channel, SnapshotId
 from rayshot.protocol.tombstones import Tombstones
 
-_STORE_VERDICTS = (AbortReason.STORE_UNAVAILABLE, AbortReason.OBJECT_MISSING, AbortReason.FENCED, AbortReason.DEFECT)
+_STORE_VERDICTS = (
+    AbortReason.STORE_UNAVAILABLE,
+    AbortReason.OBJECT_MISSING,
+    AbortReason.KEYS_MISSING,
+    AbortReason.FENCED,
+    AbortReason.DEFECT,
+)
+"""Why a snapshot that is being stored may end without a commit: only who stores it knows."""
 
 
 @dataclass(slots=True)

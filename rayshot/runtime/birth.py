@@ -9,7 +9,7 @@ import ray
 
 from rayshot.runtime.states import BEGINNING, LOADING, RUNNING
 
-UNWATCHED_S = 30.0
+UNWATCHED_S = 15.0
 """A program says who it is as soon as the coordinator is there; one that has not by then has died before."""
 
 

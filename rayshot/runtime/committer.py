@@ -31,7 +31,7 @@ from rayshot.runtime.failpoints import failpoint
 from rayshot.runtime.keyring import Keyring
 from rayshot.runtime.settings import SystemSettings
 from rayshot.runtime.stored import Stored, StoredActor, pack_share, unpack_stored
-from rayshot.runtime.under_way import FINAL, Taken
+from rayshot.runtime.under_way import FINAL, KEYS_MISSING, Taken
 from rayshot.store.beginning import check_no_snapshots
 from rayshot.store.keeping import Keep
 from rayshot.store.layout import intent_folder, snapshot_of
@@ -74,14 +74,15 @@ class Committer:
         failpoint("epoch_written")
         self._repository = repository
         self._keyring: Keyring | None = None
+        self._key_names = settings.keys
         self._base: SnapshotId | None = None
         self._last_traces: dict[str, bytes] = {}
         self._reuse: Mapping[str, Chunk] = {}
 
     @property
-    def lacks_keys(self) -> bool:
-        """Whether nothing can be written, for want of keys."""
-        return self._keyring is None
+    def missing_keys(self) -> tuple[str, ...]:
+        """The names of the keys without which nothing can be written; empty where they are there."""
+        return () if self._keyring is not None else self._key_names
 
     def take_keys(self, keyring: Keyring) -> None:
         """From now on sign and encrypt with these."""
@@ -99,10 +100,7 @@ class Committer:
         """
         snapshot, keyring = cut.snapshot, self._keyring
         if keyring is None:
-            raise KeysMissing(
-                "the coordinator was started anew, and found its keys neither in the environment of its node nor with "
-                "a vault: attach with rayshot.resume, from a program that has them"
-            )
+            raise KeysMissing(KEYS_MISSING)
         started = time.perf_counter()
         intent, reuse = self._intend(snapshot, taken.timeout_s)
         data_key = self._repository.new_data_key()

@@ -42,7 +42,7 @@ from rayshot.runtime.commit_queue import CommitQueue
 from rayshot.runtime.failpoints import failpoint
 from rayshot.runtime.identity import HostIdentity, Joined, Stop
 from rayshot.runtime.intake import Arrived, Call, Gathered, Intake
-from rayshot.runtime.keyring import Keyring, find_keyring
+from rayshot.runtime.keyring import Keyring
 from rayshot.runtime.members import Members
 from rayshot.runtime.naming import NAMESPACE, coordinator_name
 from rayshot.runtime.notices import UNTIL_ANSWERED, notice
@@ -52,7 +52,7 @@ from rayshot.runtime.requests import Admission, Committed, Order, Request
 from rayshot.runtime.settings import SystemSettings
 from rayshot.runtime.states import RUNNING, STOPPED
 from rayshot.runtime.takeover import find_remains
-from rayshot.runtime.under_way import Ends, UnderWay, abort_error, over_before_begun, why_unwritten
+from rayshot.runtime.under_way import Ends, UnderWay, abort_error, keys_missing, over_before_begun, why_unwritten
 
 if TYPE_CHECKING:
     from rayshot.store.records import CommitRecord
@@ -67,7 +67,7 @@ class Coordinator:
 
     def __init__(self, settings: SystemSettings) -> None:
         go_first()
-        self._settings, self._config = settings, settings.snapshot
+        self._settings, self._config, self._keys = settings, settings.snapshot, settings.keys
         system, storage = self._name = settings.system, settings.storage
         # Late: whoever holds a handle to the coordinator imports this module, and needs no storage.
         from rayshot.runtime.committer import Committer  # noqa: PLC0415
@@ -94,8 +94,7 @@ class Coordinator:
         self._committed: CommitRecord | None = None
         if restarted:
             self._members.find_vaults()
-        if (keyring := find_keyring(settings.keys) or self._members.held_keys()) is not None:
-            self.take_keys(keyring)
+        self.take_keys(self._members.find_keys(self._keys))
         if restarted:
             self._take_over()
             if beginning:
@@ -191,18 +190,19 @@ class Coordinator:
 
     @ray.method(concurrency_group="wait")
     def snapshot(self, order: Order) -> Committed:
-        """Take a snapshot; returns when it is durable.
+        """Take a snapshot; returns when it is durable. A system that begins takes only the one that is its first.
 
-        A system that begins takes only the one that is its first. Raises SnapshotAborted; ConfigError while it begins;
-        SystemDown where it takes no messages any more.
+        Raises SnapshotAborted; ConfigError while it begins; NoAnswer; SystemDown where it takes no messages any more.
         """
         request = Request(order.mode or self._config.mode, order)
+        if self._stop is None and self._committer.missing_keys and self.take_keys(self._members.find_keys(self._keys)):
+            raise keys_missing()
         with self._lock:
             if self._stop is not None:
                 raise self._stop.error()
             if self._birth.beginning and not order.first:
                 raise ConfigError("the system begins: the first snapshot is taken when `begin` has returned")
-            self._admission.add(request)
+            self._admission.add(request, self._config.timeout_s)
             self._begin_wanted()
         return request.wait()
 
@@ -379,21 +379,22 @@ class Coordinator:
     # Time ------------------------------------------------------------------------------------------------------
 
     def _tick(self, now: float) -> None:
-        for snapshot in [k for k, under_way in self._open.items() if now >= under_way.deadline]:
+        for snapshot, under_way in [(k, one) for k, one in self._open.items() if now >= one.deadline]:
             self._abort(snapshot, AbortReason.TIMEOUT, f"not durable after {self._config.timeout_s:g} s")
+            under_way.keep_nobody_waiting(snapshot, now)
         for snapshot, under_way in self._open.items():
             if snapshot.initiator == ALIGNED and under_way.loses_patience(now, self._config.alignment_timeout_s):
                 self._members.tell_all("stop_aligning", snapshot)
         self._birth.check(now)
         self._intake.call_late(now)
-        self._admission.asked.expire(now)
+        self._admission.expire(now)
         self._begin_wanted()  # one that was asked for may have come to its end without having begun
         for snapshot, floor in self._ends.overdue(now):
             self._members.tell_all("ended", snapshot, floor, True)  # noqa: FBT003 - a Ray call
         due = self._config.next_due(self._last_began, self._last_ended)
         idle = self._admission.is_empty and self._admission.fits(self._room)
         if due is not None and now >= due and idle and self.state() == RUNNING and self._members.hosts:
-            self._admission.add(Request(self._config.mode))
+            self._admission.add(Request(self._config.mode), self._config.timeout_s)
             self._begin_wanted()
 
     # Restoring, taking over, ending ----------------------------------------------------------------------------
@@ -404,16 +405,12 @@ class Coordinator:
         return self._settings.identity(self._incarnation, self._own, self._config)
 
     @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
-    def lacks_keys(self) -> bool:
-        """Whether snapshots cannot be written for want of keys, see `keyring`."""
-        return self._committer.lacks_keys
-
-    @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
-    def take_keys(self, keyring: Keyring) -> None:
-        """Sign and encrypt with these, if they are those that the system began with."""
-        if keyring.names == self._settings.keys:
+    def take_keys(self, keyring: Keyring | None) -> tuple[str, ...]:
+        """Sign and encrypt with these, see `keyring`, if they are the system's. Returns the names of missing ones."""
+        if keyring is not None and keyring.names == self._keys:
             self._committer.take_keys(keyring)
             self._members.hand_out(keyring)
+        return self._committer.missing_keys
 
     @ray.method(concurrency_group="control")
     def expect(self, ended: tuple[str, ...], snapshot: SnapshotId, origin: str | None, claimed: bool) -> None:  # noqa: FBT001

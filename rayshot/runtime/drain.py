@@ -33,7 +33,7 @@ class Drain:
 
         def is_done(timeout_s: float) -> bool:
             awaited[:] = port.await_taken(self._told, min(timeout_s, max(0.0, deadline - time.monotonic())))
-            return not awaited or time.monotonic() >= deadline
+            return port.births.given_up.issuperset(awaited) or time.monotonic() >= deadline
 
         wait_with_progress(is_done, lambda: f"waiting for {some_names(awaited)} to take what was told before")
         return awaited

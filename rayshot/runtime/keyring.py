@@ -7,10 +7,12 @@ coordinator that is started anew.
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from rayshot.errors import ConfigError
 from rayshot.format.encryption_key import EncryptionKey, find_encryption_keys
 from rayshot.format.signing_key import Signer, find_key, load_key
+from rayshot.runtime.answers import get_answer, the_coordinator
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +41,12 @@ def find_keyring(names: tuple[str, ...]) -> Keyring | None:
         return None
     found = None if signing is None else Keyring(signing, encryption)
     return found if found is not None and found.names == names else None
+
+
+def offer_keys(coordinator: Any, system: str) -> bool:
+    """Give a coordinator the keys that it lacks, if this program's environment has just these. Raises NoAnswer."""
+    names = get_answer(coordinator.take_keys.remote(None), the_coordinator(system))
+    keyring = find_keyring(names) if names else None
+    if keyring is not None:
+        get_answer(coordinator.take_keys.remote(keyring), the_coordinator(system))
+    return keyring is not None

@@ -13,7 +13,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from rayshot.errors import ActorEnded
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.identity import Abandoned, Stop
-from rayshot.runtime.keyring import Keyring
+from rayshot.runtime.keyring import Keyring, find_keyring
 from rayshot.runtime.naming import NAMESPACE, actor_name, vault_name
 from rayshot.runtime.roster import Roster
 from rayshot.runtime.watching import Watches
@@ -93,9 +93,11 @@ class Members:
         self._keyring = keyring
         self.tell_vaults("hold_keys", keyring)
 
-    def held_keys(self) -> Keyring | None:
-        """The keys that the vaults hold for a coordinator that is started anew; None where none has any."""
-        answers = self._ask({node: vault.keys.remote() for node, vault in self._vaults.items()})
+    def find_keys(self, names: tuple[str, ...]) -> Keyring | None:
+        """The keys of that name: of the environment, or what the vaults hold for a coordinator that is started anew."""
+        if (keyring := find_keyring(names)) is not None:
+            return keyring
+        answers = self._ask({node: vault.keys.remote() for node, vault in tuple(self._vaults.items())})
         return next((keyring for keyring in answers.values() if keyring is not None), None)
 
     def _vault_died(self, node: str, detail: str) -> None:

@@ -46,7 +46,7 @@ class Committed(NamedTuple):
     sent: Mapping[str, int]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Request:
     """Somebody waits for a snapshot in that `mode`. `committed` or `error` is there when `done` is set."""
 
@@ -63,9 +63,10 @@ class Request:
         self.done.set()
 
     def refuse(self, error: RayshotError) -> None:
-        """Let the one who waits go on: there is no snapshot."""
-        self.error = error
-        self.done.set()
+        """Let the one who waits go on, if nobody has: there is no snapshot, or nobody knows."""
+        if not self.done.is_set():
+            self.error = error
+            self.done.set()
 
     def wait(self) -> Committed:
         """What came of it. Raises what it was refused with."""
@@ -134,7 +135,8 @@ class Admission:
     """
 
     def __init__(self) -> None:
-        self._wanted: list[Request] = []
+        self._wanted: dict[Request, float] = {}
+        """Those that wait for their turn, and until when, by time.monotonic."""
         self.asked = Asked()
         self.exploring = False
 
@@ -143,9 +145,22 @@ class Admission:
         """Whether none waits for its turn."""
         return not self._wanted
 
-    def add(self, request: Request) -> None:
-        """It begins when those before it have ended."""
-        self._wanted.append(request)
+    def add(self, request: Request, timeout_s: float) -> None:
+        """It begins when those before it have ended, within so many seconds."""
+        self._wanted[request] = time.monotonic() + timeout_s
+
+    def expire(self, now: float) -> None:
+        """Give up those whose time is up."""
+        self.asked.expire(now)
+        for request in [request for request, due in self._wanted.items() if now >= due]:
+            del self._wanted[request]
+            request.refuse(
+                SnapshotAborted(
+                    "the snapshot did not come to its turn in the time that it may take: others were under way, or the "
+                    "system was being restored. Take another one",
+                    reason=AbortReason.TIMEOUT.value,
+                )
+            )
 
     def fits(self, room: int) -> bool:
         """Whether one more may begin where so many may be open besides those that are."""
@@ -158,7 +173,7 @@ class Admission:
         blocked = self.exploring or aligning
         request = next((one for one in self._wanted if not (blocked and one.mode == ALIGNED)), None)
         if request is not None:
-            self._wanted.remove(request)
+            del self._wanted[request]
         return request
 
     def refuse(self, error: RayshotError) -> None:

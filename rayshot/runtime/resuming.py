@@ -104,10 +104,12 @@ def resume(
         configs = snapshot or SnapshotConfig(), failure or FailureConfig()
         settings = SystemSettings(name, location, keyring.names, *configs, trace, beginning=True)
         return _begin(System(start(settings, keyring)), begin)
-    except (ConfigError, ray.exceptions.ActorAlreadyExistsError):
+    except (ConfigError, ray.exceptions.ActorAlreadyExistsError) as error:
         running = _find_running(name)
-        if running is None:
+        if running is None and isinstance(error, ConfigError):
             raise
+        if running is None:
+            raise ConfigError(f"another program has just tried to start system {name!r}, in vain: try again") from error
         return attach(name, running, location)  # another process was faster
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import ray
 
-from rayshot.errors import ConfigError, NoAnswer, RayshotError, RestoreFailed
+from rayshot.errors import ConfigError, Damaged, NoAnswer, RayshotError, RestoreFailed
 from rayshot.format.signing_key import find_trusted_keys
 from rayshot.model.class_map import ClassMap
 from rayshot.model.configuration import (
@@ -26,9 +26,10 @@ from rayshot.model.port import find_port
 from rayshot.model.resolution import AllowUnmapped, fit
 from rayshot.protocol.identity import SnapshotId, check_name
 from rayshot.runtime.answers import get_answer, the_coordinator
+from rayshot.runtime.birth import UNWATCHED_S
 from rayshot.runtime.coordinator import GROUPS, Coordinator
 from rayshot.runtime.identity import HostIdentity
-from rayshot.runtime.keyring import Keyring, load_keyring
+from rayshot.runtime.keyring import Keyring, load_keyring, offer_keys
 from rayshot.runtime.naming import NAMESPACE, coordinator_name
 from rayshot.runtime.process import ActorProcess
 from rayshot.runtime.progress import wait_with_progress
@@ -37,20 +38,23 @@ from rayshot.runtime.settings import SystemSettings
 from rayshot.runtime.states import BEGINNING, LOADING, STOPPED
 from rayshot.runtime.system import System, find_coordinator, take_down
 from rayshot.store.beginning import check_no_snapshots, find_history
+from rayshot.store.catalog import SystemView
 from rayshot.store.leases import reading
 from rayshot.store.local import LocalStore
 from rayshot.store.locate import open_store
 from rayshot.store.repository import open as open_storage
+from rayshot.store.snapshot import Snapshot
 from rayshot.store.trust import check_trust, check_trust_word
 
 log = logging.getLogger("rayshot")
 ATTACH_S = 600.0
 """How long another process may take to begin or restore a system to which this one wants to attach."""
-DEATH_S = 10.0
-"""So soon Ray tells that the program has died that was starting a system: two seconds were seen."""
+DEATH_S = UNWATCHED_S + 5.0
+"""So soon the death is known of a program that was starting a system; Ray tells it two seconds later."""
 START_S = 300.0
 """How long a coordinator may take to start: it needs no room in the cluster, and reads the log of its system."""
 LOOK_S = 0.2
+OTHERS_SHOWN_MAX = 5
 
 
 def init(
@@ -203,12 +207,25 @@ def restore(
         take_down(view.name, identity.coordinator, identity.incarnation)
         if isinstance(error, ray.exceptions.RayError):
             cause = getattr(error, "cause", None)
+            others = _others_than(view, chosen, location) if isinstance(cause, Damaged) else ""
             raise RestoreFailed(
-                f"snapshot {chosen.id} could not be restored, nothing was left running: {cause or error}",
+                f"snapshot {chosen.id} could not be restored, nothing was left running: {cause or error}{others}",
                 **{**getattr(cause, "evidence", {}), "snapshot": str(chosen.id)},
             ) from (cause if isinstance(cause, RayshotError) else error)
         raise
     return System(identity)
+
+
+def _others_than(view: SystemView, damaged: Snapshot, location: str) -> str:
+    """To which snapshots one can go back instead of one that is damaged, and how."""
+    others = [str(snapshot.id) for snapshot in view.snapshots() if snapshot.id != damaged.id]
+    if not others:
+        return ""
+    return (
+        f". Older ones are {', '.join(reversed(others[-OTHERS_SHOWN_MAX:]))}. See whether one is sound with `rayshot "
+        f"verify {location} --system {view.name} --snapshot ID --read-data`, then go back to it with "
+        f"rayshot.restore({location!r}, system={view.name!r}, snapshot=ID)"
+    )
 
 
 # Starting -------------------------------------------------------------------------------------------------------
@@ -256,10 +273,12 @@ def attach(name: str, coordinator: Any, location: str) -> System:
     identity = get_answer(coordinator.identity.remote(), the_coordinator(name))
     if identity.storage != location:
         raise ConfigError(f"system {name!r} runs already, with storage {identity.storage}, not {location}")
-    await_start(name, coordinator, ATTACH_S)
-    if get_answer(coordinator.lacks_keys.remote(), the_coordinator(name)):
-        coordinator.take_keys.remote(load_keyring(local=is_local(location)))
-    return System(identity)
+    state = await_start(name, coordinator, ATTACH_S)
+    offer_keys(coordinator, name)
+    system = System(identity)
+    if state == STOPPED:
+        system.learn_why_stopped()
+    return system
 
 
 def await_start(name: str, coordinator: Any, patience_s: float) -> str:
@@ -275,7 +294,7 @@ def await_start(name: str, coordinator: Any, patience_s: float) -> str:
         if time.monotonic() > deadline:
             raise ConfigError(
                 f"system {name!r} is {state} in this cluster, by another program, also after {patience_s:g} s: wait "
-                f"for it, or shut it down before it is restored, with rayshot.init({name!r}, storage=...).shutdown()"
+                f"for it, or end that program, and try again {DEATH_S:g} s later"
             )
         time.sleep(min(timeout_s, LOOK_S))
         return False
@@ -297,7 +316,7 @@ def start(settings: SystemSettings, keyring: Keyring) -> HostIdentity:
         coordinator.watch_starter.remote([coordinator.hold.remote()])
     try:
         identity = get_answer(coordinator.identity.remote(), the_coordinator(settings.system), START_S)
-        if get_answer(coordinator.lacks_keys.remote(), the_coordinator(settings.system)):
+        if get_answer(coordinator.take_keys.remote(None), the_coordinator(settings.system)):
             get_answer(coordinator.take_keys.remote(keyring), the_coordinator(settings.system))
     except (ray.exceptions.RayError, NoAnswer) as error:
         take_down(settings.system, coordinator)

@@ -30,6 +30,7 @@ from rayshot.runtime.drain import Drain
 from rayshot.runtime.driver import DriverPort
 from rayshot.runtime.identity import HostIdentity, Stop
 from rayshot.runtime.initiation import check_spread, some_names
+from rayshot.runtime.keyring import offer_keys
 from rayshot.runtime.naming import NAMESPACE, coordinator_name, prefix
 from rayshot.runtime.progress import describe, wait_with_progress
 from rayshot.runtime.requests import Committed, Order
@@ -45,8 +46,8 @@ ANSWER_S = 10.0
 """How long an actor may take to answer a question about it."""
 TOLD_S = 1.0
 """What was told before a snapshot has so long to arrive: a receiver that is behind holds no snapshot up."""
-BIRTH_S = 5.0
-"""No actor has got ready for so long: those that are still being made wait for room, and hold no snapshot up."""
+BIRTH_S = 10.0
+"""No actor has got ready for so long: those that are left seem to wait for room, and hold no snapshot up."""
 BEGIN_S = 300.0
 """What makes a system has so long to arrive: its first snapshot must hold all of it."""
 STOP_S = 30.0
@@ -174,8 +175,8 @@ class System:
         """Take a snapshot of the whole system while it runs; returns when it is durable.
 
         What this driver told before is inside the cut, but for what its receivers have not taken after a second:
-        `left_out` of the snapshot counts that. Actors that it made are in it too, unless they wait for room. On a
-        terminal a line shows who has not answered yet.
+        `left_out` of the snapshot counts that. Actors that it made are waited for, until none has got ready for ten
+        seconds: those that are left seem to wait for room in the cluster. On a terminal a line shows who is waited for.
 
         Args:
             label: makes it a savepoint, which is never deleted by itself.
@@ -189,7 +190,8 @@ class System:
             ConfigError: there is no way for markers from the initiators to some actors, which are named; or a label or
                 mode that cannot be.
             SnapshotAborted: nothing was committed, the application is unharmed.
-            NoAnswer: the coordinator lives and says nothing; `snapshots()` shows later what became of it.
+            NoAnswer: the coordinator says nothing, or the storage does not end; `snapshots()` shows later what became
+                of it.
             SystemDown: the system takes no messages any more.
         """
         self._check_open()
@@ -214,7 +216,8 @@ class System:
     def begun(self) -> Snapshot:
         """Take the first snapshot of a system that begins: it runs from then on. For `rayshot.resume`.
 
-        Raises SystemStopped where what was made does not arrive within BEGIN_S: the snapshot would lack it.
+        Raises SystemStopped where actors do not start within BEGIN_S, or do not take within it what they were told:
+        the snapshot would lack it.
         """
         drain = Drain(self._port)
         if missing := drain.wait(BEGIN_S, BEGIN_S):
@@ -265,6 +268,15 @@ class System:
 
     def _take(self, order: Order, drain: Drain) -> Snapshot:
         """Have the coordinator take a snapshot, and show how far it is. Nothing of it is read back."""
+        try:
+            return self._taken(order, drain)
+        except SnapshotAborted as error:
+            missing = error.evidence.get("reason") == AbortReason.KEYS_MISSING.value
+            if not (missing and offer_keys(self._coordinator, self.name)):
+                raise
+        return self._taken(order, drain)
+
+    def _taken(self, order: Order, drain: Drain) -> Snapshot:
         ref = self._coordinator.snapshot.remote(order)
 
         def is_there(timeout_s: float) -> bool:
@@ -287,7 +299,7 @@ class System:
 
     def snapshots(self) -> list[Snapshot]:
         """The committed snapshots, oldest first."""
-        return open_storage(self.storage).systems[self.name].snapshots()
+        return open_storage(self.storage).system(self.name).snapshots()
 
     def configure(self, snapshot: SnapshotConfig) -> None:
         """Change when snapshots are taken, from now on. Raises SystemDown where none is taken any more."""
@@ -314,6 +326,11 @@ class System:
         self._port.close(SystemStopped(f"system {self.name!r} was shut down", system=self.name))
         if ray.is_initialized():  # else Ray would start another cluster, to look there
             take_down(self.name, self._coordinator, self.incarnation)
+
+    def learn_why_stopped(self) -> None:
+        """The system is stopped: whatever is asked of it from now on raises why."""
+        with contextlib.suppress(SystemDown):
+            self._check_running()
 
     def _name_of(self, actor: str | ActorHandle) -> str:
         return actor.name_in(self.name) if isinstance(actor, ActorHandle) else actor

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from rayshot.errors import Fenced, KeysMissing, LogLost, SnapshotAborted, StateNotSerializable, StoreError
+from rayshot.errors import Fenced, KeysMissing, LogLost, NoAnswer, SnapshotAborted, StateNotSerializable, StoreError
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import AnnounceEnd
 from rayshot.protocol.identity import Channel, SnapshotId
@@ -15,6 +15,13 @@ from rayshot.runtime.requests import Request
 log = logging.getLogger("rayshot")
 FINAL = "final"
 """The figure of a manifest that says that its system stopped with it."""
+
+KEYS_MISSING = (
+    "the coordinator was started anew, and found its keys neither in the environment of its node nor with a vault: "
+    "attach with rayshot.resume, from a program that has them"
+)
+STORE_S = 20.0
+"""A storage that answers ends what is being stored by then, behind its time-out."""
 
 UNSAID_S = 2.0
 
@@ -63,6 +70,17 @@ class UnderWay:
         remaining_s = max(1.0, self.deadline - time.monotonic())
         return Taken(self.request.mode, self.request.order.label, self.taken_at, figures, remaining_s)
 
+    def keep_nobody_waiting(self, snapshot: SnapshotId, now: float) -> None:
+        """Let the one who waits go on where the storage does not end although its time is up."""
+        if now >= self.deadline + STORE_S:
+            self.request.refuse(
+                NoAnswer(
+                    f"the storage has not answered until {STORE_S:g} s behind the time-out of snapshot {snapshot}: it "
+                    f"may still be committed; system.snapshots() shows it then",
+                    snapshot=str(snapshot),
+                )
+            )
+
     def status(self, missing: tuple[str, ...], open_channels: tuple[Channel, ...]) -> dict[str, Any]:
         """Where it stands, for `Coordinator.status`."""
         return {
@@ -102,6 +120,11 @@ def why_unwritten(snapshot: SnapshotId, error: Exception) -> tuple[AbortReason, 
         case _:
             log.error("snapshot %s could not be written, a defect of rayshot", snapshot, exc_info=error)
             return AbortReason.DEFECT, repr(error)
+
+
+def keys_missing() -> SnapshotAborted:
+    """What the one gets who asks for a snapshot that could not be written for want of keys."""
+    return SnapshotAborted(f"no snapshot was begun: {KEYS_MISSING}", reason=AbortReason.KEYS_MISSING.value)
 
 
 def over_before_begun(snapshot: SnapshotId) -> SnapshotAborted:

@@ -122,19 +122,38 @@ def choose_doomed(
 ) -> list[SnapshotId]:
     """Choose what retention deletes: what `history` lets it own and `keep` does not keep.
 
-    Never the newest valid one, and never the last one of an earlier life, see `last_of_earlier_lives`.
+    Never the newest valid one, and never the last one of an earlier life, see `last_of_earlier_lives`, nor the last
+    valid one of that life.
 
     Verifying reads a whole snapshot, so it stops at the first that is sound and remembers it in `proved`: as
     long as a proved one stays, nothing is read. Where nothing is sound nothing is deleted.
     """
     records = [snapshot.record for snapshot in snapshots]
     owned = [record for record in records if history.owns(record)]
-    kept = choose_kept(owned, keep) | last_of_earlier_lives(records, history.incarnation, history.line(), keep)
+    last = last_of_earlier_lives(records, history.incarnation, history.line(), keep)
+    kept = choose_kept(owned, keep) | last
     doomed = [record.snapshot for record in owned if record.snapshot not in kept]
+    for life in {snapshot.incarnation for snapshot in last}:
+        doomed = _without_the_sound_one([one for one in snapshots if one.id.incarnation == life], doomed, proved)
     if not doomed or not proved.isdisjoint({snapshot.id for snapshot in snapshots}.difference(doomed)):
         return doomed
     newest = find_sound(snapshots, proved)
     return [] if newest is None else [one for one in doomed if one != newest]
+
+
+def _without_the_sound_one(
+    snapshots: Sequence[Snapshot], doomed: list[SnapshotId], proved: set[SnapshotId]
+) -> list[SnapshotId]:
+    """Of `doomed` all but the newest of `snapshots` that verifies, and but all of these where none does."""
+    ours = {snapshot.id for snapshot in snapshots}
+    if ours.isdisjoint(doomed):
+        return doomed
+    try:
+        sound = find_sound(snapshots, proved)
+    except EncryptionKeyNeeded:
+        sound = None
+    spared = ours if sound is None else {sound}
+    return [one for one in doomed if one not in spared]
 
 
 def find_sound(snapshots: Sequence[Snapshot], proved: set[SnapshotId]) -> SnapshotId | None:

@@ -18,10 +18,27 @@ from rayshot.runtime.naming import NAMESPACE, coordinator_name
 from tests.runtime.workloads import Account
 
 
-def kill_coordinator():
-    coordinator = ray.get_actor(coordinator_name("bank"), namespace=NAMESPACE)
-    pid = ray.get(coordinator.__ray_call__.remote(lambda self: os.getpid()))
-    os.kill(pid, signal.SIGKILL)
+def kill(name):
+    actor = ray.get_actor(name, namespace=NAMESPACE)
+    os.kill(ray.get(actor.__ray_call__.remote(lambda self: os.getpid())), signal.SIGKILL)
+
+
+def kill_all_that_hold_keys():
+    for entry in ray.util.list_named_actors(all_namespaces=True):
+        if "/vault/" in entry["name"]:
+            kill(entry["name"])
+    kill(coordinator_name("bank"))
+
+
+def refused(system):
+    """How snapshots end when the new coordinator has taken over."""
+    while True:
+        try:
+            system.snapshot()
+        except (SnapshotAborted, SystemStopped) as error:
+            if error.evidence.get("reason") != "coordinator_lost":
+                return error.evidence.get("reason")
+        time.sleep(0.1)
 
 
 def snapshot_after_take_over(system):
@@ -41,14 +58,23 @@ def main(folder):
     system = rayshot.init("bank", storage=folder / "shots")
     alice = Account.options(name="alice").remote(1)
     first = system.snapshot()
-    kill_coordinator()
+    kill(coordinator_name("bank"))
     ray.get(alice.deposit.remote(1))
     second = snapshot_after_take_over(system)
     for snapshot in (first, second):
-        print(snapshot.verify().trust.value, snapshot.states(), snapshot.manifest.data_key is not None)
+        print("said:", snapshot.verify().trust.value, snapshot.states(), snapshot.manifest.data_key is not None)
+    kill_all_that_hold_keys()
+    with_keys = dict(os.environ)
+    for name in ("RAYSHOT_SIGNING_KEY_FILE", "RAYSHOT_ENCRYPTION_KEY_FILE"):
+        del os.environ[name]
+    print("said:", refused(system))
+    os.environ.update(with_keys)
+    ray.get(alice.deposit.remote(1))
+    third = system.snapshot()  # the driver gives its keys again
+    print("said:", third.verify().trust.value, third.states(), third.manifest.data_key is not None)
     system.shutdown()
     system = rayshot.restore(folder / "shots")
-    print(ray.get(system.get_actor("alice").read.remote()))
+    print("said:", ray.get(system.get_actor("alice").read.remote()))
     system.shutdown()
 
 

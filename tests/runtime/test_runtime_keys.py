@@ -8,9 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from rayshot.errors import Fenced, KeysMissing, LogLost, StateNotSerializable, StoreUnavailable
 from rayshot.format.encryption_key import new_encryption_key
 from rayshot.format.keys import new_private_key
+from rayshot.protocol.collecting import AbortWanted, SnapshotWanted
+from rayshot.protocol.collector import Collector
 from rayshot.runtime.keyring import Keyring, find_keyring, load_keyring
+from rayshot.runtime.under_way import why_unwritten
 from tests.processes import search_path
 
 
@@ -43,16 +47,35 @@ def test_what_the_control_service_of_ray_writes_down_holds_no_key(tmp_path, ray_
         check=False,
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    *_, before, after, restored = done.stdout.splitlines()
+    said = [
+        line.removeprefix("said: ") for line in done.stdout.splitlines() if line.startswith("said: ")
+    ]  # others: Ray
+    before, after, without, again, restored = said
     assert before == "trusted {'alice': {'balance': 1}} True"
     assert after == "trusted {'alice': {'balance': 2}} True"
-    assert restored == "2"
+    assert without == "keys_missing"
+    assert again == "trusted {'alice': {'balance': 3}} True"
+    assert restored == "3"
     for name in Keyring(signing, (encryption,)).names:
         assert holders(tmp_path / "gcs", name.encode()), "the coordinator's settings are not where they were looked for"
     for secret in (signing.secret, encryption.secret):
         for form in (secret, secret.hex().encode()):
             assert holders(tmp_path / "gcs", form) == []
             assert holders(ray_folder, form) == []
+
+
+@pytest.mark.acceptance("X8")
+@pytest.mark.parametrize(
+    "error",
+    [Fenced(""), KeysMissing(""), StoreUnavailable(""), LogLost(""), StateNotSerializable(""), ValueError()],
+    ids=lambda error: type(error).__name__,
+)
+def test_whatever_keeps_a_snapshot_from_being_written_ends_it(error):
+    collector = Collector(1)
+    (store,) = collector.handle(SnapshotWanted())  # without actors nobody records
+    reason, detail = why_unwritten(store.cut.snapshot, error)
+    (end,) = collector.handle(AbortWanted(store.cut.snapshot, reason, detail))
+    assert (end.snapshot, end.reason) == (store.cut.snapshot, reason)
 
 
 @pytest.mark.acceptance("X8")

@@ -6,15 +6,19 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 import ray
 
 import rayshot
-from rayshot.errors import NoAnswer, RestoreFailed, SnapshotAborted, SystemStopped
+from rayshot.errors import ActorDied, NoAnswer, RestoreFailed, SnapshotAborted, SystemStopped
 from rayshot.runtime import system as runtime_system
+from rayshot.runtime import under_way
+from rayshot.runtime.driver import DriverPort
 from rayshot.runtime.naming import NAMESPACE, coordinator_name
+from rayshot.runtime.requests import Order
 from rayshot.store.local import LocalStore
 from rayshot.store.log import CommitLog
 from tests.processes import search_path
@@ -115,7 +119,40 @@ def test_a_coordinator_that_hangs_is_waited_for_no_longer_than_said(system, coor
 
 
 @pytest.mark.acceptance("X10")
-def test_a_restore_whose_program_was_killed_is_taken_over_by_the_next_one(new_system, start_elsewhere, tmp_path):
+def test_a_storage_that_hangs_lets_those_go_on_who_wait_for_it(new_system):
+    system = new_system(snapshot=rayshot.SnapshotConfig(timeout_s=1.0))
+    alice = Account.options(name="alice").remote(1)
+    assert ray.get(alice.read.remote()) == 1
+
+    def hang(self):
+        under_way.STORE_S = 0.5
+        self._committer.store = lambda *_arguments: time.sleep(1e6)
+
+    coordinator = system._identity.coordinator
+    ray.get(coordinator.__ray_call__.remote(hang))
+    first = coordinator.snapshot.remote(Order())
+    with pytest.raises(SnapshotAborted, match="did not come to its turn"):
+        system.snapshot()
+    with pytest.raises(ray.exceptions.RayTaskError, match="the storage has not answered"):
+        ray.get(first)
+    assert ray.get(alice.read.remote()) == 1
+
+
+def test_who_attaches_to_a_system_that_is_stopped_hears_why(new_system, tmp_path):
+    system = new_system("bank")
+    alice = Account.options(name="alice").remote(1)
+    assert ray.get(alice.read.remote()) == 1
+    os.kill(system.status().actors["alice"].pid, signal.SIGKILL)
+    eventually(lambda: state_of("bank") == "stopped", 30)
+    attached = rayshot.init("bank", storage=tmp_path / "shots")
+    with pytest.raises(ActorDied, match="'alice'"):
+        Account.options(name="bob").remote(1)
+    attached.shutdown()
+
+
+@pytest.mark.acceptance("X10")
+@pytest.mark.parametrize("said", [True, False], ids=["when it had said who it is", "before"])
+def test_a_restore_whose_program_was_killed_is_taken_over_by_the_next_one(new_system, start_elsewhere, tmp_path, said):
     flag = tmp_path / "flag"
     system = new_system("bank")
     Waiter.options(name="waiter").remote(str(flag))
@@ -123,7 +160,7 @@ def test_a_restore_whose_program_was_killed_is_taken_over_by_the_next_one(new_sy
     system.shutdown()
     flag.touch()
     program = start_elsewhere("restore", system.storage, flag)
-    eventually(lambda: state_of("bank") == "loading" and is_watched("bank"), 60)
+    eventually(lambda: state_of("bank") == "loading" and (not said or is_watched("bank")), 60)
     program.kill()
     flag.unlink()
     restored = rayshot.restore(system.storage)
@@ -209,8 +246,11 @@ def test_an_actor_that_waits_for_room_is_waited_for_once(system, monkeypatch):
     waiting.deposit.tell(1)
     assert system.snapshot().left_out == {"waiting": 2}
     monkeypatch.setattr(runtime_system, "BIRTH_S", 1e6)
+    looks, look = [], DriverPort.await_taken
+    monkeypatch.setattr(DriverPort, "await_taken", lambda *arguments: looks.append(1) or look(*arguments))
     second = system.snapshot()
     assert (second.left_out, second.states()) == ({"waiting": 2}, {"alice": {"balance": 100}})
+    assert len(looks) == 1
 
 
 @pytest.mark.acceptance("X11")

@@ -30,6 +30,34 @@ def test_lives_that_begin_anew_leave_the_last_snapshot_of_each_life_before(keep:
     assert "1-coordinator-3" not in names(store)
 
 
+def spoil(store: MemoryStore, snapshot: str) -> None:
+    (found,) = [one for one in committed(store) if str(one.id) == snapshot]
+    for chunk in found.manifest.chunks:
+        key = f"bank/{chunk.key}"
+        content = store.read_range(key, 0, 1 << 20)
+        store.delete(key)
+        store.create(key, content[:-1])
+
+
+@pytest.mark.acceptance("X5")
+def test_of_a_life_whose_last_snapshot_is_damaged_the_last_sound_one_stays_too() -> None:
+    store = MemoryStore()
+    live(open_bank(store, "w1"), 3, Keep(last=3))
+    spoil(store, "1-coordinator-3")
+    live(open_bank(store, "w2"), 4)
+    assert names(store) == ["1-coordinator-2", "1-coordinator-3", "2-coordinator-3", "2-coordinator-4"]
+
+
+@pytest.mark.acceptance("X5")
+def test_of_a_life_without_a_sound_snapshot_nothing_is_deleted() -> None:
+    store = MemoryStore()
+    live(open_bank(store, "w1"), 2, Keep(last=2))
+    for snapshot in ("1-coordinator-1", "1-coordinator-2"):
+        spoil(store, snapshot)
+    live(open_bank(store, "w2"), 4)
+    assert names(store) == ["1-coordinator-1", "1-coordinator-2", "2-coordinator-3", "2-coordinator-4"]
+
+
 def test_only_a_person_deletes_the_last_snapshot_of_a_life_that_was_left() -> None:
     store = MemoryStore()
     live(open_bank(store, "w1"), 3)
