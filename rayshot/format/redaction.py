@@ -8,11 +8,12 @@ A closed rule, so that one can know what it covers. A name is that of an attribu
 argument or of a field of a numpy array. Signs, digits and capital letters part its words.
 
 - A name is that of a secret where, without signs and in small letters, it contains one of FRAGMENTS; or its last word
-  is one of LAST_WORDS; or one of its words is one of WORDS or ends in `token`. But not where its last word is one of
-  ABOUT, as in `token_type` and `private_key_path`.
-- What has such a name is hidden, whole, whatever is in it. None, True and False stay, and what is empty.
-- Numbers and times stay too, alone and in lists: `max_tokens`, `password_attempts`, `token_expires_at`. They are hidden
-  where they can be the secret itself: where the name ends in one of FRAGMENTS or LAST_WORDS, as in `password` or `pin`.
+  (in front of one of ENDINGS, as in `pin_number`) is one of LAST_WORDS; or one of its words is one of WORDS or ends in
+  `token`. But not where its last word is one of ABOUT, as in `token_type` and `private_key_path`.
+- What has such a name is hidden, whole, whatever is in it. None, True and False stay, and a time, and what is empty.
+- Numbers stay, alone, in lists, and as texts of digits, where another word, one of QUANTITIES, says that they are no
+  secret: `max_tokens`, `password_attempts`. So do those of `tokens`, alone or behind one of USES: `prompt_tokens`.
+- But all are hidden where the name ends in the secret itself, one of FRAGMENTS or LAST_WORDS, as in `last_used_pin`.
 - Positional arguments have no names. They are hidden where their method says that it is given a secret: as if they
   had the name that stands behind one of GIVING, as in `set_password`, or that of a method that is the name of a secret
   and no more, as in `api_key`. `take_token` and `has_password` say no such thing. The same holds for timers and
@@ -30,6 +31,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from decimal import Decimal
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 from rayshot.errors import ConfigError
@@ -42,40 +44,44 @@ FRAGMENTS = (
     "pincode",
     "secret",
     "credential",
-    "credentials",
     "apikey",
     "accesskey",
     "privatekey",
     "signingkey",
     "encryptionkey",
+    "hmackey",
+    "sshkey",
+    "masterkey",
     "connectionstring",
     "connstr",
     "authorization",
 )
-LAST_WORDS = frozenset({"pwd", "pin", "otp", "dsn"})
-WORDS = frozenset({"auth", "oauth", "bearer", "jwt", "cookie", "cookies"})
+LAST_WORDS = frozenset({"pwd", "pass", "pin", "otp", "totp", "dsn"})
+ENDINGS = frozenset({"number", "numbers", "code", "codes", "value", "values", "digits"})
+WORDS = frozenset({"auth", "oauth", "bearer", "jwt", "cookie", "cookies", "creds", "pins"})
 ABOUT = frozenset(
     {
         *("type", "kind", "name", "format", "length", "status", "policy", "method", "mode", "scheme", "algorithm"),
         *("provider", "issuer", "scope", "scopes", "path", "file"),
     }
 )
+QUANTITIES = frozenset(
+    {
+        *("max", "min", "n", "num", "count", "counts", "total", "limit", "quota", "budget", "size"),
+        *("used", "left", "remaining", "attempts", "tries", "retries", "failures", "has", "is", "version", "ids"),
+        *("age", "ttl", "expires", "expiry", "issued", "at", "since", "until", "timestamp", "timeout", "window"),
+        *("seconds", "minutes", "hours", "days", "interval", "duration", "rate", "per", "cost", "price"),
+        *("index", "indices", "position", "positions", "offset", "length", "lengths", "weights"),
+    }
+)
+"""Of something, or about its time. `number` is none, as in `secret_number`, except in `number_of`."""
+USES = frozenset({"prompt", "completion", "input", "output", "cached"})
+"""Of the tokens of a language model, which are counted."""
 GIVING = frozenset(
     {
         *("set", "put", "add", "use", "with", "store", "save", "register", "enter", "provide", "submit", "hash"),
-        *(
-            "change",
-            "update",
-            "replace",
-            "reset",
-            "rotate",
-            "renew",
-            "refresh",
-            "revoke",
-            "check",
-            "verify",
-            "validate",
-        ),
+        *("give", "new", "change", "update", "replace", "reset", "rotate", "renew", "refresh", "revoke"),
+        *("check", "verify", "validate"),
     }
 )
 """What a method does with a secret that it is given. One that takes, passes, has or counts tokens is given none."""
@@ -94,6 +100,7 @@ _SECRETARY = re.compile("secretar(y|ies|iat)")
 _NUMBERS = (int, float, complex, Decimal, dt.date, dt.time, dt.timedelta)
 _KINDS_OF_NUMBERS = "biufcmM"
 """Of numpy's dtypes."""
+_KINDS_OF_FLAGS_AND_TIMES = "bmM"
 
 
 class Redacted:
@@ -154,7 +161,7 @@ def _is_secret(name: str) -> bool:
     joined = _joined(name)
     return (
         any(fragment in joined for fragment in FRAGMENTS)
-        or words[-1] in LAST_WORDS
+        or _last_word(words) in LAST_WORDS
         or any(word in WORDS or word.endswith(_TOKEN) for word in words)
     )
 
@@ -229,9 +236,9 @@ def shown_calls(calls: Any) -> Any:
 
 def _is_hidden(name: str, value: object, asked: str) -> bool:
     """Whether `name` hides `value`, unless somebody has asked for it by the name that he sees."""
-    if value is None or isinstance(value, bool) or _is_empty(value) or not is_secret_name(name):
+    if _is_flag_or_time(value) or _is_empty(value) or not is_secret_name(name):
         return False
-    if _is_number(value) and not _can_be_a_number(name):
+    if _is_number(value) and _says_a_quantity(name):
         return False
     showing = _showing.get()
     return showing is None or not showing.shows(asked)
@@ -246,11 +253,23 @@ def _joined(name: str) -> str:
 
 
 def _is_empty(value: object) -> bool:
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.ndarray):
+        return bool(value.size == 0)
     return isinstance(value, str | bytes | bytearray | list | tuple | dict | set | frozenset | deque) and not value
 
 
+def _is_flag_or_time(value: object) -> bool:
+    numpy = sys.modules.get("numpy")
+    return isinstance(value, bool | dt.date | dt.time | dt.timedelta | None) or (
+        numpy is not None and isinstance(value, numpy.generic) and value.dtype.kind in _KINDS_OF_FLAGS_AND_TIMES
+    )
+
+
 def _is_number(value: object) -> bool:
-    """Whether a value is a number or a time, or holds nothing else."""
+    """Whether a value is a number, a time or a text of digits, or holds numbers and times and nothing else."""
+    if isinstance(value, str):
+        return value.isdecimal()
     if isinstance(value, _NUMBERS):
         return True
     if isinstance(value, list | tuple | set | frozenset | deque):
@@ -262,9 +281,23 @@ def _is_number(value: object) -> bool:
     )
 
 
-def _can_be_a_number(name: str) -> bool:
-    """Whether a secret of that name may be a number, as a PIN is, and not only a number of something."""
-    return _joined(name).rstrip("0123456789").endswith(FRAGMENTS) or _words(name)[-1] in LAST_WORDS
+def _says_a_quantity(name: str) -> bool:
+    """Whether numbers under the name of a secret are of something, by the rule above, and not the secret itself."""
+    words = _words(name[:_NAME_LENGTH_MAX])
+    if words[-1] == "tokens" and USES.issuperset(words[:-1]):
+        return True
+    if _last_word(words) in LAST_WORDS or "".join(_without_endings(words)).endswith(FRAGMENTS):
+        return False
+    return not QUANTITIES.isdisjoint(words) or ("number", "of") in pairwise(words)
+
+
+def _without_endings(words: list[str]) -> list[str]:
+    """The words in front of `number`, `code` and the like, which do not say of what."""
+    return words[:-1] if len(words) > 1 and words[-1] in ENDINGS else words
+
+
+def _last_word(words: list[str]) -> str:
+    return _without_endings(words)[-1]
 
 
 def _shown_timer(timer: Any) -> Any:

@@ -43,36 +43,40 @@ SECRET_TEXTS = [
         "pin_code",
     ),
     *("password_hash", "token_value", "bearer_header", "access_key_id", "github_token2"),
+    *("pass", "user_pass", "totp", "totp_code", "hmac_key", "ssh_key", "sshKey", "master_key", "creds", "db_creds"),
+    *("pins", "pin_number", "otp_code", "otp_codes", "secret_number", "max_tokens", "token_budget", "api_key_bytes"),
 ]
 """Names under which a text is hidden."""
 
 SECRET_NUMBERS = [
-    "password",
-    "Password1",
-    "pin",
-    "sim_pin",
-    "otp",
-    "secret",
-    "passcode",
-    "api_key",
-    "private_key",
-    "dbPassword",
+    *("password", "Password1", "pin", "sim_pin", "otp", "secret", "passcode", "api_key", "private_key", "dbPassword"),
+    *("token", "auth_token", "token2", "session_tokens", "tokens_by_round", "token_number", "token_id", "token_value"),
+    *("otp_code", "otp_codes", "totp", "pin_number", "pinNumber", "pin_digits", "pins", "user_pass", "creds"),
+    *("secret_number", "number_secret", "api_key_bytes", "token_bytes", "hmac_key", "ssh_key", "master_key", "cookies"),
+    *("last_used_pin", "used_otp_code", "max_pin_number", "version_secret", "issued_password", "one_time_token"),
+    *("password_hash", "secret_id"),
 ]
 """Names under which a number is hidden too."""
 
 SHOWN = [
     *each(("has_token", "token", "password", "is_secret", "auth", "use_cookies"), True),
     *each(("no_password", "api_key", "bearer"), None),
-    *each(("max_tokens", "token_count", "tokens_used", "token", "tokens", "auth_failures", "cookies"), 4096),
-    *each(("n_passwords_tried", "password_attempts", "password_length", "secrets_read", "maxTokens"), 3),
+    *each(("max_tokens", "token_count", "tokens_used", "tokens", "auth_failures", "n_cookies", "prompt_tokens"), 4096),
+    *each(("n_passwords_tried", "password_attempts", "password_length", "n_secrets", "maxTokens", "max_token"), 3),
+    *each(("number_of_tokens", "numberOfPasswords", "n_pins", "n_credentials", "total_tokens", "token_budget"), 3),
+    *each(("max_tokens", "token_budget", "tokens", "password_attempts", "token_version", "maxTokens"), "10"),
+    *each(("has_token", "token", "password"), np.True_),
+    *each(("token", "api_key_bytes"), np.array([])),
     *each(("token_ttl_s", "tokens_per_second", "secret_version", "otp_window_s", "credentials_age_s"), 0.5),
-    *each(("token_expires_at", "password_changed_at", "cookie_seen"), WHEN),
-    *each(("token_ids", "tokens_by_round", "input_tokens"), [101, 2023, 102]),
+    *each(("token_expires_at", "password_changed_at", "cookie_seen", "token"), WHEN),
+    *each(("token_expires_at", "token"), np.datetime64("2026-11-24")),
+    *each(("has_token",), [True, False]),
+    *each(("token_ids", "tokens", "input_tokens"), [101, 2023, 102]),
     *each(("token_positions", "token_weights"), np.arange(3)),
     *each(("token_type", "auth_method", "password_policy", "secret_name", "private_key_path"), WORD),
     *each(("key", "keys", "primary_key", "sort_key", "partition_key", "keyboard", "monkey", "turnkey"), WORD),
-    *each(("tokenizer", "tokenized", "authors", "author", "authority", "pass", "passed", "passage"), WORD),
-    *each(("broken", "secretary", "secretariat", "compass", "pinned", "pins", "spin", "option", ""), WORD),
+    *each(("tokenizer", "tokenized", "authors", "author", "authority", "passes", "passed", "passage"), WORD),
+    *each(("broken", "secretary", "secretariat", "compass", "pinned", "spin", "spin_number", "option", ""), WORD),
     *each(("balance", "密码", "k" * 10**6, "dsnap", "bearing", "login", "user"), WORD),
     *each(("password ", "token_", "secret "), ""),
     *each(("all_tokens", "passwords_seen"), []),
@@ -83,14 +87,16 @@ HIDING_METHODS = [
     *each(("set_password", "setPassword", "change_password", "add_api_key", "update_db_credentials"), WORD),
     *each(("verify_token", "use_token", "refresh_token", "login_with_token", "store_secret", "put_secret"), WORD),
     *each(("password", "token", "api_key", "authorization", "Bearer", "check_password", "hash_password"), WORD),
-    *each(("set_pin", "set_password2", "check_otp"), 1234),
+    *each(("give_password", "new_password", "give_new_password", "ssh_key", "set_pass", "creds"), WORD),
+    *each(("set_pin", "set_password2", "check_otp", "set_token", "use_token", "verify_otp_code", "token"), 1234),
 ]
 """Methods that say that they are given a secret, and such a one."""
 
 SHOWING_METHODS = [
     *each(("take_token", "pass_token", "has_token", "token_arrived", "on_token", "request_token"), WORD),
     *each(("has_password", "forget_password", "get_secret", "read_credentials", "count_tokens"), WORD),
-    *each(("set_max_tokens", "use_tokens", "add_tokens", "set_token", "refresh_token", "with_token"), 5),
+    *each(("set_max_tokens", "use_tokens", "add_tokens", "set_token_ttl", "take_token", "pass_token"), 5),
+    *each(("set_max_tokens", "update_token_budget"), "5"),
     *each(("set_token_type", "update_auth_method", "set_primary_key", "put", "set", "use_keys", ""), WORD),
     *each(("login", "deposit", "authenticate", "tokenize", "n_passwords_tried"), WORD),
 ]
@@ -107,7 +113,7 @@ def test_names_like_those_of_secrets(name):
 @pytest.mark.acceptance("X9")
 @pytest.mark.parametrize("name", SECRET_NUMBERS)
 def test_names_of_secrets_that_may_be_numbers(name):
-    for value in (1234, 0.5, [1, 2, 3], 2**521):
+    for value in (1234, 0.5, "1234", [1, 2, 3], 2**521, np.int64(7), np.arange(3, dtype="u1"), [True, 1]):
         assert hides(name, value)
 
 
@@ -174,10 +180,11 @@ def test_a_secret_is_hidden_in_json_and_repr_and_shown_on_demand(where):
 
 @pytest.mark.acceptance("X9")
 def test_fields_of_arrays_are_hidden_by_their_kind():
+    key = np.array([([1, 2],)], dtype=[("api_key_bytes", "u1", 2)])
     counts = np.array([(3, True, 0.5)], dtype=[("max_tokens", "i4"), ("has_token", "?"), ("token_ttl", "f8")])
     assert jsonable(counts)["head"] == [[3, True, 0.5]]
     assert jsonable(counts[0]) == [3, True, 0.5]
-    for secret in (np.array([(1,)], dtype=[("pin", "i4")]), np.array([("x",)], dtype=[("token", "U7")])):
+    for secret in (np.array([(1,)], dtype=[("pin", "i4")]), np.array([("x",)], dtype=[("token", "U7")]), key):
         assert jsonable(secret)["head"] == jsonable(secret[0]) == "<redacted>"
 
 
