@@ -329,8 +329,10 @@ class System:
 
     def learn_why_stopped(self) -> None:
         """The system is stopped: whatever is asked of it from now on raises why."""
-        with contextlib.suppress(SystemDown):
+        try:
             self._check_running()
+        except SystemDown as error:
+            self._port.close(error)
 
     def _name_of(self, actor: str | ActorHandle) -> str:
         return actor.name_in(self.name) if isinstance(actor, ActorHandle) else actor

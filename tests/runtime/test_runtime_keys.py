@@ -47,10 +47,8 @@ def test_what_the_control_service_of_ray_writes_down_holds_no_key(tmp_path, ray_
         check=False,
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    said = [
-        line.removeprefix("said: ") for line in done.stdout.splitlines() if line.startswith("said: ")
-    ]  # others: Ray
-    before, after, without, again, restored = said
+    lines = (line for line in done.stdout.splitlines() if line.startswith("said: "))  # the others are Ray's
+    before, after, without, again, restored = (line.removeprefix("said: ") for line in lines)
     assert before == "trusted {'alice': {'balance': 1}} True"
     assert after == "trusted {'alice': {'balance': 2}} True"
     assert without == "keys_missing"
