@@ -18,6 +18,7 @@ from rayshot.runtime.initiation import some_names
 from rayshot.runtime.loading import LoadPlan
 from rayshot.runtime.progress import wait_with_progress
 from rayshot.runtime.spawning import spawn_host
+from rayshot.runtime.watching import in_short
 
 log = logging.getLogger("rayshot")
 START_S = 300.0
@@ -98,7 +99,7 @@ class _Loading:
         except ray.exceptions.ActorDiedError as error:
             if self._starts[name] == STARTS_MAX or error.actor_init_failed or name in self._joined():
                 raise
-            log.warning("the process of %s died before it had started; another one is made: %s", name, error)
+            log.warning("a process for %s died before it had started, another one is made: %s", name, in_short(error))
             self._make(name)
 
     def _joined(self) -> Mapping[str, Any]:

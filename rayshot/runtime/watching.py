@@ -1,5 +1,6 @@
 """Seeing deaths at once: one call stays pending at every process, and fails when the process does."""
 
+import re
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -33,13 +34,11 @@ class Watches:
 
     def _ready(self, name: str, result: Any) -> None:
         if isinstance(result, Exception) and self._pending.pop(name, None) is not None:
-            threading.Thread(target=self._on_death, args=(name, _in_short(result)), daemon=True).start()
+            threading.Thread(target=self._on_death, args=(name, in_short(result)), daemon=True).start()
 
 
-def _in_short(error: Exception) -> str:
+def in_short(error: Exception) -> str:
     """What Ray says of a death, without its page of advice."""
-    for line in map(str.strip, str(error).splitlines()):
-        _, found, reason = line.partition("The actor is dead because ")
-        if found:
-            return reason.partition(". ")[0].rstrip(".")
+    if found := re.search(r"The actor (?:is dead|died) because (.*)", str(error)):
+        return found[1].partition(". ")[0].rstrip(".")
     return next(iter(str(error).splitlines()), repr(error))

@@ -15,6 +15,7 @@ import rayshot
 import rayshot.model.port
 from rayshot.errors import SystemStopped
 from rayshot.runtime.coordinator import Coordinator
+from rayshot.runtime.host import Host
 
 
 @rayshot.actor
@@ -152,12 +153,25 @@ class Slow:
         return vars(self)
 
 
-class DiesBeforeItBegins(Coordinator):
-    """Its first process ends before it has begun anything, as if it had been placed on a node that was dead already."""
+def die_if_doomed(storage):
+    """End this process as often as the file `doom` says, as if it had been placed on a node that was dead already."""
+    doom = Path(storage) / "doom"
+    if left := int(doom.read_text()):
+        doom.write_text(str(left - 1))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class DoomedCoordinator(Coordinator):
+    """Ends before it has begun anything."""
 
     def __init__(self, settings):
-        fuse = Path(settings.storage) / "fuse"
-        if fuse.exists():
-            fuse.unlink()
-            os.kill(os.getpid(), signal.SIGKILL)
+        die_if_doomed(settings.storage)
         super().__init__(settings)
+
+
+class DoomedHost(Host):
+    """Ends before it is a member of its system."""
+
+    def __init__(self, identity):
+        die_if_doomed(identity.storage)
+        super().__init__(identity)

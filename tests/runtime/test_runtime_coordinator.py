@@ -16,7 +16,7 @@ from rayshot.runtime.requests import Order
 from rayshot.runtime.spawning import RECORDS_AT_ONCE
 from rayshot.store.locate import open_store
 from rayshot.store.repository import Repository
-from tests.runtime.hostile import DiesBeforeItBegins, Saboteur
+from tests.runtime.hostile import DoomedCoordinator, Saboteur
 from tests.runtime.librarian import Librarian
 from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account
@@ -215,10 +215,10 @@ def test_a_coordinator_that_ray_starts_again_before_it_has_begun_is_no_lost_one(
     ray.get(alice.read.remote())
     system.snapshot()
     system.shutdown()
-    fuse = tmp_path / "shots" / "fuse"
-    fuse.touch()
-    monkeypatch.setattr(starting, "Coordinator", DiesBeforeItBegins)
+    doom = tmp_path / "shots" / "doom"
+    doom.write_text("1")
+    monkeypatch.setattr(starting, "Coordinator", DoomedCoordinator)
     restored = rayshot.restore(system.storage, system=system.name)
     new_system.made.append(restored)
-    assert not fuse.exists()
+    assert doom.read_text() == "0"
     assert ray.get(restored.get_actor("alice").read.remote()) == 7

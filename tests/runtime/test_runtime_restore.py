@@ -27,7 +27,10 @@ from rayshot.errors import (
     UnknownKey,
 )
 from rayshot.runtime.naming import NAMESPACE
+from rayshot.runtime.restoring import STARTS_MAX
+from rayshot.runtime.spawning import GROUPS
 from rayshot.simulation import World
+from tests.runtime.hostile import DoomedHost
 from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account, Holder, Occupant, Renamed, Sink, Source
 
@@ -343,6 +346,29 @@ def test_a_living_system_is_not_restored_over(new_system):
     with pytest.raises(ConfigError, match="running"):
         rayshot.restore(system.storage, system=system.name)
     assert ray.get(alice.read.remote()) == 1
+
+
+@pytest.mark.acceptance("X12")
+@pytest.mark.parametrize("deaths", [STARTS_MAX - 1, STARTS_MAX])
+def test_an_actor_whose_process_dies_before_it_is_there_is_made_again_a_few_times(
+    new_system, tmp_path, monkeypatch, deaths
+):
+    system = new_system()
+    assert ray.get(Account.options(name="alice").remote(7).read.remote()) == 7
+    system.snapshot()
+    system.shutdown()
+    doom = tmp_path / "shots" / "doom"
+    doom.write_text(str(deaths))
+    doomed = ray.remote(concurrency_groups=GROUPS)(DoomedHost)
+    monkeypatch.setattr("rayshot.runtime.spawning.host_class", lambda _name: doomed)
+    if deaths < STARTS_MAX:
+        restored = restore(new_system.made, system)
+        assert ray.get(restored.get_actor("alice").read.remote()) == 7
+    else:
+        with pytest.raises(RestoreFailed, match="The actor died unexpectedly"):
+            rayshot.restore(system.storage, system=system.name)
+        assert not running(system)
+    assert doom.read_text() == "0"
 
 
 def test_a_restore_that_finds_no_room_for_an_actor_names_it_and_leaves_nothing_running(new_system, monkeypatch):
