@@ -148,10 +148,7 @@ def _without_the_sound_one(
     ours = {snapshot.id for snapshot in snapshots}
     if ours.isdisjoint(doomed):
         return doomed
-    try:
-        sound = find_sound(snapshots, proved)
-    except EncryptionKeyNeeded:
-        sound = None
+    sound = find_sound(snapshots, proved)
     spared = ours if sound is None else {sound}
     return [one for one in doomed if one not in spared]
 

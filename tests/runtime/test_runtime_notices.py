@@ -138,6 +138,7 @@ def test_what_is_said_twice_counts_once(new_system):
     ray.get([alice.read.remote(), bob.read.remote()])
     alice.photograph.tell()
     (taken,) = eventually(lambda: system.snapshots() or None)
+    eventually(lambda: not system.status().snapshots)  # the storage shows it a moment before the coordinator does
     ray.get(coordinator.announce.remote(taken.id, taken.id.initiator, taken.id.counter))
     assert not system.status().snapshots
     bob.leave.tell()
