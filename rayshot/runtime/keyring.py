@@ -43,10 +43,13 @@ def find_keyring(names: tuple[str, ...]) -> Keyring | None:
     return found if found is not None and found.names == names else None
 
 
-def offer_keys(coordinator: Any, system: str) -> bool:
-    """Give a coordinator the keys that it lacks, if this program's environment has just these. Raises NoAnswer."""
+def offer_keys(coordinator: Any, system: str, own: Keyring | None = None) -> bool:
+    """Give a coordinator the keys that it lacks: `own`, or those of this program's environment, if they are the ones.
+
+    Returns whether it was given any. Raises NoAnswer.
+    """
     names = get_answer(coordinator.take_keys.remote(None), the_coordinator(system))
-    keyring = find_keyring(names) if names else None
+    keyring = (own or find_keyring(names)) if names else None
     if keyring is not None:
         get_answer(coordinator.take_keys.remote(keyring), the_coordinator(system))
     return keyring is not None

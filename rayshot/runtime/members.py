@@ -1,6 +1,5 @@
 """Who belongs to a system: hosts, vaults, and what became of those that are gone. The coordinator's lock covers it."""
 
-import contextlib
 import logging
 import threading
 import time
@@ -14,7 +13,7 @@ from rayshot.errors import ActorEnded
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.identity import Abandoned, Stop
 from rayshot.runtime.keyring import Keyring, find_keyring
-from rayshot.runtime.naming import NAMESPACE, actor_name, vault_name
+from rayshot.runtime.naming import NAMESPACE, actor_name, named_actors, vault_name
 from rayshot.runtime.roster import Roster
 from rayshot.runtime.watching import Watches
 
@@ -209,7 +208,7 @@ class Members:
 
     def find_vaults(self) -> None:
         """After the coordinator was started anew: find the vaults of this life."""
-        self._vaults = _named(vault_name(self._system, self._incarnation, ""))
+        self._vaults = named_actors(vault_name(self._system, self._incarnation, ""))
         for node, vault in self._vaults.items():
             self._welcome_vault(node, vault)
 
@@ -220,7 +219,7 @@ class Members:
         Returns what each actor said; None for one that does not answer, which is no member any more. Those that are
         still being made are not asked: they may wait for this coordinator, to join. They are `in_the_making` then.
         """
-        self.hosts = _named(actor_name(self._system, self._incarnation, ""))
+        self.hosts = named_actors(actor_name(self._system, self._incarnation, ""))
         unfinished = _being_made() if self.hosts else set()
         for name, handle in tuple(self.hosts.items()):
             if handle._actor_id.hex() in unfinished:  # noqa: SLF001 - the way Ray's own tools go
@@ -236,16 +235,6 @@ class Members:
                 self._nodes[name] = answer.node
                 self._make_vault(answer.node)
         return answers
-
-
-def _named(prefix: str) -> dict[str, Any]:
-    """The Ray handles of all whose names begin so, by the rest of the name."""
-    found = {}
-    for entry in ray.util.list_named_actors(all_namespaces=True):
-        if entry["namespace"] == NAMESPACE and entry["name"].startswith(prefix):
-            with contextlib.suppress(ValueError):  # it went since it was listed
-                found[entry["name"].removeprefix(prefix)] = ray.get_actor(entry["name"], namespace=NAMESPACE)
-    return found
 
 
 def _being_made() -> set[str]:

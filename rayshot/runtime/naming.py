@@ -3,7 +3,11 @@
 The latter hold the incarnation, so that the next life of a system meets no orphan of the last.
 """
 
+import contextlib
 import uuid
+from typing import Any
+
+import ray
 
 from rayshot.protocol.identity import NAME_LENGTH_MAX, check_actor_name
 
@@ -35,3 +39,13 @@ def vault_name(system: str, incarnation: int, node: str) -> str:
 def prefix(system: str, incarnation: int | None = None) -> str:
     """What the Ray names of all hosts and vaults of a system begin with, or those of one life of it."""
     return f"rayshot/{system}/" if incarnation is None else f"rayshot/{system}/{incarnation}/"
+
+
+def named_actors(before: str) -> dict[str, Any]:
+    """The Ray handles of all of ours whose Ray names begin so, by the rest of the name."""
+    found = {}
+    for entry in ray.util.list_named_actors(all_namespaces=True):
+        if entry["namespace"] == NAMESPACE and entry["name"].startswith(before):
+            with contextlib.suppress(ValueError):  # it went since it was listed
+                found[entry["name"].removeprefix(before)] = ray.get_actor(entry["name"], namespace=NAMESPACE)
+    return found

@@ -316,8 +316,7 @@ def start(settings: SystemSettings, keyring: Keyring) -> HostIdentity:
         coordinator.watch_starter.remote([coordinator.hold.remote()])
     try:
         identity = get_answer(coordinator.identity.remote(), the_coordinator(settings.system), START_S)
-        if get_answer(coordinator.take_keys.remote(None), the_coordinator(settings.system)):
-            get_answer(coordinator.take_keys.remote(keyring), the_coordinator(settings.system))
+        offer_keys(coordinator, settings.system, keyring)
     except (ray.exceptions.RayError, NoAnswer) as error:
         take_down(settings.system, coordinator)
         cause = getattr(error, "cause", None)

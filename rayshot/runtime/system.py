@@ -31,7 +31,7 @@ from rayshot.runtime.driver import DriverPort
 from rayshot.runtime.identity import HostIdentity, Stop
 from rayshot.runtime.initiation import check_spread, some_names
 from rayshot.runtime.keyring import offer_keys
-from rayshot.runtime.naming import NAMESPACE, coordinator_name, prefix
+from rayshot.runtime.naming import NAMESPACE, coordinator_name, named_actors, prefix
 from rayshot.runtime.progress import describe, wait_with_progress
 from rayshot.runtime.requests import Committed, Order
 from rayshot.runtime.roster import clear_rosters
@@ -418,10 +418,9 @@ def take_down(system: str, coordinator: Any, incarnation: int | None = None) -> 
         return
     before = prefix(system, incarnation)
     clear_rosters(before)
-    for entry in ray.util.list_named_actors(all_namespaces=True):
-        if entry["namespace"] == NAMESPACE and entry["name"].startswith(before):
-            with contextlib.suppress(ray.exceptions.RayError, ValueError):
-                ray.kill(ray.get_actor(entry["name"], namespace=NAMESPACE))
+    for actor in named_actors(before).values():
+        with contextlib.suppress(ray.exceptions.RayError, ValueError):
+            ray.kill(actor)
 
 
 def find_coordinator(system: str) -> Any | None:
