@@ -16,13 +16,14 @@ GROUPS = {
     "E": "faults survived",
     "G": "bad inputs refused",
     "X": "defects that strangers found, mended",
+    "O": "ordinary Ray programs",
 }
 GAPS = {"G17", "G19", "G21", "G23"}
 """Ids that the table does not use."""
 
 ROWS = [
     row
-    for letter, last in (("D", 11), ("E", 7), ("G", 28), ("X", 13))
+    for letter, last in (("D", 11), ("E", 7), ("G", 28), ("X", 13), ("O", 8))
     for row in (f"{letter}{number}" for number in range(1, last + 1))
     if row not in GAPS
 ]
