@@ -7,7 +7,8 @@ else among the living.
 
 from rayshot.errors import CodeMismatch
 from rayshot.format.codec import CALL, CREATE, PICKLED, REPLY, Codec, Frame, split_frame
-from rayshot.format.pickling import PICKLE_START, Names, globals_of, load_message, mentions
+from rayshot.format.outline import globals_of
+from rayshot.format.pickling import PICKLE_START, Names, load_message, mentions
 from rayshot.model.specification import ActorSpecification, find_global
 
 
