@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rayshot.errors import ForeignHandle, UnknownMethod
+from rayshot.errors import ForeignHandle, SystemDown, UnknownMethod
 from rayshot.format.codec import NUMBERS_MAX, all_numbers
 from rayshot.model.port import OutPort, Port, find_port, process_port
 
@@ -73,12 +73,22 @@ class Method:
     def __init__(self, handle: ActorHandle, name: str) -> None:
         self._handle = handle
         self._name = name
-        port = handle._port or process_port()  # noqa: SLF001 - the two classes are one thing
+        self._bind(handle._port or process_port(handle._system))  # noqa: SLF001 - the two classes are one thing
+
+    def _bind(self, port: Port) -> None:
         self._port = port
         self._encode = port.codec.tell
-        channel: OutPort = port.channel(handle.name_in(port.system))
+        channel: OutPort = port.channel(self._handle.name_in(port.system))
         self._append = channel.append
         self._append_plain = channel.append_plain
+
+    def _finds_later_life(self) -> bool:
+        """Whether the system lives on in a later life, to which this is bound from now on."""
+        port = process_port(self._handle._system)  # noqa: SLF001 - see above
+        if port is self._port or port.system != self._port.system:
+            return False
+        self._bind(port)
+        return True
 
     def tell(self, *args: Any, **kwargs: Any) -> None:
         """Send a one-way message; arguments are copied now.
@@ -89,17 +99,27 @@ class Method:
             MessageNotSerializable, MessageTooLarge: nothing was sent.
             SystemDown: the system takes no messages any more.
         """
-        if all_numbers(map(type, args)) and not kwargs and len(args) <= NUMBERS_MAX:
-            self._append_plain(self._name, args)
-        else:
-            self._append(self._encode(self._name, args, kwargs))
+        try:
+            if all_numbers(map(type, args)) and not kwargs and len(args) <= NUMBERS_MAX:
+                self._append_plain(self._name, args)
+            else:
+                self._append(self._encode(self._name, args, kwargs))
+        except SystemDown:
+            if not self._finds_later_life():
+                raise
+            self.tell(*args, **kwargs)
 
     def remote(self, *args: Any, **kwargs: Any) -> Any:
         """Send a message whose result is wanted: returns an ObjectRef to a driver, a Reply inside an actor.
 
         Same channel, same order and same errors as `tell`.
         """
-        return self._port.call(self._handle.name, self._encode(self._name, args, kwargs))
+        try:
+            return self._port.call(self._handle.name, self._encode(self._name, args, kwargs))
+        except SystemDown:
+            if not self._finds_later_life():
+                raise
+            return self.remote(*args, **kwargs)
 
     def __call__(self, *_args: Any, **_kwargs: Any) -> None:
         """Refuse, as Ray does."""

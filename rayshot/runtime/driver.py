@@ -23,6 +23,7 @@ from rayshot.runtime.connector import Connector, RayPeer
 from rayshot.runtime.identity import HostIdentity
 from rayshot.runtime.naming import new_name
 from rayshot.runtime.outbox import InFlight, OutChannel
+from rayshot.runtime.presence import Presence
 from rayshot.runtime.references import know_references
 from rayshot.runtime.spawning import spawn_host
 from rayshot.runtime.wire import Answer, Status, pack, pack_packet, unpack
@@ -110,6 +111,7 @@ class DriverPort:
         self._calls_max: dict[str, int | None] = {}
         self.starting: set[str] = set()
         self.births = Births(self._connector)
+        self._presence = Presence(self.name, identity.coordinator, self._connector.submit, self._lose_coordinator)
         self._encoding = threading.local()
         self.draining = False  # a driver is no part of what stops
 
@@ -305,6 +307,8 @@ class DriverPort:
         """The receiver takes nothing."""
         if answer.status is Status.ENDED:
             self._end(receiver, answer.detail)
+        elif answer.status is Status.GONE:
+            self._connector.submit(lambda: self.close(SystemStopped(answer.detail, system=self.system)))
         else:
             self._connector.submit(lambda: self._learn_why(receiver))
 
@@ -348,6 +352,9 @@ class DriverPort:
             channel.flush()
             channel.room.notify_all()
 
+    def _lose_coordinator(self, detail: str) -> None:
+        self.close(SystemStopped(f"the coordinator of system {self.system!r} is gone: {detail}", system=self.system))
+
     def _learn_why(self, receiver: str) -> None:
         """Ask the coordinator why a receiver takes nothing: it ended, or the system is down."""
         try:
@@ -358,7 +365,8 @@ class DriverPort:
                 return
             error = fate.error()
         except ray.exceptions.RayError as lost:
-            error = SystemStopped(f"the coordinator of system {self.system!r} is gone: {lost}")
+            self._lose_coordinator(str(lost))
+            return
         self.close(error)
 
     def _end(self, receiver: str, detail: str) -> None:

@@ -25,7 +25,7 @@ from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.dead_letters import DeadLetter
 from rayshot.runtime.identity import Abandoned, HostIdentity, Offer, Stop
 from rayshot.runtime.naming import NAMESPACE, actor_name
-from rayshot.runtime.outcomes import NotYet
+from rayshot.runtime.outcomes import GONE, NotYet
 from rayshot.runtime.priority import go_beside_programs
 from rayshot.runtime.process import ActorProcess
 from rayshot.runtime.relay import RelayEnd
@@ -115,6 +115,8 @@ class Host:
                 return Answer(Status.ENDED, 0, detail=refusal.message)
             if refusal is not None:
                 return Answer(Status.STOPPED, 0, detail=refusal.message)
+            if batch.sender in process.dead_drivers:
+                return Answer(Status.GONE, 0, detail=GONE)
             process.arrived(batch, body)
             recorded = process.participant.recorded_snapshots
             ended = self._ended_tags(batch.tags) if batch.tags else ()
@@ -237,6 +239,18 @@ class Host:
         """Another actor ended by its own wish."""
         with self._process.lock:
             self._process.receiver_ended(name, detail)
+
+    @ray.method(concurrency_group="control")
+    def driver_died(self, driver: str) -> None:
+        """A driver is gone for ever."""
+        with self._process.lock:
+            self._process.driver_died(driver)
+
+    @ray.method(concurrency_group="control")
+    def forget_drivers(self, drivers: frozenset[str]) -> None:
+        """A committed snapshot holds the last counters of these."""
+        with self._process.lock:
+            self._process.forget_drivers(drivers)
 
     @ray.method(concurrency_group="control")
     def stop(self, stop: Stop) -> None:

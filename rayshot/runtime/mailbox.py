@@ -53,6 +53,11 @@ class Mailbox:
             if frame.last <= last:
                 del self._held[key]
 
+    def drop_held(self, sender: str) -> None:
+        """What was held is dead letters: what it waits for never comes."""
+        for key in [key for key in self._held if key[0] == sender]:
+            del self._held[key]
+
     def take(self, limits: Mapping[str, int]) -> Delivery | None:
         """Begin with the next delivery up to the `limits` per sender; None where all that is here lies behind them."""
         if not limits:

@@ -8,7 +8,6 @@ waits for, a round begins: each fetch gives its place up once, and Ray puts it a
 
 import threading
 import traceback
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import ray
@@ -20,6 +19,12 @@ CALLS_AT_ONCE = 8
 """Driver calls that may wait for their outcomes at one actor at a time. More threads cost each call more."""
 STUCK_S = 0.5
 """So long all threads wait, and none gets what it waits for, before a round begins."""
+
+
+GONE = (
+    "this program counts as dead in its system, as Ray had lost sight of it, and nothing more is taken from it: "
+    "start it anew"
+)
 
 
 class NotYet(Exception):
@@ -103,6 +108,8 @@ class Outcomes:
 
     def _enter(self, key: _Key) -> _Waiter:
         sender, call_id = key
+        if sender in self._gone:  # Ray runs what the dead have called too
+            raise NoAnswer(GONE)
         if call_id <= self._settled.get(sender, 0):
             raise NoAnswer(
                 "the call was handled, and its result was lost with the connection on which it came back: "
@@ -131,15 +138,14 @@ class Outcomes:
                 self._waiting.clear()
             return self._given
 
-    def forget(self, drivers: Iterable[str]) -> None:
-        """Nobody waits for outcomes of these drivers' calls any more: they are gone, or of an earlier life."""
-        gone = set(drivers)
-        self._gone |= gone
-        self._kept = {key: outcome for key, outcome in self._kept.items() if key[0] not in gone}
-        for key in [key for key in self._waiting if key[0] in gone]:
-            self._waiting.pop(key).give(Outcome(None))
-        for driver in gone:
-            self._settled.pop(driver, None)
+    def forget(self, driver: str) -> None:
+        """Nobody waits for outcomes of this driver's calls any more: it is gone, or of an earlier life."""
+        self._gone.add(driver)
+        self._settled.pop(driver, None)
+        for key in [key for key in self._kept if key[0] == driver]:
+            del self._kept[key]
+        for key in [key for key in self._waiting if key[0] == driver]:
+            self._waiting.pop(key).give(Outcome(None, error=NoAnswer(GONE)))
 
     def shut(self, error: SystemDown | ActorEnded) -> None:
         """Nothing is handled any more."""

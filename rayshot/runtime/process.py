@@ -38,6 +38,8 @@ from rayshot.protocol.events import (
     BatchAcknowledged,
     BatchArrived,
     BatchTaken,
+    DriverDied,
+    DriversForgotten,
     HandlersPaused,
     ReceiverEnded,
     ReceiverReady,
@@ -130,6 +132,7 @@ class ActorProcess:
         self.children: list[str] = []
         self.congestion: set[OutChannel] = set()
         self.outcomes = Outcomes(self.lock)
+        self.dead_drivers: set[str] = set()
         self.interrupted = False
         self.ending = False
         self.leaving = False
@@ -331,6 +334,19 @@ class ActorProcess:
         """What waits for `receiver`, and what will, are dead letters. Call under the lock."""
         self.carry_out(self.participant.handle(ReceiverEnded(receiver)))
         self.channel_locked(receiver).end(detail)
+
+    def driver_died(self, driver: str) -> None:
+        """A driver is gone for ever: nothing more is taken from it, and it gets no results. Call under the lock."""
+        self.dead_drivers.add(driver)
+        self.carry_out(self.participant.handle(DriverDied(driver)))
+        self.mailbox.drop_held(driver)
+        self.outcomes.forget(driver)
+
+    def forget_drivers(self, drivers: frozenset[str]) -> None:
+        """Nothing of these dead drivers is needed any more but their names. Call under the lock."""
+        self.carry_out(self.participant.handle(DriversForgotten(drivers)))
+        for driver in drivers & self.dead_drivers:
+            self.mailbox.processed.pop(driver, None)
 
     def undeliverable(self, channel: OutChannel, count: int, detail: str) -> None:
         """So many messages are dead letters."""
