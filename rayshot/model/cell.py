@@ -75,14 +75,16 @@ class _Handlers(dict[str, Callable[..., Any]]):
 class Cell:
     """The user half of the actor `name`. Times are seconds by `clock`.
 
-    `sender` is who sent the message that is being handled. `open_calls` are those of the running handler.
-    `constructing`: the constructor runs, or has failed. `ending`: it asked for its end, and handles nothing more.
+    `sender` is who sent the message that is being handled, `slots` what lies beside it. `open_calls` are those of the
+    running handler. `constructing`: the constructor runs, or has failed. `ending`: it asked for its end, and handles
+    nothing more.
     """
 
     def __init__(self, name: str, port: CellPort, clock: Callable[[], float]) -> None:
         self.name = name
         self.port = port
         self.sender = ""
+        self.slots: Sequence[Any] = ()
         self.specification: ActorSpecification | None = None
         self.instance: Any = None
         self.handlers: Mapping[str, Callable[..., Any]] = {}
@@ -113,13 +115,13 @@ class Cell:
             case 3:
                 self._construct(message[1], message[2])
             case _:
-                method, args, kwargs = self.port.codec.decode_tell(message)
+                method, args, kwargs = self.port.codec.decode_tell(message, self.slots)
                 self.handlers[method](*args, **kwargs)
 
     def _handle_call(self, call_id: int, tell: bytes) -> None:
         sender = self.sender
         try:
-            method, args, kwargs = self.port.codec.decode_tell(tell)
+            method, args, kwargs = self.port.codec.decode_tell(tell, self.slots)
             result = self.handlers[method](*args, **kwargs)
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its caller's, as with Ray
             if not isinstance(error, Exception):  # it must end neither this thread nor the caller
@@ -131,7 +133,7 @@ class Cell:
     def _handle_reply(self, call_id: int, ok: bool, tell: bytes) -> None:  # noqa: FBT001 - as it is on the wire
         continuation = self._calls.pop(call_id)
         try:
-            _, (value,), _ = self.port.codec.decode_tell(tell)
+            _, (value,), _ = self.port.codec.decode_tell(tell, self.slots)
         except Exception as error:  # noqa: BLE001 - unpickling runs code of the value's class; its error is the outcome
             value, ok = MessageNotSerializable(f"the reply cannot be read here: {error!r}"), False
         if ok:
@@ -144,7 +146,7 @@ class Cell:
     def _construct(self, packed: bytes, tell: bytes) -> None:
         specification = ActorSpecification.unpack(packed)
         user_class = specification.resolve()
-        _, args, kwargs = self.port.codec.decode_tell(tell)
+        _, args, kwargs = self.port.codec.decode_tell(tell, self.slots)
         self._become(specification, user_class)
         self.constructing = True
         try:

@@ -19,12 +19,14 @@ from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.driver import AnswerArrived, Driver, SendTagged
 from rayshot.protocol.events import BatchAcknowledged, BatchTaken, SnapshotEnded
 from rayshot.protocol.identity import DRIVER_PREFIX, SnapshotId
+from rayshot.runtime.beside import give_up_failed, lay_out
 from rayshot.runtime.births import Births
 from rayshot.runtime.connector import Connector, RayPeer
 from rayshot.runtime.identity import HostIdentity
 from rayshot.runtime.naming import new_name
-from rayshot.runtime.outbox import InFlight, OutChannel
+from rayshot.runtime.outbox import OutChannel
 from rayshot.runtime.references import know_references
+from rayshot.runtime.sender import InFlight
 from rayshot.runtime.spawning import CALLS_AT_ONCE, spawn_host
 from rayshot.runtime.wire import Answer, Status, pack_packet
 
@@ -66,7 +68,11 @@ class DriverChannel(OutChannel):
         """Hold what must wait, and all behind it. Call under the lock."""
         while self.awaited and not self.awaited[0][1]:
             self.awaited.popleft()
-        self.held_at = self.awaited[0][0] - self.transported - 1 if self.awaited else None
+        self.holding.update()
+
+    def awaiting(self) -> tuple[int, ...]:
+        """See OutChannel."""
+        return (self.awaited[0][0],) if self.awaited else ()
 
 
 class DriverPort:
@@ -121,10 +127,17 @@ class DriverPort:
             call_id = self._next_call
             self._next_call += 1
             self._heed_answers()
-            channel.pending.append(self.codec.call(call_id, tell))
-            channel.pending_bytes += len(channel.pending[-1])  # type: ignore[arg-type]
+            message = self.codec.call(call_id, tell)
+            channel.pending.append(message)
+            channel.pending_bytes += len(message)
+            if message.__class__ is not bytes:
+                channel.keep_slots(message)
+                channel.room.wait_for(lambda: channel.held_at is None)
+                give_up_failed(channel.slots, peer.probe)  # Ray would fail the call, and with it all that goes with it
             batch = channel.take_all()
-            result, tags = peer.handle.call.remote(self.packed(batch), call_id)
+            result, tags = peer.handle.call.remote(
+                self.packed(batch), call_id, *(lay_out(batch.slots) if batch.slots else ())
+            )
             batch.ref = tags
             self._answers.setdefault(receiver, {})[tags] = batch.tags
         tags._on_completed(lambda value: self._call_answered(channel, batch, value))  # noqa: SLF001

@@ -21,6 +21,7 @@ from rayshot.model.port import provide_port
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.events import AlignmentTimedOut, Begun, DeadlinePassed, EverybodyRecorded, SnapshotEnded
 from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.beside import Slots, take_in
 from rayshot.runtime.dead_letters import DeadLetter
 from rayshot.runtime.identity import Abandoned, HostIdentity, Stop
 from rayshot.runtime.naming import NAMESPACE, actor_name
@@ -83,8 +84,19 @@ class Host:
         """Take a batch of messages; see wire.py for both directions."""
         return pack_answer(self._take(packet))
 
+    @ray.method(concurrency_group="transport")
+    def receive_with(self, packet: bytes, layout: bytes, objects: list[Any], *values: Any) -> bytes:
+        """As `receive`, with what lies beside the messages; see beside.py."""
+        return pack_answer(self._take(packet, take_in(layout, objects, values)))
+
+    @ray.method(concurrency_group="credit")
+    def probe(self, value: Any) -> None:
+        """Does nothing: that it is called shows that the object is to be had here."""
+
     @ray.method(concurrency_group="calls", num_returns=2)
-    def call(self, packet: bytes, call_id: int) -> tuple[Any, tuple[SnapshotId, ...]]:
+    def call(
+        self, packet: bytes, call_id: int, layout: bytes = b"", objects: Any = (), *values: Any
+    ) -> tuple[Any, tuple[SnapshotId, ...]]:
         """Take a batch whose last message is a driver's call; returns its result and the driver's new tags."""
         process = self._process
         batch, body = unpack_packet(packet)
@@ -93,7 +105,7 @@ class Host:
             refusal = self._refusal(batch.incarnation)
             if refusal is None:
                 process.waiters[batch.sender, call_id] = waiter
-                process.arrived(batch, body)
+                process.arrived(batch, body, take_in(layout, objects, values) if layout else None)
         if refusal is not None:
             raise refusal
         waiter.done.wait()
@@ -112,7 +124,7 @@ class Host:
                 return processed
             time.sleep(0.002)
 
-    def _take(self, packet: bytes) -> Answer:
+    def _take(self, packet: bytes, slots: Slots | None = None) -> Answer:
         process = self._process
         batch, body = unpack_packet(packet)
         with process.lock:
@@ -121,7 +133,7 @@ class Host:
                 return Answer(Status.ENDED, 0, detail=refusal.message)
             if refusal is not None:
                 return Answer(Status.STOPPED, 0, detail=refusal.message)
-            process.arrived(batch, body)
+            process.arrived(batch, body, slots)
             recorded = process.participant.recorded_snapshots
             ended = self._ended_tags(batch.tags) if batch.tags else ()
         if self._worker.idle:
