@@ -50,11 +50,8 @@ def take_in(layout: bytes, objects: Sequence[Any], values: Sequence[Any]) -> Slo
     return {number: tuple(taken(*of) for of in places) for number, places in unpack(layout)}
 
 
-def unready(slots: Sequence[Slot]) -> list[Any]:
-    """The references of a message that are not ready and whose values it needs. Waits for nothing."""
-    wanted = [slot.reference for slot in slots if slot.kind == VALUE]
-    if not wanted:
-        return []
+def unready(wanted: Sequence[Any]) -> list[Any]:
+    """Those references whose objects are not there. Waits for nothing."""
     unique = list(dict.fromkeys(wanted))  # Ray refuses one that comes twice
     _, waiting = ray.wait(unique, num_returns=len(unique), timeout=0, fetch_local=False)
     return list(waiting)

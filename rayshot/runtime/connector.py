@@ -14,7 +14,6 @@ class RayPeer:
     """A receiver's Ray methods, bound once."""
 
     def __init__(self, handle: Any) -> None:
-        self.handle = handle
         self.receive: Callable[[bytes], Any] = handle.receive.remote
         self.receive_with: Callable[..., Any] = handle.receive_with.remote
         self.probe: Callable[[Any], Any] = handle.probe.remote

@@ -5,9 +5,8 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rayshot.format.slots import Slot
 from rayshot.runtime.beside import unready
 
 if TYPE_CHECKING:  # outbox.py imports this module
@@ -37,15 +36,17 @@ class Holding:
             self.update()
         return first
 
-    def until_ready(self, number: int, slots: Sequence[Slot]) -> None:
-        """Hold a message until the values that it needs are there, or have failed."""
-        for reference in unready(slots):
+    def until_ready(self, number: int, wanted: Sequence[Any]) -> list[Any]:
+        """Hold a message until these objects are there, or have failed. Returns those that are not."""
+        waiting = unready(wanted)
+        for reference in waiting:
             self._unready[number] += 1
             self._since[number] = time.monotonic()
             reference._on_ready(lambda _error: _ready.put((self, number)))  # noqa: SLF001 - it fetches nothing
             _listen()
         if number in self._unready:
             self.update()
+        return waiting
 
     def forget_unready(self) -> None:
         """The receiver has ended."""

@@ -18,7 +18,7 @@ from typing import Any
 
 from rayshot.errors import ActorEnded, MessageTooLarge, SystemDown
 from rayshot.format.codec import Codec, Frame, cut_frame
-from rayshot.format.slots import SlottedMessage
+from rayshot.format.slots import VALUE, Slot, SlottedMessage
 from rayshot.model.port import OutPort
 from rayshot.model.reply import OpenCall
 from rayshot.runtime.beside import Slots, give_up_failed, lay_out, size_of
@@ -160,13 +160,20 @@ class OutChannel(OutPort):
             except MessageTooLarge as error:
                 self._sender.undeliverable(self, 1, error.message)
 
-    def keep_slots(self, message: bytes) -> None:
-        """The last message has slots."""
+    def keep_slots(self, message: bytes) -> list[Any]:
+        """The last message has slots. Returns the arguments that it waits for. Call under the lock."""
         assert isinstance(message, SlottedMessage)
         number = self.transported + len(self.pending)
         self.slots[number] = message.slots
         self.pending_bytes += size_of({number: message.slots})
-        self.holding.until_ready(number, message.slots)
+        wanted = [slot.reference for slot in message.slots if self.must_be_there(slot)]
+        waiting = self.holding.until_ready(number, wanted) if wanted else []
+        arguments = {slot.reference for slot in message.slots if slot.kind == VALUE}
+        return [reference for reference in waiting if reference in arguments]
+
+    def must_be_there(self, slot: Slot) -> bool:
+        """Whether the object of a slot must be there before the message may leave."""
+        return slot.kind == VALUE
 
     def _work_off(self) -> None:
         self.flush()
@@ -268,12 +275,6 @@ class OutChannel(OutPort):
     def _set_due(self, due: tuple[int, int]) -> None:
         self._due_messages, self._due_bytes = due
         self._due_plain = min(max(1, self._due_messages - len(self.pending)), BATCH_MESSAGES_MIN)
-
-    def take_all(self) -> InFlight:
-        """Take everything in the outbox as one batch, in spite of window and credit. Call under the lock."""
-        assert self.held_at is None
-        self.gather()
-        return self._take(len(self.pending))
 
     def _batch_size(self, credit: int) -> int:
         limit = min(len(self.pending), BATCH_MESSAGES_MAX, credit)

@@ -11,7 +11,7 @@ from typing import Any, assert_never
 
 import ray
 
-from rayshot.errors import ActorEnded, MessageNotSerializable, RayshotError, SystemDown
+from rayshot.errors import ActorEnded, SystemDown
 from rayshot.format.codec import FLAT, Codec, Frame, cut_frame
 from rayshot.model.cell import Cell
 from rayshot.model.current import runs_here
@@ -51,6 +51,7 @@ from rayshot.runtime.identity import HostIdentity
 from rayshot.runtime.mailbox import Mailbox
 from rayshot.runtime.naming import new_name
 from rayshot.runtime.outbox import OutChannel
+from rayshot.runtime.outcomes import Outcome, Outcomes, failure, sendable
 from rayshot.runtime.priority import Hurry
 from rayshot.runtime.recording import Recording
 from rayshot.runtime.references import know_references
@@ -108,23 +109,6 @@ class TracedSelfChannel(TracedChannel, SelfChannel):
     """The channel from an actor to itself, traced."""
 
 
-class Waiter:
-    """A driver's call that waits for its result."""
-
-    __slots__ = ("done", "ok", "tags", "value")
-
-    def __init__(self) -> None:
-        self.done = threading.Event()
-        self.ok = True
-        self.value: Any = None
-        self.tags: tuple[SnapshotId, ...] = ()
-
-    def settle(self, value: object, tags: tuple[SnapshotId, ...], *, ok: bool) -> None:
-        """Give the result, or with `ok=False` the exception."""
-        self.value, self.tags, self.ok = value, tags, ok
-        self.done.set()
-
-
 class ActorProcess:
     """One actor's process.
 
@@ -157,7 +141,7 @@ class ActorProcess:
         self.unconnected: list[OutChannel] = []
         self.children: list[str] = []
         self.congestion: set[OutChannel] = set()
-        self.waiters: dict[tuple[str, int], Waiter] = {}
+        self.outcomes = Outcomes(self.lock)
         self.interrupted = False
         self.ending = False
         self.leaving = False
@@ -231,12 +215,10 @@ class ActorProcess:
         if not is_driver(sender):
             self.channel(sender).append(self._encode_reply(call_id, value, ok=ok))
             return
+        copied, ok = self._copy(value, ok=ok)
+        result = copied if ok else failure(copied, self.name)
         with self.lock:
-            waiter = self.waiters.pop((sender, call_id), None)
-            tags = self.participant.open_snapshots
-        if waiter is not None:  # after a restore nobody waits any more
-            copied, ok = self._copy(value, ok=ok)
-            waiter.settle(copied, tags, ok=ok)
+            self.outcomes.settle(sender, call_id, Outcome(result, self.participant.open_snapshots))
 
     def request_snapshot(self, token: str = "") -> None:
         """Begin a snapshot when the running handler has ended; with the `token` of whoever asked the coordinator."""
@@ -252,7 +234,7 @@ class ActorProcess:
         try:
             return self.codec.reply(call_id, value, ok=ok)
         except Exception as error:  # noqa: BLE001 - encoding runs code of the value's class; its error is the answer
-            return self.codec.reply(call_id, _sendable(error), ok=False)
+            return self.codec.reply(call_id, sendable(error), ok=False)
 
     def _copy(self, value: Any, *, ok: bool) -> tuple[Any, bool]:
         """Copy a result on the handler's own thread: the next handler may change what it was made of."""
@@ -261,7 +243,7 @@ class ActorProcess:
         try:
             copied = self.codec.copied(value)
         except Exception as error:  # noqa: BLE001 - encoding runs code of the value's class; its error is the answer
-            return _sendable(error), False
+            return sendable(error), False
         return copied, True
 
     # Sender: what the outbox asks ------------------------------------------------------------------------------
@@ -346,13 +328,13 @@ class ActorProcess:
                     with self.lock:
                         self.receiver_ended(receiver, fate)
                 return
-            methods = ray.get(handle.hello.remote())
+            offer = ray.get(handle.hello.remote())
         except ray.exceptions.RayError as error:
             log.debug("%s: no connection to %s: %s", self.name, receiver, error)
             return  # it died, or the coordinator did: the system stops
         with self.lock:
-            if methods is not None:
-                self.handle_of(receiver)._methods = frozenset(methods)  # noqa: SLF001 - known from now on
+            if offer is not None:
+                self.handle_of(receiver)._methods = frozenset(offer.methods)  # noqa: SLF001 - known from now on
             channel.connected(RayPeer(handle))
             self.carry_out(self.participant.handle(ReceiverReady(receiver)))
             channel.flush()
@@ -396,9 +378,7 @@ class ActorProcess:
         self.interrupted = True
         for channel in self.channels.values():
             channel.shut(error)
-        for waiter in self.waiters.values():
-            waiter.settle(error, (), ok=False)
-        self.waiters.clear()
+        self.outcomes.shut(error)
         self.wake.notify_all()
         self.recording.given.notify_all()
 
@@ -477,10 +457,3 @@ class ActorProcess:
         else:
             self.mailbox.release(sender, first, last)
         self.wake.notify()
-
-
-def _sendable(error: Exception) -> RayshotError:
-    """An error of ours that any process can unpickle."""
-    if isinstance(error, RayshotError):
-        return error
-    return MessageNotSerializable(f"the result of the call cannot be sent: {error!r}")
