@@ -22,6 +22,7 @@ from rayshot.protocol.identity import DRIVER_PREFIX, SnapshotId
 from rayshot.runtime.births import Births
 from rayshot.runtime.connector import Connector, RayPeer
 from rayshot.runtime.identity import HostIdentity
+from rayshot.runtime.leaving import wait_at_exit
 from rayshot.runtime.naming import new_name
 from rayshot.runtime.outbox import OutChannel
 from rayshot.runtime.references import know_references
@@ -127,6 +128,7 @@ class DriverPort:
         self.births = Births(self._connector)
         self._encoding = threading.local()
         self.draining = False  # a driver is no part of what stops
+        wait_at_exit(self)
 
     # Port ------------------------------------------------------------------------------------------------------
 

@@ -1,13 +1,20 @@
 """ObjectRefs and large values in messages: they lie beside the bytes, and block nobody."""
 
+import os
+import signal
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import ray
+from ray._private.worker import global_worker
 
 import rayshot
 from rayshot.errors import SnapshotAborted
 from rayshot.format.slots import LARGE_BYTES
-from tests.runtime.reader import Gate, Reader, fail, late
+from tests.runtime.reader import Gate, Maker, Reader, fail, late
+from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.test_runtime_references import restore
 
 pytestmark = [pytest.mark.ray, pytest.mark.acceptance("O1")]
@@ -197,3 +204,105 @@ def test_other_kinds_of_snapshots_are_taken_while_an_actor_waits_for_an_object(n
     assert system.snapshot().verify().sound
     while ray.get(other.notes.remote()) != ["opened"]:
         pass
+
+
+def test_an_object_whose_owner_was_killed_is_the_failure_of_its_messages_alone(system, reader):
+    (ref,), pid = ray.get(Maker.remote().make.remote(np.ones(LARGE_BYTES)))
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: is_lost(ref))
+    answer = reader.total.remote(ref)
+    reader.note.tell(ref)
+    reader.note.tell("behind")
+    assert ray.get(reader.notes.remote()) == ["behind"]
+    with pytest.raises(Exception, match="owner"):
+        ray.get(answer)
+    assert len(system.dead_letters()) >= 1
+
+
+def test_a_class_that_cannot_be_unpickled_at_the_receiver_is_the_failure_of_its_message_alone(system, reader):
+    reader.note.tell(ray.put(Unreadable()))
+    reader.note.tell(ray.put("beside"))
+    reader.note.tell("behind")
+    assert ray.get(reader.notes.remote()) == ["beside", "behind"]
+    (letter,) = system.dead_letters()
+    assert "not here" in letter.error
+
+
+def test_a_large_array_for_four_actors_is_one_copy_in_the_object_store(system):
+    readers = [Reader.options(name=f"reader-{index}").remote() for index in range(4)]
+    ref = ray.put(np.ones(LARGE_BYTES, np.uint8))
+    for reader in readers:
+        reader.hold.tell(ref)
+    places = ray.get([reader.place_of_held.remote() for reader in readers])
+    assert len(set(places)) == 1, places
+
+
+@pytest.mark.acceptance("O2")
+def test_no_reference_is_left_behind_a_thousand_messages(system, reader):
+    other = Reader.options(name="other").remote()
+    refs = [ray.put(index) for index in range(10)]
+    ids = [ref.hex() for ref in refs]
+    for index in range(1000):
+        reader.drop.tell(refs[index % 10], [refs[index % 7]])
+        if index % 100 == 0:
+            reader.pass_on.tell(other, [refs[index % 10]])
+            reader.drop.tell(np.zeros(2 * LARGE_BYTES, np.uint8), [])
+    ray.get(reader.notes.remote())
+    ray.get(other.notes.remote())
+    system.snapshot()
+    del refs
+    eventually(lambda: not counted(ids))
+
+
+@pytest.mark.acceptance("O2")
+@pytest.mark.parametrize(
+    ("what", "noted"), [("put", 2 << 20), ("large", 2 << 20), ("late", "late"), ("call", "called")]
+)
+def test_a_driver_that_exits_right_after_it_told_something_large_has_told_it(system, reader, what, noted):
+    ray.get(reader.notes.remote())
+    reader.pause.tell(1.0)
+    command = [sys.executable, "-m", "tests.runtime.objects_of_drivers", ray.get_runtime_context().gcs_address]
+    done = subprocess.run([*command, system.storage, system.name, what], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    eventually(lambda: ray.get(reader.notes.remote()) == [noted])
+
+
+@pytest.mark.acceptance("O2")
+def test_an_actor_that_told_something_large_and_ended_has_told_it(system, reader):
+    other = Reader.options(name="other").remote()
+    ray.get(other.notes.remote())
+    other.pause.tell(1.0)
+    reader.forward_large.tell(other, 3 * LARGE_BYTES)
+    eventually(lambda: ray.get(other.notes.remote()) == [3.0 * LARGE_BYTES])
+
+
+@pytest.mark.acceptance("O2")
+def test_more_than_256_mib_are_sent_by_value_and_come_back(system, reader):
+    array = np.ones(260 << 20, np.uint8)
+    assert ray.get(reader.total.remote(array)) == array.size
+    assert ray.get(reader.echo.remote(array)).nbytes == array.nbytes
+
+
+def is_lost(ref):
+    """Whether Ray knows by now that an object is gone."""
+    try:
+        ray.get(ref, timeout=1.0)
+    except ray.exceptions.GetTimeoutError:
+        return False
+    except ray.exceptions.RayError:
+        return True
+    return False
+
+
+def counted(ids):
+    """Those objects that are still referred to, as this process counts."""
+    return set(ids) & set(global_worker.core_worker.get_all_reference_counts())
+
+
+class Unreadable:
+    def __reduce__(self):
+        return _read, ()
+
+
+def _read():
+    raise RuntimeError("not here")
