@@ -14,19 +14,21 @@ belongs there lies beside the message, see `slots`.
 
 import copyreg
 import io
-import itertools
 import pickle
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 import cloudpickle
 
 from rayshot.errors import CodeMismatch, MessageNotSerializable, RayshotError, StateNotSerializable
 from rayshot.format.by_value import ClassMakers, with_qualified_name
 from rayshot.format.entries import StateCodec
+from rayshot.format.exceptions import fill_leniently, is_same, learn, make_leniently
+from rayshot.format.loop_bound import reduce_without_loop
 from rayshot.format.outside import may_be_outside, outside_types, refuse_outside
 from rayshot.format.paths import find_culprit, find_path
+from rayshot.format.pickled import PickledState, Referenced
 from rayshot.format.redaction import name_taken
 from rayshot.format.references import references as _references
 from rayshot.format.slots import FAILED, LARGE, LARGE_BYTES, OBJECT, VALUE, Everywhere, Slot, SlotKind, StoredValue
@@ -36,26 +38,6 @@ CLOUDPICKLE: StateCodec = "cloudpickle"
 
 _REFUSALS = (Exception,)
 """Pickling runs code of any class: whatever it raises means that the value cannot be pickled."""
-
-
-class Referenced(NamedTuple):
-    """A reference in a state: its value belongs into the buffer number `position`; `path` leads to it."""
-
-    position: int
-    path: str
-    reference: Any
-
-
-class PickledState(NamedTuple):
-    """A captured state: `stream` is a pickle (protocol 5), `buffers` what it keeps out of band, in order.
-
-    The buffers of `references` are empty places.
-    """
-
-    codec: StateCodec
-    stream: bytes
-    buffers: tuple[memoryview, ...]
-    references: tuple[Referenced, ...] = ()
 
 
 class _Own(threading.local):
@@ -120,59 +102,35 @@ def load_state(
         _own.instance = _own.names = None
 
 
-def outline(stream: bytes | memoryview) -> Any:
-    """The containers and scalars of a pickle; one placeholder stands for all else. Imports and calls nothing.
-
-    Buffers need not be at hand, and it is as fast as unpickling. For bytes whose signature was checked: it is bounded
-    by nothing but their size.
-    """
-    return _Outliner(stream).load()
-
-
-def globals_of(stream: bytes | memoryview) -> set[tuple[str, str]]:
-    """The (module, qualified name) of each class and function that a pickle names. As `outline`."""
-    outliner = _Outliner(stream)
-    outliner.load()
-    return outliner.met
-
-
-class _Anything(type):
-    """The type of a placeholder: it may be called, filled and made an instance of, and stays what it is."""
-
-    def __call__(cls, *_args: object, **_kwargs: object) -> "_Anything":
-        return cls
-
-    def __setitem__(cls, _key: object, _value: object) -> None: ...
-
-
-class _Placeholder(metaclass=_Anything):
-    """What an outline holds in the place of objects, classes and functions."""
-
-    def __new__(cls, *_args: object, **_kwargs: object) -> Any:
-        return cls
-
-    @staticmethod
-    def _take(*_args: object) -> None:
-        """Take what pickles fill an object with."""
-
-    append = extend = add = __setstate__ = _take
-
-
-class _Outliner(pickle.Unpickler):
-    """Gives placeholders; `met` are the globals that they stand for, as (module, qualified name)."""
-
-    def __init__(self, stream: bytes | memoryview) -> None:
-        super().__init__(io.BytesIO(stream), buffers=itertools.repeat(b""))
-        self.met: set[tuple[str, str]] = set()
-
-    def find_class(self, module: str, name: str) -> Any:
-        """See pickle.Unpickler."""
-        self.met.add((module, name))
-        return _Placeholder
-
-
 def _load(stream: bytes | memoryview, buffers: Sequence[Any] = (), names: "Names | None" = None) -> Any:
-    return _Unpickler(stream, buffers, names).load() if names else pickle.loads(stream, buffers=buffers)
+    try:
+        return _Unpickler(stream, buffers, names).load() if names else pickle.loads(stream, buffers=buffers)
+    except (TypeError, AttributeError):  # maybe of an exception's class
+        return _LenientUnpickler(stream, buffers, names or {}).load()
+
+
+def carry(error: BaseException) -> bytes | None:
+    """Pickle a user's exception for other processes, which it comes to as it is; None where that cannot be.
+
+    From now on it comes through other pickles of this process too, also Ray's; see `exceptions`.
+    """
+    try:
+        pickled = _Pickler(_refuse).pickle(error)
+        if not is_same(error, load_exception(pickled)):
+            learn(type(error))
+        return _Pickler(_refuse).pickle(error)
+    except _REFUSALS:
+        return None
+
+
+def load_exception(pickled: bytes) -> BaseException | None:
+    """What `carry` pickled; None where its class cannot be had here, or does not make it."""
+    try:
+        error = _load(pickled)
+    except _REFUSALS:
+        return None
+    assert isinstance(error, BaseException)
+    return error
 
 
 def dump_object(value: object, get: Callable[[Any], Any]) -> bytes:
@@ -307,14 +265,6 @@ def recast_parts(parts: Sequence[Any], names: Names) -> list[Any]:
     return [pickled, *(buffer.raw() for buffer in buffers)]
 
 
-def dump_error(error: Exception) -> bytes:
-    """The pickle of an error, for a slot that failed; of one that cannot be pickled, what it says."""
-    try:
-        return _Pickler(_as_it_is).pickle(error)
-    except _REFUSALS:
-        return pickle.dumps(RuntimeError(repr(error)), protocol=5)
-
-
 class _Place:
     """What is pickled as `slot(index)`."""
 
@@ -436,6 +386,36 @@ class _Unpickler(pickle.Unpickler):
         return super().find_class(module, name) if moved is None else moved
 
 
+_InPython: Any = pickle._Unpickler  # noqa: SLF001 - the other one's steps cannot be changed
+
+
+class _LenientUnpickler(_InPython):  # type: ignore[misc]  # as far as types go, it is anything
+    """As `_Unpickler`, but slow, and it makes exceptions that their classes refuse to make again."""
+
+    dispatch: ClassVar = dict(_InPython.dispatch)
+
+    def __init__(self, stream: bytes | memoryview, buffers: Sequence[Any], names: Names) -> None:
+        super().__init__(io.BytesIO(stream), buffers=buffers)
+        self.find_class = _Unpickler(b"", (), names).find_class
+
+    def load_reduce(self) -> None:
+        """Call a class or function."""
+        arguments = self.stack.pop()
+        called = self.stack[-1]
+        is_exception = isinstance(called, type) and issubclass(called, BaseException)
+        self.stack[-1] = make_leniently(called, arguments) if is_exception else called(*arguments)
+
+    def load_build(self) -> None:
+        """Give an object its state."""
+        if isinstance(self.stack[-2], BaseException) and isinstance(self.stack[-1], dict):
+            fill_leniently(self.stack[-2], self.stack.pop())
+        else:
+            super().load_build()
+
+    dispatch[pickle.REDUCE[0]] = load_reduce
+    dispatch[pickle.BUILD[0]] = load_build
+
+
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
     """Pickles into memory; `reduce_reference` says what stands for a reference, as `__reduce__` would."""
 
@@ -468,13 +448,20 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no
             self._heed[1](obj)
         if type(obj) in self._outside:
             refuse_outside(obj)
-        reduced = super().reducer_override(obj)
+        reduced = reduce_without_loop(obj)
+        if reduced is NotImplemented:
+            reduced = super().reducer_override(obj)
         return with_qualified_name(reduced, obj) if isinstance(obj, type) else reduced
 
 
 def _as_it_is(_reference: Any) -> Any:
     """A class keeps the references that it has: its own process, which goes on, keeps what they refer to."""
     return NotImplemented
+
+
+def _refuse(reference: Any) -> Any:
+    """Its pickle would be an id that means nothing elsewhere."""
+    raise pickle.PicklingError(f"an {type(reference).__name__} inside of an error")
 
 
 def _with_places(state: object, own: object) -> tuple[bytes, list[pickle.PickleBuffer], list[tuple[int, Any]]]:

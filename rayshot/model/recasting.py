@@ -7,8 +7,9 @@ else among the living.
 
 from rayshot.errors import CodeMismatch
 from rayshot.format.codec import CALL, CREATE, PICKLED, REPLY, Codec, Frame, split_frame
+from rayshot.format.outline import globals_of
 from rayshot.format.pickle_bytes import PICKLE_START, mentions
-from rayshot.format.pickling import ALL_PLACES, Names, globals_of, load_message
+from rayshot.format.pickling import ALL_PLACES, Names, load_message
 from rayshot.model.specification import ActorSpecification, find_global
 
 

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 from rayshot.errors import BadState, PythonMismatch
 from rayshot.format.codec import read_frames, read_messages
 from rayshot.format.manifest import ActorEntry, Blob, CapturedState, Manifest
+from rayshot.format.outline import outline
 from rayshot.format.pickle_bytes import holds_code, holds_references, is_pickle
-from rayshot.format.pickling import CLOUDPICKLE, outline
+from rayshot.format.pickling import CLOUDPICKLE
 from rayshot.model.specification import ActorSpecification, user_class_of
 from rayshot.model.versions import attributes_of, migration_of, required_fields
 

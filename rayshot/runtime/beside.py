@@ -7,12 +7,13 @@ index among values or objects, or for a slot that failed the pickle of its error
 holds the values; until then the sender's references keep them.
 """
 
+import pickle
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import ray
 
-from rayshot.format.pickling import dump_error
+from rayshot.format.pickling import carry
 from rayshot.format.slots import FAILED, LARGE, OBJECT, VALUE, Slot
 from rayshot.runtime.wire import pack, unpack
 
@@ -92,6 +93,11 @@ def _error_of(reference: Any, probe: Callable[[Any], Any]) -> Exception | None:
     except Exception as error:  # noqa: BLE001 - unpickling runs code of the value's class
         return cause_of(error)
     return None
+
+
+def dump_error(error: Exception) -> bytes:
+    """The pickle of an error, for a slot that failed; of one that cannot be pickled, of what it says."""
+    return carry(error) or pickle.dumps(RuntimeError(repr(error)), protocol=5)
 
 
 def cause_of(error: Exception) -> Exception:

@@ -10,12 +10,13 @@ import logging
 import os
 import threading
 import time
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import ray
 from ray.actor import exit_actor
 
-from rayshot.errors import ActorEnded, ForeignHandle, RayshotError
+from rayshot.errors import ActorEnded, ForeignHandle, HandlersTakeTurns, RayshotError
 from rayshot.format.codec import method_of
 from rayshot.model.port import provide_port
 from rayshot.protocol.abort import AbortReason
@@ -45,6 +46,7 @@ class Host:
 
     def __init__(self, identity: HostIdentity) -> None:
         exit_actor.__code__ = _refuse_exit.__code__  # not the name: a module may have imported it before
+        warnings.simplefilter("ignore", HandlersTakeTurns)  # the program that made this actor was told
         self._process = ActorProcess(identity, RelayEnd(identity.name, self._take_call, self._lose_relay))
         self._worker = Worker(self._process)
         self._ended = threading.Event()

@@ -18,10 +18,10 @@ from rayshot.errors import StateNotSerializable
 from rayshot.format.codec import cut_frame, method_of_encoded, read_frames
 from rayshot.format.manifest import CapturedState, RecordedSlots
 from rayshot.format.pickle_bytes import holds_code, mentions
-from rayshot.format.pickling import CLOUDPICKLE, PICKLE, Names, dump_error, dump_object, dump_state, recast_parts
+from rayshot.format.pickling import CLOUDPICKLE, PICKLE, Names, dump_object, dump_state, recast_parts
 from rayshot.format.slots import FAILED, LARGE, LARGE_BYTES, VALUE, Slot, StoredValue
 from rayshot.protocol.cut import ChannelCut
-from rayshot.runtime.beside import Slots, cause_of
+from rayshot.runtime.beside import Slots, cause_of, dump_error
 from rayshot.store.chunk_reader import ChunkReader
 from rayshot.store.chunk_writer import ChunkWriter
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rayshot.format.codec import Frame, pack_frames
-from rayshot.format.pickling import Referenced
+from rayshot.format.pickled import Referenced
 from rayshot.protocol.cut import Record
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.capture import Captured

