@@ -13,7 +13,6 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import ray
-from ray.actor import exit_actor
 
 from rayshot.errors import ActorEnded, ForeignHandle, RayshotError
 from rayshot.format.codec import method_of
@@ -26,6 +25,7 @@ from rayshot.runtime.identity import Abandoned, HostIdentity, Stop
 from rayshot.runtime.naming import NAMESPACE, actor_name
 from rayshot.runtime.priority import go_beside_programs
 from rayshot.runtime.process import ActorProcess, Waiter
+from rayshot.runtime.ray_functions import be_actor
 from rayshot.runtime.relay import RelayEnd
 from rayshot.runtime.reports import Body
 from rayshot.runtime.wire import Answer, Status, pack_answer, unpack_begin, unpack_packet
@@ -42,8 +42,8 @@ class Host:
     """One actor's process as Ray sees it. User code never runs on these threads."""
 
     def __init__(self, identity: HostIdentity) -> None:
-        exit_actor.__code__ = _refuse_exit.__code__  # not the name: a module may have imported it before
         self._process = ActorProcess(identity, RelayEnd(identity.name, self._take_call, self._lose_relay))
+        be_actor(self._process.own_handle, identity.name)
         self._worker = Worker(self._process)
         self._ended = threading.Event()
         self._asked_at: dict[SnapshotId, tuple[float, Any]] = {}
@@ -95,10 +95,10 @@ class Host:
                 process.waiters[batch.sender, call_id] = waiter
                 process.arrived(batch, body)
         if refusal is not None:
-            raise refusal
+            waiter.settle(refusal, (), ok=False)
         waiter.done.wait()
-        if not waiter.ok:
-            waiter.value.rayshot_tags = waiter.tags
+        if not (waiter.ok or isinstance(waiter.value, ray.exceptions.RayError)):  # which `ray.get` raises as it is
+            vars(waiter.value)["rayshot_tags"] = waiter.tags  # not as an attribute: the exception may be frozen
             raise waiter.value
         return waiter.value, waiter.tags
 
@@ -325,12 +325,3 @@ class Host:
     def watch(self) -> None:
         """Stays pending as long as this process lives: its failure is how a death is seen at once."""
         self._ended.wait()
-
-
-def _refuse_exit() -> None:
-    """What `ray.actor.exit_actor` does in an actor's process. Runs among the globals of Ray's own."""
-    from rayshot.errors import ConfigError  # noqa: PLC0415 - see above
-
-    raise ConfigError(
-        "ray.actor.exit_actor() would leave messages and snapshots waiting for this actor: call rayshot.current().end()"
-    )
