@@ -123,9 +123,10 @@ class ActorSpecification:
         return replace(self, class_pickle=dump_class(load_class(self.class_pickle, names)))
 
     def pack(self) -> bytes:
-        """As bytes, for the message that creates the actor."""
+        """As bytes, for the message that creates the actor and for snapshots: see `stored_options`."""
         named = self.class_module, self.class_name, self.class_pickle
-        fields = (*named, self.methods, dict(self.options), self.version)
+        options = {key: _stored(key, value) for key, value in self.options.items()}
+        fields = (*named, self.methods, options, self.version)
         packed = msgpack.packb(fields, use_bin_type=True)
         assert isinstance(packed, bytes)
         return packed
@@ -214,9 +215,19 @@ def _importable(module: str, name: str) -> bool:
 
 def _storable(key: str, value: Any) -> Any:
     try:
-        msgpack.packb(value, strict_types=True)
+        msgpack.packb(_stored(key, value), strict_types=True)
     except (TypeError, ValueError, OverflowError) as error:
         raise ConfigError(
             f"{key}={short_repr(shown(key, value))} cannot be stored with a snapshot: give plain numbers and texts"
         ) from error
+    return value
+
+
+def _stored(key: str, value: Any) -> Any:
+    """What a snapshot holds of an option: of variables their names, of a place in one cluster what it was."""
+    if key == "runtime_env" and isinstance(value, Mapping):
+        variables = value.get("env_vars")
+        return {**value, **({"env_vars": sorted(variables)} if isinstance(variables, Mapping) else {})}
+    if key == "scheduling_strategy" and type(value).__module__.startswith("ray."):
+        return {"dropped": type(value).__name__}
     return value

@@ -1,6 +1,7 @@
 """Actors that end in many ways, in a module that Ray's workers can import."""
 
 import dataclasses
+import os
 import sys
 import threading
 import time
@@ -133,3 +134,18 @@ class Mortal:
 
     def say(self, words):
         print(words)
+
+
+@rayshot.actor
+class Placed:
+    def variable(self, name):
+        return os.environ.get(name)
+
+    def cpus(self):
+        return ray.get_runtime_context().get_assigned_resources().get("CPU", 0)
+
+    def in_group(self):
+        return ray.util.get_current_placement_group() is not None
+
+    def make(self, name, **options):
+        Placed.options(name=name, **options).remote()
