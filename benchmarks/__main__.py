@@ -12,6 +12,7 @@ from rich.console import Console
 
 from benchmarks import (
     backlog,
+    calls,
     capture,
     durable,
     growth,
@@ -31,6 +32,7 @@ from benchmarks.table import figures_table
 BENCHMARKS = {
     "messages": messages.run,
     "latency": latency.run,
+    "calls": calls.run,
     "snapshot": snapshot.run,
     "capture": capture.run,
     "growth": growth.run,

@@ -77,6 +77,14 @@ class OutsideHandler(UsageError):
     """`rayshot.current()`, or a reply's `then`, was asked for outside a handler."""
 
 
+class TaskLeftBehind(UsageError):
+    """A handler returned while a task that it had started went on; the task was cancelled."""
+
+
+class WaitsForHandler(UsageError):
+    """A handler waited for what only another handler of its actor could bring, and these run one at a time."""
+
+
 class StateNotSerializable(UsageError):
     """An actor's state cannot be captured; the message holds the path to the culprit."""
 
@@ -290,3 +298,10 @@ class StepsExhausted(UsageError):
 
 class ScheduleFailed(RayshotError, AssertionError):
     """What a test says of its actors does not hold in one schedule; `evidence` has its seed and choices."""
+
+
+# What a program should know, and can go on. ------------------------------------------------------------------------
+
+
+class HandlersTakeTurns(UserWarning):
+    """A class has async handlers, and rayshot runs each of them to its end before the next one begins."""

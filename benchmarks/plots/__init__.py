@@ -8,7 +8,7 @@ from matplotlib import pyplot as plt
 from benchmarks.peers.plot import draw_peers
 from benchmarks.plots.durability import draw_durable, draw_incremental, draw_restore
 from benchmarks.plots.growth import draw_growth
-from benchmarks.plots.messaging import draw_latency, draw_messages
+from benchmarks.plots.messaging import draw_calls, draw_latency, draw_messages
 from benchmarks.plots.pressure import draw_backlog, draw_interval
 from benchmarks.plots.snapshots import draw_capture, draw_snapshot
 from benchmarks.plots.style import STYLE
@@ -17,6 +17,7 @@ from benchmarks.report import Report
 _DRAWINGS = {
     "messages": draw_messages,
     "latency": draw_latency,
+    "calls": draw_calls,
     "snapshot": draw_snapshot,
     "capture": draw_capture,
     "growth": draw_growth,

@@ -57,6 +57,22 @@ def draw_latency(report: Report) -> Any:
     return figure
 
 
+def draw_calls(report: Report) -> Any:
+    """A panel for each thing that was measured against plain Ray."""
+    found = list(dict.fromkeys(series.name.split(": ")[0] for series in report.series if ": " in series.name))
+    figure, panels = plt.subplots(1, len(found), figsize=(3.2 * len(found), 3.8), squeeze=False)
+    for axes, what in zip(panels[0], found, strict=True):
+        for place, (way, color) in enumerate((("rayshot", OURS), ("ray", PLAIN))):
+            samples = report.samples(f"{what}: {way}")
+            axes.plot([place] * len(samples), samples, "o", color=color, alpha=0.45, markeredgewidth=0)
+        axes.set_xticks([0, 1], ["rayshot", "plain Ray"])
+        axes.set_xlim(-0.5, 1.5)
+        axes.set_ylim(bottom=0)
+        axes.set_title(f"{what}: {number(report.figure(f'{what}: rayshot / ray').value)} times")
+    panels[0][0].set_ylabel("ms")
+    return figure
+
+
 def _bars(axes: Any, report: Report, pattern: str) -> None:
     """Groups by size, in each a bar for each way; missing ways leave a gap."""
     found: dict[str, dict[str, float]] = {}

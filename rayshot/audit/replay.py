@@ -111,6 +111,7 @@ class _Replay:
         try:
             yield
         finally:
+            self.cell.coroutines.close()
             enter(None)
             swap_port(before)
 

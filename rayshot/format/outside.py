@@ -1,9 +1,11 @@
 """Values whose content is outside of them: in a file, in a block of shared memory, behind a descriptor.
 
 They would be pickled without complaint and come back as something else: an open file as its content in memory, a block
-as its name, a connection as the number of a descriptor, an array of ctypes not at all. So they are refused.
+as its name, a connection as the number of a descriptor, an array of ctypes not at all. So they are refused. An event
+loop is refused by every pickler; here an error says what it is, and does not lead into its parts.
 """
 
+import asyncio
 import io
 import sys
 from typing import Any
@@ -12,6 +14,7 @@ _FILE = "it is a file, which no pickle can hold"
 _BLOCK = "it is a block of shared memory, of which a pickle would hold the name alone"
 _NUMBER = "it is a connection, of which a pickle would hold the number of a descriptor alone"
 _ARRAY = "it is an array of ctypes, which nobody could unpickle: keep list() or bytes() of it"
+_LOOP = "it is an event loop, or holds one, and belongs to this process alone"
 _ELSEWHERE = {
     ("multiprocessing.shared_memory", "SharedMemory"): _BLOCK,
     ("multiprocessing.shared_memory", "ShareableList"): _BLOCK,
@@ -23,7 +26,7 @@ _MODULES = tuple({module for module, _ in _ELSEWHERE})
 def outside_types() -> frozenset[type]:
     """The types of what `refuse_outside` refuses, as far as this process has imported them."""
     arrays = [type(sys.modules["_ctypes"].Array)] if "_ctypes" in sys.modules else []
-    return frozenset((io.TextIOWrapper, *arrays, *_elsewhere()))
+    return frozenset((io.TextIOWrapper, *arrays, *_elsewhere(), *_derived(asyncio.AbstractEventLoop)))
 
 
 def refuse_outside(value: Any) -> None:
@@ -31,6 +34,8 @@ def refuse_outside(value: Any) -> None:
     why = _elsewhere().get(type(value), "")
     if type(value) is io.TextIOWrapper and value is not sys.stdout and value is not sys.stderr:  # which go by name
         why = _FILE
+    elif isinstance(value, asyncio.AbstractEventLoop):
+        why = _LOOP
     elif isinstance(value, type) and getattr(sys.modules.get(value.__module__), value.__qualname__, None) is not value:
         why = _ARRAY
     if why:
@@ -48,8 +53,14 @@ def _elsewhere() -> dict[type, str]:
     """The classes of `_ELSEWHERE` that are imported, and all that are derived of them; why each is refused."""
     found: dict[type, str] = {}
     for (module, name), why in _ELSEWHERE.items():
-        waiting = [getattr(sys.modules[module], name)] if module in sys.modules else []
-        for kind in waiting:  # which grows
-            found[kind] = why
-            waiting += kind.__subclasses__()
+        if module in sys.modules:
+            found |= dict.fromkeys(_derived(getattr(sys.modules[module], name)), why)
+    return found
+
+
+def _derived(kind: type) -> list[type]:
+    """The class and all that are derived of it."""
+    found = [kind]
+    for one in found:  # which grows
+        found += one.__subclasses__()
     return found

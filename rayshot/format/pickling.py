@@ -22,6 +22,7 @@ from rayshot.errors import CodeMismatch, MessageNotSerializable, RayshotError, S
 from rayshot.format.by_value import CLOUDPICKLE_MODULE, ClassMakers, with_qualified_name
 from rayshot.format.entries import StateCodec
 from rayshot.format.exceptions import fill_leniently, is_same, learn, make_leniently
+from rayshot.format.loop_bound import reduce_without_loop
 from rayshot.format.outside import may_be_outside, outside_types, refuse_outside
 from rayshot.format.redaction import REDACTED, is_secret_path, name_taken
 
@@ -395,7 +396,9 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no
             self._heed[1](obj)
         if type(obj) in self._outside:
             refuse_outside(obj)
-        reduced = super().reducer_override(obj)
+        reduced = reduce_without_loop(obj)
+        if reduced is NotImplemented:
+            reduced = super().reducer_override(obj)
         return with_qualified_name(reduced, obj) if isinstance(obj, type) else reduced
 
 

@@ -7,6 +7,7 @@ from rayshot.errors import ConfigError, NameTaken
 from rayshot.model.handle import ActorHandle, no_graphs
 from rayshot.model.port import process_port
 from rayshot.model.specification import ActorSpecification, check_class, check_options
+from rayshot.model.taking_turns import warn_of_turns
 from rayshot.model.versions import check_version, declare_version
 from rayshot.protocol.identity import check_actor_name
 
@@ -114,6 +115,7 @@ def _decorate(decorated: Any, options: Mapping[str, Any], version: int) -> Actor
         raise ConfigError(f"@rayshot.actor decorates classes, not {decorated!r}")
     check_class(decorated)
     declare_version(decorated, version)
+    warn_of_turns(decorated, stacklevel=4)  # the line of the user's that decorates
     metaclass: type = ActorClass
     if isinstance(decorated, ActorClass):
         metaclass = type(decorated)

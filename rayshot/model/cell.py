@@ -3,10 +3,9 @@
 What lies here is the actor's state; what travels is its port's business.
 """
 
-import asyncio
 import inspect
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from rayshot.errors import (
@@ -16,6 +15,7 @@ from rayshot.errors import (
     MessageTooLarge,
     StateNotSerializable,
 )
+from rayshot.model.event_loop import Coroutines
 from rayshot.model.methods import generator_called, is_generator, unknown_method
 from rayshot.model.migration import migrate
 from rayshot.model.port import Port
@@ -56,11 +56,12 @@ class Timer:
 class _Handlers(dict[str, Callable[..., Any]]):
     """Bound methods by name, looked up once each."""
 
-    def __init__(self, instance: object, methods: Sequence[str], name: str) -> None:
+    def __init__(self, instance: object, methods: Sequence[str], name: str, coroutines: Coroutines) -> None:
         super().__init__()
         self._instance = instance
         self._methods = frozenset(methods)
         self._name = name
+        self._coroutines = coroutines
 
     def __missing__(self, method: str) -> Callable[..., Any]:
         if method not in self._methods:
@@ -68,24 +69,25 @@ class _Handlers(dict[str, Callable[..., Any]]):
             if hasattr(user_class, method) and is_generator(user_class, method):
                 raise generator_called(self._name, method)
             raise unknown_method(self._name, method, self._methods)
-        bound = getattr(self._instance, method)
-        if inspect.iscoroutinefunction(bound):
-            bound = _to_completion(bound)
-        self[method] = bound
-        return bound  # type: ignore[no-any-return]
+        bound = self[method] = _to_completion(getattr(self._instance, method), self._coroutines)
+        return bound
 
 
 class Cell:
     """The user half of the actor `name`. Times are seconds by `clock`.
 
-    `sender` is who sent the message that is being handled. `open_calls` are those of the running handler.
+    `sender` is who sent the message that is being handled. `open_calls` are those of the running handler, and
+    `coroutines` runs what is `async def`: close it when the actor is no more.
     `constructing`: the constructor runs, or has failed. `ending`: it asked for its end, and handles nothing more.
     `shared`: its code got its own handle, so that others may have it.
     """
 
-    def __init__(self, name: str, port: CellPort, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, name: str, port: CellPort, clock: Callable[[], float], coroutines: Coroutines | None = None
+    ) -> None:
         self.name = name
         self.port = port
+        self.coroutines = Coroutines(name) if coroutines is None else coroutines
         self.sender = ""
         self.specification: ActorSpecification | None = None
         self.instance: Any = None
@@ -164,7 +166,7 @@ class Cell:
         self._become(specification, user_class)
         self.constructing = True
         try:
-            self.instance.__init__(*args, **kwargs)
+            _to_completion(self.instance.__init__, self.coroutines)(*args, **kwargs)
         except BaseException:
             self.specification = None  # not born after all
             raise
@@ -172,7 +174,7 @@ class Cell:
 
     def _become(self, specification: ActorSpecification, user_class: type) -> None:
         self.instance = _bare(user_class)
-        self.handlers = _Handlers(self.instance, specification.methods, self.name)
+        self.handlers = _Handlers(self.instance, specification.methods, self.name, self.coroutines)
         self.handlers["__ray_ready__"] = lambda: True
         self.handlers["__ray_call__"] = lambda function, *args, **kwargs: function(self.instance, *args, **kwargs)
         self.handlers["__ray_terminate__"] = self.end
@@ -291,8 +293,8 @@ def _bare(user_class: Any) -> Any:
     return user_class.__new__(user_class)
 
 
-def _to_completion(method: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Any]:
-    def run(*args: Any, **kwargs: Any) -> Any:
-        return asyncio.run(method(*args, **kwargs))
-
-    return run
+def _to_completion(method: Callable[..., Any], coroutines: Coroutines) -> Callable[..., Any]:
+    """The method itself, or where it is `async def` what calls it and waits for its end."""
+    if not inspect.iscoroutinefunction(method):
+        return method
+    return lambda *args, **kwargs: coroutines.run(method(*args, **kwargs))

@@ -37,6 +37,8 @@ OWN_OPTIONS: Mapping[str, tuple[object, ...]] = {
     "deterministic": (False, True),
 }
 """rayshot's own, with their values, the default first."""
+COUNT_OPTIONS = frozenset({"max_pending_calls"})
+"""Those whose value is a count of 1 or more; -1 is Ray's word for none."""
 _REFUSED = {
     "max_concurrency": ("handlers of one actor run one at a time", "max-concurrency"),
     "concurrency_groups": ("handlers of one actor run one at a time", "concurrency-groups"),
@@ -45,7 +47,7 @@ _REFUSED = {
     "get_if_exists": ("give it beside the name, Class.options(name=..., get_if_exists=True)", "get-if-exists"),
 }
 """With the reason, and the line of the table in docs/porting.md."""
-_NEEDLESS = ("max_restarts", "max_task_retries")
+_NEEDLESS = frozenset({"max_restarts", "max_task_retries"})
 """Taken with a warning: rayshot does better than they ask."""
 _CONTAINERS = (dict, list, set, frozenset, tuple, str, bytes, bytearray, int, float, deque)
 """Types whose instances hold more than attributes."""
@@ -97,6 +99,12 @@ class ActorSpecification:
     def deterministic(self) -> bool:
         """Whether the same messages in the same order always lead to the same state: said by the user, for replays."""
         return self.options.get("deterministic") is True
+
+    @property
+    def calls_max(self) -> int | None:
+        """How many calls of one driver may wait for their results; None: any number."""
+        limit = self.options.get("max_pending_calls", -1)
+        return None if limit == -1 else int(limit)
 
     @property
     def ray_options(self) -> dict[str, Any]:
@@ -164,11 +172,11 @@ def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
             raise ConfigError(f"{key}={value!r} does not go with rayshot: {reason}; see {porting(line)}")
         if key in OWN_OPTIONS and value not in OWN_OPTIONS[key]:
             raise ConfigError(f"{key}={value!r}: give one of {', '.join(map(repr, OWN_OPTIONS[key]))}")
-        if key not in RAY_OPTIONS and key not in OWN_OPTIONS and key not in _REFUSED and key not in _NEEDLESS:
-            raise ConfigError(
-                f"there is no option {key!r}; there are {', '.join(sorted(RAY_OPTIONS | OWN_OPTIONS.keys()))}"
-            )
-        if value is not None and key not in _REFUSED and key not in _NEEDLESS:
+        if key in COUNT_OPTIONS and not (value is None or (type(value) is int and (value > 0 or value == -1))):
+            raise ConfigError(f"{key}={value!r}: give a count of 1 or more")
+        if key not in (known := RAY_OPTIONS | OWN_OPTIONS.keys() | COUNT_OPTIONS) | _REFUSED.keys() | _NEEDLESS:
+            raise ConfigError(f"there is no option {key!r}; there are {', '.join(sorted(known))}")
+        if value is not None and key not in _REFUSED.keys() | _NEEDLESS:
             checked[key] = _storable(key, value)
     if needless := {key: options[key] for key in _NEEDLESS if options.get(key)}:
         warn_of_retries(needless, "options of an actor")

@@ -15,7 +15,6 @@ class RayPeer:
     """A receiver's Ray methods, bound once."""
 
     def __init__(self, handle: Any) -> None:
-        self.handle = handle
         self.receive: Callable[[bytes], Any] = handle.receive.remote
         self.await_credit: Callable[[str, int], Any] = handle.await_credit.remote
 

@@ -6,8 +6,7 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import ray
@@ -27,8 +26,8 @@ from rayshot.runtime.identity import Ending, HostIdentity
 from rayshot.runtime.naming import new_name
 from rayshot.runtime.outbox import InFlight, OutChannel
 from rayshot.runtime.references import know_references
-from rayshot.runtime.spawning import CALLS_AT_ONCE, spawn_host
-from rayshot.runtime.wire import Answer, pack_packet
+from rayshot.runtime.spawning import spawn_host
+from rayshot.runtime.wire import Answer, pack, pack_packet, unpack
 
 log = logging.getLogger("rayshot")
 MEET_S = 60.0
@@ -37,24 +36,27 @@ ROOM_WAIT_S = 300.0
 
 
 class DriverChannel(OutChannel):
-    """A channel from a driver: `append` waits while the outbox is above its limit.
+    """A channel from a driver: `append` waits while the outbox is above its limit; a call does not.
 
     A message that mentions an actor is held until that one's creation has arrived: else its receiver could tell such an
     actor something, and a cut hold that without the actor. `awaited` has (number, actors) of these messages, in order.
+    `fetch` makes the Ray call that waits for a call's outcome, once there has been a call.
     """
 
     def __init__(self, port: "DriverPort", receiver: str, lock: threading.Lock) -> None:
         super().__init__(port, receiver, lock)
         self.awaited: deque[tuple[int, set[str]]] = deque()
+        self.fetch: Callable[..., Any] | None = None
         self._port = port
 
     append_plain = OutPort.append_plain
 
     def append(self, message: bytes) -> None:
         """Send an encoded message. Raises SystemDown after ROOM_WAIT_S without room."""
-        self._port.await_mentioned(self)
-        if self.full:
+        mentioned = self._port.take_mentioned()
+        if mentioned or self.full:
             with self._lock:
+                self.await_actors(mentioned)
                 if not self.room.wait_for(lambda: not self.full or self.down is not None, ROOM_WAIT_S):
                     raise SystemStopped(
                         f"actor {self.receiver!r} has taken none of {len(self.pending):,} waiting messages "
@@ -63,6 +65,24 @@ class DriverChannel(OutChannel):
                         actor=self.receiver,
                     )
         super().append(message)
+
+    def put_call(self, message: bytes) -> None:
+        """As `append`, but however full the outbox is. Call under the lock."""
+        self.await_actors(self._port.take_mentioned())
+        self.gather()
+        self.pending.append(message)
+        self.pending_bytes += len(message)
+        self.flush()
+
+    def await_actors(self, mentioned: set[str]) -> None:
+        """Let the next message wait for those of these actors that are not there yet. Call under the lock."""
+        if names := self._port.starting & mentioned:
+            self.awaited.append((self.sent + 1, names))
+            self.hold()
+
+    def has_arrived(self, last: int) -> bool:
+        """Whether all up to `last` has. Call under the lock."""
+        return self.transported >= last and all(batch.first > last for batch in self.in_flight.values())
 
     def hold(self) -> None:
         """Hold what must wait, and all behind it. Call under the lock."""
@@ -88,8 +108,9 @@ class DriverPort:
         self._ended: dict[str, ActorEnded] = {}
         self._connector = Connector(identity.system, identity.incarnation)
         self._next_call = 1
-        self._answers: dict[str, dict[Any, tuple[SnapshotId, ...]]] = {}
-        self._starting: set[str] = set()
+        self._unanswered: dict[str, set[Any]] = {}
+        self._calls_max: dict[str, int | None] = {}
+        self.starting: set[str] = set()
         self.births = Births(self._connector)
         self._dropped = Dropped(self._end_dropped)
         self._encoding = threading.local()
@@ -117,22 +138,45 @@ class DriverPort:
             return channel
 
     def call(self, receiver: str, tell: bytes) -> Any:
-        """Send a call; returns an ObjectRef of its result. Everything told before goes with it."""
+        """Send a call; returns an ObjectRef of its outcome at once, whatever its receiver does.
+
+        Raises ActorEnded, SystemDown; Ray's PendingCallsLimitExceeded where the actor has an option for that.
+        """
         channel = self.channel(receiver)
-        self.await_mentioned(channel)
+        fetch = channel.fetch or self._find_fetch(channel)
         with self._lock:
-            peer = self._await_peer(channel)
+            if channel.down is not None:
+                raise channel.down.with_traceback(None)
+            self._check_room(receiver)
             call_id = self._next_call
             self._next_call += 1
-            self._heed_answers()
-            channel.pending.append(self.codec.call(call_id, tell))
-            channel.pending_bytes += len(channel.pending[-1])  # type: ignore[arg-type]
-            batch = channel.take_all()
-            result, tags = peer.handle.call.remote(self.packed(batch), call_id)
-            batch.ref = tags
-            self._answers.setdefault(receiver, {})[tags] = batch.tags
-        tags._on_completed(lambda value: self._call_answered(channel, batch, value))  # noqa: SLF001
+            channel.put_call(self.codec.call(call_id, tell))
+            gates = getattr(tell, "unready", ())  # references that it waits for in the outbox: no thread waits for it
+            tags, result = fetch(pack((self.name, call_id)), *gates)
+            self._unanswered.setdefault(receiver, set()).add(tags)
         return result
+
+    def _find_fetch(self, channel: DriverChannel) -> Callable[..., Any]:
+        """The Ray method for outcomes; raises what became of an actor that is not there."""
+        handle = self._connector.find(channel.receiver)
+        if handle is None:
+            self._learn_why(channel.receiver)
+            assert channel.down is not None
+            raise channel.down.with_traceback(None)
+        found: Callable[..., Any] = handle.result.remote
+        channel.fetch = found
+        return found
+
+    def _check_room(self, receiver: str) -> None:
+        """Raise where as many calls have no outcome yet as the actor's option says. Call under the lock."""
+        limit = self._calls_max.get(receiver)
+        if limit is not None and len(self._unanswered.get(receiver, ())) >= limit:
+            self._heed_answers()
+            if len(self._unanswered[receiver]) >= limit:
+                raise ray.exceptions.PendingCallsLimitExceeded(
+                    f"{limit} calls of this process to actor {receiver!r} have no result yet, as many as its option "
+                    f"max_pending_calls allows: get results first. This call was not sent"
+                )
 
     def spawn(
         self, specification: ActorSpecification, name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any]
@@ -145,8 +189,9 @@ class DriverPort:
         anonymous, name = name is None, name or new_name(specification.class_name)
         message = self.codec.create(specification.pack(), self.codec.tell("__init__", args, kwargs))
         self._connector.know(name, spawn_host(self.identity, specification, name))
+        self._calls_max[name] = specification.calls_max
         with self._lock:
-            self._starting.add(name)
+            self.starting.add(name)
         self.births.add(name)
         self.channel(name).append(message)
         return self._own_handle(name, specification, anonymous=anonymous)
@@ -171,25 +216,22 @@ class DriverPort:
         if handle is not None:
             ray.wait([handle.hello.remote()], timeout=MEET_S)
 
-    def await_mentioned(self, channel: DriverChannel) -> None:
-        """Let the next message of `channel` wait for the actors in what this thread has just encoded."""
-        mentioned = self._encoding.__dict__.pop("mentioned", None)
-        if mentioned:
-            with self._lock:
-                channel.awaited.append((channel.sent + 1, mentioned & self._starting))
-                channel.hold()
+    def take_mentioned(self) -> set[str]:
+        """The actors in what this thread has just encoded that were not there then."""
+        mentioned: set[str] = self._encoding.__dict__.pop("mentioned", set())
+        return mentioned
 
     def _mention(self, handle: ActorHandle) -> str:
         handle.give_out()
         name = handle.name_in(self.system)
-        if name in self._starting:
+        if name in self.starting:
             self._encoding.__dict__.setdefault("mentioned", set()).add(name)
         return name
 
     def _started(self, name: str) -> None:
         """What mentions `name` may leave. Call under the lock."""
-        if name in self._starting:
-            self._starting.remove(name)
+        if name in self.starting:
+            self.starting.remove(name)
             self.births.started(name)
             for channel in self._channels.values():
                 if channel.awaited:
@@ -216,7 +258,7 @@ class DriverPort:
             for channel, last in told.items():
                 left_s = 0.0 if channel.receiver in self.births.given_up else deadline - time.monotonic()
                 if not channel.room.wait_for(
-                    lambda channel=channel, last=last: channel.down is not None or self._arrived(channel, last),  # type: ignore[misc]
+                    lambda channel=channel, last=last: channel.down is not None or channel.has_arrived(last),  # type: ignore[misc]
                     max(0.0, left_s),
                 ):
                     awaited.append(channel.receiver)
@@ -231,77 +273,30 @@ class DriverPort:
             for channel in self._channels.values():
                 channel.shut(self.down)
 
-    def _arrived(self, channel: DriverChannel, last: int) -> bool:
-        """Whether all up to `last` has arrived; a call's batch is answered only when its handler ran."""
-        calls = self._answers.get(channel.receiver, {})
-        tells = (batch for batch in channel.in_flight.values() if batch.ref not in calls)
-        return channel.transported >= last and all(batch.first > last for batch in tells)
-
-    def _await_peer(self, channel: DriverChannel) -> RayPeer:
-        """Wait until all in the outbox may leave; returns the receiver's Ray methods. Call under the lock."""
-        channel.flush()
-        if not channel.room.wait_for(
-            lambda: (channel.peer is not None and channel.held_at is None) or channel.down is not None, ROOM_WAIT_S
-        ):
-            missing = sorted(set[str]().union(*(names for _, names in channel.awaited))) or [channel.receiver]
-            raise SystemStopped(
-                f"{', '.join(missing)} did not start within {ROOM_WAIT_S:g} s: has the cluster the resources? "
-                f"The call to {channel.receiver!r} was not sent",
-                actor=channel.receiver,
-            )
-        if channel.receiver in self._ended:
-            raise self._ended[channel.receiver].with_traceback(None)
-        if channel.down is not None:
-            raise channel.down.with_traceback(None)
-        assert isinstance(channel.peer, RayPeer)
-        return channel.peer
-
     # Answers of calls ------------------------------------------------------------------------------------------
-
-    def _call_answered(self, channel: DriverChannel, batch: InFlight, value: Any) -> None:
-        with self._lock:
-            self._heed(channel.receiver, batch.ref, value)
-            channel.in_flight.pop(batch.first, None)
-            channel.note_processed(batch.last)  # the call's message is the last, and messages are processed in order
-            channel.room.notify_all()
-            channel.flush()
-        if isinstance(value, ray.exceptions.RayActorError):
-            self.lost(channel.receiver, value)
 
     def _heed_answers(self) -> None:
         """Take in the tags of answers that the user's code may have seen already. Call under the lock."""
-        for receiver, refs in self._answers.items():
-            if refs:
-                # Calls begin in the order in which they were made: behind the first so many none can be answered.
-                begun = list(islice(refs, CALLS_AT_ONCE))
-                ready, _ = ray.wait(begun, num_returns=len(begun), timeout=0)
-                for ref in ready:
-                    try:
-                        value = ray.get(ref)
-                    except Exception as error:  # noqa: BLE001 - a call's own error, which its caller gets
-                        value = error
-                    self._heed(receiver, ref, value)
+        for receiver, refs in self._unanswered.items():
+            channel = self._channels.get(receiver)
+            if refs and (channel is None or channel.peer is not None):  # who is not there has answered nothing
+                ready, _ = ray.wait(list(refs), num_returns=len(refs), timeout=0, fetch_local=False)
+                refs.difference_update(ready)
+                for tags in self._get_all(ready):
+                    self._machine.handle(AnswerArrived(tuple(SnapshotId(*tag) for tag in unpack(tags))))
 
-    def _heed(self, receiver: str, ref: Any, value: Any) -> None:
-        refs = self._answers.get(receiver, {})
-        if ref not in refs:
-            return
-        brought = refs.pop(ref)
-        failed = isinstance(value, Exception)
-        if failed:
-            value = getattr(getattr(value, "cause", None), "rayshot_tags", ())
-        tags = tuple(SnapshotId(*tag) for tag in value)
-        for tag in () if failed else brought:
-            if tag not in tags:  # the receiver knew of it when it answered, unless it has ended
-                self._machine.handle(SnapshotEnded(tag))
-        if tags:
-            self._machine.handle(AnswerArrived(tags))
+    def _get_all(self, refs: list[Any]) -> list[bytes]:
+        """The tags that are there; none of calls that failed with their actor."""
+        try:
+            return [tags for tags in ray.get(refs) if tags]
+        except ray.exceptions.RayError:  # it is the caller's, who has a reference to it too
+            return [] if len(refs) == 1 else [tags for ref in refs for tags in self._get_all([ref])]
 
     # Sender ----------------------------------------------------------------------------------------------------
 
     def taken(self, receiver: str, count: int) -> InFlight:
         """The next `count` messages are taken from the outbox."""
-        if self._answers:
+        if self._unanswered:
             self._heed_answers()
         (batch,) = self._machine.handle(BatchTaken(receiver, count))
         assert isinstance(batch, SendTagged)
@@ -317,7 +312,7 @@ class DriverPort:
     def acknowledged(self, receiver: str, last: int, _batch: InFlight, answer: Answer) -> int:
         """The receiver has a batch."""
         self._machine.handle(BatchAcknowledged(receiver, last))
-        if receiver in self._starting and last > 0:  # what leaves because of it is as an answer to it
+        if receiver in self.starting and last > 0:  # what leaves because of it is as an answer to it
             self._machine.handle(AnswerArrived(answer.recorded))
             self._started(receiver)
         for snapshot in answer.ended:
@@ -356,14 +351,15 @@ class DriverPort:
             self._learn_why(receiver)
             return
         try:
-            methods = ray.get(handle.hello.remote())
+            offer = ray.get(handle.hello.remote())
         except ray.exceptions.RayError as error:
             log.debug("no connection to %s: %s", receiver, error)
             self._learn_why(receiver)
             return
         with self._lock:
-            if methods is not None and not self._dropped.holds(receiver):
-                self.handle_of(receiver)._methods = frozenset(methods)  # noqa: SLF001 - known from now on
+            if offer is not None and not self._dropped.holds(receiver):
+                self.handle_of(receiver)._methods = frozenset(offer.methods)  # noqa: SLF001 - known from now on
+                self._calls_max[receiver] = offer.calls_max
             channel.connected(RayPeer(handle))
             channel.flush()
             channel.room.notify_all()

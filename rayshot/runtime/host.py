@@ -10,25 +10,27 @@ import logging
 import os
 import threading
 import time
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import ray
 
-from rayshot.errors import ActorEnded, ForeignHandle, RayshotError
+from rayshot.errors import ActorEnded, ForeignHandle, HandlersTakeTurns, RayshotError
 from rayshot.format.codec import method_of
 from rayshot.model.port import provide_port
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.events import AlignmentTimedOut, Begun, DeadlinePassed, EverybodyRecorded, SnapshotEnded
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.dead_letters import DeadLetter
-from rayshot.runtime.identity import Abandoned, HostIdentity, Stop
+from rayshot.runtime.identity import Abandoned, HostIdentity, Offer, Stop
 from rayshot.runtime.naming import NAMESPACE, actor_name
+from rayshot.runtime.outcomes import NotYet
 from rayshot.runtime.priority import go_beside_programs
-from rayshot.runtime.process import ActorProcess, Waiter
+from rayshot.runtime.process import ActorProcess
 from rayshot.runtime.ray_functions import be_actor
 from rayshot.runtime.relay import RelayEnd
 from rayshot.runtime.reports import Body
-from rayshot.runtime.wire import Answer, Status, pack_answer, unpack_begin, unpack_packet
+from rayshot.runtime.wire import Answer, Status, pack, pack_answer, unpack, unpack_begin, unpack_packet
 from rayshot.runtime.worker import Worker
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ class Host:
     """One actor's process as Ray sees it. User code never runs on these threads."""
 
     def __init__(self, identity: HostIdentity) -> None:
+        warnings.simplefilter("ignore", HandlersTakeTurns)  # the program that made this actor was told
         self._process = ActorProcess(identity, RelayEnd(identity.name, self._take_call, self._lose_relay))
         be_actor(self._process.own_handle, identity.name)
         self._worker = Worker(self._process)
@@ -83,24 +86,15 @@ class Host:
         """Take a batch of messages; see wire.py for both directions."""
         return pack_answer(self._take(packet))
 
-    @ray.method(concurrency_group="calls", num_returns=2)
-    def call(self, packet: bytes, call_id: int) -> tuple[Any, tuple[SnapshotId, ...]]:
-        """Take a batch whose last message is a driver's call; returns its result and the driver's new tags."""
-        process = self._process
-        batch, body = unpack_packet(packet)
-        waiter = Waiter()
-        with process.lock:
-            refusal = self._refusal(batch.incarnation)
-            if refusal is None:
-                process.waiters[batch.sender, call_id] = waiter
-                process.arrived(batch, body)
-        if refusal is not None:
-            waiter.settle(refusal, (), ok=False)
-        waiter.done.wait()
-        if not (waiter.ok or isinstance(waiter.value, ray.exceptions.RayError)):  # which `ray.get` raises as it is
-            vars(waiter.value)["rayshot_tags"] = waiter.tags  # not as an attribute: the exception may be frozen
-            raise waiter.value
-        return waiter.value, waiter.tags
+    @ray.method(concurrency_group="calls", num_returns=2, max_task_retries=-1, retry_exceptions=[NotYet])
+    def result(self, call: bytes, *_gates: Any) -> tuple[bytes, Any]:
+        """Wait for the outcome of a driver's call: its tags, first, so that they are there when the value is.
+
+        The call's message comes with all others. What it waits for at its sender are the `gates`: Ray does not send
+        this before they are ready, so that it takes no thread here.
+        """
+        outcome = self._process.outcomes.fetch(*unpack(call))
+        return pack(outcome.tags) if outcome.tags else b"", outcome.value
 
     @ray.method(concurrency_group="credit")
     def await_credit(self, sender: str, wanted: int) -> int:
@@ -148,10 +142,10 @@ class Host:
     # Control ---------------------------------------------------------------------------------------------------
 
     @ray.method(concurrency_group="control")
-    def hello(self) -> tuple[str, ...] | None:
-        """Answers once the actor is a member of its system. Returns its methods, None before it is born."""
+    def hello(self) -> Offer | None:
+        """Answers once the actor is a member of its system. Returns what it offers, None before it is born."""
         specification = self._process.cell.specification
-        return None if specification is None else specification.methods
+        return None if specification is None else Offer(specification.methods, specification.calls_max)
 
     @ray.method(concurrency_group="control")
     def begin(self, snapshot: SnapshotId, floor: int, inputs: frozenset[str], quiet: bool) -> None:  # noqa: FBT001

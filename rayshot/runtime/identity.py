@@ -1,7 +1,7 @@
-"""What a host is told at its making, and what everybody is told when a system stops."""
+"""What a host is told at its making, what it says of itself, and what everybody is told when a system stops."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from rayshot.errors import SystemDown, SystemStopped
 from rayshot.format.pickling import load_exception
@@ -23,6 +23,13 @@ class HostIdentity:
     channel_state_bytes_max: int
     trace: Trace = False
     loading: bool = False
+
+
+class Offer(NamedTuple):
+    """What an actor's class and options offer to those who send to it."""
+
+    methods: tuple[str, ...]
+    calls_max: int | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.recasting import Recasting
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.events import Restored
-from rayshot.protocol.identity import SnapshotId
+from rayshot.protocol.identity import SnapshotId, is_driver
 from rayshot.runtime.process import ActorProcess
 from rayshot.store.chunk_reader import ChunkReader
 from rayshot.store.locate import open_store
@@ -65,6 +65,7 @@ def load_process(process: ActorProcess, plan: LoadPlan) -> None:
         process.carry_out(process.participant.handle(restored))
         if process.tracer is not None:
             process.tracer.restored(plan.snapshot, plan.sent, plan.received)
+        process.outcomes.forget(filter(is_driver, plan.arrived))  # nobody waits for results of their calls
         process.mailbox.processed.update(plan.received)
         for sender, parts in frames.items():
             for frame in parts:

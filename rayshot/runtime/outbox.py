@@ -310,12 +310,6 @@ class OutChannel(OutPort):
         self._due_messages, self._due_bytes = due
         self._due_plain = min(max(1, self._due_messages - len(self.pending)), BATCH_MESSAGES_MIN)
 
-    def take_all(self) -> InFlight:
-        """Take everything in the outbox as one batch, in spite of window and credit. Call under the lock."""
-        assert self.held_at is None
-        self.gather()
-        return self._take(len(self.pending))
-
     def _batch_size(self, credit: int) -> int:
         limit = min(len(self.pending), BATCH_MESSAGES_MAX, credit)
         if self.held_at is not None:

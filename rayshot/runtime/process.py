@@ -12,7 +12,7 @@ from typing import Any, assert_never
 
 import ray
 
-from rayshot.errors import ActorEnded, MessageNotSerializable, RayshotError, SystemDown
+from rayshot.errors import ActorEnded, SystemDown
 from rayshot.format.codec import FLAT, Codec, Frame, cut_frame
 from rayshot.format.pickling import carry
 from rayshot.model.cell import Cell
@@ -46,7 +46,6 @@ from rayshot.protocol.events import (
 )
 from rayshot.protocol.identity import SnapshotId, is_driver
 from rayshot.protocol.participant import Participant
-from rayshot.runtime.actor_errors import as_rays
 from rayshot.runtime.connector import Connector, RayPeer
 from rayshot.runtime.dead_letters import DeadLetter, DeadLetters
 from rayshot.runtime.dropping import Dropped
@@ -54,6 +53,7 @@ from rayshot.runtime.identity import Ending, HostIdentity
 from rayshot.runtime.mailbox import Mailbox
 from rayshot.runtime.naming import new_name
 from rayshot.runtime.outbox import InFlight, OutChannel
+from rayshot.runtime.outcomes import Outcome, Outcomes, failure, sendable
 from rayshot.runtime.priority import Hurry
 from rayshot.runtime.recording import Recording
 from rayshot.runtime.references import know_references
@@ -100,23 +100,6 @@ class TracedSelfChannel(TracedChannel, SelfChannel):
     """The channel from an actor to itself, traced."""
 
 
-class Waiter:
-    """A driver's call that waits for its result."""
-
-    __slots__ = ("done", "ok", "tags", "value")
-
-    def __init__(self) -> None:
-        self.done = threading.Event()
-        self.ok = True
-        self.value: Any = None
-        self.tags: tuple[SnapshotId, ...] = ()
-
-    def settle(self, value: object, tags: tuple[SnapshotId, ...], *, ok: bool) -> None:
-        """Give the result, or with `ok=False` the exception."""
-        self.value, self.tags, self.ok = value, tags, ok
-        self.done.set()
-
-
 class ActorProcess:
     """One actor's process.
 
@@ -149,7 +132,7 @@ class ActorProcess:
         self.unconnected: list[OutChannel] = []
         self.children: list[str] = []
         self.congestion: set[OutChannel] = set()
-        self.waiters: dict[tuple[str, int], Waiter] = {}
+        self.outcomes = Outcomes(self.lock)
         self.interrupted = False
         self.ending = False
         self.leaving = False
@@ -245,19 +228,15 @@ class ActorProcess:
 
     def answer(self, sender: str, call_id: int, value: object, *, ok: bool) -> None:
         """Send the outcome of a call back: over the channel to an actor, to the waiting call of a driver."""
+        if isinstance(value, Exception) and not ok:
+            carry(value)
         if not is_driver(sender):
             self.channel(sender).append(self._encode_reply(call_id, value, ok=ok))
             return
+        copied, ok = self._copy(value, ok=ok)
+        result = copied if ok else failure(copied, self.name)
         with self.lock:
-            waiter = self.waiters.pop((sender, call_id), None)
-            tags = self.participant.open_snapshots
-        if isinstance(value, Exception) and not ok:
-            carry(value)
-            if isinstance(value, ActorEnded):
-                value = as_rays(value)
-        if waiter is not None:  # after a restore nobody waits any more
-            copied, ok = self._copy(value, ok=ok)
-            waiter.settle(copied, tags, ok=ok)
+            self.outcomes.settle(sender, call_id, Outcome(result, self.participant.open_snapshots))
 
     def request_snapshot(self, token: str = "") -> None:
         """Begin a snapshot when the running handler has ended; with the `token` of whoever asked the coordinator."""
@@ -273,7 +252,7 @@ class ActorProcess:
         try:
             return self.codec.reply(call_id, value, ok=ok)
         except Exception as error:  # noqa: BLE001 - encoding runs code of the value's class; its error is the answer
-            return self.codec.reply(call_id, _sendable(error), ok=False)
+            return self.codec.reply(call_id, sendable(error), ok=False)
 
     def _copy(self, value: Any, *, ok: bool) -> tuple[Any, bool]:
         """Copy a result on the handler's own thread: the next handler may change what it was made of."""
@@ -282,7 +261,7 @@ class ActorProcess:
         try:
             _, (copied,), _ = self.codec.decode_tell(self.codec.tell("", (value,)))
         except Exception as error:  # noqa: BLE001 - encoding runs code of the value's class; its error is the answer
-            return _sendable(error), False
+            return sendable(error), False
         return copied, True
 
     # Sender: what the outbox asks ------------------------------------------------------------------------------
@@ -367,13 +346,13 @@ class ActorProcess:
                     with self.lock:
                         self.receiver_ended(receiver, fate.detail)
                 return
-            methods = ray.get(handle.hello.remote())
+            offer = ray.get(handle.hello.remote())
         except ray.exceptions.RayError as error:
             log.debug("%s: no connection to %s: %s", self.name, receiver, error)
             return  # it died, or the coordinator did: the system stops
         with self.lock:
-            if methods is not None and not self._dropped.holds(receiver):
-                self.handle_of(receiver)._methods = frozenset(methods)  # noqa: SLF001 - known from now on
+            if offer is not None and not self._dropped.holds(receiver):
+                self.handle_of(receiver)._methods = frozenset(offer.methods)  # noqa: SLF001 - known from now on
             channel.connected(RayPeer(handle))
             self.carry_out(self.participant.handle(ReceiverReady(receiver)))
             channel.flush()
@@ -409,9 +388,7 @@ class ActorProcess:
         self.interrupted = True
         for channel in self.channels.values():
             channel.shut(error)
-        for waiter in self.waiters.values():
-            waiter.settle(error, (), ok=False)
-        self.waiters.clear()
+        self.outcomes.shut(error)
         self.wake.notify_all()
         self.recording.given.notify_all()
 
@@ -484,10 +461,3 @@ class ActorProcess:
         else:
             self.mailbox.release(sender, first, last)
         self.wake.notify()
-
-
-def _sendable(error: Exception) -> RayshotError:
-    """An error of ours that any process can unpickle."""
-    if isinstance(error, RayshotError):
-        return error
-    return MessageNotSerializable(f"the result of the call cannot be sent: {error!r}")

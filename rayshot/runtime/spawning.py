@@ -9,9 +9,8 @@ from rayshot.errors import ConfigError, NameTaken
 from rayshot.model.specification import ActorSpecification
 from rayshot.runtime.identity import HostIdentity
 from rayshot.runtime.naming import NAMESPACE, actor_name
+from rayshot.runtime.outcomes import CALLS_AT_ONCE
 
-CALLS_AT_ONCE = 64
-"""Driver calls that may wait for their results at one actor; further ones queue up in order."""
 RECORDS_AT_ONCE = 4
 """Snapshots under way whose records the coordinator waits for; of further ones the markers tell, and they queue up."""
 GROUPS = {
@@ -29,7 +28,8 @@ _classes: dict[str, Any] = {}
 def spawn_host(identity: HostIdentity, specification: ActorSpecification, name: str, *, loading: bool = False) -> Any:
     """Start the host of the actor `name`; returns its Ray handle at once.
 
-    Detached, so that the system outlives its drivers; never restarted by Ray, which would lose the state.
+    Detached, so that the system outlives its drivers; never restarted by Ray, which would lose the state. A call that
+    waits for one of its arguments holds no later one back.
     Raises NameTaken, and ConfigError where Ray refuses the options.
     """
     own = replace(identity, name=name, loading=loading)
@@ -40,6 +40,7 @@ def spawn_host(identity: HostIdentity, specification: ActorSpecification, name: 
             lifetime="detached",
             max_restarts=0,
             max_task_retries=0,
+            allow_out_of_order_execution=True,
             **specification.ray_options,
         )
         return options.remote(own)

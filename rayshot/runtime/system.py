@@ -124,8 +124,8 @@ class System:
     def _handles(self, hosts: Mapping[str, Any]) -> dict[str, ActorHandle]:
         """Handles of those of them that live."""
         return {
-            name: self._port.handle_of(name, None if offered is None else frozenset(offered))
-            for name, offered in self._ask_actors("hello", hosts).items()
+            name: self._port.handle_of(name, None if offer is None else frozenset(offer.methods))
+            for name, offer in self._ask_actors("hello", hosts).items()
         }
 
     def dead_letters(self) -> list[DeadLetter]:

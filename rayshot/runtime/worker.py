@@ -41,6 +41,7 @@ class Worker:
 
     def _run(self) -> None:
         enter(self._process.cell)
+        self._process.cell.coroutines.enter()
         self._process.hurry.enter()
         try:
             while (delivery := self._next()) is not None:
@@ -50,6 +51,7 @@ class Worker:
             self._process.fail(f"its worker failed: {error!r}")
         finally:
             self._process.hurry.leave()
+            self._process.cell.coroutines.close()
 
     def _next(self) -> Delivery | None:
         """Wait for messages; None when the process is down. What must happen between handlers happens first."""

@@ -13,6 +13,7 @@ from rayshot.format.codec import Codec, Frame, creation_of
 from rayshot.format.pickling import PickledState, dump_state
 from rayshot.model.cell import Cell
 from rayshot.model.dead_letter import DeadLetter
+from rayshot.model.event_loop import ActorLoop
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.cut import Record
 from rayshot.protocol.effects import (
@@ -54,6 +55,9 @@ class Surroundings(Protocol):
 
     def clock(self) -> float:
         """Virtual time in seconds."""
+
+    def event_loop(self) -> ActorLoop:
+        """Where coroutines run."""
 
     def note(self, line: str) -> None:
         """Write a line of the story."""

@@ -35,6 +35,7 @@ from rayshot.simulation.actor_packet import ActorPacket, RecordContent
 from rayshot.simulation.actor_process import ActorProcess
 from rayshot.simulation.agenda import Agenda
 from rayshot.simulation.choices import Choices
+from rayshot.simulation.virtual_loop import VirtualLoop
 from rayshot.simulation.wording import words
 from rayshot.simulation.world_snapshot import WorldSnapshot
 
@@ -67,11 +68,24 @@ class ActorNetwork:
         self.over: list[SnapshotEnded] = []
         self.aborted: dict[SnapshotId, str] = {}
         self._joining: str | None = None
+        self._loop: VirtualLoop | None = None
         self._made: dict[str, int] = {}
 
     def clock(self) -> float:
         """Virtual time in seconds."""
         return self.now
+
+    def event_loop(self) -> VirtualLoop:
+        """The loop of all actors, of which one runs at a time; it is made when the first one asks."""
+        if self._loop is None:
+            self._loop = VirtualLoop()
+        return self._loop
+
+    def close_loop(self) -> None:
+        """Nothing that was opened on the loop goes on."""
+        if self._loop is not None:
+            self._loop.close()
+            self._loop = None
 
     def note(self, line: str) -> None:
         """Write a line of the story."""

@@ -12,6 +12,7 @@ from rayshot.format.codec import Codec
 from rayshot.model.cell import Cell
 from rayshot.model.current import enter
 from rayshot.model.dead_letter import DeadLetter
+from rayshot.model.event_loop import Coroutines
 from rayshot.model.handle import ActorHandle
 from rayshot.model.port import OutPort, swap_port
 from rayshot.model.reply import OpenCall, Reply
@@ -19,6 +20,7 @@ from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.events import SnapshotRequested
 from rayshot.protocol.identity import is_driver
 from rayshot.simulation.actor_machine import ActorMachine, Surroundings
+from rayshot.simulation.virtual_loop import no_loop_around
 
 
 class ProcessOutPort(OutPort):
@@ -49,7 +51,7 @@ class ActorProcess(ActorMachine):
         super().__init__(name, incarnation, world)
         self.system = world.system
         self.codec = Codec(ActorHandle, lambda handle: name_in(handle, world), self.handle_of)
-        self.cell = Cell(name, self, world.clock)
+        self.cell = Cell(name, self, world.clock, Coroutines(name, world.event_loop))
         self.children: list[str] = []
         self._sends: list[tuple[str, bytes | OpenCall]] | None = None
         self._requests = 0
@@ -165,7 +167,8 @@ class ActorProcess(ActorMachine):
         self._sends, self.children = [], []
         cell_before, port_before = enter(cell), swap_port(lambda: self)
         try:
-            cell.handle(next(self.codec.unpacker(message)))
+            with no_loop_around():
+                cell.handle(next(self.codec.unpacker(message)))
         except KeyboardInterrupt:
             raise  # of whoever runs the world, and in the same thread
         except SystemExit as error:

@@ -46,6 +46,7 @@ class RecoverableActors(ActorNetwork):
         if snapshot is None:
             raise SnapshotNotFound("there is no snapshot to roll back to: call world.snapshot() before", exists=[])
         self.rollbacks += 1
+        self.close_loop()
         self._load(snapshot, self.incarnation + 1)
         self.note(f"all crash, and come back from {snapshot.id}, as life {self.incarnation}")
         again = [name for name in self.driver.creations if name not in self.processes and name not in self.ended]

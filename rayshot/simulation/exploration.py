@@ -106,6 +106,8 @@ class _Trial:
             raise
         except BaseException as error:  # noqa: BLE001 - whatever a test raises means that it failed; pytest's own too
             return world, error
+        finally:
+            world._actors.close_loop()  # noqa: SLF001 - thousands of worlds would keep files open until they are collected
         return world, None
 
 

@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +33,14 @@ class Unfinished:
 
     def read(self):
         return 1
+
+
+@dataclass(frozen=True)
+class Frozen(Exception):
+    reason: str
+
+    def __str__(self):
+        return self.reason
 
 
 @rayshot.actor
@@ -89,6 +98,9 @@ class Account:
 
     def fail(self):
         raise ValueError("no such luck")
+
+    def fail_frozen(self):
+        raise Frozen("no such luck")
 
     def photograph(self):
         rayshot.current().snapshot()

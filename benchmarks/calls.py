@@ -1,0 +1,144 @@
+"""What a driver's calls cost, and making actors; against plain Ray."""
+
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import ray
+
+import rayshot
+from benchmarks.cluster import fresh_cluster
+from benchmarks.report import Figure, Report, Series, Target
+from benchmarks.samples import Measure, paired_ratios
+
+AT_ONCE = 100
+AT_ONCE_TARGET = Target("<=", 1.6)
+ABSENT_CALLS = 1_000
+ABSENT_TARGET = Target("<=", 1.0)
+MADE = (10, 50)
+MADE_TARGET = Target("<=", 1.2)
+
+
+class Counter:
+    """Counts its calls."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def add(self) -> int:
+        """One more."""
+        self.count += 1
+        return self.count
+
+
+def run(*, short: bool) -> Report:
+    """Measure in turn: calls one by one and many at once, calls to an actor that is not there, making actors."""
+    rounds, calls, made = (1, 20, (2,)) if short else (15, 200, MADE)
+    making_rounds = 1 if short else 3
+    ours, plain = rayshot.actor(num_cpus=0)(Counter), ray.remote(num_cpus=0)(Counter)
+    with fresh_cluster() as folder:
+        with rayshot.init("calls", storage=folder):
+            actors = {"rayshot": ours.remote(), "ray": plain.remote()}
+            found: dict[str, dict[str, list[float]]] = {
+                "one by one": _in_turn(rounds, {way: _one_by_one(actor, calls) for way, actor in actors.items()}),
+                f"{AT_ONCE} at once": _in_turn(rounds, {way: _at_once(actor) for way, actor in actors.items()}),
+            }
+            absent_ms = [_absent_ms(100 if short else ABSENT_CALLS) for _ in range(rounds)]
+        for count in made:
+            ways: dict[str, Measure] = {
+                "rayshot": partial(_make_ours_ms, ours, count, folder),
+                "ray": partial(_make_plain_ms, plain, count),
+            }
+            found[f"making {count} actors"] = _in_turn(making_rounds, ways, warm_up=False)
+    targets = {f"{AT_ONCE} at once": AT_ONCE_TARGET, **{f"making {count} actors": MADE_TARGET for count in MADE}}
+    return Report(
+        "calls",
+        "What do a driver's calls cost, and making actors?",
+        {"rounds": rounds, "calls": calls, "absent_calls": ABSENT_CALLS, "making_rounds": making_rounds},
+        (
+            *(
+                Series(f"{what}: {way}", "ms", tuple(samples))
+                for what, ways in found.items()
+                for way, samples in ways.items()
+            ),
+            Series("a call to an actor that is not there", "ms", tuple(absent_ms)),
+        ),
+        (
+            *(
+                Figure.median_of(
+                    f"{what}: rayshot / ray", paired_ratios(ways["rayshot"], ways["ray"]), "x", targets.get(what)
+                )
+                for what, ways in found.items()
+            ),
+            Figure.median_of("a call to an actor that is not there", absent_ms, "ms", ABSENT_TARGET),
+        ),
+    )
+
+
+def _in_turn(rounds: int, ways: dict[str, Measure], *, warm_up: bool = True) -> dict[str, list[float]]:
+    """So many samples of each way, in turn."""
+    found: dict[str, list[float]] = {way: [] for way in ways}
+    for n in range(rounds + warm_up):
+        for way, measure in ways.items():
+            sample = measure()
+            if n >= warm_up:
+                found[way].append(sample)
+    return found
+
+
+def _one_by_one(actor: Any, calls: int) -> Callable[[], float]:
+    """Milliseconds from a call to its result."""
+
+    def measure() -> float:
+        times = []
+        for _ in range(calls):
+            began_at = time.perf_counter()
+            ray.get(actor.add.remote())
+            times.append(time.perf_counter() - began_at)
+        return median(times) * 1e3
+
+    return measure
+
+
+def _at_once(actor: Any) -> Callable[[], float]:
+    """Milliseconds until the results of AT_ONCE calls are there."""
+
+    def measure() -> float:
+        began_at = time.perf_counter()
+        ray.get([actor.add.remote() for _ in range(AT_ONCE)])
+        return (time.perf_counter() - began_at) * 1e3
+
+    return measure
+
+
+def _absent_ms(calls: int) -> float:
+    """Milliseconds that a call takes its caller where its actor waits for room."""
+    absent = rayshot.actor(num_cpus=0, resources={"not there": 1})(Counter).remote()
+    began_at = time.perf_counter()
+    refs = [absent.add.remote() for _ in range(calls)]
+    took_s = time.perf_counter() - began_at
+    assert not ray.wait(refs, timeout=0)[0]
+    return took_s / calls * 1e3
+
+
+def _make_ours_ms(cls: Any, count: int, folder: Path) -> float:
+    with rayshot.init("making", storage=folder):
+        return _make_ms(cls, count)[0]
+
+
+def _make_plain_ms(cls: Any, count: int) -> float:
+    took_ms, actors = _make_ms(cls, count)
+    for actor in actors:
+        ray.kill(actor)
+    return took_ms
+
+
+def _make_ms(cls: Any, count: int) -> tuple[float, list[Any]]:
+    """Milliseconds until so many new actors have answered a call each."""
+    began_at = time.perf_counter()
+    actors = [cls.remote() for _ in range(count)]
+    ray.get([actor.add.remote() for actor in actors])
+    return (time.perf_counter() - began_at) * 1e3, actors

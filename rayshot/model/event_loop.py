@@ -1,0 +1,226 @@
+"""The event loop on which an actor's coroutines run: one for the actor's life, one handler at a time, to completion.
+
+It turns while an async handler runs and stands still otherwise. What a handler opens on it, a session or a pool, serves
+the handlers that follow. No task outlives the handler that started it: a snapshot lies between two handlers, and would
+hold half of what such a task does.
+"""
+
+import asyncio
+import logging
+import selectors
+from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from rayshot.errors import TaskLeftBehind, WaitsForHandler
+
+log = logging.getLogger("rayshot")
+TURNS_BEFORE = 2
+"""So often the loop turns before a handler: it learns of connections that were closed while it stood still."""
+TURNS_AFTER = 20
+"""So often at most it turns behind a handler, for tasks that wait for nothing more, such as the end of a generator."""
+TURNS_QUIET = 3
+"""After so many turns without a task nothing comes any more: generators that hold others end one after the other."""
+CANCEL_S = 5.0
+"""A task that was cancelled has so long to end."""
+SILENCE_S = 10.0
+"""A handler that waits for nobody but handlers is given up after this: another thread may still have woken it."""
+_LOCKS = frozenset({asyncio.locks.__file__, asyncio.queues.__file__})
+
+Ready = list[tuple[selectors.SelectorKey, int]]
+
+
+class ActorLoop(asyncio.SelectorEventLoop):
+    """An event loop that notices when its handler waits for what only another handler of the same actor could bring.
+
+    `main` is the task of the handler that runs, and `hopeless` says that it was cancelled for that reason.
+    """
+
+    def __init__(self) -> None:
+        self._files = _Files(self)
+        super().__init__(self._files)
+        self.main: asyncio.Task[Any] | None = None
+        self.hopeless = False
+
+    def wait(self, poll: Callable[[float | None], Ready], timeout: float | None) -> Ready:
+        """Wait as a selector does; `poll` is the selector's own way, and no timeout says that no timer is set."""
+        if timeout is not None or not self.is_stuck():
+            return poll(timeout)
+        ready = poll(SILENCE_S)
+        if not ready:
+            self.give_up()
+        return ready
+
+    @property
+    def has_files(self) -> bool:
+        """Whether it waits for any file, a connection say, but for its own by which other threads wake it."""
+        return len(self._files.get_map()) > 1
+
+    def is_stuck(self) -> bool:
+        """Whether every task waits for a lock, an event or a queue, and nothing on this loop can bring it."""
+        tasks = asyncio.all_tasks(self)
+        return bool(tasks) and not self.has_files and all(_innermost_file(task) in _LOCKS for task in tasks)
+
+    def give_up(self) -> None:
+        """End the handler that is stuck."""
+        if self.main is not None:
+            self.hopeless = True
+            self.main.cancel()
+
+
+class _Files(selectors.DefaultSelector):
+    """The selector of an ActorLoop, which has a say in how long it waits."""
+
+    def __init__(self, loop: ActorLoop) -> None:
+        super().__init__()
+        self._loop = loop
+
+    def select(self, timeout: float | None = None) -> Ready:
+        """See selectors.BaseSelector."""
+        return self._loop.wait(super().select, timeout)
+
+
+class Coroutines:
+    """Runs the coroutines of the actor `name` on a loop that `new_loop` gives when the first one is to run."""
+
+    def __init__(self, name: str, new_loop: Callable[[], ActorLoop] = ActorLoop) -> None:
+        self._name = name
+        self._new_loop = new_loop
+        self._loop: ActorLoop | None = None
+        self._is_of_thread = False
+        self._is_spoilt = False
+
+    def enter(self) -> None:
+        """Be this thread's own: `asyncio.get_event_loop()` in a plain handler gives the actor's loop."""
+        self._is_of_thread = True
+        self._open()
+
+    def _open(self) -> ActorLoop:
+        if self._loop is None or self._loop.is_closed():
+            self._loop = self._new_loop()
+            if self._is_of_thread:
+                asyncio.set_event_loop(self._loop)
+        return self._loop
+
+    def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        """Run a coroutine to its end and return its result.
+
+        Raises what it raises, TaskLeftBehind where a task that it started does not end with it, and WaitsForHandler
+        where it waits for what only another handler of the actor could bring.
+        """
+        loop = self._open()
+        loop.hopeless = False
+        main = loop.main = loop.create_task(self._whole(loop, coroutine))
+        try:
+            return loop.run_until_complete(main)
+        finally:
+            if not main.done():  # one of its tasks raised SystemExit, which leaves a loop at once
+                main.cancel()
+                with suppress(asyncio.CancelledError):
+                    loop.run_until_complete(main)
+            loop.main = None
+            if self._is_spoilt:
+                self._drop()
+
+    async def _whole(self, loop: ActorLoop, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        await _turn(TURNS_BEFORE)
+        try:
+            result = await coroutine
+        except BaseException as error:
+            left = await self._end_tasks()
+            if loop.hopeless and isinstance(error, asyncio.CancelledError):
+                raise self._waits_for_handler() from error
+            if left:
+                error.add_note(f"{_listed(left)} went on when this was raised, and was cancelled")
+            raise
+        if left := await self._end_tasks():
+            raise self._left_behind(left)
+        return result
+
+    async def _end_tasks(self) -> tuple[str, ...]:
+        """Cancel whatever else goes on, if it does not end at once; returns what did not."""
+        quiet = 0
+        for _ in range(TURNS_AFTER):
+            await asyncio.sleep(0)
+            quiet = 0 if _others() else quiet + 1
+            if quiet == TURNS_QUIET:
+                return ()
+        left = tuple(sorted({_described(task) for task in _others()}))
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + CANCEL_S
+        while (others := _others()) and clock() < deadline:
+            for task in others:
+                task.cancel()
+            await asyncio.wait(others, timeout=CANCEL_S / 5)  # some need to be told twice
+        self._is_spoilt = bool(others)  # they will not end: this loop turns no more
+        return left
+
+    def _left_behind(self, left: Iterable[str]) -> TaskLeftBehind:
+        return TaskLeftBehind(
+            f"actor {self._name!r}: the handler returned, and {_listed(left)} went on, a task that it had started. The "
+            "task was cancelled: a snapshot lies between two handlers, and would hold half of what the task does. "
+            "Await it in the handler (asyncio.gather, asyncio.TaskGroup), or do it later with "
+            "rayshot.current().after(seconds, self.method). What a library keeps running needs a loop in a thread of "
+            "yours: docs/porting.md#async",
+            actor=self._name,
+            tasks=tuple(left),
+        )
+
+    def _waits_for_handler(self) -> WaitsForHandler:
+        return WaitsForHandler(
+            f"actor {self._name!r}: the handler waited for an event, a lock or a queue that nothing could give it but "
+            "another handler of this actor, and those run one at a time, to completion. Return, and go on in the "
+            "handler that brings what you wait for: docs/porting.md#async",
+            actor=self._name,
+        )
+
+    def close(self) -> None:
+        """The actor is no more: end its tasks and async generators, and close the loop."""
+        if self._loop is not None:
+            try:
+                self._loop.run_until_complete(self._end_all(self._loop))
+            except Exception:
+                log.exception("%s: an async generator did not end well", self._name)
+            finally:
+                self._drop()
+
+    async def _end_all(self, loop: ActorLoop) -> None:
+        await self._end_tasks()
+        await asyncio.wait_for(loop.shutdown_asyncgens(), CANCEL_S)
+
+    def _drop(self) -> None:
+        loop, self._loop, self._is_spoilt = self._loop, None, False
+        if loop is not None:
+            loop.close()
+
+
+async def _turn(times: int) -> None:
+    for _ in range(times):
+        await asyncio.sleep(0)
+
+
+def _others() -> set[asyncio.Task[Any]]:
+    here = asyncio.current_task()
+    return {task for task in asyncio.all_tasks() if task is not here}
+
+
+def _described(task: asyncio.Task[Any]) -> str:
+    """The qualified name of its coroutine, and where that stands."""
+    coroutine: Any = task.get_coro()
+    name = getattr(coroutine, "__qualname__", None) or repr(coroutine)
+    frame = getattr(coroutine, "cr_frame", None)
+    return name if frame is None else f"{name} ({Path(frame.f_code.co_filename).name}:{frame.f_lineno})"
+
+
+def _listed(left: Iterable[str]) -> str:
+    return ", ".join(left)
+
+
+def _innermost_file(task: asyncio.Task[Any]) -> str:
+    """The file of the innermost coroutine that a task waits in."""
+    file = ""
+    waiting: Any = task.get_coro()
+    while (code := getattr(waiting, "cr_code", None)) is not None:
+        file, waiting = code.co_filename, getattr(waiting, "cr_await", None)
+    return file

@@ -1,0 +1,171 @@
+"""Outcomes of drivers' calls, at the actor that handles them.
+
+The message of a call comes numbered with all others; a Ray call of its own fetches the outcome, and is what the driver
+has a reference to. The two come in any order. Each fetch that waits takes one of CALLS_AT_ONCE threads, and further
+ones queue up behind them. Should all threads wait for what does not come, while there are outcomes that none of them
+waits for, a round begins: each fetch gives its place up once, and Ray puts it at the end of the queue.
+"""
+
+import threading
+import traceback
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import ray
+
+from rayshot.errors import ActorEnded, MessageNotSerializable, NoAnswer, RayshotError, SystemDown
+from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.actor_errors import as_rays
+
+CALLS_AT_ONCE = 8
+"""Driver calls that may wait for their outcomes at one actor at a time. More threads cost each call more."""
+STUCK_S = 0.5
+"""So long all threads wait, and none gets what it waits for, before a round begins."""
+
+
+class NotYet(Exception):
+    """A fetch gives its place up; Ray tries it again behind all others, and says so in a line of its log."""
+
+
+class Outcome(NamedTuple):
+    """What came of a call: a value, or a RayTaskError that Ray raises where the value is asked for; the driver's tags.
+
+    `error`: what is raised instead.
+    """
+
+    value: Any
+    tags: tuple[SnapshotId, ...] = ()
+    error: Exception | None = None
+
+
+_Key = tuple[str, int]
+
+
+class _Waiter:
+    """A thread that waits for an outcome."""
+
+    __slots__ = ("done", "outcome")
+
+    def __init__(self) -> None:
+        self.done = threading.Event()
+        self.outcome = Outcome(None)
+
+    def give(self, outcome: Outcome) -> None:
+        self.outcome = outcome
+        self.done.set()
+
+
+class Outcomes:
+    """`lock` is the process's. All but `fetch` are called under it.
+
+    `_settled` has the last call of each driver that was answered, as its calls are answered in their order. `_given`
+    counts what waiting threads got. In a round `_turned` are those that gave their places up.
+    """
+
+    def __init__(self, lock: threading.Lock) -> None:
+        self._lock = lock
+        self._kept: dict[_Key, Outcome] = {}
+        self._waiting: dict[_Key, _Waiter] = {}
+        self._settled: dict[str, int] = {}
+        self._gone: set[str] = set()
+        self._down: Outcome | None = None
+        self._given = 0
+        self._turned: set[_Key] | None = None
+
+    def settle(self, sender: str, call_id: int, outcome: Outcome) -> None:
+        """A call was handled: give its outcome to who waits for it, or keep it."""
+        if sender in self._gone:
+            return
+        self._settled[sender] = call_id
+        waiter = self._waiting.pop((sender, call_id), None)
+        if waiter is None:
+            self._kept[sender, call_id] = outcome
+        else:
+            self._given += 1
+            waiter.give(outcome)
+
+    def fetch(self, sender: str, call_id: int) -> Outcome:
+        """The outcome of a call, once it is there. Takes the lock.
+
+        Raises NotYet where this thread is wanted for others; SystemDown; NoAnswer where it was fetched.
+        """
+        key = sender, call_id
+        with self._lock:
+            if key in self._kept:
+                return self._kept.pop(key)
+            waiter = self._enter(key)
+            is_last = len(self._waiting) >= CALLS_AT_ONCE
+        given = -1
+        while not waiter.done.wait(STUCK_S if is_last else None):
+            given = self._look_whether_stuck(given)
+        if waiter.outcome.error is not None:
+            raise waiter.outcome.error.with_traceback(None)
+        return waiter.outcome
+
+    def _enter(self, key: _Key) -> _Waiter:
+        sender, call_id = key
+        if call_id <= self._settled.get(sender, 0):
+            raise NoAnswer(
+                "the call was handled, and its result was lost with the connection on which it came back: "
+                "ask the actor what it did before you call it again"
+            )
+        if self._down is not None:
+            waiter = _Waiter()
+            waiter.give(self._down)
+            return waiter
+        if (earlier := self._waiting.pop(key, None)) is not None:  # its connection broke, and Ray tried again
+            earlier.give(Outcome(None, error=NotYet()))
+        if self._turned is not None:
+            if self._kept and key not in self._turned:
+                self._turned.add(key)
+                raise NotYet
+            self._turned = None  # all have had their turn
+        waiter = self._waiting[key] = _Waiter()
+        return waiter
+
+    def _look_whether_stuck(self, given_before: int) -> int:
+        """Begin a round where nobody has got anything since `given_before`; returns what was given. Takes the lock."""
+        with self._lock:
+            is_crowded = len(self._waiting) >= CALLS_AT_ONCE and bool(self._kept)
+            if is_crowded and self._given == given_before:
+                self._turned = set(self._waiting)
+                for waiter in self._waiting.values():
+                    waiter.give(Outcome(None, error=NotYet()))
+                self._waiting.clear()
+            return self._given
+
+    def forget(self, drivers: Iterable[str]) -> None:
+        """Nobody waits for outcomes of these drivers' calls any more: they are gone, or of an earlier life."""
+        gone = set(drivers)
+        self._gone |= gone
+        self._kept = {key: outcome for key, outcome in self._kept.items() if key[0] not in gone}
+        for key in [key for key in self._waiting if key[0] in gone]:
+            self._waiting.pop(key).give(Outcome(None))
+        for driver in gone:
+            self._settled.pop(driver, None)
+
+    def shut(self, error: SystemDown | ActorEnded) -> None:
+        """Nothing is handled any more. An error that is Ray's too is given as a value: Ray raises it as it is."""
+        self._down = Outcome(error) if isinstance(error, ray.exceptions.RayError) else Outcome(None, error=error)
+        for waiter in self._waiting.values():
+            waiter.give(self._down)
+        self._waiting.clear()
+
+
+def failure(error: Exception, actor: str) -> ray.exceptions.RayError:
+    """What a handler raised, as Ray raises it where the result is asked for: as an instance of its class too.
+
+    As a value of its own, so that nothing has to be attached to the error, which may be frozen. One that says that the
+    actor ended is one of Ray's by itself, and is raised as it is.
+    """
+    if isinstance(error, ActorEnded):
+        return as_rays(error)
+    report = "".join(traceback.format_exception(error))
+    return ray.exceptions.RayTaskError("", report, error, proctitle=f"ray::{actor}")
+
+
+def sendable(error: Exception) -> RayshotError:
+    """An error of ours that any process can unpickle."""
+    if isinstance(error, RayshotError):
+        return error
+    return MessageNotSerializable(f"the result of the call cannot be sent: {error!r}")

@@ -1,0 +1,71 @@
+"""The event loop of a simulated world: one thread, virtual time, and nothing that a clock decides.
+
+`asyncio.sleep(3600)` takes no time, and what a handler gives to a thread runs at once. Only who waits for a real
+connection waits for real.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rayshot.model.current import enter
+from rayshot.model.event_loop import ActorLoop, Ready
+
+
+class VirtualLoop(ActorLoop):
+    """See the module."""
+
+    def __init__(self) -> None:
+        self._now = 0.0
+        super().__init__()
+
+    def time(self) -> float:
+        """Virtual seconds; see asyncio.BaseEventLoop."""
+        return self._now
+
+    def wait(self, poll: Callable[[float | None], Ready], timeout: float | None) -> Ready:
+        """Let time go on to the next timer; give up at once where nothing will ever come."""
+        if self.has_files:
+            began = time.monotonic()
+            ready = poll(timeout)
+            self._now += time.monotonic() - began
+            return ready
+        if timeout is None and not self.is_stuck():
+            return poll(None)  # a thread of the user's will wake it
+        ready = poll(0)
+        if not ready and timeout is None:
+            self.give_up()
+        elif not ready:
+            self._now += timeout or 0.0
+        return ready
+
+    def run_in_executor(self, executor: Any, function: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
+        """Call the function now; no handler runs there, as on a thread."""
+        del executor
+        future = self.create_future()
+        before = enter(None)
+        try:
+            future.set_result(function(*args))
+        except Exception as error:  # noqa: BLE001 - whatever it raises is for who awaits it
+            future.set_exception(error)
+        finally:
+            enter(before)
+        return future
+
+    def __del__(self) -> None:
+        """A world has no end that anybody would say."""
+        if not self.is_closed():
+            self.close()
+
+
+@contextmanager
+def no_loop_around() -> Iterator[None]:
+    """A world that runs in a notebook lies inside of a loop that runs: its actors must not see it."""
+    around = asyncio._get_running_loop()  # noqa: SLF001 - there for who makes loops
+    asyncio._set_running_loop(None)  # noqa: SLF001
+    try:
+        yield
+    finally:
+        asyncio._set_running_loop(around)  # noqa: SLF001
