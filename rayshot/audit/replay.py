@@ -99,7 +99,7 @@ class _Replay:
             for (sender, receiver), channel in snapshot.channels.items()
             if sender == name and channel.count
         }
-        self.codec = Codec(ActorHandle, lambda handle: handle.name_in(system), self._handle_of)
+        self.codec = Codec(ActorHandle, lambda handle: handle.name_in(system), self.handle_of)
         self.cell = Cell(name, self, lambda: 0.0)
         self.sent: list[str] = []
         self._expected: Sequence[str] = ()
@@ -247,7 +247,8 @@ class _Replay:
             return message
         return message.tell if message.call_id is None else self.codec.call(message.call_id, message.tell)
 
-    def _handle_of(self, name: str) -> ActorHandle:
+    def handle_of(self, name: str) -> ActorHandle:
+        """See Port."""
         return ActorHandle(self.system, name, None, self)
 
     # What user code reaches ------------------------------------------------------------------------------------
@@ -289,6 +290,10 @@ class _Replay:
 
     def request_end(self) -> None:
         """See CellPort: the end came behind all that is replayed."""
+
+    def has_own_mail(self) -> bool:
+        """See CellPort. It decides on an end only, behind which nothing is replayed."""
+        return False
 
 
 def _entry(snapshot: Snapshot, name: str) -> ActorEntry:

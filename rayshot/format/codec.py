@@ -7,6 +7,7 @@ A message is one msgpack array. Its first element says what it is:
     [CALL, call id, tell]            a call whose caller waits for a reply under that id
     [REPLY, call id, ok, tell]       the reply: a tell of method "" with one argument, the result or the exception
     [CREATE, specification, tell]    number 1 on the channel from an actor's creator: the constructor's call
+    [END, dropped]                   the receiver is to end; with `dropped` only if nobody can miss it
 
 msgpack is used exactly where it loses nothing. Containers go through pickle, because msgpack has no tuple, set or
 wide integer, takes bytearray for bytes, and forgets that two arguments were one object. Handles are flat: they
@@ -31,7 +32,7 @@ from rayshot.format.pickling import copy_value, dump_message, load_message, with
 from rayshot.format.slots import LARGE_BYTES, Slot, SlottedMessage
 from rayshot.format.walking import ContainerBudget, count_documents
 
-PICKLED, CALL, REPLY, CREATE = 0, 1, 2, 3
+PICKLED, CALL, REPLY, CREATE, END = 0, 1, 2, 3, 4
 HANDLE_EXTENSION = 1
 FLAT = frozenset({type(None), bool, int, float, str, bytes})
 """Types that msgpack carries without loss. Handles join them at run time."""
@@ -59,7 +60,10 @@ class Frame(NamedTuple):
 
 
 class RecordedMessage(NamedTuple):
-    """One message as a snapshot holds it. `kind` is "tell", "call", "reply" or "create"; arguments are inert."""
+    """One message as a snapshot holds it; arguments are inert.
+
+    `kind` is "tell", "call", "reply", "create" or "end".
+    """
 
     number: int
     kind: str
@@ -131,6 +135,10 @@ class Codec:
         assert isinstance(tell, SlottedMessage)
         return SlottedMessage.of(self.pack([*head, bytes(tell)]), tell.slots)
 
+    def end(self, *, dropped: bool) -> bytes:
+        """Encode the order to end. `dropped`: its creator has let go of the only handle, see `Cell`."""
+        return self.pack([END, dropped])
+
     def unpacker(self, body: bytes | memoryview) -> msgpack.Unpacker:
         """Iterates over the messages in `body`, each still the list that the module's docstring describes."""
         unpacker = msgpack.Unpacker(
@@ -199,10 +207,12 @@ def creation_of(frame: Frame) -> bytes | None:
 
 
 def method_of(message: list[Any]) -> str:
-    """The method that a live message calls, given as `unpacker` yields it; "" for a reply, which names none.
+    """The method that a live message calls, given as `unpacker` yields it; "" for a reply and an end, which name none.
 
     Nothing is unpickled, and no more is read than stands before the name.
     """
+    if message[0] == END:
+        return ""
     is_tell = isinstance(message[0], str) or message[0] == PICKLED
     return _named(iter(message) if is_tell else _fields(message[-1]))
 
@@ -337,6 +347,8 @@ def _recorded(number: int, fields: Any, slots: Sequence[Any]) -> RecordedMessage
             return RecordedMessage(number, "reply", *_inert_tell(_one(tell), slots))
         case [3, bytes(), bytes(tell)]:
             return RecordedMessage(number, "create", *_inert_tell(_one(tell), slots))
+        case [4, bool(dropped)]:
+            return RecordedMessage(number, "end", "", (dropped,), _NO_KWARGS)
         case _:
             raise BadManifest(f"message {number} is of no known kind", number=number)
 

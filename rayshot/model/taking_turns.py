@@ -4,7 +4,7 @@ import inspect
 import warnings
 
 from rayshot.errors import HandlersTakeTurns
-from rayshot.model.specification import methods_of
+from rayshot.model.methods import methods_of
 
 _NAMED_MAX = 3
 

@@ -14,7 +14,6 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import ray
-from ray.actor import exit_actor
 
 from rayshot.errors import ActorEnded, ForeignHandle, HandlersTakeTurns, RayshotError
 from rayshot.format.codec import method_of
@@ -30,6 +29,7 @@ from rayshot.runtime.naming import NAMESPACE, actor_name
 from rayshot.runtime.outcomes import NotYet
 from rayshot.runtime.priority import go_beside_programs
 from rayshot.runtime.process import ActorProcess
+from rayshot.runtime.ray_functions import be_actor
 from rayshot.runtime.relay import RelayEnd
 from rayshot.runtime.reports import Body
 from rayshot.runtime.shared_memory import held_buffers
@@ -47,9 +47,9 @@ class Host:
     """One actor's process as Ray sees it. User code never runs on these threads."""
 
     def __init__(self, identity: HostIdentity) -> None:
-        exit_actor.__code__ = _refuse_exit.__code__  # not the name: a module may have imported it before
         warnings.simplefilter("ignore", HandlersTakeTurns)  # the program that made this actor was told
         self._process = ActorProcess(identity, RelayEnd(identity.name, self._take_call, self._lose_relay))
+        be_actor(self._process.own_handle, identity.name)
         self._worker = Worker(self._process)
         self._ended = threading.Event()
         self._asked_at: dict[SnapshotId, tuple[float, Any]] = {}
@@ -333,12 +333,3 @@ class Host:
     def watch(self) -> None:
         """Stays pending as long as this process lives: its failure is how a death is seen at once."""
         self._ended.wait()
-
-
-def _refuse_exit() -> None:
-    """What `ray.actor.exit_actor` does in an actor's process. Runs among the globals of Ray's own."""
-    from rayshot.errors import ConfigError  # noqa: PLC0415 - see above
-
-    raise ConfigError(
-        "ray.actor.exit_actor() would leave messages and snapshots waiting for this actor: call rayshot.current().end()"
-    )

@@ -3,6 +3,7 @@
 Implements what a Cell asks of its world (CellPort) and what an outbox asks of its process (Sender).
 """
 
+import contextlib
 import logging
 import threading
 import time
@@ -13,6 +14,7 @@ import ray
 
 from rayshot.errors import ActorEnded, SystemDown
 from rayshot.format.codec import FLAT, Codec, Frame, cut_frame
+from rayshot.format.pickling import carry
 from rayshot.model.cell import Cell
 from rayshot.model.current import runs_here
 from rayshot.model.handle import ActorHandle
@@ -47,7 +49,8 @@ from rayshot.protocol.participant import Participant
 from rayshot.runtime.beside import Slots, size_of
 from rayshot.runtime.connector import Connector, RayPeer
 from rayshot.runtime.dead_letters import DeadLetter, DeadLetters
-from rayshot.runtime.identity import HostIdentity
+from rayshot.runtime.dropping import Dropped
+from rayshot.runtime.identity import Ending, HostIdentity
 from rayshot.runtime.mailbox import Mailbox
 from rayshot.runtime.naming import new_name
 from rayshot.runtime.outbox import OutChannel
@@ -131,7 +134,7 @@ class ActorProcess:
         self.wake = threading.Condition(self.lock)
         self.participant = Participant(identity.name, identity.incarnation)
         self.mailbox = Mailbox()
-        self.codec = Codec(ActorHandle, lambda handle: handle.name_in(identity.system), self.handle_of)
+        self.codec = Codec(ActorHandle, self._name_of, self.handle_of)
         self.cell = Cell(identity.name, self, time.monotonic)
         self.connector = Connector(identity.system, identity.incarnation)
         self.dead_letters = DeadLetters()
@@ -153,15 +156,26 @@ class ActorProcess:
         self.loaded = not identity.loading
         self.down: SystemDown | ActorEnded | None = None
         self._handles: dict[str, ActorHandle] = {}
+        self._dropped = Dropped(self._end_dropped)
 
     # Port: what user code reaches ------------------------------------------------------------------------------
+
+    def _name_of(self, handle: ActorHandle) -> str:
+        handle.give_out()
+        return handle.name_in(self.system)
 
     def handle_of(self, name: str) -> ActorHandle:
         """This process's handle of the actor `name`."""
         handle = self._handles.get(name)
         if handle is None:
+            self._dropped.give_out(name)
             handle = self._handles[name] = ActorHandle(self.system, name, None, self)
         return handle
+
+    def own_handle(self) -> ActorHandle:
+        """The actor's own handle, for its code."""
+        self.cell.shared = True
+        return self.handle_of(self.name)
 
     def channel(self, receiver: str) -> OutChannel:
         """The channel to `receiver`."""
@@ -204,18 +218,34 @@ class ActorProcess:
         self, specification: ActorSpecification, name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> ActorHandle:
         """Make an actor and send it its constructor's call."""
-        name = name or new_name(specification.class_name)
+        anonymous, name = name is None, name or new_name(specification.class_name)
         message = self.codec.create(specification.pack(), self.codec.tell("__init__", args, kwargs))
         host = spawn_host(self.identity, specification, name)
         self.connector.know(name, host)
         if self.cell.constructing:
             self.children.append(name)
         self.channel(name).append(message)
-        handle = self._handles[name] = ActorHandle(self.system, name, frozenset(specification.methods), self)
+        hold = self._dropped.hold(name) if anonymous else None
+        methods, silent = frozenset(specification.methods), specification.silent
+        handle = ActorHandle(self.system, name, methods, self, silent=silent, hold=hold)
+        if not anonymous:  # of an anonymous one nothing else here may hold it
+            self._handles[name] = handle
         return handle
+
+    def _end_dropped(self, name: str) -> None:
+        with contextlib.suppress(ActorEnded, SystemDown):
+            self.channel(name).append(self.codec.end(dropped=True))
+
+    def has_own_mail(self) -> bool:
+        """Whether messages wait that this actor sent to itself."""
+        with self.lock:
+            own = self.channels.get(self.name)
+            return own is not None and own.sent > self.mailbox.received().get(self.name, 0)
 
     def answer(self, sender: str, call_id: int, value: object, *, ok: bool) -> None:
         """Send the outcome of a call back: over the channel to an actor, to the waiting call of a driver."""
+        if isinstance(value, Exception) and not ok:
+            carry(value)
         if not is_driver(sender):
             self.channel(sender).append(self._encode_reply(call_id, value, ok=ok))
             return
@@ -328,16 +358,16 @@ class ActorProcess:
         try:
             if handle is None:
                 fate = ray.get(self.identity.coordinator.fate.remote(receiver))
-                if isinstance(fate, str):
+                if isinstance(fate, Ending):
                     with self.lock:
-                        self.receiver_ended(receiver, fate)
+                        self.receiver_ended(receiver, fate.detail)
                 return
             offer = ray.get(handle.hello.remote())
         except ray.exceptions.RayError as error:
             log.debug("%s: no connection to %s: %s", self.name, receiver, error)
             return  # it died, or the coordinator did: the system stops
         with self.lock:
-            if offer is not None:
+            if offer is not None and not self._dropped.holds(receiver):
                 self.handle_of(receiver)._methods = frozenset(offer.methods)  # noqa: SLF001 - known from now on
             channel.connected(RayPeer(handle))
             self.carry_out(self.participant.handle(ReceiverReady(receiver)))
@@ -401,11 +431,12 @@ class ActorProcess:
         detail = f"the constructor of actor {self.name!r} raised {error!r}"
         ended, never_began = self.identity.coordinator.ended, self.recording.never_began
         for child in self.children:
-            ended.remote(*never_began(child, f"{detail}, which had made {child!r}"))
+            ended.remote(*never_began(child, Ending(f"{detail}, which had made {child!r}")))
+        ending = Ending(detail, carry(error))
         with self.lock:
-            self.recording.end = never_began(self.name, detail)
+            self.recording.end = never_began(self.name, ending)
             ended.remote(*self.recording.end)
-            self.shut(ActorEnded(detail, actor=self.name))
+            self.shut(ending.error(self.name))
 
     # Effects ---------------------------------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ from rayshot.protocol.events import CaptureFailed, DeadlinePassed, SnapshotReque
 from rayshot.protocol.identity import COORDINATOR, SnapshotId
 from rayshot.runtime.capture import CaptureChild, Captured, Capturer, spool_folder
 from rayshot.runtime.failpoints import failpoint
-from rayshot.runtime.identity import End
+from rayshot.runtime.identity import End, Ending
 from rayshot.runtime.recorded_slots import Recorded, hand_over
 from rayshot.runtime.relay import RelayEnd
 from rayshot.runtime.reports import Body, RecordBody, RecordReport, pack_record, pack_report, pack_run
@@ -200,13 +200,13 @@ class Recording:
                 if process.tracer is not None:
                     process.tracer.ended()
                 segment = None if process.tracer is None else process.tracer.segment()
-                self.end = pack_record(record), unfinished, segment, f"actor {record.process!r} ended"
+                self.end = pack_record(record), unfinished, segment, Ending(f"actor {record.process!r} ended")
                 process.identity.coordinator.ended.remote(*self.end)
 
-    def never_began(self, name: str, detail: str) -> End:
+    def never_began(self, name: str, ending: Ending) -> End:
         """The end of an actor whose constructor raised: it never was a part of the system."""
         nothing = SnapshotId(self._process.identity.incarnation, name, 0)
-        return pack_record(Record(nothing, name, born=False, ended=True)), (), None, detail
+        return pack_record(Record(nothing, name, born=False, ended=True)), (), None, ending
 
     def _release(self) -> None:
         """Let go of the batches that no record needs any more."""

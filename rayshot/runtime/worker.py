@@ -7,10 +7,11 @@ import traceback
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from rayshot.errors import ActorEnded, SystemDown
+from rayshot.errors import SystemDown
 from rayshot.format.codec import method_of
 from rayshot.model.current import enter
 from rayshot.protocol.events import EndRequested
+from rayshot.runtime.actor_errors import ActorEnded
 from rayshot.runtime.dead_letters import DeadLetter
 from rayshot.runtime.mailbox import Delivery
 from rayshot.runtime.process import CONGESTION_WAIT_S, ActorProcess
@@ -213,6 +214,10 @@ class Worker:
             process.failed_to_start(error)
             return
         method = method_of(message)
+        if isinstance(error, SystemExit):
+            log.info("%s: its handler %s left with %r: the actor ends", process.name, method or "?", error)
+            process.cell.end()
+            return
         log.error("%s: message %d from %s failed (%s):\n%s", process.name, number, sender, method or "?", report)
         process.dead_letters.add(DeadLetter(process.name, sender, number, method, report))
         assert process.cell.specification is not None
