@@ -155,6 +155,8 @@ def failure(error: Exception, actor: str) -> ray.exceptions.RayTaskError:
     As a value of its own, so that nothing has to be attached to the error, which may be frozen.
     """
     report = "".join(traceback.format_exception(error))
+    if isinstance(error, ray.exceptions.RayTaskError):  # of a task whose result the handler got
+        error = error.cause
     return ray.exceptions.RayTaskError("", report, error, proctitle=f"ray::{actor}")
 
 
