@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rayshot.model.actor_class import actor
     from rayshot.model.configuration import FailureConfig, SnapshotConfig
     from rayshot.model.current import current
-    from rayshot.model.handle import ActorHandle
+    from rayshot.model.handle import ActorHandle, kill
     from rayshot.model.reply import Reply
     from rayshot.runtime.resuming import resume
     from rayshot.runtime.starting import init, restore
@@ -32,6 +32,7 @@ _HOMES = {
     "copy": ("rayshot.store.copying", "copy"),
     "current": ("rayshot.model.current", "current"),
     "init": ("rayshot.runtime.starting", "init"),
+    "kill": ("rayshot.model.handle", "kill"),
     "open": ("rayshot.store.repository", "open"),
     "restore": ("rayshot.runtime.starting", "restore"),
     "resume": ("rayshot.runtime.resuming", "resume"),
@@ -49,6 +50,7 @@ __all__ = [
     "copy",
     "current",
     "init",
+    "kill",
     "open",
     "restore",
     "resume",

@@ -45,6 +45,10 @@ class UnsupportedVersion(UsageError):
     """A library that rayshot stands on is of a version that it does not know."""
 
 
+class NameTaken(ConfigError):
+    """The system has an actor of that name already."""
+
+
 class SnapshotsExist(ConfigError):
     """A system would begin anew where there are snapshots of it; `evidence["snapshot"]` is the latest."""
 

@@ -19,7 +19,8 @@ from rayshot.format.codec import Codec, Frame, read_messages
 from rayshot.format.inert import alike
 from rayshot.format.inert import read as read_inertly
 from rayshot.format.manifest import ActorEntry
-from rayshot.format.pickling import dump_state, holds_code, load_state
+from rayshot.format.pickle_bytes import holds_code
+from rayshot.format.pickling import dump_state, load_state
 from rayshot.model.cell import Cell
 from rayshot.model.current import enter
 from rayshot.model.handle import ActorHandle
@@ -98,7 +99,7 @@ class _Replay:
             for (sender, receiver), channel in snapshot.channels.items()
             if sender == name and channel.count
         }
-        self.codec = Codec(ActorHandle, lambda handle: handle.name_in(system), self._handle_of)
+        self.codec = Codec(ActorHandle, lambda handle: handle.name_in(system), self.handle_of)
         self.cell = Cell(name, self, lambda: 0.0)
         self.sent: list[str] = []
         self._expected: Sequence[str] = ()
@@ -246,7 +247,8 @@ class _Replay:
             return message
         return message.tell if message.call_id is None else self.codec.call(message.call_id, message.tell)
 
-    def _handle_of(self, name: str) -> ActorHandle:
+    def handle_of(self, name: str) -> ActorHandle:
+        """See Port."""
         return ActorHandle(self.system, name, None, self)
 
     # What user code reaches ------------------------------------------------------------------------------------
@@ -288,6 +290,10 @@ class _Replay:
 
     def request_end(self) -> None:
         """See CellPort: the end came behind all that is replayed."""
+
+    def has_own_mail(self) -> bool:
+        """See CellPort. It decides on an end only, behind which nothing is replayed."""
+        return False
 
 
 def _entry(snapshot: Snapshot, name: str) -> ActorEntry:

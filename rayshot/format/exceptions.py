@@ -15,13 +15,16 @@ def learn(kind: type[BaseException]) -> None:
     copyreg.pickle(kind, _reduce)
 
 
-def _reduce(error: BaseException) -> tuple[Any, ...]:
+def _reduce(error: Any) -> tuple[Any, ...]:
+    if hasattr(error, "from_exception_data"):  # pydantic's ValidationError, which has no constructor
+        return error.from_exception_data, (error.title, error.errors(include_url=False))
     args: tuple[Any, ...] = _builtin_of(type(error)).__reduce__(error)[1]  # more than `args` where it is of a file
     return exception_again, (type(error), args, dict(vars(error)))
 
 
 def exception_again(kind: type[BaseException], args: tuple[Any, ...], attributes: dict[str, Any]) -> BaseException:
     """The exception, made by what its class is derived from. Snapshots hold this function by name: keep it here."""
+    learn(kind)  # it may be passed on
     builtin: Any = _builtin_of(kind)
     error = builtin.__new__(kind, *args)
     builtin.__init__(error, *args)
@@ -39,7 +42,6 @@ def make_leniently(kind: type[BaseException], args: tuple[Any, ...]) -> BaseExce
     try:
         return kind(*args)
     except TypeError:
-        learn(kind)
         return exception_again(kind, args, {})
 
 

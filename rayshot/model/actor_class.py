@@ -1,10 +1,10 @@
 """`@rayshot.actor`: a user's class that can be spawned as an actor of a system."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, overload
+from typing import Any, NoReturn, overload
 
-from rayshot.errors import ConfigError
-from rayshot.model.handle import ActorHandle
+from rayshot.errors import ConfigError, NameTaken
+from rayshot.model.handle import ActorHandle, no_graphs
 from rayshot.model.port import process_port
 from rayshot.model.specification import ActorSpecification, check_class, check_options
 from rayshot.model.taking_turns import warn_of_turns
@@ -22,7 +22,8 @@ class ActorClass(type):
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **keywords: Any) -> "ActorClass":
         """Make a decorated class, or what Ray or a user derives from one."""
         if any(base.__module__ == "ray.actor" for base in bases):
-            namespace = {**namespace, "remote": _remote_over_ray, "options": _options_over_ray}
+            over_ray = {"remote": _remote_over_ray, "options": _options_over_ray, "bind": _bind_over_ray}
+            namespace = {**namespace, **over_ray}
         return super().__new__(mcs, name, bases, namespace, **keywords)
 
     @property
@@ -35,23 +36,45 @@ class ActorClass(type):
         """Options for one actor: `name` (a text of one line, see `check_actor_name`), `capture`, `on_error`, Ray's."""
         return _Spawner(cls, _own_options(cls), None).options
 
+    @property
+    def bind(cls) -> Callable[..., NoReturn]:
+        """Refuse a node of a graph of Ray's."""
+        return _Spawner(cls, _own_options(cls), None).bind
+
 
 class _Spawner:
-    """A decorated class with options given."""
+    """A decorated class with options given. `get_if_exists`: an actor of that name that is there is the one."""
 
-    def __init__(self, actor_class: type, options: Mapping[str, Any], name: str | None) -> None:
+    def __init__(
+        self, actor_class: type, options: Mapping[str, Any], name: str | None, *, get_if_exists: bool = False
+    ) -> None:
         self._class = actor_class
         self._options = options
         self._name = name
+        self._get_if_exists = get_if_exists
 
-    def options(self, *, name: str | None = None, **options: Any) -> "_Spawner":
+    def options(self, *, name: str | None = None, get_if_exists: bool = False, **options: Any) -> "_Spawner":
         if name is not None:
             check_actor_name(name)
-        return _Spawner(self._class, {**self._options, **check_options(options)}, name or self._name)
+        name = name or self._name
+        if get_if_exists and name is None:
+            raise ConfigError("get_if_exists=True: give the name too, Class.options(name=..., get_if_exists=True)")
+        checked = {**self._options, **check_options(options)}
+        return _Spawner(self._class, checked, name, get_if_exists=get_if_exists or self._get_if_exists)
 
     def remote(self, *args: Any, **kwargs: Any) -> ActorHandle:
         specification = ActorSpecification.of(_user_class(self._class), self._options)
-        return process_port().spawn(specification, self._name, args, kwargs)
+        port = process_port()
+        try:
+            return port.spawn(specification, self._name, args, kwargs)
+        except NameTaken:
+            if not self._get_if_exists:
+                raise
+            assert self._name is not None
+            return port.handle_of(self._name)
+
+    def bind(self, *_args: Any, **_kwargs: Any) -> NoReturn:
+        raise no_graphs(f"{self._class.__qualname__}.bind(...)")
 
 
 @overload
@@ -73,8 +96,8 @@ def actor(decorated: Any = None, /, *, version: int = 1, **options: Any) -> Any:
             (num_cpus, resources, ...), which Ray is given as they are.
 
     Raises:
-        ConfigError: the class has generators as handlers, `migrate` cannot be called so, or an option does not go with
-            rayshot.
+        ConfigError: `migrate` cannot be called so, or an option of the class or of a method does not go with rayshot;
+            the message names the line of docs/porting.md that says what to write instead.
     """
     checked = check_options(options)
     check_version(version)
@@ -140,3 +163,7 @@ def _remote_over_ray(self: Any, *args: Any, **kwargs: Any) -> ActorHandle:
 
 def _options_over_ray(self: Any, **options: Any) -> _Spawner:
     return _over_ray(self).options(**options)
+
+
+def _bind_over_ray(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
+    _over_ray(self).bind(*args, **kwargs)

@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from rayshot.errors import (
+    ActorEnded,
     ConfigError,
     MessageNotSerializable,
     MessageTooLarge,
     StateNotSerializable,
-    UnknownMethod,
 )
 from rayshot.model.event_loop import Coroutines
+from rayshot.model.methods import generator_called, is_generator, unknown_method
 from rayshot.model.migration import migrate
 from rayshot.model.port import Port
 from rayshot.model.reply import Continuation, OpenCall
@@ -36,6 +37,9 @@ class CellPort(Port, Protocol):
 
     def request_end(self) -> None:
         """End this actor once the running handler has ended."""
+
+    def has_own_mail(self) -> bool:
+        """Whether messages wait that this actor sent to itself, as those of its timers."""
 
 
 class Timer:
@@ -61,11 +65,10 @@ class _Handlers(dict[str, Callable[..., Any]]):
 
     def __missing__(self, method: str) -> Callable[..., Any]:
         if method not in self._methods:
-            raise UnknownMethod(
-                f"actor {self._name!r} has no method {method!r}; it has {', '.join(sorted(self._methods))}",
-                actor=self._name,
-                method=method,
-            )
+            user_class = type(self._instance)
+            if hasattr(user_class, method) and is_generator(user_class, method):
+                raise generator_called(self._name, method)
+            raise unknown_method(self._name, method, self._methods)
         bound = self[method] = _to_completion(getattr(self._instance, method), self._coroutines)
         return bound
 
@@ -73,9 +76,10 @@ class _Handlers(dict[str, Callable[..., Any]]):
 class Cell:
     """The user half of the actor `name`. Times are seconds by `clock`.
 
-    `sender` is who sent the message that is being handled. `open_calls` are those of the running handler, and
-    `coroutines` runs what is `async def`: close it when the actor is no more.
+    `sender` is who sent the message that is being handled, `slots` what lies beside it. `open_calls` are those of the
+    running handler, and `coroutines` runs what is `async def`: close it when the actor is no more.
     `constructing`: the constructor runs, or has failed. `ending`: it asked for its end, and handles nothing more.
+    `shared`: its code got its own handle, so that others may have it.
     """
 
     def __init__(
@@ -85,14 +89,16 @@ class Cell:
         self.port = port
         self.coroutines = Coroutines(name) if coroutines is None else coroutines
         self.sender = ""
+        self.slots: Sequence[Any] = ()
         self.specification: ActorSpecification | None = None
         self.instance: Any = None
-        self.handlers: Mapping[str, Callable[..., Any]] = {}
+        self.handlers: dict[str, Callable[..., Any]] = {}
         self.open_calls: list[OpenCall] = []
         self.timers: list[Timer] = []
         self._calls: dict[int, Continuation] = {}
         self.constructing = False
         self.ending = False
+        self.shared = False
         self._next_call = 1
         self._clock = clock
 
@@ -114,15 +120,21 @@ class Cell:
                 self._handle_reply(message[1], message[2], message[3])
             case 3:
                 self._construct(message[1], message[2])
+            case 4:
+                self._heed_end(dropped=message[1])
             case _:
-                method, args, kwargs = self.port.codec.decode_tell(message)
+                method, args, kwargs = self.port.codec.decode_tell(message, self.slots)
                 self.handlers[method](*args, **kwargs)
 
     def _handle_call(self, call_id: int, tell: bytes) -> None:
-        sender = self.sender
+        sender, method = self.sender, ""
         try:
-            method, args, kwargs = self.port.codec.decode_tell(tell)
+            method, args, kwargs = self.port.codec.decode_tell(tell, self.slots)
             result = self.handlers[method](*args, **kwargs)
+        except SystemExit:
+            self.end()
+            detail = f"actor {self.name!r} ended, its handler .{method} left with sys.exit() or exit_actor()"
+            self.port.answer(sender, call_id, ActorEnded(detail, actor=self.name), ok=False)
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its caller's, as with Ray
             if not isinstance(error, Exception):  # it must end neither this thread nor the caller
                 error = RuntimeError(f"the handler raised {error!r}")
@@ -133,7 +145,7 @@ class Cell:
     def _handle_reply(self, call_id: int, ok: bool, tell: bytes) -> None:  # noqa: FBT001 - as it is on the wire
         continuation = self._calls.pop(call_id)
         try:
-            _, (value,), _ = self.port.codec.decode_tell(tell)
+            _, (value,), _ = self.port.codec.decode_tell(tell, self.slots)
         except Exception as error:  # noqa: BLE001 - unpickling runs code of the value's class; its error is the outcome
             value, ok = MessageNotSerializable(f"the reply cannot be read here: {error!r}"), False
         if ok:
@@ -143,10 +155,15 @@ class Cell:
         else:
             raise value
 
+    def _heed_end(self, *, dropped: bool) -> None:
+        """End; where the creator has `dropped` the only handle, only if nothing can come of this actor any more."""
+        if not (dropped and (self.shared or self.timers or self._calls or self.port.has_own_mail())):
+            self.end()
+
     def _construct(self, packed: bytes, tell: bytes) -> None:
         specification = ActorSpecification.unpack(packed)
         user_class = specification.resolve()
-        _, args, kwargs = self.port.codec.decode_tell(tell)
+        _, args, kwargs = self.port.codec.decode_tell(tell, self.slots)
         self._become(specification, user_class)
         self.constructing = True
         try:
@@ -159,6 +176,9 @@ class Cell:
     def _become(self, specification: ActorSpecification, user_class: type) -> None:
         self.instance = _bare(user_class)
         self.handlers = _Handlers(self.instance, specification.methods, self.name, self.coroutines)
+        self.handlers["__ray_ready__"] = lambda: True
+        self.handlers["__ray_call__"] = lambda function, *args, **kwargs: function(self.instance, *args, **kwargs)
+        self.handlers["__ray_terminate__"] = self.end
         self.specification = specification
 
     # Replies and timers ----------------------------------------------------------------------------------------
@@ -233,6 +253,7 @@ class Cell:
             "timers": [(max(0.0, timer.due - now), timer.method, timer.args) for timer in self.timers],
             "next_call": self._next_call,
             "ending": self.ending,
+            **({"shared": True} if self.shared else {}),
         }
 
     def become(self, specification: ActorSpecification, user_class: type) -> Any:
@@ -255,6 +276,7 @@ class Cell:
         now = self._clock()
         self.timers = [Timer(now + remaining, method, tuple(args)) for remaining, method, args in state["timers"]]
         self._next_call = state["next_call"]
+        self.shared = state.get("shared", False)
         if state.get("ending"):  # it asked for its end, and the snapshot was recorded before it could leave
             self.end()
 

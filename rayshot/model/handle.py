@@ -1,9 +1,14 @@
 """Handles: what user code holds of an actor, wherever it is."""
 
-from typing import Any
+import contextlib
+import copy
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
 
-from rayshot.errors import ForeignHandle, UnknownMethod
+from rayshot.errors import ActorEnded, ConfigError, ForeignHandle
 from rayshot.format.codec import NUMBERS_MAX, all_numbers
+from rayshot.model.methods import BUILT_IN, check_method_options, porting, unknown_method
 from rayshot.model.port import OutPort, Port, find_port, process_port
 
 
@@ -11,16 +16,28 @@ class ActorHandle:
     """An actor of a system, by name. `handle.method.tell(...)` and `handle.method.remote(...)` send to it.
 
     A handle in a state or in a message is stored as the name and bound again by whoever reads it. `methods` are the
-    names that the actor's class offers; None where they are not known here, and then the receiver checks.
+    names that the actor's class offers; None where they are not known here, and then the receiver checks. `silent` are
+    those whose calls return nothing, as far as that is known here. `hold`: see Hold.
     """
 
     # No slots: each method that was used once becomes a plain attribute, found without __getattr__.
 
-    def __init__(self, system: str, name: str, methods: frozenset[str] | None, port: Port | None) -> None:
+    def __init__(
+        self,
+        system: str,
+        name: str,
+        methods: frozenset[str] | None,
+        port: Port | None,
+        *,
+        silent: frozenset[str] = frozenset(),
+        hold: "Hold | None" = None,
+    ) -> None:
         self._system = system
         self._name = name
         self._methods = methods
         self._port = port
+        self._silent = silent
+        self._hold = hold
 
     @property
     def name(self) -> str:
@@ -37,19 +54,21 @@ class ActorHandle:
             )
         return self._name
 
+    def give_out(self) -> None:
+        """This process is not the only one any more that may hold a handle of the actor."""
+        if self._hold is not None:
+            self._hold.give_out()
+
     def __getattr__(self, method: str) -> "Method":
-        if method.startswith("__"):
+        if method.startswith("__") and method not in BUILT_IN:
             raise AttributeError(method)
-        if self._methods is not None and method not in self._methods:
-            raise UnknownMethod(
-                f"actor {self._name!r} has no method {method!r}; it has {', '.join(sorted(self._methods))}",
-                actor=self._name,
-                method=method,
-            )
+        if method not in BUILT_IN and self._methods is not None and method not in self._methods:
+            raise unknown_method(self._name, method, self._methods)
         found = self.__dict__[method] = Method(self, method)
         return found
 
     def __reduce__(self) -> tuple[Any, ...]:
+        self.give_out()
         methods = None if self._methods is None else tuple(sorted(self._methods))
         return _rebind, (self._system, self._name, methods)
 
@@ -65,15 +84,39 @@ class ActorHandle:
         return f"ActorHandle({self._system}/{self._name})"
 
 
+class Hold:
+    """What an anonymous actor's handle has in the process that made the actor, and the methods got from it have too.
+
+    When the last of them is gone `dropped` is called, if no other process can have a handle: on any thread, in the
+    midst of anything, so it must take no lock. At the interpreter's exit it is not called.
+    """
+
+    __slots__ = ("__weakref__", "_dropped")
+
+    def __init__(self, dropped: Callable[[], None]) -> None:
+        self._dropped: Callable[[], None] | None = dropped
+
+    def give_out(self) -> None:
+        """A handle leaves this process: nobody will know when the last one is gone."""
+        self._dropped = None
+
+    def __del__(self) -> None:
+        if self._dropped is not None and not sys.is_finalizing():
+            self._dropped()
+
+
 class Method:
     """One method of an actor, ready to be sent to."""
 
-    __slots__ = ("_append", "_append_plain", "_encode", "_handle", "_name", "_port")
+    # It has no reference to the handle, which has it: else a handle that nobody holds would live on for a while.
+    __slots__ = ("_append", "_append_plain", "_encode", "_hold", "_name", "_port", "_receiver", "_returns")
 
     def __init__(self, handle: ActorHandle, name: str) -> None:
-        self._handle = handle
+        self._hold = handle._hold  # noqa: SLF001 - the two classes are one thing
         self._name = name
-        port = handle._port or process_port()  # noqa: SLF001 - the two classes are one thing
+        self._receiver = handle.name
+        self._returns = 0 if name in handle._silent else 1  # noqa: SLF001
+        port = handle._port or process_port()  # noqa: SLF001
         self._port = port
         self._encode = port.codec.tell
         channel: OutPort = port.channel(handle.name_in(port.system))
@@ -97,13 +140,62 @@ class Method:
     def remote(self, *args: Any, **kwargs: Any) -> Any:
         """Send a message whose result is wanted: returns an ObjectRef to a driver, a Reply inside an actor.
 
-        Same channel, same order and same errors as `tell`.
+        Same channel, same order and same errors as `tell`. With `num_returns=0` it is a `tell`, and returns None.
         """
-        return self._port.call(self._handle.name, self._encode(self._name, args, kwargs))
+        if self._returns == 0:
+            return self.tell(*args, **kwargs)
+        return self._port.call(self._receiver, self._encode(self._name, args, kwargs))
+
+    def options(self, **options: Any) -> "Method":
+        """This method with options of Ray's: `num_returns`, 0 or 1; `name`, which nothing shows.
+
+        Raises ConfigError for others, with what to do instead.
+        """
+        made = copy.copy(self)
+        returns = check_method_options(f".{self._name}", {"num_returns": self._returns, **options})
+        made._returns = returns  # noqa: SLF001 - of its own class
+        return made
+
+    def bind(self, *_args: Any, **_kwargs: Any) -> NoReturn:
+        """Refuse a node of a graph of Ray's."""
+        raise no_graphs(f".{self._name}.bind(...)")
 
     def __call__(self, *_args: Any, **_kwargs: Any) -> None:
         """Refuse, as Ray does."""
         raise TypeError(f"a method of an actor is not called: use .{self._name}.tell(...) or .{self._name}.remote(...)")
+
+
+def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
+    """End an actor when it has handled what this process sent to it before. Returns at once; twice is fine.
+
+    What waits for it from others then, and what is sent to it afterwards, are dead letters; calls among these raise
+    ActorEnded, which is a `ray.exceptions.RayActorError` too. A snapshot that was recorded before holds the actor, and
+    the order to end where that is still under way.
+
+    Args:
+        actor: its handle.
+        no_restart: only True, as in `ray.kill`: an actor that ended is not begun anew.
+
+    Raises ConfigError for what is no handle of an actor; SystemDown where the system takes no messages any more.
+    """
+    if not isinstance(actor, ActorHandle):
+        raise ConfigError(
+            f"rayshot.kill ends actors of a system, not {actor!r}: give a handle; see {porting('ray-kill')}"
+        )
+    if no_restart is not True:
+        raise ConfigError(
+            f"no_restart={no_restart!r}: an actor that ended is not begun anew; see {porting('ray-kill')}"
+        )
+    port = actor._port or process_port()  # noqa: SLF001 - a handle's own
+    with contextlib.suppress(ActorEnded):
+        port.channel(actor.name_in(port.system)).append(port.codec.end(dropped=False))
+
+
+def no_graphs(what: str) -> ConfigError:
+    """The error for a graph of Ray's that an actor of a system would be a part of."""
+    return ConfigError(
+        f"{what} does not go with rayshot: send a message with .tell or .remote; see {porting('dag-bind')}"
+    )
 
 
 def rebind_anew(system: str, name: str, _methods: tuple[str, ...] | None) -> ActorHandle:

@@ -44,7 +44,10 @@ class Port(Protocol):
     def spawn(
         self, specification: "ActorSpecification", name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> "ActorHandle":
-        """Make an actor; its constructor's call is message 1 on the channel to it."""
+        """Make an actor; its constructor's call is message 1 on the channel to it. Raises NameTaken."""
+
+    def handle_of(self, name: str) -> "ActorHandle":
+        """This process's handle of the actor `name`."""
 
 
 _find_port: list[Callable[[], Port | None]] = []

@@ -8,7 +8,8 @@ else among the living.
 from rayshot.errors import CodeMismatch
 from rayshot.format.codec import CALL, CREATE, PICKLED, REPLY, Codec, Frame, split_frame
 from rayshot.format.outline import globals_of
-from rayshot.format.pickling import PICKLE_START, Names, load_message, mentions
+from rayshot.format.pickle_bytes import PICKLE_START, mentions
+from rayshot.format.pickling import ALL_PLACES, Names, load_message
 from rayshot.model.specification import ActorSpecification, find_global
 
 
@@ -46,19 +47,29 @@ class Recasting:
         try:
             return self._message(message)
         except _Gone as gone:
-            raise CodeMismatch(
-                f"message {number} in flight to {self._receiver!r} holds {gone}, which this program has not: import "
-                "what defines it, or say where it went with class_map={'old.module.Class': NewClass}",
-                receiver=self._receiver,
-                number=number,
-                class_name=str(gone),
-            ) from None
+            raise self._missing(number, gone) from None
         except Exception as error:  # unpickling and pickling run code of the values' classes
             raise CodeMismatch(
                 f"message {number} in flight to {self._receiver!r} cannot be read with the class_map: {error!r}",
                 receiver=self._receiver,
                 number=number,
             ) from error
+
+    def check_slot(self, number: int, pickled: bytes) -> None:
+        """Raise CodeMismatch for what lies beside message `number` and holds what this program has not."""
+        try:
+            self._check_globals(pickled)
+        except _Gone as gone:
+            raise self._missing(number, gone) from None
+
+    def _missing(self, number: int, gone: _Gone) -> CodeMismatch:
+        return CodeMismatch(
+            f"message {number} in flight to {self._receiver!r} holds {gone}, which this program has not: import "
+            "what defines it, or say where it went with class_map={'old.module.Class': NewClass}",
+            receiver=self._receiver,
+            number=number,
+            class_name=str(gone),
+        )
 
     def _concerns(self, body: bytes | memoryview) -> bool:
         return self._specification is not None or PICKLE_START in bytes(body)
@@ -71,7 +82,7 @@ class Recasting:
                 self._check_globals(fields[2])
                 if not any(mentions(fields[2], name) for name in self._names):
                     return message
-                return codec.tell(*load_message(fields[1], fields[2], self._names))
+                return codec.tell(*load_message(fields[1], fields[2], self._names, ALL_PLACES))
             case head if head is CALL:
                 return codec.call(fields[1], self._message(fields[2]))
             case head if head is REPLY:

@@ -1,20 +1,21 @@
 """What an actor is made of: its class, found again in any process, and its options."""
 
 import importlib
-import inspect
 import sys
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgpack
 
 from rayshot.errors import BadManifest, CodeMismatch, ConfigError
 from rayshot.format.inert_record import short_repr
-from rayshot.format.pickling import Names, dump_class, load_class, mentions
+from rayshot.format.pickle_bytes import mentions
+from rayshot.format.pickling import Names, dump_class, load_class
 from rayshot.format.redaction import shown
 from rayshot.format.walking import count_documents
+from rayshot.model.methods import check_methods, methods_of, porting, silent_methods, warn_of_retries
 from rayshot.model.versions import hooks_of, version_of
 
 RAY_OPTIONS = frozenset(
@@ -40,16 +41,15 @@ OWN_OPTIONS: Mapping[str, tuple[object, ...]] = {
 COUNT_OPTIONS = frozenset({"max_pending_calls"})
 """Those whose value is a count of 1 or more; -1 is Ray's word for none."""
 _REFUSED = {
-    "max_concurrency": "handlers of one actor run one at a time",
-    "concurrency_groups": "handlers of one actor run one at a time",
-    "max_restarts": "a restarted actor would have lost its state; rayshot restores it",
-    "max_task_retries": "messages are delivered once; nothing is retried",
-    "lifetime": "actors live as long as their system",
-    "namespace": "actors live in their system",
-    "get_if_exists": "use system.get_actor(name)",
+    "max_concurrency": ("handlers of one actor run one at a time", "max-concurrency"),
+    "concurrency_groups": ("handlers of one actor run one at a time", "concurrency-groups"),
+    "lifetime": ("actors live as long as their system, which its drivers may leave", "detached"),
+    "namespace": ("actors live in their system, where names are looked up", "namespaces"),
+    "get_if_exists": ("give it beside the name, Class.options(name=..., get_if_exists=True)", "get-if-exists"),
 }
-_RESERVED_METHODS = frozenset({"name", "name_in", "_name", "_system", "_methods", "_port"})
-"""What a handle has itself."""
+"""With the reason, and the line of the table in docs/porting.md."""
+_NEEDLESS = frozenset({"max_restarts", "max_task_retries"})
+"""Taken with a warning: rayshot does better than they ask."""
 _CONTAINERS = (dict, list, set, frozenset, tuple, str, bytes, bytearray, int, float, deque)
 """Types whose instances hold more than attributes."""
 
@@ -59,7 +59,8 @@ class ActorSpecification:
     """Class and options of an actor.
 
     `class_pickle` holds the class by value where no other process can import it (a script, a notebook); it may be
-    unpickled by the same minor version of Python only. `version` is what the class says that its state is of.
+    unpickled by the same minor version of Python only. `version` is what the class says that its state is of. `silent`
+    are the methods whose calls return nothing: known where the class is at hand, and stored nowhere.
     """
 
     class_module: str
@@ -68,6 +69,7 @@ class ActorSpecification:
     methods: tuple[str, ...]
     options: Mapping[str, Any]
     version: int = 1
+    silent: frozenset[str] = field(default=frozenset(), compare=False)
 
     @classmethod
     def of(cls, user_class: type, options: Mapping[str, Any]) -> "ActorSpecification":
@@ -81,6 +83,7 @@ class ActorSpecification:
             tuple(name for name in methods_of(user_class) if name not in hooks_of(user_class)),
             check_options(options),
             version_of(user_class),
+            silent_methods(user_class),
         )
 
     @property
@@ -129,9 +132,10 @@ class ActorSpecification:
         return replace(self, class_pickle=dump_class(load_class(self.class_pickle, names)))
 
     def pack(self) -> bytes:
-        """As bytes, for the message that creates the actor."""
+        """As bytes, for the message that creates the actor and for snapshots: see `stored_options`."""
         named = self.class_module, self.class_name, self.class_pickle
-        fields = (*named, self.methods, dict(self.options), self.version)
+        options = {key: _stored(key, value) for key, value in self.options.items()}
+        fields = (*named, self.methods, options, self.version)
         packed = msgpack.packb(fields, use_bin_type=True)
         assert isinstance(packed, bytes)
         return packed
@@ -156,17 +160,7 @@ def check_class(user_class: type) -> type:
             f"{user_class.__qualname__} is a {user_class.__mro__[-2].__name__}; an actor's state is its attributes: "
             "keep it in one of them"
         )
-    for name in methods_of(user_class):
-        method = inspect.getattr_static(user_class, name)
-        method = getattr(method, "__func__", method)  # of a static or class method
-        if inspect.isgeneratorfunction(method) or inspect.isasyncgenfunction(method):
-            raise ConfigError(
-                f"{user_class.__qualname__}.{name} is a generator: a handler runs to completion and returns one value"
-            )
-        if name in _RESERVED_METHODS:
-            raise ConfigError(
-                f"{user_class.__qualname__}.{name} cannot be reached, a handle has that name itself: rename it"
-            )
+    check_methods(user_class)
     return user_class
 
 
@@ -175,25 +169,19 @@ def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
     checked = {}
     for key, value in options.items():
         if key in _REFUSED and value not in (None, 0) and (key, value) != ("max_concurrency", 1):
-            raise ConfigError(f"{key}={value!r} does not go with rayshot: {_REFUSED[key]}")
+            reason, line = _REFUSED[key]
+            raise ConfigError(f"{key}={value!r} does not go with rayshot: {reason}; see {porting(line)}")
         if key in OWN_OPTIONS and value not in OWN_OPTIONS[key]:
             raise ConfigError(f"{key}={value!r}: give one of {', '.join(map(repr, OWN_OPTIONS[key]))}")
         if key in COUNT_OPTIONS and not (value is None or (type(value) is int and (value > 0 or value == -1))):
             raise ConfigError(f"{key}={value!r}: give a count of 1 or more")
-        if key not in (known := RAY_OPTIONS | OWN_OPTIONS.keys() | COUNT_OPTIONS) and key not in _REFUSED:
+        if key not in (known := RAY_OPTIONS | OWN_OPTIONS.keys() | COUNT_OPTIONS) | _REFUSED.keys() | _NEEDLESS:
             raise ConfigError(f"there is no option {key!r}; there are {', '.join(sorted(known))}")
-        if value is not None and key not in _REFUSED:
+        if value is not None and key not in _REFUSED.keys() | _NEEDLESS:
             checked[key] = _storable(key, value)
+    if needless := {key: options[key] for key in _NEEDLESS if options.get(key)}:
+        warn_of_retries(needless, "options of an actor")
     return checked
-
-
-def methods_of(user_class: type) -> tuple[str, ...]:
-    """Names of the methods that can be handlers: all functions but the dunder ones, sorted."""
-    return tuple(
-        sorted(
-            name for name in dir(user_class) if not name.startswith("__") and callable(getattr(user_class, name, None))
-        )
-    )
 
 
 def find_class(module: str, name: str) -> type | None:
@@ -236,9 +224,19 @@ def _importable(module: str, name: str) -> bool:
 
 def _storable(key: str, value: Any) -> Any:
     try:
-        msgpack.packb(value, strict_types=True)
+        msgpack.packb(_stored(key, value), strict_types=True)
     except (TypeError, ValueError, OverflowError) as error:
         raise ConfigError(
             f"{key}={short_repr(shown(key, value))} cannot be stored with a snapshot: give plain numbers and texts"
         ) from error
+    return value
+
+
+def _stored(key: str, value: Any) -> Any:
+    """What a snapshot holds of an option: of variables their names, of a place in one cluster what it was."""
+    if key == "runtime_env" and isinstance(value, Mapping):
+        variables = value.get("env_vars")
+        return {**value, **({"env_vars": sorted(variables)} if isinstance(variables, Mapping) else {})}
+    if key == "scheduling_strategy" and type(value).__module__.startswith("ray."):
+        return {"dropped": type(value).__name__}
     return value

@@ -5,7 +5,7 @@ import warnings
 import weakref
 
 from rayshot.errors import HandlersTakeTurns
-from rayshot.model.specification import methods_of
+from rayshot.model.methods import methods_of
 
 _NAMED_MAX = 3
 _told: weakref.WeakSet[type] = weakref.WeakSet()

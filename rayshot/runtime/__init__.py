@@ -9,5 +9,7 @@ Four kinds of Ray actors, all in the namespace NAMESPACE:
 """
 
 from rayshot.runtime.class_tables import share_class_tables
+from rayshot.runtime.ray_functions import guard_functions
 
 share_class_tables()  # before anything is unpickled by this process
+guard_functions()

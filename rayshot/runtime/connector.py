@@ -8,6 +8,7 @@ from typing import Any
 import ray
 
 from rayshot.runtime.naming import NAMESPACE, actor_name
+from rayshot.runtime.ray_functions import know_host
 
 
 class RayPeer:
@@ -15,6 +16,8 @@ class RayPeer:
 
     def __init__(self, handle: Any) -> None:
         self.receive: Callable[[bytes], Any] = handle.receive.remote
+        self.receive_with: Callable[..., Any] = handle.receive_with.remote
+        self.probe: Callable[[Any], Any] = handle.probe.remote
         self.await_credit: Callable[[str, int], Any] = handle.await_credit.remote
 
 
@@ -33,13 +36,14 @@ class Connector:
     def know(self, name: str, handle: Any) -> None:
         """Remember a Ray handle, so that it need not be looked up."""
         self._known[name] = handle
+        know_host(handle)
 
     def find(self, name: str) -> Any | None:
         """The Ray handle of an actor; None where Ray knows of none: it ended, died, or never was."""
         if name not in self._known:
             try:
                 ray_name = actor_name(self._system, self._incarnation, name)
-                self._known[name] = ray.get_actor(ray_name, namespace=NAMESPACE)
+                self.know(name, ray.get_actor(ray_name, namespace=NAMESPACE))
             except ValueError:
                 return None
         return self._known[name]

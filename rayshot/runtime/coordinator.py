@@ -40,7 +40,7 @@ from rayshot.runtime.birth import Birth
 from rayshot.runtime.clock import TICK_S, start_clock
 from rayshot.runtime.commit_queue import CommitQueue
 from rayshot.runtime.failpoints import failpoint
-from rayshot.runtime.identity import HostIdentity, Joined, Stop
+from rayshot.runtime.identity import Ending, HostIdentity, Joined, Stop
 from rayshot.runtime.intake import Arrived, Call, Gathered, Intake
 from rayshot.runtime.keyring import Keyring
 from rayshot.runtime.members import Members
@@ -120,7 +120,7 @@ class Coordinator:
 
     @notice
     def ended(
-        self, packed: tuple[object, ...], unfinished: tuple[SnapshotId, ...], trace: bytes | None, why: str
+        self, packed: tuple[object, ...], unfinished: tuple[SnapshotId, ...], trace: bytes | None, why: Ending
     ) -> None:
         """An actor ended. This is its last record, which stands in for no unfinished snapshot."""
         record = unpack_record(packed)
@@ -149,8 +149,8 @@ class Coordinator:
         self._died(name, detail)
 
     @ray.method(concurrency_group="wait", max_task_retries=UNTIL_ANSWERED)
-    def fate(self, name: str) -> Stop | str:
-        """Why `name` does not answer: the system stopped, or in words that it ended or never was.
+    def fate(self, name: str) -> Stop | Ending:
+        """Why `name` does not answer: the system stopped, or it ended or never was.
 
         Its caller may see a death before the coordinator does, so this waits for what explains it.
         """

@@ -1,5 +1,6 @@
 """A driver's side of a system: sends messages and calls from outside, as `driver:<id>`."""
 
+import contextlib
 import logging
 import threading
 import time
@@ -12,6 +13,7 @@ import ray
 
 from rayshot.errors import ActorEnded, SystemDown, SystemStopped
 from rayshot.format.codec import Codec
+from rayshot.format.slots import OBJECT, VALUE, Slot
 from rayshot.model.handle import ActorHandle
 from rayshot.model.port import OutPort
 from rayshot.model.specification import ActorSpecification
@@ -20,12 +22,15 @@ from rayshot.protocol.events import BatchAcknowledged, BatchTaken, SnapshotEnded
 from rayshot.protocol.identity import DRIVER_PREFIX, SnapshotId
 from rayshot.runtime.births import Births
 from rayshot.runtime.connector import Connector, RayPeer
-from rayshot.runtime.identity import HostIdentity
+from rayshot.runtime.dropping import Dropped
+from rayshot.runtime.identity import Ending, HostIdentity
+from rayshot.runtime.leaving import wait_at_exit
 from rayshot.runtime.naming import new_name
-from rayshot.runtime.outbox import InFlight, OutChannel
+from rayshot.runtime.outbox import OutChannel
 from rayshot.runtime.references import know_references
+from rayshot.runtime.sender import InFlight
 from rayshot.runtime.spawning import spawn_host
-from rayshot.runtime.wire import Answer, Status, pack, pack_packet, unpack
+from rayshot.runtime.wire import Answer, pack, pack_packet, unpack
 
 log = logging.getLogger("rayshot")
 MEET_S = 60.0
@@ -64,13 +69,22 @@ class DriverChannel(OutChannel):
                     )
         super().append(message)
 
-    def put_call(self, message: bytes) -> None:
-        """As `append`, but however full the outbox is. Call under the lock."""
+    def put_call(self, message: bytes) -> list[Any]:
+        """As `append`, but however full the outbox is. Call under the lock.
+
+        Returns the references that it waits for in the outbox: so long no thread of the receiver has to wait for it.
+        """
         self.await_actors(self._port.take_mentioned())
         self.gather()
         self.pending.append(message)
         self.pending_bytes += len(message)
+        gates = [] if message.__class__ is bytes else self.keep_slots(message)
         self.flush()
+        return gates
+
+    def must_be_there(self, slot: Slot) -> bool:
+        """See OutChannel. Outcomes of own calls too: with them comes what the receiver must hear of first."""
+        return slot.kind == VALUE or (slot.kind == OBJECT and self._port.is_unanswered(slot.reference))
 
     def await_actors(self, mentioned: set[str]) -> None:
         """Let the next message wait for those of these actors that are not there yet. Call under the lock."""
@@ -86,7 +100,11 @@ class DriverChannel(OutChannel):
         """Hold what must wait, and all behind it. Call under the lock."""
         while self.awaited and not self.awaited[0][1]:
             self.awaited.popleft()
-        self.held_at = self.awaited[0][0] - self.transported - 1 if self.awaited else None
+        self.holding.update()
+
+    def awaiting(self) -> tuple[int, ...]:
+        """See OutChannel."""
+        return (self.awaited[0][0],) if self.awaited else ()
 
 
 class DriverPort:
@@ -110,8 +128,10 @@ class DriverPort:
         self._calls_max: dict[str, int | None] = {}
         self.starting: set[str] = set()
         self.births = Births(self._connector)
+        self._dropped = Dropped(self._end_dropped)
         self._encoding = threading.local()
         self.draining = False  # a driver is no part of what stops
+        wait_at_exit(self)
 
     # Port ------------------------------------------------------------------------------------------------------
 
@@ -119,6 +139,7 @@ class DriverPort:
         """This driver's handle of the actor `name`."""
         handle = self._handles.get(name)
         if handle is None or (methods is not None and handle._methods is None):  # noqa: SLF001
+            self._dropped.give_out(name)
             handle = self._handles[name] = ActorHandle(self.system, name, methods, self)
         return handle
 
@@ -146,11 +167,15 @@ class DriverPort:
             self._check_room(receiver)
             call_id = self._next_call
             self._next_call += 1
-            channel.put_call(self.codec.call(call_id, tell))
-            gates = getattr(tell, "unready", ())  # references that it waits for in the outbox: no thread waits for it
+            gates = channel.put_call(self.codec.call(call_id, tell))
             tags, result = fetch(pack((self.name, call_id)), *gates)
             self._unanswered.setdefault(receiver, set()).add(tags)
         return result
+
+    def is_unanswered(self, reference: Any) -> bool:
+        """Whether it is the outcome of a call of this driver, and is not there. Call under the lock."""
+        task = reference.task_id()
+        return any(tags.task_id() == task for several in self._unanswered.values() for tags in several)
 
     def _find_fetch(self, channel: DriverChannel) -> Callable[..., Any]:
         """The Ray method for outcomes; raises what became of an actor that is not there."""
@@ -182,7 +207,7 @@ class DriverPort:
             raise self.down.with_traceback(None)
         if name in self._ended:
             raise self._ended[name].with_traceback(None)
-        name = name or new_name(specification.class_name)
+        anonymous, name = name is None, name or new_name(specification.class_name)
         message = self.codec.create(specification.pack(), self.codec.tell("__init__", args, kwargs))
         self._connector.know(name, spawn_host(self.identity, specification, name))
         self._calls_max[name] = specification.calls_max
@@ -190,7 +215,21 @@ class DriverPort:
             self.starting.add(name)
         self.births.add(name)
         self.channel(name).append(message)
-        return self.handle_of(name, frozenset(specification.methods))
+        return self._own_handle(name, specification, anonymous=anonymous)
+
+    def _own_handle(self, name: str, specification: ActorSpecification, *, anonymous: bool) -> ActorHandle:
+        """The handle that the maker gets. That of an anonymous actor nothing else here holds."""
+        hold = self._dropped.hold(name) if anonymous else None
+        methods, silent = frozenset(specification.methods), specification.silent
+        handle = ActorHandle(self.system, name, methods, self, silent=silent, hold=hold)
+        if not anonymous:
+            self._handles[name] = handle
+        return handle
+
+    def _end_dropped(self, name: str) -> None:
+        if ray.is_initialized():
+            with contextlib.suppress(ActorEnded, SystemDown):
+                OutChannel.append(self.channel(name), self.codec.end(dropped=True))  # the outbox may be full: no wait
 
     def meet(self, name: str) -> None:
         """Wait until an actor that is just being made is a member of the system, for at most MEET_S; no other one."""
@@ -204,6 +243,7 @@ class DriverPort:
         return mentioned
 
     def _mention(self, handle: ActorHandle) -> str:
+        handle.give_out()
         name = handle.name_in(self.system)
         if name in self.starting:
             self._encoding.__dict__.setdefault("mentioned", set()).add(name)
@@ -301,12 +341,9 @@ class DriverPort:
         self._channels[receiver].room.notify_all()
         return last
 
-    def refused(self, receiver: str, answer: Answer) -> None:
-        """The receiver takes nothing."""
-        if answer.status is Status.ENDED:
-            self._end(receiver, answer.detail)
-        else:
-            self._connector.submit(lambda: self._learn_why(receiver))
+    def refused(self, receiver: str, _answer: Answer) -> None:
+        """The receiver takes nothing: the coordinator knows why."""
+        self._connector.submit(lambda: self._learn_why(receiver))
 
     def lost(self, receiver: str, error: Exception) -> bool:
         """A call failed: if the receiver died, the coordinator knows more."""
@@ -341,7 +378,7 @@ class DriverPort:
             self._learn_why(receiver)
             return
         with self._lock:
-            if offer is not None:
+            if offer is not None and not self._dropped.holds(receiver):
                 self.handle_of(receiver)._methods = frozenset(offer.methods)  # noqa: SLF001 - known from now on
                 self._calls_max[receiver] = offer.calls_max
             channel.connected(RayPeer(handle))
@@ -352,7 +389,7 @@ class DriverPort:
         """Ask the coordinator why a receiver takes nothing: it ended, or the system is down."""
         try:
             fate = ray.get(self.identity.coordinator.fate.remote(receiver))
-            if isinstance(fate, str):
+            if isinstance(fate, Ending):
                 with self._lock:
                     self._end(receiver, fate)
                 return
@@ -361,8 +398,8 @@ class DriverPort:
             error = SystemStopped(f"the coordinator of system {self.system!r} is gone: {lost}")
         self.close(error)
 
-    def _end(self, receiver: str, detail: str) -> None:
-        error = self._ended[receiver] = ActorEnded(detail, actor=receiver)
+    def _end(self, receiver: str, ending: Ending) -> None:
+        error = self._ended[receiver] = ending.error(receiver)
         self._started(receiver)
         channel = self._channels.pop(receiver, None)
         if channel is not None:

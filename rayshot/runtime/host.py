@@ -14,7 +14,6 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import ray
-from ray.actor import exit_actor
 
 from rayshot.errors import ActorEnded, ForeignHandle, HandlersTakeTurns, RayshotError
 from rayshot.format.codec import method_of
@@ -22,12 +21,14 @@ from rayshot.model.port import provide_port
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.events import AlignmentTimedOut, Begun, DeadlinePassed, EverybodyRecorded, SnapshotEnded
 from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.beside import Slots, take_in
 from rayshot.runtime.dead_letters import DeadLetter
 from rayshot.runtime.identity import Abandoned, HostIdentity, Offer, Stop
 from rayshot.runtime.naming import NAMESPACE, actor_name
 from rayshot.runtime.outcomes import NotYet
 from rayshot.runtime.priority import go_beside_programs
 from rayshot.runtime.process import ActorProcess
+from rayshot.runtime.ray_functions import be_actor
 from rayshot.runtime.relay import RelayEnd
 from rayshot.runtime.reports import Body
 from rayshot.runtime.wire import Answer, Status, pack, pack_answer, unpack, unpack_begin, unpack_packet
@@ -44,9 +45,9 @@ class Host:
     """One actor's process as Ray sees it. User code never runs on these threads."""
 
     def __init__(self, identity: HostIdentity) -> None:
-        exit_actor.__code__ = _refuse_exit.__code__  # not the name: a module may have imported it before
         warnings.simplefilter("ignore", HandlersTakeTurns)  # the program that made this actor was told
         self._process = ActorProcess(identity, RelayEnd(identity.name, self._take_call, self._lose_relay))
+        be_actor(self._process.own_handle, identity.name)
         self._worker = Worker(self._process)
         self._ended = threading.Event()
         self._asked_at: dict[SnapshotId, tuple[float, Any]] = {}
@@ -86,6 +87,15 @@ class Host:
         """Take a batch of messages; see wire.py for both directions."""
         return pack_answer(self._take(packet))
 
+    @ray.method(concurrency_group="values")
+    def receive_with(self, packet: bytes, layout: bytes, objects: list[Any], *values: Any) -> bytes:
+        """As `receive`, with what lies beside the messages; see beside.py."""
+        return pack_answer(self._take(packet, take_in(layout, objects, values)))
+
+    @ray.method(concurrency_group="credit")
+    def probe(self, value: Any) -> None:
+        """Does nothing: that it is called shows that the object is to be had here."""
+
     @ray.method(concurrency_group="calls", num_returns=2, max_task_retries=-1, retry_exceptions=[NotYet])
     def result(self, call: bytes, *_gates: Any) -> tuple[bytes, Any]:
         """Wait for the outcome of a driver's call: its tags, first, so that they are there when the value is.
@@ -106,7 +116,7 @@ class Host:
                 return processed
             time.sleep(0.002)
 
-    def _take(self, packet: bytes) -> Answer:
+    def _take(self, packet: bytes, slots: Slots | None = None) -> Answer:
         process = self._process
         batch, body = unpack_packet(packet)
         with process.lock:
@@ -115,7 +125,7 @@ class Host:
                 return Answer(Status.ENDED, 0, detail=refusal.message)
             if refusal is not None:
                 return Answer(Status.STOPPED, 0, detail=refusal.message)
-            process.arrived(batch, body)
+            process.arrived(batch, body, slots)
             recorded = process.participant.recorded_snapshots
             ended = self._ended_tags(batch.tags) if batch.tags else ()
         if self._worker.idle:
@@ -319,12 +329,3 @@ class Host:
     def watch(self) -> None:
         """Stays pending as long as this process lives: its failure is how a death is seen at once."""
         self._ended.wait()
-
-
-def _refuse_exit() -> None:
-    """What `ray.actor.exit_actor` does in an actor's process. Runs among the globals of Ray's own."""
-    from rayshot.errors import ConfigError  # noqa: PLC0415 - see above
-
-    raise ConfigError(
-        "ray.actor.exit_actor() would leave messages and snapshots waiting for this actor: call rayshot.current().end()"
-    )

@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from rayshot.errors import ActorDied, SystemDown, SystemStopped
+from rayshot.errors import SystemDown, SystemStopped
+from rayshot.format.pickling import load_exception
 from rayshot.model.configuration import Trace
 from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.actor_errors import ActorDied, ActorEnded
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,20 @@ class Joined:
     over: list[tuple[SnapshotId, int]]
 
 
-End = tuple[tuple[object, ...], tuple[SnapshotId, ...], bytes | None, str]
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Why an actor is no more, in words; `cause` is the pickled exception of a constructor that raised."""
+
+    detail: str
+    cause: bytes | None = None
+
+    def error(self, name: str) -> ActorEnded:
+        """What a caller of the actor gets."""
+        cause = None if self.cause is None else load_exception(self.cause)
+        return ActorEnded(self.detail, actor=name, **({} if cause is None else {"cause": cause}))
+
+
+End = tuple[tuple[object, ...], tuple[SnapshotId, ...], bytes | None, Ending]
 """Arguments of `Coordinator.ended`: an actor's last record, packed, what it left unfinished, its trace, and why."""
 
 

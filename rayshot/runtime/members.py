@@ -9,9 +9,9 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from rayshot.errors import ActorEnded
 from rayshot.protocol.identity import SnapshotId
-from rayshot.runtime.identity import Abandoned, Stop
+from rayshot.runtime.actor_errors import ActorEnded
+from rayshot.runtime.identity import Abandoned, Ending, Stop
 from rayshot.runtime.keyring import Keyring, find_keyring
 from rayshot.runtime.naming import NAMESPACE, actor_name, named_actors, vault_name
 from rayshot.runtime.roster import Roster
@@ -50,7 +50,7 @@ class Members:
         self._storage = storage
         self._vaults: dict[str, Any] = {}
         self._nodes: dict[str, str] = {}
-        self._ended: dict[str, str] = {}
+        self._ended: dict[str, Ending] = {}
         self._watches = Watches(on_death)
         self._vault_watches = Watches(self._vault_died)
 
@@ -60,7 +60,7 @@ class Members:
         Raises ActorEnded for the name of an actor that ended: what is under way to that one must not reach another.
         """
         if name in self._ended:
-            raise ActorEnded(f"{self._ended[name]}; in one life of a system a name serves one actor", actor=name)
+            raise ActorEnded(f"{self._ended[name].detail}; in one life of a system a name serves one actor", actor=name)
         self.roster.add(name)
         self.hosts[name] = handle
         self._watches.add(name, handle)
@@ -112,7 +112,7 @@ class Members:
 
     def know_ended(self, names: Iterable[str]) -> None:
         """These actors ended before."""
-        self._ended.update({name: f"actor {name!r} ended" for name in names})
+        self._ended.update({name: Ending(f"actor {name!r} ended") for name in names})
 
     def shares(self, bodies: Mapping[str, Any]) -> list[tuple[Any, list[Any]]]:
         """The vaults that have something to write, with the bodies from their nodes, where large ones lie.
@@ -127,25 +127,25 @@ class Members:
             shares[first] = []
         return [(self._vaults[node], share) for node, share in shares.items()]
 
-    def end(self, name: str, detail: str) -> bool:
+    def end(self, name: str, ending: Ending) -> bool:
         """A host left by its own wish, and nobody needs its process any more. Returns False where that is known."""
         if name in self._ended:
             return False
-        self._ended[name] = detail
+        self._ended[name] = ending
         self.roster.remove(name)
         self._nodes.pop(name, None)
         self._watches.drop(name)
         handle = self.hosts.pop(name, None)
-        self.tell_all("receiver_ended", name, detail)
+        self.tell_all("receiver_ended", name, ending.detail)
         if handle is not None:
             timer = threading.Timer(LINGER_S, ray.kill, (handle,))
             timer.daemon = True
             timer.start()
         return True
 
-    def fate(self, name: str) -> str:
-        """What became of `name`, in words."""
-        return self._ended.get(name) or f"there is no actor {name!r} in system {self._system!r}"
+    def fate(self, name: str) -> Ending:
+        """What became of `name`."""
+        return self._ended.get(name) or Ending(f"there is no actor {name!r} in system {self._system!r}")
 
     def tell(self, name: str, method: str, *args: Any) -> None:
         """Call a host's control method; nobody waits for the answer."""

@@ -49,3 +49,13 @@ def named_actors(before: str) -> dict[str, Any]:
             with contextlib.suppress(ValueError):  # it went since it was listed
                 found[entry["name"].removeprefix(before)] = ray.get_actor(entry["name"], namespace=NAMESPACE)
     return found
+
+
+def system_with(name: str) -> str | None:
+    """The system that has an actor of that name, or had one a moment ago; None where none has."""
+    for entry in ray.util.list_named_actors(all_namespaces=True):
+        if entry["namespace"] == NAMESPACE and entry["name"].endswith(f"/actor/{name}"):
+            _, system, _, kind, found = entry["name"].split("/", 4)
+            if (kind, found) == ("actor", name):
+                return str(system)
+    return None

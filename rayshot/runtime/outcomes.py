@@ -15,6 +15,7 @@ import ray
 
 from rayshot.errors import ActorEnded, MessageNotSerializable, NoAnswer, RayshotError, SystemDown
 from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.actor_errors import as_rays
 
 CALLS_AT_ONCE = 8
 """Driver calls that may wait for their outcomes at one actor at a time. More threads cost each call more."""
@@ -67,7 +68,7 @@ class Outcomes:
         self._waiting: dict[_Key, _Waiter] = {}
         self._settled: dict[str, int] = {}
         self._gone: set[str] = set()
-        self._down: SystemDown | ActorEnded | None = None
+        self._down: Outcome | None = None
         self._given = 0
         self._turned: set[_Key] | None = None
 
@@ -86,7 +87,7 @@ class Outcomes:
     def fetch(self, sender: str, call_id: int) -> Outcome:
         """The outcome of a call, once it is there. Takes the lock.
 
-        Raises NotYet where this thread is wanted for others; ActorEnded, SystemDown; NoAnswer where it was fetched.
+        Raises NotYet where this thread is wanted for others; SystemDown; NoAnswer where it was fetched.
         """
         key = sender, call_id
         with self._lock:
@@ -98,7 +99,7 @@ class Outcomes:
         while not waiter.done.wait(STUCK_S if is_last else None):
             given = self._look_whether_stuck(given)
         if waiter.outcome.error is not None:
-            raise waiter.outcome.error
+            raise waiter.outcome.error.with_traceback(None)
         return waiter.outcome
 
     def _enter(self, key: _Key) -> _Waiter:
@@ -109,7 +110,9 @@ class Outcomes:
                 "ask the actor what it did before you call it again"
             )
         if self._down is not None:
-            raise self._down.with_traceback(None)
+            waiter = _Waiter()
+            waiter.give(self._down)
+            return waiter
         if (earlier := self._waiting.pop(key, None)) is not None:  # its connection broke, and Ray tried again
             earlier.give(Outcome(None, error=NotYet()))
         if self._turned is not None:
@@ -142,18 +145,21 @@ class Outcomes:
             self._settled.pop(driver, None)
 
     def shut(self, error: SystemDown | ActorEnded) -> None:
-        """Nothing is handled any more."""
-        self._down = error
+        """Nothing is handled any more. An error that is Ray's too is given as a value: Ray raises it as it is."""
+        self._down = Outcome(error) if isinstance(error, ray.exceptions.RayError) else Outcome(None, error=error)
         for waiter in self._waiting.values():
-            waiter.give(Outcome(None, error=error))
+            waiter.give(self._down)
         self._waiting.clear()
 
 
-def failure(error: Exception, actor: str) -> ray.exceptions.RayTaskError:
+def failure(error: Exception, actor: str) -> ray.exceptions.RayError:
     """What a handler raised, as Ray raises it where the result is asked for: as an instance of its class too.
 
-    As a value of its own, so that nothing has to be attached to the error, which may be frozen.
+    As a value of its own, so that nothing has to be attached to the error, which may be frozen. One that says that the
+    actor ended is one of Ray's by itself, and is raised as it is.
     """
+    if isinstance(error, ActorEnded):
+        return as_rays(error)
     report = "".join(traceback.format_exception(error))
     if isinstance(error, ray.exceptions.RayTaskError):  # of a task whose result the handler got
         error = error.cause

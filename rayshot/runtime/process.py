@@ -3,6 +3,7 @@
 Implements what a Cell asks of its world (CellPort) and what an outbox asks of its process (Sender).
 """
 
+import contextlib
 import logging
 import threading
 import time
@@ -13,6 +14,7 @@ import ray
 
 from rayshot.errors import ActorEnded, SystemDown
 from rayshot.format.codec import FLAT, Codec, Frame, cut_frame
+from rayshot.format.pickling import carry
 from rayshot.model.cell import Cell
 from rayshot.model.current import runs_here
 from rayshot.model.handle import ActorHandle
@@ -44,17 +46,20 @@ from rayshot.protocol.events import (
 )
 from rayshot.protocol.identity import SnapshotId, is_driver
 from rayshot.protocol.participant import Participant
+from rayshot.runtime.beside import Slots, size_of
 from rayshot.runtime.connector import Connector, RayPeer
 from rayshot.runtime.dead_letters import DeadLetter, DeadLetters
-from rayshot.runtime.identity import HostIdentity
+from rayshot.runtime.dropping import Dropped
+from rayshot.runtime.identity import Ending, HostIdentity
 from rayshot.runtime.mailbox import Mailbox
 from rayshot.runtime.naming import new_name
-from rayshot.runtime.outbox import InFlight, OutChannel
+from rayshot.runtime.outbox import OutChannel
 from rayshot.runtime.outcomes import Outcome, Outcomes, failure, sendable
 from rayshot.runtime.priority import Hurry
 from rayshot.runtime.recording import Recording
 from rayshot.runtime.references import know_references
 from rayshot.runtime.relay import RelayEnd
+from rayshot.runtime.sender import InFlight
 from rayshot.runtime.shared_memory import note_buffers
 from rayshot.runtime.spawning import spawn_host
 from rayshot.runtime.tracing import TracedChannel, Tracer
@@ -66,7 +71,9 @@ CONGESTION_WAIT_S = 0.1
 
 
 class SelfChannel(OutChannel):
-    """The channel from an actor to itself: what is sent is in the mailbox at once."""
+    """The channel from an actor to itself: what is sent is in the mailbox at once, ready or not."""
+
+    delivers_unready = True
 
     def __init__(self, process: "ActorProcess") -> None:
         super().__init__(process, process.name, process.lock)
@@ -86,11 +93,19 @@ class SelfChannel(OutChannel):
             body = b"".join(self.pending[:count])  # type: ignore[arg-type]
             del self.pending[:count]
             self.pending_bytes -= len(body)
+            if self.slots:
+                slots = self._take_slots(self.transported + count)
+                self.pending_bytes -= size_of(slots)
+                self._process.mailbox.put_slots(self.receiver, slots, 1, self.transported + count)
             self._process.mailbox.put(self.receiver, Frame(self.transported + 1, count, body))
             self.transported += count
             if self.held_at is not None:
                 self.held_at = 0
             self._process.wake.notify()
+
+    def released(self) -> None:
+        """See OutChannel."""
+        self._process.wake.notify()
 
 
 class TracedSelfChannel(TracedChannel, SelfChannel):
@@ -115,7 +130,7 @@ class ActorProcess:
         self.wake = threading.Condition(self.lock)
         self.participant = Participant(identity.name, identity.incarnation)
         self.mailbox = Mailbox()
-        self.codec = Codec(ActorHandle, lambda handle: handle.name_in(identity.system), self.handle_of)
+        self.codec = Codec(ActorHandle, self._name_of, self.handle_of)
         self.cell = Cell(identity.name, self, time.monotonic)
         self.connector = Connector(identity.system, identity.incarnation)
         self.dead_letters = DeadLetters()
@@ -137,15 +152,26 @@ class ActorProcess:
         self.loaded = not identity.loading
         self.down: SystemDown | ActorEnded | None = None
         self._handles: dict[str, ActorHandle] = {}
+        self._dropped = Dropped(self._end_dropped)
 
     # Port: what user code reaches ------------------------------------------------------------------------------
+
+    def _name_of(self, handle: ActorHandle) -> str:
+        handle.give_out()
+        return handle.name_in(self.system)
 
     def handle_of(self, name: str) -> ActorHandle:
         """This process's handle of the actor `name`."""
         handle = self._handles.get(name)
         if handle is None:
+            self._dropped.give_out(name)
             handle = self._handles[name] = ActorHandle(self.system, name, None, self)
         return handle
+
+    def own_handle(self) -> ActorHandle:
+        """The actor's own handle, for its code."""
+        self.cell.shared = True
+        return self.handle_of(self.name)
 
     def channel(self, receiver: str) -> OutChannel:
         """The channel to `receiver`."""
@@ -188,18 +214,34 @@ class ActorProcess:
         self, specification: ActorSpecification, name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> ActorHandle:
         """Make an actor and send it its constructor's call."""
-        name = name or new_name(specification.class_name)
+        anonymous, name = name is None, name or new_name(specification.class_name)
         message = self.codec.create(specification.pack(), self.codec.tell("__init__", args, kwargs))
         host = spawn_host(self.identity, specification, name)
         self.connector.know(name, host)
         if self.cell.constructing:
             self.children.append(name)
         self.channel(name).append(message)
-        handle = self._handles[name] = ActorHandle(self.system, name, frozenset(specification.methods), self)
+        hold = self._dropped.hold(name) if anonymous else None
+        methods, silent = frozenset(specification.methods), specification.silent
+        handle = ActorHandle(self.system, name, methods, self, silent=silent, hold=hold)
+        if not anonymous:  # of an anonymous one nothing else here may hold it
+            self._handles[name] = handle
         return handle
+
+    def _end_dropped(self, name: str) -> None:
+        with contextlib.suppress(ActorEnded, SystemDown):
+            self.channel(name).append(self.codec.end(dropped=True))
+
+    def has_own_mail(self) -> bool:
+        """Whether messages wait that this actor sent to itself."""
+        with self.lock:
+            own = self.channels.get(self.name)
+            return own is not None and own.sent > self.mailbox.received().get(self.name, 0)
 
     def answer(self, sender: str, call_id: int, value: object, *, ok: bool) -> None:
         """Send the outcome of a call back: over the channel to an actor, to the waiting call of a driver."""
+        if isinstance(value, Exception) and not ok:
+            carry(value)
         if not is_driver(sender):
             self.channel(sender).append(self._encode_reply(call_id, value, ok=ok))
             return
@@ -229,7 +271,7 @@ class ActorProcess:
         if type(value) in FLAT or not ok:
             return value, ok
         try:
-            _, (copied,), _ = self.codec.decode_tell(self.codec.tell("", (value,)))
+            copied = self.codec.copied(value)
         except Exception as error:  # noqa: BLE001 - encoding runs code of the value's class; its error is the answer
             return sendable(error), False
         return copied, True
@@ -312,16 +354,16 @@ class ActorProcess:
         try:
             if handle is None:
                 fate = ray.get(self.identity.coordinator.fate.remote(receiver))
-                if isinstance(fate, str):
+                if isinstance(fate, Ending):
                     with self.lock:
-                        self.receiver_ended(receiver, fate)
+                        self.receiver_ended(receiver, fate.detail)
                 return
             offer = ray.get(handle.hello.remote())
         except ray.exceptions.RayError as error:
             log.debug("%s: no connection to %s: %s", self.name, receiver, error)
             return  # it died, or the coordinator did: the system stops
         with self.lock:
-            if offer is not None:
+            if offer is not None and not self._dropped.holds(receiver):
                 self.handle_of(receiver)._methods = frozenset(offer.methods)  # noqa: SLF001 - known from now on
             channel.connected(RayPeer(handle))
             self.carry_out(self.participant.handle(ReceiverReady(receiver)))
@@ -339,10 +381,18 @@ class ActorProcess:
         for _ in range(count):
             self.dead_letters.add(DeadLetter(channel.receiver, self.name, 0, "", detail))
 
+    def limits(self) -> Mapping[str, int]:
+        """Up to where messages may be handled now, per sender. Call under the lock."""
+        limits, own = self.participant.limits, self.channels.get(self.name)
+        unready = None if own is None else own.holding.first_unready()
+        if unready is None:
+            return limits
+        return {**limits, self.name: min(unready[0] - 1, limits.get(self.name, unready[0]))}
+
     def confirm_pauses(self) -> None:
         """No handler runs: say so of the snapshots that asked for it. Call under the lock, between two handlers."""
         while self.pauses:
-            sent = {receiver: channel.sent for receiver, channel in self.channels.items() if channel.sent}
+            sent = {receiver: last for receiver, channel in self.channels.items() if (last := channel.last_leaving)}
             self.draining = True
             self.carry_out(self.participant.handle(HandlersPaused(self.pauses.pop(), sent)))
             for channel in self.channels.values():
@@ -377,27 +427,35 @@ class ActorProcess:
         detail = f"the constructor of actor {self.name!r} raised {error!r}"
         ended, never_began = self.identity.coordinator.ended, self.recording.never_began
         for child in self.children:
-            ended.remote(*never_began(child, f"{detail}, which had made {child!r}"))
+            ended.remote(*never_began(child, Ending(f"{detail}, which had made {child!r}")))
+        ending = Ending(detail, carry(error))
         with self.lock:
-            self.recording.end = never_began(self.name, detail)
+            self.recording.end = never_began(self.name, ending)
             ended.remote(*self.recording.end)
-            self.shut(ActorEnded(detail, actor=self.name))
+            self.shut(ending.error(self.name))
 
     # Effects ---------------------------------------------------------------------------------------------------
 
-    def arrived(self, batch: BatchArrived, body: bytes | memoryview) -> None:
+    def arrived(self, batch: BatchArrived, body: bytes | memoryview, slots: Slots | None = None) -> None:
         """A packet arrived. Call under the lock, and `recording.flush` after it."""
-        self.carry_out(self.participant.handle(batch), batch.sender, Frame(batch.first, batch.count, body))
+        frame = Frame(batch.first, batch.count, body)
+        self.carry_out(self.participant.handle(batch), batch.sender, frame, slots)
 
-    def carry_out(self, effects: Sequence[Effect], sender: str = "", frame: Frame | None = None) -> None:
+    def carry_out(
+        self, effects: Sequence[Effect], sender: str = "", frame: Frame | None = None, slots: Slots | None = None
+    ) -> None:
         """Do what the machine orders. Call under the lock; what `recording` gathers is sent by its `flush`."""
         for effect in effects:
             match effect:
                 case DeliverBatch(of, first, last):
+                    if slots and of == sender:
+                        self.mailbox.put_slots(of, slots, first, last)
                     self._deliver(of, first, last, frame if of == sender else None)
                 case HoldBatch(of, _):
                     assert frame is not None
                     self.mailbox.hold(of, frame)
+                    if slots:
+                        self.mailbox.put_slots(of, slots, frame.first, frame.last)
                 case DropBatch(of, first, why):
                     log.debug("%s dropped a %s batch of %s from %d on", self.name, why, of, first)
                 case SendBatch(receiver, first, count, markers, closing):

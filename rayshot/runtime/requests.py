@@ -7,10 +7,11 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from rayshot.errors import ActorEnded, RayshotError, SnapshotAborted
+from rayshot.errors import RayshotError, SnapshotAborted
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import ALIGNED
+from rayshot.runtime.actor_errors import ActorEnded
 
 if TYPE_CHECKING:
     from rayshot.store.records import CommitRecord

@@ -11,6 +11,7 @@ from rayshot.errors import ConfigError
 from rayshot.model.class_map import ClassMap
 from rayshot.model.configuration import FailureConfig, SnapshotConfig, Trace, check_config, check_trace
 from rayshot.model.resolution import AllowUnmapped
+from rayshot.model.stored_options import ActorOptions
 from rayshot.protocol.identity import check_name
 from rayshot.runtime.keyring import load_keyring
 from rayshot.runtime.settings import SystemSettings
@@ -45,6 +46,7 @@ def resume(
     trust: str | None = None,
     class_map: ClassMap | None = None,
     allow_unmapped: AllowUnmapped = False,
+    options: ActorOptions | None = None,
 ) -> System:
     """Attach to a system where it runs; else restore its latest snapshot; else begin it.
 
@@ -64,6 +66,7 @@ def resume(
         trust: as for `rayshot.restore`.
         class_map: as for `rayshot.restore`.
         allow_unmapped: as for `rayshot.restore`.
+        options: as for `rayshot.restore`.
 
     Raises:
         LivesElsewhere: a life of the system, which does not run in this cluster, has said within the last 60 s that it
@@ -96,6 +99,7 @@ def resume(
                 trust=trust,
                 class_map=class_map,
                 allow_unmapped=allow_unmapped,
+                options=options,
                 config=snapshot,
                 trace=trace,
             )

@@ -5,7 +5,7 @@ from typing import Any
 
 import ray
 
-from rayshot.errors import ConfigError
+from rayshot.errors import ConfigError, NameTaken
 from rayshot.model.specification import ActorSpecification
 from rayshot.runtime.identity import HostIdentity
 from rayshot.runtime.naming import NAMESPACE, actor_name
@@ -15,6 +15,7 @@ RECORDS_AT_ONCE = 4
 """Snapshots under way whose records the coordinator waits for; of further ones the markers tell, and they queue up."""
 GROUPS = {
     "transport": 1,
+    "values": 1,
     "calls": CALLS_AT_ONCE,
     "credit": 4,
     "control": 2,
@@ -30,7 +31,7 @@ def spawn_host(identity: HostIdentity, specification: ActorSpecification, name: 
 
     Detached, so that the system outlives its drivers; never restarted by Ray, which would lose the state. A call that
     waits for one of its arguments holds no later one back.
-    Raises ConfigError where the name is taken or Ray refuses the options.
+    Raises NameTaken, and ConfigError where Ray refuses the options.
     """
     own = replace(identity, name=name, loading=loading)
     try:
@@ -46,7 +47,8 @@ def spawn_host(identity: HostIdentity, specification: ActorSpecification, name: 
         return options.remote(own)
     except ValueError as error:
         if "already" in str(error):
-            raise ConfigError(f"there is an actor named {name!r} already in system {identity.system!r}") from error
+            detail = f"there is an actor named {name!r} already in system {identity.system!r}"
+            raise NameTaken(detail, actor=name) from error
         raise ConfigError(f"Ray refuses the options of actor {name!r}: {error}") from error
 
 

@@ -3,6 +3,7 @@
 import logging
 import os
 import time
+from dataclasses import replace
 from typing import Any
 
 import ray
@@ -23,7 +24,8 @@ from rayshot.model.configuration import (
 )
 from rayshot.model.dead_mail import undeliverable
 from rayshot.model.port import find_port
-from rayshot.model.resolution import AllowUnmapped, fit
+from rayshot.model.resolution import AllowUnmapped, Fit, fit
+from rayshot.model.stored_options import ActorOptions, supply
 from rayshot.protocol.identity import SnapshotId, check_name
 from rayshot.runtime.answers import get_answer, the_coordinator
 from rayshot.runtime.birth import UNWATCHED_S
@@ -120,6 +122,7 @@ def restore(
     trust: str | None = None,
     class_map: ClassMap | None = None,
     allow_unmapped: AllowUnmapped = False,
+    options: ActorOptions | None = None,
     config: SnapshotConfig | None = None,
     trace: Trace = False,
     min_position: int = 0,
@@ -145,6 +148,9 @@ def restore(
             defines stand for recorded ones of their names by themselves.
         allow_unmapped: True leaves out the actors whose class is gone, a list of names these actors. They count as
             ended: their states stay behind in the snapshot, what was in flight to them is in `system.dead_letters()`.
+        options: options of actors by name, by class or by the name of a class, {"alice": {"num_cpus": 2}}, in the place
+            of recorded ones. A snapshot holds no values of `runtime_env`'s variables, so they must be given here; where
+            an actor was placed by a placement group or on one node it does not hold either, which a warning says.
         config: when snapshots are taken by themselves from now on.
         trace: as for `rayshot.init`, from now on.
         min_position: as for `rayshot.open`: refuses a storage that was put back to an older state.
@@ -170,7 +176,12 @@ def restore(
     trusted = find_trusted_keys()
     check_trust(chosen, trusted, trust)
     keyring = load_keyring(local=is_local(target))
-    fitting = fit(chosen.manifest, chosen.read, class_map, allow_unmapped=allow_unmapped)
+
+    def fitted() -> Fit:
+        found = fit(chosen.manifest, chosen.read, class_map, allow_unmapped=allow_unmapped)
+        return replace(found, specifications=supply(found.specifications, options))
+
+    fitting = fitted()
     ensure_ray()
     make_room(view.name)
     target_store.check()
@@ -196,7 +207,7 @@ def restore(
             if latest.id != chosen.id:
                 chosen = latest
                 check_trust(chosen, trusted, trust)
-                fitting = fit(chosen.manifest, chosen.read, class_map, allow_unmapped=allow_unmapped)
+                fitting = fitted()
         with reading(source, view.name, chosen.id):
             claimed = not elsewhere and view.owns(chosen) if claim is None else claim == CLAIM
             ownership = chosen.id, location if elsewhere else None, claimed

@@ -10,7 +10,6 @@ from typing import Any, Self
 import ray
 
 from rayshot.errors import (
-    ActorEnded,
     ActorNotFound,
     ConfigError,
     Damaged,
@@ -24,11 +23,12 @@ from rayshot.model.configuration import CHANDY_LAMPORT, STOP_THE_WORLD, Snapshot
 from rayshot.model.handle import ActorHandle
 from rayshot.model.port import provide_port
 from rayshot.protocol.abort import AbortReason
+from rayshot.runtime.actor_errors import ActorEnded
 from rayshot.runtime.answers import SILENT_S, get_answer, the_coordinator
 from rayshot.runtime.dead_letters import DeadLetter
 from rayshot.runtime.drain import Drain
 from rayshot.runtime.driver import DriverPort
-from rayshot.runtime.identity import HostIdentity, Stop
+from rayshot.runtime.identity import Ending, HostIdentity, Stop
 from rayshot.runtime.initiation import check_spread, some_names
 from rayshot.runtime.keyring import offer_keys
 from rayshot.runtime.naming import NAMESPACE, coordinator_name, named_actors, prefix
@@ -352,7 +352,8 @@ class System:
         fate = self._ask("fate", name)
         if isinstance(fate, Stop):
             raise fate.error() from None
-        return str(fate)
+        assert isinstance(fate, Ending)
+        return fate.detail
 
     def _ask(self, method: str, *args: Any) -> Any:
         self._check_open()
@@ -376,7 +377,7 @@ class System:
         """The coordinator's answer. Raises ActorUnavailableError where it died and is being started anew; NoAnswer."""
         try:
             return self._get(ref, the_coordinator(self.name), within_s)
-        except ray.exceptions.ActorUnavailableError:
+        except (ray.exceptions.ActorUnavailableError, RayshotError):  # of ours some are Ray's too
             raise
         except ray.exceptions.RayActorError as error:
             raise SystemStopped(

@@ -4,12 +4,14 @@ import logging
 import threading
 import time
 import traceback
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from rayshot.errors import ActorEnded, SystemDown
+from rayshot.errors import SystemDown
 from rayshot.format.codec import method_of
 from rayshot.model.current import enter
 from rayshot.protocol.events import EndRequested
+from rayshot.runtime.actor_errors import ActorEnded
 from rayshot.runtime.dead_letters import DeadLetter
 from rayshot.runtime.mailbox import Delivery
 from rayshot.runtime.process import CONGESTION_WAIT_S, ActorProcess
@@ -67,7 +69,7 @@ class Worker:
                 if process.interrupted:
                     continue
                 if process.mailbox and not process.loading:
-                    limits = process.participant.limits
+                    limits = process.limits()
                     take = process.mailbox.take if process.cell.born else process.mailbox.take_creation
                     delivery = take(limits)
                     if delivery is not None:
@@ -101,6 +103,8 @@ class Worker:
         body, tracer = delivery.frame.body, process.tracer
         unpacker = process.codec.unpacker(body)
         messages = unpacker if tracer is None else tracer.watch(delivery.sender, unpacker, body)
+        if mailbox.slots:
+            messages = self._with_slots(delivery.sender, number, messages)
         for message in messages:
             self.handling = message
             number += 1
@@ -123,6 +127,15 @@ class Worker:
         self.handling = None
         mailbox.position = number
         mailbox.finish()
+
+    def _with_slots(self, sender: str, number: int, messages: Iterable[list[Any]]) -> Iterator[list[Any]]:
+        """Yield the messages behind `number`; what lies beside each is there while it is handled."""
+        cell, slots = self._process.cell, self._process.mailbox.slots
+        for message in messages:
+            number += 1
+            cell.slots = slots.pop((sender, number), ())
+            yield message
+        cell.slots = ()
 
     def _between_handlers(self) -> None:
         """Do what must happen now; of an actor that asked for its end all, and return when it has ended."""
@@ -174,6 +187,8 @@ class Worker:
             while process.congestion and not (process.down or may_record()):
                 channel = process.congestion.pop()
                 while channel.full and not (process.down or may_record()) and time.monotonic() < deadline:
+                    if channel.held_at == 0:
+                        break  # room comes when an object gets ready, which may take long
                     channel.room.wait(deadline - time.monotonic())
             process.congestion.clear()
 
@@ -197,6 +212,10 @@ class Worker:
             process.failed_to_start(error)
             return
         method = method_of(message)
+        if isinstance(error, SystemExit):
+            log.info("%s: its handler %s left with %r: the actor ends", process.name, method or "?", error)
+            process.cell.end()
+            return
         log.error("%s: message %d from %s failed (%s):\n%s", process.name, number, sender, method or "?", report)
         process.dead_letters.add(DeadLetter(process.name, sender, number, method, report))
         assert process.cell.specification is not None

@@ -8,7 +8,7 @@ other: the machines put them in order.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rayshot.errors import ConfigError
+from rayshot.errors import NameTaken
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.collecting import (
@@ -224,7 +224,7 @@ class ActorNetwork:
             name = self._free_name(specification.class_name.rpartition(".")[2].lower())
         check_actor_name(name)
         if name in self.processes or name in self.ended:
-            raise ConfigError(f"there is an actor {name!r} already, or there was: give another name")
+            raise NameTaken(f"there is an actor {name!r} already, or there was: give another name", actor=name)
         self.come_up(name)
         return name
 

@@ -111,6 +111,10 @@ class ActorProcess(ActorMachine):
         """End when the running handler has ended."""
         self.ending = True
 
+    def has_own_mail(self) -> bool:
+        """Whether messages wait that this actor sent to itself."""
+        return bool(self.mailbox.get(self.name))
+
     # Handling --------------------------------------------------------------------------------------------------
 
     def handle_next(self, sender: str) -> str:
@@ -167,6 +171,10 @@ class ActorProcess(ActorMachine):
                 cell.handle(next(self.codec.unpacker(message)))
         except KeyboardInterrupt:
             raise  # of whoever runs the world, and in the same thread
+        except SystemExit as error:
+            if not cell.born:
+                return error
+            cell.end()
         except BaseException as error:  # noqa: BLE001 - a handler may raise anything; the actor lives on, as with Ray
             return error
         finally:

@@ -3,7 +3,8 @@
 from rayshot.errors import BadManifest, CodeMismatch
 from rayshot.format.codec import read_frames, split_frame
 from rayshot.format.manifest import ActorEntry
-from rayshot.format.pickling import Names, PickledState, load_state, put_again
+from rayshot.format.pickled import PickledState
+from rayshot.format.pickling import Names, load_state, put_again
 from rayshot.format.signing import find_trusted_keys
 from rayshot.model.cell import Cell
 from rayshot.model.class_map import ClassMap

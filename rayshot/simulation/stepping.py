@@ -22,8 +22,8 @@ TIMERS, AWAITS = "(timers)", "(awaits)"
 class Pending:
     """A message that could be handled next: the first one of its channel that was not. Arguments are inert.
 
-    `kind` is "tell", "call", "reply", "create", or "timer" for a timer of `receiver` that could fire at `due` seconds
-    of virtual time; it has no number yet.
+    `kind` is "tell", "call", "reply", "create", "end", or "timer" for a timer of `receiver` that could fire at `due`
+    seconds of virtual time; it has no number yet.
     """
 
     sender: str

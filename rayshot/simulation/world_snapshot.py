@@ -7,7 +7,8 @@ from typing import Any
 from rayshot.errors import ActorNotFound, InconsistentCut, NotFound
 from rayshot.format import inert
 from rayshot.format.codec import Frame, RecordedMessage, read_messages
-from rayshot.format.pickling import Names, PickledState
+from rayshot.format.pickled import PickledState
+from rayshot.format.pickling import Names
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.identity import Channel, SnapshotId

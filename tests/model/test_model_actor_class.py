@@ -1,26 +1,24 @@
 """`@rayshot.actor`: what it accepts, what it refuses and what the decorated class still is."""
 
 import inspect
+import re
 
 import pytest
 
 import rayshot
-from rayshot.errors import CodeMismatch, ConfigError, SystemStopped
+from rayshot.errors import CodeMismatch, ConfigError, NameTaken, SystemStopped, UnknownMethod
 from rayshot.model.actor_class import ActorClass
+from rayshot.model.handle import ActorHandle
 from rayshot.model.specification import ActorSpecification, check_options, find_class
 from rayshot.protocol.identity import NAME_LENGTH_MAX
 from tests.model.workloads import Account, Configured, Registered, Registry
 from tests.protocol.test_protocol_identity import NAMES
 
 REFUSED = [
-    ({"max_concurrency": 2}, "one at a time"),
-    ({"concurrency_groups": {"io": 2}}, "one at a time"),
-    ({"max_restarts": 1}, "restores"),
-    ({"max_restarts": -1}, "restores"),
-    ({"max_task_retries": 3}, "retried"),
-    ({"lifetime": "detached"}, "as long as their system"),
-    ({"namespace": "mine"}, "live in their system"),
-    ({"get_if_exists": True}, "get_actor"),
+    ({"max_concurrency": 2}, r"one at a time.*docs/porting\.md#max-concurrency"),
+    ({"concurrency_groups": {"io": 2}}, r"one at a time.*docs/porting\.md#concurrency-groups"),
+    ({"lifetime": "detached"}, r"as long as their system.*docs/porting\.md#detached"),
+    ({"namespace": "mine"}, r"live in their system.*docs/porting\.md#namespaces"),
     ({"num_cpu": 1}, r"no option 'num_cpu'; .*num_cpus"),
     ({"capture": "copy"}, "'auto', 'fork', 'inline'"),
     ({"capture": None}, "'auto', 'fork', 'inline'"),
@@ -30,8 +28,7 @@ REFUSED = [
 ]
 HARMLESS = [
     {"max_concurrency": 1},
-    {"max_restarts": 0},
-    {"max_task_retries": 0},
+    {"max_restarts": 0, "max_task_retries": 0},
     {"lifetime": None},
     {"get_if_exists": False},
     {"num_cpus": None},
@@ -140,6 +137,34 @@ def test_a_name_that_cannot_be_one_is_refused_before_anything_is_made(world, nam
     assert world.spawned == []
 
 
+@pytest.mark.acceptance("O4")
+@pytest.mark.parametrize("options", [{"max_restarts": 1}, {"max_restarts": -1, "max_task_retries": 3}], ids=repr)
+def test_options_for_actors_that_die_are_taken_with_one_warning(options, world):
+    with pytest.warns(UserWarning, match=r"not needed.*rayshot\.resume.*docs/porting\.md#max-restarts") as warned:
+        made = rayshot.actor(**options)(plain_class())
+    assert len(warned) == 1
+    assert warned[0].filename == __file__
+    with pytest.warns(UserWarning, match="not needed") as warned:
+        Account.options(**options).remote(1)
+    assert len(warned) == 1
+    made.remote()
+    assert [specification.options for specification, *_ in world.spawned] == [{}, {}]
+
+
+@pytest.mark.acceptance("O4")
+def test_an_actor_that_is_there_already_is_taken_where_that_is_asked_for(world):
+    world.taken.add("alice")
+    with pytest.raises(NameTaken):
+        Account.options(name="alice").remote(3)
+    for made in (Account.options(name="alice", get_if_exists=True), Account.options(get_if_exists=True, name="alice")):
+        assert made.options(num_cpus=1).remote(3).name == "alice"
+    assert Account.options(name="bob", get_if_exists=True).remote(3).name == "bob"
+    assert [name for _, name, _, _ in world.spawned] == ["bob"]
+    for asked in (lambda: Account.options(get_if_exists=True), lambda: rayshot.actor(get_if_exists=True)):
+        with pytest.raises(ConfigError, match=r"name=\.\.\., get_if_exists=True"):
+            asked()
+
+
 class Generating:
     def rows(self):
         yield 1
@@ -155,21 +180,103 @@ class GeneratingByInheritance(Generating):
         return 1
 
 
-@pytest.mark.acceptance("G26")
-@pytest.mark.parametrize("user_class", [Generating, GeneratingAsynchronously, GeneratingByInheritance])
-def test_a_generator_as_handler_is_refused_at_decoration(user_class):
-    with pytest.raises(ConfigError, match=rf"{user_class.__name__}\.rows is a generator"):
-        rayshot.actor(user_class)
-    with pytest.raises(ConfigError, match="generator"):
-        ActorSpecification.of(rayshot.actor(user_class), {})
+class GeneratingPrivately:
+    def __init__(self):
+        self.read = sum(self._rows())
+
+    def _rows(self):
+        yield from (1, 2)
+
+
+KINDS = [type("Generating", (), {"rows": kind(lambda *_: (yield 1))}) for kind in (staticmethod, classmethod)]
 
 
 @pytest.mark.acceptance("G26")
-@pytest.mark.parametrize("kind", [staticmethod, classmethod])
-def test_a_generator_as_static_or_class_method_is_refused_at_decoration(kind):
-    generating = type("Generating", (), {"rows": kind(lambda *_: (yield 1))})
-    with pytest.raises(ConfigError, match=r"Generating\.rows is a generator"):
-        rayshot.actor(generating)
+@pytest.mark.acceptance("O4")
+@pytest.mark.parametrize("user_class", [Generating, GeneratingAsynchronously, GeneratingByInheritance, *KINDS])
+def test_a_generator_is_refused_when_it_is_called_and_not_before(user_class, world):
+    handle = rayshot.actor(user_class).remote()
+    with pytest.raises(UnknownMethod, match=r"no method 'rows'.*docs/porting\.md#generators"):
+        handle.rows.remote()
+    world.construct(user_class)
+    world.receive(world.codec.call(1, world.codec.tell("rows", ())))
+    ((_, _, error, ok),) = world.answers
+    assert not ok
+    assert isinstance(error, ConfigError)
+    assert re.search(
+        r"\.rows .*is a generator: .*return a list.*docs/porting\.md#generators", str(error), re.IGNORECASE
+    )
+
+
+@pytest.mark.acceptance("O4")
+def test_handlers_call_generators_of_their_own(world):
+    decorated = rayshot.actor(GeneratingPrivately)
+    assert "_rows" not in ActorSpecification.of(decorated, {}).methods
+    assert world.construct(GeneratingPrivately).read == 3
+
+
+@pytest.mark.acceptance("O7")
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"num_returns": 2}, "num-returns"),
+        ({"num_returns": True}, "num-returns"),
+        ({"num_returns": -1}, "num-returns"),
+        ({"num_returns": "streaming"}, "generators"),
+        ({"num_returns": "dynamic"}, "generators"),
+        ({"_generator_backpressure_num_objects": 2}, "generators"),
+        ({"concurrency_group": "io"}, "concurrency-groups"),
+        ({"retry_exceptions": True}, "retry-exceptions"),
+        ({"retry_exceptions": [ValueError]}, "retry-exceptions"),
+        ({"tensor_transport": "nccl"}, "tensor-transport"),
+    ],
+    ids=repr,
+)
+def test_an_option_of_a_method_that_cannot_work_is_refused_where_it_is_asked_for(options, line, world):
+    def read(self):
+        return 1
+
+    for key, value in options.items():  # as @ray.method does
+        setattr(read, f"__ray_{key.strip('_')}__", value)
+    reason = rf"read: {next(iter(options))}=.*docs/porting\.md#{line}"
+    with pytest.raises(ConfigError, match=reason):
+        rayshot.actor(type("Asking", (), {"read": read}))
+    with pytest.raises(ConfigError, match=reason):
+        world.handle("alice").read.options(**options)
+    assert world.sent.get("alice", []) == []
+
+
+@pytest.mark.acceptance("O7")
+def test_options_of_a_method_that_change_nothing_are_taken(world):
+    read = world.handle("alice").read
+    read.options(name="reading", num_returns=1, retry_exceptions=False, concurrency_group=None).remote(1)
+    with pytest.warns(UserWarning, match="max-restarts") as warned:
+        read.options(max_task_retries=3).tell(2)
+    assert len(warned) == 1
+    assert world.messages("alice") == [("read", (1,)), ("read", (2,))]
+    with pytest.raises(ConfigError, match=r"there is no option 'num_return' of a method; there are .*num_returns"):
+        read.options(num_return=2)
+
+
+@pytest.mark.acceptance("O7")
+def test_a_call_that_returns_nothing_is_a_tell(world):
+    def note(self, word):
+        pass
+
+    note.__ray_num_returns__ = 0
+    made = rayshot.actor(type("Noting", (), {"note": note}))
+    assert ActorSpecification.of(made, {}).silent == {"note"}
+    handle = world.handle("alice")
+    assert handle.note.options(num_returns=0).remote("a") is None
+    assert ActorHandle("bank", "alice", None, world, silent=frozenset({"note"})).note.remote("b") is None
+    assert world.messages("alice") == [("note", ("a",)), ("note", ("b",))]
+
+
+@pytest.mark.acceptance("O7")
+def test_a_graph_of_rays_is_refused_with_what_to_write_instead(world):
+    for bind in (Account.bind, Account.options(num_cpus=1).bind, world.handle("alice").deposit.bind):
+        with pytest.raises(ConfigError, match=r"bind\(\.\.\.\) .*docs/porting\.md#dag-bind"):
+            bind(1)
 
 
 def test_a_coroutine_and_an_iterator_that_a_handler_returns_are_no_generators():

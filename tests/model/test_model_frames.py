@@ -112,13 +112,15 @@ def test_every_kind_of_message_is_recorded_as_what_it_is():
         CODEC.call(1, tell),
         CODEC.reply(1, (2,), ok=True),
         CODEC.create(b"s", CODEC.tell("__init__", (3,), {"a": 4})),
+        CODEC.end(dropped=True),
     ]
-    recorded = list(read_messages(Frame(5, 4, b"".join(body))))
+    recorded = list(read_messages(Frame(5, 5, b"".join(body))))
     assert [(m.number, m.kind, m.method, m.args, dict(m.kwargs)) for m in recorded] == [
         (5, "tell", "deposit", (1,), {}),
         (6, "call", "deposit", (1,), {}),
         (7, "reply", "", ((2,),), {}),
         (8, "create", "__init__", (3,), {"a": 4}),
+        (9, "end", "", (True,), {}),
     ]
     assert msgpack.unpackb(body[1])[0] == CALL
 

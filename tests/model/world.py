@@ -2,6 +2,7 @@
 
 import pytest
 
+from rayshot.errors import NameTaken
 from rayshot.format.codec import Codec
 from rayshot.format.pickling import dump_state, load_state
 from rayshot.model.cell import Cell
@@ -32,6 +33,7 @@ class World:
         self.sent = {}
         self.answers = []
         self.spawned = []
+        self.taken = set()
         self.requests = []
 
     def handle(self, name, methods=None):
@@ -48,7 +50,12 @@ class World:
         self.cell.open_calls.append(call)
         return Reply(self.cell, call)
 
+    def handle_of(self, name):
+        return self.handle(name)
+
     def spawn(self, specification, name, args, kwargs):
+        if name in self.taken:
+            raise NameTaken(f"{name} is there")
         self.spawned.append((specification, name, args, kwargs))
         return self.handle(name or "unnamed", specification.methods)
 
@@ -60,6 +67,9 @@ class World:
 
     def request_end(self):
         self.requests.append("end")
+
+    def has_own_mail(self):
+        return False
 
     # What tests do ---------------------------------------------------------------------------------------------
 

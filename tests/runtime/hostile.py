@@ -4,7 +4,6 @@ import asyncio
 import multiprocessing
 import os
 import signal
-import sys
 import threading
 import time
 from pathlib import Path
@@ -50,12 +49,6 @@ class Rogue:
             rayshot.init(name, storage=storage)
         else:
             rayshot.restore(storage, system=name)
-
-    def leave_python(self):
-        sys.exit(3)
-
-    def leave_ray(self):
-        ray.actor.exit_actor()
 
     def cancel(self):
         raise asyncio.CancelledError

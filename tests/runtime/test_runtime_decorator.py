@@ -39,12 +39,22 @@ def test_options_of_one_actor_reach_ray_or_are_refused_by_it(system):
     for user_class in (RayOver, RayUnder, Alone):
         with pytest.raises(ConfigError, match="Ray refuses the options of actor 'alice'"):
             user_class.options(name="alice", num_cpus=-1).remote(7)
-        with pytest.raises(ConfigError, match="max_restarts"):
-            user_class.options(max_restarts=1)
+        with pytest.raises(ConfigError, match="max_concurrency"):
+            user_class.options(max_concurrency=2)
     assert sorted(system.actors()) == ["over", "under"]
 
 
-@pytest.mark.parametrize("options", [{"max_restarts": 3}, {"lifetime": "detached"}, {"max_concurrency": 4}], ids=repr)
+@pytest.mark.acceptance("O4")
+def test_options_for_actors_that_die_are_taken_with_a_warning(system):
+    with pytest.warns(UserWarning, match="max_restarts=3"):
+        under = rayshot.actor(ray.remote(max_restarts=3)(Plain))
+    over = ray.remote(max_restarts=3)(rayshot.actor(Plain))
+    with pytest.warns(UserWarning, match="max_restarts=3"):
+        handles = [under.remote(1), over.remote(2)]
+    assert ray.get([handle.read.remote() for handle in handles]) == [1, 2]
+
+
+@pytest.mark.parametrize("options", [{"lifetime": "detached"}, {"max_concurrency": 4}], ids=repr)
 def test_options_given_to_ray_that_do_not_go_with_rayshot_are_refused(options):
     with pytest.raises(ConfigError, match=next(iter(options))):
         rayshot.actor(ray.remote(**options)(Plain))

@@ -7,6 +7,7 @@ import ray
 
 from rayshot.protocol.cut import Record
 from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.identity import Ending
 from rayshot.runtime.intake import Arrived, Gathered
 from rayshot.runtime.members import Members
 from rayshot.runtime.naming import NAMESPACE, actor_name
@@ -34,11 +35,11 @@ def test_where_nobody_recorded_one_vault_writes_what_the_ended_left_behind():
 
 def test_of_an_actor_that_ended_only_its_name_and_why_are_kept():
     known = members("left", "near")
-    assert known.end("alice", "actor 'alice' ended")
+    assert known.end("alice", Ending("actor 'alice' ended"))
     assert not known.roster
     assert "alice" not in known._nodes
-    assert known.fate("alice") == "actor 'alice' ended"
-    assert not known.end("alice", "again")
+    assert known.fate("alice") == Ending("actor 'alice' ended")
+    assert not known.end("alice", Ending("again"))
 
 
 def test_a_record_that_comes_in_while_shares_are_made_spoils_nothing():

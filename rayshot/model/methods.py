@@ -1,0 +1,136 @@
+"""Which methods of a class can be called, and what `@ray.method` and `handle.method.options(...)` may ask of one.
+
+What is refused is refused where it is asked for, with an error that names its line in the table of docs/porting.md.
+"""
+
+import inspect
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rayshot.errors import ConfigError, UnknownMethod
+
+RESERVED = frozenset({"name", "name_in", "give_out", "_name", "_system", "_methods", "_port", "_hold", "_silent"})
+"""What a handle has itself."""
+BUILT_IN = frozenset({"__ray_ready__", "__ray_call__", "__ray_terminate__"})
+"""Methods that every actor has, as in Ray: they can be called, and a class need not define them."""
+_OPTIONS = {
+    "concurrency_group": ("the handlers of one actor run one at a time", "concurrency-groups"),
+    "retry_exceptions": ("a handler runs once: catch the exception in it, and try again there", "retry-exceptions"),
+    "tensor_transport": ("tensors travel inside of messages, which a snapshot holds", "tensor-transport"),
+    "_generator_backpressure_num_objects": ("a handler returns one value", "generators"),
+    "_num_objects_per_yield": ("a handler returns one value", "generators"),
+}
+"""Options that are refused, with the reason and the line of the table."""
+_TAKEN = frozenset({"num_returns", "max_task_retries", "name", "enable_task_events"})
+_UNUSED = ("", None, False, 0)
+
+
+def porting(line: str) -> str:
+    """Where the documentation says what to write instead of an idiom of Ray's."""
+    return f"docs/porting.md#{line}"
+
+
+def methods_of(user_class: type) -> tuple[str, ...]:
+    """Names of the methods that can be handlers, sorted: all functions but the dunder ones and generators."""
+    return tuple(name for name in _functions(user_class) if not is_generator(user_class, name))
+
+
+def _functions(user_class: type) -> list[str]:
+    return sorted(
+        name for name in dir(user_class) if not name.startswith("__") and callable(getattr(user_class, name, None))
+    )
+
+
+def is_generator(user_class: type, name: str) -> bool:
+    """Whether that attribute of the class is a function that yields; a static or class method may be one too."""
+    function = _function(user_class, name)
+    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+
+
+def silent_methods(user_class: type) -> frozenset[str]:
+    """Those that `@ray.method(num_returns=0)` declares: a call of one returns nothing."""
+    return frozenset(name for name in methods_of(user_class) if _declared(user_class, name).get("num_returns") == 0)
+
+
+def check_methods(user_class: type) -> None:
+    """Raise ConfigError for a method that no handle can reach, or of which `@ray.method` asks what cannot be."""
+    for name in _functions(user_class):
+        whose = f"{user_class.__qualname__}.{name}"
+        if name in RESERVED:
+            raise ConfigError(f"{whose} cannot be reached, a handle has that name itself: rename it")
+        if not is_generator(user_class, name):
+            check_method_options(whose, _declared(user_class, name))
+
+
+def check_method_options(whose: str, options: Mapping[str, Any]) -> int:
+    """How many values a call returns, 0 or 1. Raises ConfigError for an option that does not go with rayshot."""
+    for key, value in options.items():
+        if key in _OPTIONS and value not in _UNUSED:
+            reason, line = _OPTIONS[key]
+            raise ConfigError(f"{whose}: {key}={value!r} does not go with rayshot: {reason}; see {porting(line)}")
+        if key not in _OPTIONS and key not in _TAKEN:
+            raise ConfigError(f"{whose}: there is no option {key!r} of a method; there are {', '.join(sorted(_TAKEN))}")
+    if retries := options.get("max_task_retries"):
+        warn_of_retries({"max_task_retries": retries}, whose)
+    return _check_num_returns(whose, options.get("num_returns", 1))
+
+
+def _check_num_returns(whose: str, asked: object) -> int:
+    if asked is None:
+        return 1
+    if isinstance(asked, int) and not isinstance(asked, bool) and asked in (0, 1):
+        return asked
+    if isinstance(asked, str):
+        raise ConfigError(
+            f"{whose}: num_returns={asked!r}: a handler runs to its end and returns one value, a list say; "
+            f"see {porting('generators')}"
+        )
+    raise ConfigError(
+        f"{whose}: num_returns={asked!r}: a call returns one value, or none with 0. Return a tuple and take it apart "
+        f"where it arrives, a, b = ray.get(ref); see {porting('num-returns')}"
+    )
+
+
+def warn_of_retries(asked: Mapping[str, Any], whose: str) -> None:
+    """Say once that Ray's options for actors that die are taken, and that nothing comes of them."""
+    given = ", ".join(f"{key}={value!r}" for key, value in asked.items())
+    warnings.warn(
+        f"{whose}: {given} is not needed and does nothing: Ray would begin the actor anew without its state. A "
+        "system of rayshot stops as one when an actor dies, and rayshot.resume or rayshot.restore brings all actors "
+        f"back with their states and messages; see {porting('max-restarts')}",
+        stacklevel=4,
+    )
+
+
+def unknown_method(actor: str, method: str, methods: Iterable[str]) -> UnknownMethod:
+    """The error for a method that an actor has not, or that cannot be called."""
+    return UnknownMethod(
+        f"actor {actor!r} has no method {method!r}; it has {', '.join(sorted(methods))}. A generator cannot be "
+        f"called: see {porting('generators')}",
+        actor=actor,
+        method=method,
+    )
+
+
+def generator_called(actor: str, method: str) -> ConfigError:
+    """The error for a call of a method that yields."""
+    return ConfigError(
+        f".{method} of actor {actor!r} is a generator: a handler runs to its end and returns one value. Return a list, "
+        f"or send each item with a tell; handlers of the actor itself may use self.{method}(). See "
+        f"{porting('generators')}",
+        actor=actor,
+        method=method,
+    )
+
+
+def _declared(user_class: type, name: str) -> dict[str, Any]:
+    """What `@ray.method` says of a method: it leaves a mark for each of its options on the function."""
+    function = _function(user_class, name)
+    found = {key: getattr(function, f"__ray_{key.strip('_')}__", None) for key in (*_OPTIONS, *_TAKEN)}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _function(user_class: type, name: str) -> Any:
+    method = inspect.getattr_static(user_class, name)
+    return getattr(method, "__func__", method)  # of a static or class method

@@ -1,0 +1,250 @@
+"""Lives of actors on real Ray: killed, left, dropped."""
+
+import gc
+import pickle
+
+import pydantic
+import pytest
+import ray
+
+import rayshot
+from rayshot.errors import ActorEnded, ActorNotFound, ConfigError, NameTaken, UnknownMethod
+from tests.model.workloads_over_ray import Plain
+from tests.runtime.mortal import Frozen, Line, Mortal, Order, Quiet, Unlucky
+from tests.runtime.test_runtime_messages import eventually
+
+pytestmark = pytest.mark.ray
+
+
+def gone(system, *names):
+    return eventually(lambda: not set(names) & set(system.actors()))
+
+
+@pytest.mark.acceptance("O4")
+def test_an_actor_that_is_killed_handles_what_was_sent_before_and_ends(system):
+    alice, bob = Mortal.options(name="alice").remote(), Mortal.options(name="bob").remote()
+    before = [alice.add.remote() for _ in range(10)]
+    rayshot.kill(alice)
+    assert ray.get(before) == list(range(1, 11))
+    assert gone(system, "alice")
+    with pytest.raises(ray.exceptions.RayActorError, match="'alice' ended"):
+        ray.get(alice.add.remote())
+    with pytest.raises(ActorNotFound):
+        system.get_actor("alice")
+    rayshot.kill(alice)
+    assert list(system.snapshot().actors) == ["bob"]
+    assert ray.get(bob.add.remote()) == 1
+
+
+@pytest.mark.acceptance("O4")
+def test_an_anonymous_actor_ends_when_the_last_handle_is_gone(system):
+    alice = Mortal.remote()
+    name, add = alice.name, alice.add
+    assert ray.get(add.remote()) == 1
+    del alice
+    gc.collect()
+    assert ray.get(add.remote()) == 2
+    del add
+    assert gone(system, name)
+    assert system.dead_letters() == []
+
+
+WAYS_OUT = {
+    "named": lambda system: Mortal.options(name="named").remote(),
+    "sent": lambda system: sent(Mortal.remote()),
+    "put": lambda system: put(Mortal.remote()),
+    "looked up": lambda system: looked_up(system, Mortal.remote()),
+    "with a timer": lambda system: reminded(Mortal.remote()),
+    "its own handle": lambda system: asked(Mortal.remote()),
+}
+
+
+def sent(handle):
+    ray.get(Mortal.options(name="keeper").remote().keep.remote(handle))
+    return handle
+
+
+def put(handle):
+    ray.put([handle])
+    return handle
+
+
+def looked_up(system, handle):
+    system.get_actor(handle.name)
+    return handle
+
+
+def reminded(handle):
+    ray.get(handle.remind.remote())
+    return handle
+
+
+def asked(handle):
+    ray.get(handle.own_handle.remote())
+    return handle
+
+
+@pytest.mark.acceptance("O4")
+def test_an_actor_of_which_somebody_else_may_have_a_handle_lives_on(system):
+    names = [born(WAYS_OUT[way](system)) for way in WAYS_OUT]
+    witness = born(Mortal.remote())
+    assert gone(system, witness)  # what was dropped before it would have ended before
+    assert set(names) <= set(system.actors())
+
+
+def born(handle):
+    ray.get(handle.read.remote())
+    return handle.name
+
+
+@pytest.mark.acceptance("O4")
+def test_an_actor_that_another_one_made_ends_when_that_one_lets_go(system):
+    maker = Mortal.options(name="maker").remote()
+    dropped, kept = ray.get([maker.make_and_drop.remote(), maker.make_and_keep.remote()])
+    assert eventually(lambda: system._fate(dropped) == f"actor {dropped!r} ended")
+    assert kept in system.actors()
+    ray.get(maker.let_go.remote())
+    assert gone(system, kept)
+    returned = ray.get(maker.make_and_return.remote())
+    born(returned)
+    witness = born(Mortal.remote())
+    assert gone(system, witness)
+    assert ray.get(returned.add.remote()) == 1
+
+
+@pytest.mark.acceptance("O4")
+@pytest.mark.parametrize("how", ["exit", "exit_actor"])
+def test_an_actor_that_leaves_python_ends_in_order(system, how):
+    alice, bob = Mortal.options(name="alice").remote(), Mortal.options(name="bob").remote()
+    refs = [alice.add.remote(), alice.leave.remote(how), alice.add.remote()]
+    assert ray.get(refs[0]) == 1
+    for ref in refs[1:]:
+        with pytest.raises(ray.exceptions.RayActorError, match="'alice' ended") as raised:
+            ray.get(ref)
+        assert isinstance(raised.value, ActorEnded)
+    assert gone(system, "alice")
+    bob.leave.tell(how)
+    assert gone(system, "bob")
+    assert list(system.snapshot().actors) == []
+
+
+@pytest.mark.acceptance("O4")
+def test_a_thread_that_leaves_is_told_what_to_do(system):
+    (said,) = ray.get(Mortal.remote().leave_from_a_thread.remote())
+    assert "docs/porting.md#exit-actor" in said
+
+
+@pytest.mark.acceptance("O4")
+@pytest.mark.parametrize(
+    "fails", [ValueError("no"), Unlucky("rain", times=3), Frozen(7)], ids=lambda error: type(error).__name__
+)
+def test_callers_of_an_actor_whose_constructor_raised_get_what_it_raised(system, fails):
+    alice = Mortal.options(name="alice").remote(fails)
+    for _ in range(3):  # from the actor, from a driver that learns of it, and from one that knows
+        with pytest.raises(ray.exceptions.RayActorError, match=f"'alice' raised {type(fails).__name__}") as raised:
+            ray.get(alice.add.remote())
+        error = raised.value
+        assert (type(error.cause), error.cause.args, vars(error.cause)) == (type(fails), fails.args, vars(fails))
+        assert error.__cause__ is error.cause
+        gone(system, "alice")
+    assert pickle.loads(pickle.dumps(error)).cause.args == fails.args
+
+
+@pytest.mark.acceptance("O4")
+def test_a_constructor_that_leaves_python_ends_its_actor(system):
+    with pytest.raises(ray.exceptions.RayActorError, match=r"raised SystemExit\(4\)"):
+        ray.get(Mortal.remote("exit").add.remote())
+
+
+@pytest.mark.acceptance("O4")
+def test_exceptions_come_through_errors_messages_and_results(system):
+    alice = Mortal.options(name="alice").remote()
+    for error in (Unlucky("rain", times=3), Frozen(7), ValueError("no")):
+        with pytest.raises(type(error)) as raised:
+            ray.get(alice.fail.remote(error))
+        assert raised.value.cause.args == error.args
+        assert vars(raised.value.cause).items() >= vars(error).items()
+        again = ray.get(alice.give.remote({"why": error}))["why"]
+        assert (type(again), again.args, vars(again)) == (type(error), error.args, vars(error))
+
+
+@pytest.mark.acceptance("O4")
+def test_models_of_pydantic_come_through_messages_results_and_states(system):
+    alice = Mortal.options(name="alice").remote()
+    order = Order(item="tea", lines=[Line(count=2)])
+    assert ray.get(alice.give.remote(order)) == order
+    ray.get(alice.keep.remote(order))
+    with pytest.raises(ray.exceptions.RayTaskError) as raised:  # of no other class: pydantic's can have no subclass
+        ray.get(alice.parse.remote({"lines": []}))
+    assert isinstance(raised.value.cause, pydantic.ValidationError)
+    assert raised.value.cause.errors()[0]["loc"] == ("item",)
+    system.snapshot()
+
+
+@pytest.mark.acceptance("O4")
+def test_a_handler_gets_its_own_handle_and_name_from_ray(system):
+    alice = Mortal.options(name="alice").remote()
+    own, name, added = ray.get(alice.own_handle.remote())
+    assert (own, name) == (alice, "alice")
+    assert added == "ActorHandle(" + system.name + "/alice)"
+    assert ray.get(own.add.remote()) == 2
+
+
+@pytest.mark.acceptance("O4")
+def test_rays_own_methods_of_every_actor(system):
+    alice = Mortal.options(name="alice").remote()
+    assert ray.get(alice.__ray_ready__.remote()) is True
+    assert ray.get(alice.__ray_call__.remote(lambda actor, number: actor.add(number), 3)) == 3
+    alice.__ray_terminate__.remote()
+    assert gone(system, "alice")
+
+
+@pytest.mark.acceptance("O4")
+def test_an_actor_that_is_there_is_taken_where_that_is_asked_for(system):
+    made = [Mortal.options(name="alice", get_if_exists=True).remote() for _ in range(3)]
+    assert ray.get([one.add.remote() for one in made]) == [1, 2, 3]
+    with pytest.raises(NameTaken):
+        Mortal.options(name="alice").remote()
+
+
+REFUSED = {
+    "ray-kill": ray.kill,
+    "ray-get-actor": lambda alice: ray.get_actor("alice"),
+    "cancel": lambda alice: ray.cancel(alice.add.remote()),
+    "dag-bind": lambda alice: alice.add.bind(),
+    "num-returns": lambda alice: alice.add.options(num_returns=2).remote(),
+    "generators": lambda alice: alice.rows.remote(),
+    "retry-exceptions": lambda alice: alice.add.options(retry_exceptions=True).remote(),
+    "concurrency-groups": lambda alice: alice.add.options(concurrency_group="io").remote(),
+}
+
+
+@pytest.mark.acceptance("O7")
+@pytest.mark.parametrize("line", REFUSED)
+def test_what_cannot_be_leads_on(system, line):
+    alice = Mortal.options(name="alice").remote()
+    ray.get(alice.add.remote())
+    with pytest.raises((ConfigError, UnknownMethod), match=rf"docs/porting\.md#{line}"):
+        REFUSED[line](alice)
+    assert ray.get(alice.add.remote()) in (2, 3)
+
+
+@pytest.mark.acceptance("O7")
+def test_rays_functions_do_for_rays_own_what_they_did(system):
+    plain = ray.remote(Plain).options(name="plain").remote(1)
+    assert ray.get(ray.get_actor("plain").read.remote()) == 1
+    ray.cancel(plain.read.remote())
+    ray.kill(plain)
+    with pytest.raises(ray.exceptions.RayActorError):
+        ray.get(plain.read.remote())
+    with pytest.raises(ValueError, match="nobody"):
+        ray.get_actor("nobody")
+
+
+@pytest.mark.acceptance("O7")
+def test_a_method_that_returns_nothing(system):
+    alice = Quiet.options(name="alice").remote()
+    assert alice.note.remote("a") is None
+    assert alice.note.options(num_returns=1).remote("b") is not None
+    assert alice.words.options(num_returns=0).remote() is None
+    assert ray.get(alice.words.options(name="reading").remote()) == ["a", "b"]
