@@ -18,10 +18,10 @@ from typing import Any
 
 from rayshot.errors import ActorEnded, MessageTooLarge, SystemDown
 from rayshot.format.codec import Codec, Frame, cut_frame
-from rayshot.format.slots import VALUE, Slot, SlottedMessage
+from rayshot.format.slots import FAILED, VALUE, Slot, SlottedMessage
 from rayshot.model.port import OutPort
 from rayshot.model.reply import OpenCall
-from rayshot.runtime.beside import Slots, give_up_failed, lay_out, size_of, values_size
+from rayshot.runtime.beside import Slots, dump_error, give_up_failed, lay_out, size_of, values_size
 from rayshot.runtime.credit import Credit
 from rayshot.runtime.holding import Holding
 from rayshot.runtime.sender import InFlight, Peer, Sender
@@ -325,6 +325,13 @@ class OutChannel(OutPort):
         if not self.full:
             self.room.notify_all()
         return batch
+
+    def give_up_unready(self, why: Exception) -> None:
+        """Send what waits for objects without them: who handles it gets this error. Call under the lock."""
+        for number in self.holding.unready & self.slots.keys():
+            self.slots[number] = (Slot(FAILED, content=dump_error(why)),) * len(self.slots[number])
+        self.holding.forget_unready()
+        self.flush()
 
     def _take_slots(self, last: int) -> Slots:
         return {number: self.slots.pop(number) for number in sorted(self.slots) if number <= last}
