@@ -27,7 +27,7 @@ from rayshot.runtime.naming import NAMESPACE, actor_name
 from rayshot.runtime.outcomes import NotYet
 from rayshot.runtime.priority import go_beside_programs
 from rayshot.runtime.process import ActorProcess
-from rayshot.runtime.ray_functions import be_actor
+from rayshot.runtime.ray_functions import be_actor, name_in_logs
 from rayshot.runtime.relay import RelayEnd
 from rayshot.runtime.reports import Body
 from rayshot.runtime.wire import Answer, Status, pack, pack_answer, unpack, unpack_begin, unpack_packet
@@ -281,6 +281,8 @@ class Host:
         from rayshot.runtime.loading import load_process  # noqa: PLC0415 - late: a new actor needs no storage
 
         load_process(self._process, plan)
+        if self._process.cell.born:
+            name_in_logs(self._process.cell.instance)
 
     @ray.method(concurrency_group="control")
     def resume(self) -> None:
