@@ -163,7 +163,7 @@ def _channels(snapshot: Snapshot) -> Sequence[ChannelEntry]:
 
 
 def _channel_bytes(entry: ChannelEntry) -> int:
-    return sum(blob.size for blob in entry.blobs())
+    return sum(blob.size for blob in entry.all_blobs())
 
 
 _EVERY = (

@@ -140,7 +140,9 @@ def _chunk(row: list[Any]) -> StoredChunk:
 
 def _channel(row: list[Any], chunks: Sequence[StoredChunk]) -> StoredChannel:
     match row:
-        case [str(sender), str(receiver), int(sent), int(arrived), int(received), *parts, bool(aligned)]:
+        case [str(sender), str(receiver), int(sent), int(arrived), int(received), *parts, bool(aligned)] | [
+            str(sender), str(receiver), int(sent), int(arrived), int(received), *parts, bool(aligned), list()
+        ]:  # fmt: skip  # the last: what lies beside messages, of which nothing is proved here
             mailbox, outbox = (None if spans is None else _spans(spans, chunks) for spans in parts)
             return StoredChannel(sender, receiver, sent, arrived, received, mailbox, outbox, aligned)
     raise ValueError(f"{row!r:.100} is no channel")

@@ -19,7 +19,8 @@ from rayshot.format.codec import Codec, Frame, read_messages
 from rayshot.format.inert import alike
 from rayshot.format.inert import read as read_inertly
 from rayshot.format.manifest import ActorEntry
-from rayshot.format.pickling import dump_state, holds_code, load_state
+from rayshot.format.pickle_bytes import holds_code
+from rayshot.format.pickling import dump_state, load_state
 from rayshot.model.cell import Cell
 from rayshot.model.current import enter
 from rayshot.model.handle import ActorHandle

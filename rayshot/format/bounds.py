@@ -33,6 +33,9 @@ STATS_MAX = 1_000
 BUFFERS_MAX = 1_000_000
 """Out-of-band buffers of one actor's state."""
 
+SLOTS_MAX = 1_000_000
+"""Slots of one message, and messages with slots of one channel."""
+
 SPANS_MAX = 1_000_000
 """Spans of one blob."""
 

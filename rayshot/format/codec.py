@@ -11,7 +11,8 @@ A message is one msgpack array. Its first element says what it is:
 
 msgpack is used exactly where it loses nothing. Containers go through pickle, because msgpack has no tuple, set or
 wide integer, takes bytearray for bytes, and forgets that two arguments were one object. Handles are flat: they
-travel as an extension that holds the actor's name.
+travel as an extension that holds the actor's name. References to objects, and large arguments, lie beside the message
+in slots, see `slots`: the encoded message is a SlottedMessage then.
 
 A *frame* is a numbered run of messages, `[first number, count, the messages one after the other]`; a channel's
 recorded state is a sequence of frames.
@@ -27,7 +28,8 @@ import msgpack
 
 from rayshot.errors import BadManifest, MessageTooLarge
 from rayshot.format import inert
-from rayshot.format.pickling import dump_message, load_message
+from rayshot.format.pickling import copy_value, dump_message, load_message, with_values
+from rayshot.format.slots import LARGE_BYTES, Slot, SlottedMessage
 from rayshot.format.walking import ContainerBudget, count_documents
 
 PICKLED, CALL, REPLY, CREATE, END = 0, 1, 2, 3, 4
@@ -40,6 +42,7 @@ all_numbers = frozenset({type(None), bool, int, float}).issuperset
 NUMBERS_MAX = 64
 
 MESSAGE_BYTES_MAX = 256 << 20
+"""Of one message's bytes; what is large lies beside them where there is an object store."""
 _NO_KWARGS: Mapping[str, Any] = {}
 
 
@@ -89,19 +92,13 @@ class Codec:
             if _all_flat(map(type, args)) and not kwargs:
                 message = self.pack([method, *args])
             elif kwargs or not self.flat.issuperset(map(type, args)):
-                message = self._pickled(method, args, kwargs)
+                return self._pickled(method, args, kwargs)
             else:
                 message = self.pack([method, *map(self._flatten, args)])
-        except (OverflowError, UnicodeEncodeError):  # an integer wider than 64 bits, a text that is no Unicode
-            message = self._pickled(method, args, kwargs)
-        if len(message) > MESSAGE_BYTES_MAX:
-            raise MessageTooLarge(
-                f"the arguments of .{method} take {len(message):,} bytes; the limit is {MESSAGE_BYTES_MAX:,}: "
-                "pass an ObjectRef of ray.put(...) instead",
-                method=method,
-                size_bytes=len(message),
-            )
-        return message
+        except (OverflowError, UnicodeEncodeError, ValueError):
+            # An integer wider than 64 bits, a text that is no Unicode, bytes that are more than msgpack takes.
+            return self._pickled(method, args, kwargs)
+        return message if len(message) <= LARGE_BYTES else self._pickled(method, args, kwargs)
 
     def tell_all(self, tells: Sequence[list[Any]]) -> list[bytes]:
         """Encode tells, each given as its method followed by its arguments, which are numbers. Raises as `tell`."""
@@ -112,15 +109,31 @@ class Codec:
 
     def call(self, call_id: int, tell: bytes) -> bytes:
         """Wrap a tell so that its receiver replies under `call_id`."""
-        return self.pack([CALL, call_id, tell])
+        return self._around(tell, CALL, call_id)
 
     def reply(self, call_id: int, value: object, *, ok: bool) -> bytes:
         """Encode the outcome of a call: its result, or with `ok=False` the exception it raised."""
-        return self.pack([REPLY, call_id, ok, self.tell("", (value,))])
+        return self._around(self.result(value), REPLY, call_id, ok)
+
+    def result(self, value: object) -> bytes:
+        """Encode a result as a tell of method "": a reference stays one."""
+        if type(value) in self.flat:
+            return self.tell("", (value,))
+        return self._pickled("", (value,), _NO_KWARGS, as_they_are=True)
+
+    def copied(self, value: object) -> Any:
+        """A copy of a result, as a message makes it. Raises what pickling raises."""
+        return copy_value(value, (self._handle_type, self._name_of))
 
     def create(self, specification: bytes, tell: bytes) -> bytes:
         """Wrap a constructor's call with the specification of the actor that it makes."""
-        return self.pack([CREATE, specification, tell])
+        return self._around(tell, CREATE, specification)
+
+    def _around(self, tell: bytes, *head: Any) -> bytes:
+        if tell.__class__ is bytes:
+            return self.pack([*head, tell])
+        assert isinstance(tell, SlottedMessage)
+        return SlottedMessage.of(self.pack([*head, bytes(tell)]), tell.slots)
 
     def end(self, *, dropped: bool) -> bytes:
         """Encode the order to end. `dropped`: its creator has let go of the only handle, see `Cell`."""
@@ -134,20 +147,36 @@ class Codec:
         unpacker.feed(body)
         return unpacker
 
-    def decode_tell(self, message: bytes | list[Any]) -> tuple[str, Sequence[Any], Mapping[str, Any]]:
+    def decode_tell(
+        self, message: bytes | list[Any], slots: Sequence[Slot] = ()
+    ) -> tuple[str, Sequence[Any], Mapping[str, Any]]:
         """(method, args, kwargs) of a tell, given as bytes or as `unpacker` yields it. Unpickles: live use only."""
         fields: list[Any] = message if isinstance(message, list) else next(self.unpacker(message))
         head = fields[0]
         if head.__class__ is str:
             return head, fields[1:], _NO_KWARGS
-        method, args, kwargs = load_message(fields[1], fields[2])
+        method, args, kwargs = load_message(fields[1], fields[2], None, slots)
         return method, args, kwargs
 
-    def _pickled(self, method: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bytes:
-        codec, payload = dump_message(method, tuple(args), dict(kwargs), (self._handle_type, self._name_of))
+    def filled(self, message: bytes | list[Any], slots: Sequence[Slot]) -> bytes:
+        """A message, given as `decode_tell` takes it, with the values that lie beside it inside. Unpickles these."""
+        *head, last = message if isinstance(message, list) else next(self.unpacker(message))
+        return self.pack([*head, with_values(last, slots) if head[0] == PICKLED else self.filled(last, slots)])
+
+    def _pickled(
+        self, method: str, args: Sequence[Any], kwargs: Mapping[str, Any], *, as_they_are: bool = False
+    ) -> bytes:
+        heed = (self._handle_type, self._name_of)
+        codec, payload, slots = dump_message(method, tuple(args), dict(kwargs), heed, as_they_are=as_they_are)
         if len(payload) > MESSAGE_BYTES_MAX:
-            return payload  # over the limit already: `tell` says so
-        return self.pack([PICKLED, codec, payload])
+            raise MessageTooLarge(
+                f"the arguments of .{method} take {len(payload):,} bytes; the limit is {MESSAGE_BYTES_MAX:,} where "
+                "there is no object store, as in the simulator: send them in parts",
+                method=method,
+                size_bytes=len(payload),
+            )
+        message = self.pack([PICKLED, codec, payload])
+        return SlottedMessage.of(message, slots) if slots else message
 
     def _flatten(self, value: Any) -> Any:
         """A handle as an extension that holds its name; anything else as it is."""
@@ -186,6 +215,13 @@ def method_of(message: list[Any]) -> str:
         return ""
     is_tell = isinstance(message[0], str) or message[0] == PICKLED
     return _named(iter(message) if is_tell else _fields(message[-1]))
+
+
+def method_of_encoded(message: bytes) -> str:
+    """As `method_of`, of a message that is given as bytes."""
+    unpacker = msgpack.Unpacker(None, ext_hook=_inert_extension, max_buffer_size=0, **_UNBOUNDED)
+    unpacker.feed(message)
+    return method_of(unpacker.unpack())
 
 
 def _fields(tell: bytes) -> Iterator[Any]:
@@ -254,8 +290,14 @@ def read_frames(blob: bytes) -> Iterator[Frame]:
         raise BadManifest("a channel's state ends in the middle of a frame")
 
 
-def read_messages(frame: Frame) -> Iterator[RecordedMessage]:
-    """Decode a frame's messages inertly: nothing of them is imported or called."""
+def read_messages(
+    frame: Frame, slots_of: Callable[[int], Sequence[Any]] = lambda _number: ()
+) -> Iterator[RecordedMessage]:
+    """Decode a frame's messages inertly: nothing of them is imported or called.
+
+    `slots_of` gives the contents of the slots of a message by its number, inert too. Without it a place of a message
+    that a slot fills holds a record.
+    """
     budget = ContainerBudget(1)  # a message is one list of scalars; what is nested lies in pickles
     unpacker = msgpack.Unpacker(
         None,
@@ -270,7 +312,7 @@ def read_messages(frame: Frame) -> Iterator[RecordedMessage]:
     try:
         found = count_documents(frame.body, frame.count)
         for fields in unpacker if found == frame.count else ():
-            yield _recorded(number, fields)
+            yield _recorded(number, fields, slots_of(number))
             number += 1
             budget.next()
     except (ValueError, TypeError, msgpack.UnpackException) as error:
@@ -295,30 +337,36 @@ def _skim(body: bytes | memoryview) -> Iterator[int]:
         yield unpacker.tell()
 
 
-def _recorded(number: int, fields: Any) -> RecordedMessage:
+def _recorded(number: int, fields: Any, slots: Sequence[Any]) -> RecordedMessage:
     match fields:
         case [str() | 0, *_]:
-            return RecordedMessage(number, "tell", *_inert_tell(fields))
+            return RecordedMessage(number, "tell", *_inert_tell(fields, slots))
         case [1, int(), bytes(tell)]:
-            return RecordedMessage(number, "call", *_inert_tell(_one(tell)))
+            return RecordedMessage(number, "call", *_inert_tell(_one(tell), slots))
         case [2, int(), bool(), bytes(tell)]:
-            return RecordedMessage(number, "reply", *_inert_tell(_one(tell)))
+            return RecordedMessage(number, "reply", *_inert_tell(_one(tell), slots))
         case [3, bytes(), bytes(tell)]:
-            return RecordedMessage(number, "create", *_inert_tell(_one(tell)))
+            return RecordedMessage(number, "create", *_inert_tell(_one(tell), slots))
         case [4, bool(dropped)]:
             return RecordedMessage(number, "end", "", (dropped,), _NO_KWARGS)
         case _:
             raise BadManifest(f"message {number} is of no known kind", number=number)
 
 
-def _inert_tell(fields: Any) -> tuple[str, tuple[Any, ...], Mapping[str, Any]]:
+def _inert_tell(fields: Any, slots: Sequence[Any]) -> tuple[str, tuple[Any, ...], Mapping[str, Any]]:
     match fields:
         case [str(method), *args]:
             return method, tuple(args), _NO_KWARGS
         case [0, str(), bytes(payload)]:
-            match inert.read(payload):
-                case (str(method), tuple(arguments), dict(kwargs)):
+            match inert.read(payload, (), slots):
+                case (str(method), tuple(arguments), dict(kwargs)) | (
+                    _,
+                    (str(method), tuple(arguments), dict(kwargs)),
+                    None,
+                ):
                     return method, arguments, kwargs
+                case (str(method), inert.Inert() as unfilled, None):
+                    return method, (unfilled,), _NO_KWARGS
     raise BadManifest("a message's call cannot be read")
 
 

@@ -7,6 +7,7 @@ from rayshot.format.encryption_key import OVERHEAD_BYTES, DataKey
 
 ChunkCodec = Literal["zstd", "raw"]
 StateCodec = Literal["pickle", "cloudpickle"]
+RecordedKind = Literal["value", "object", "failed"]
 ActorStatus = Literal["born", "unborn"]
 
 
@@ -89,12 +90,33 @@ class ActorEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordedSlot:
+    """What fills a place of a message, pickled as states are: a value, that of a reference, or an error.
+
+    A "value" is there itself when the message is handled, an "object" is put again and the place holds a reference to
+    it, and a "failed" one raises its error.
+    """
+
+    kind: RecordedKind
+    content: CapturedState
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedSlots:
+    """The slots of the message `number`, at least one, in the order in which its pickle counts them from 0."""
+
+    number: int
+    slots: tuple[RecordedSlot, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ChannelEntry:
     """The cut of one channel: `received <= arrived <= sent`.
 
     `mailbox` holds exactly the messages received+1 .. arrived, `outbox` exactly arrived+1 .. sent;
     each is None exactly when its range is empty. Both are msgpack streams of frames `[first, count, body]`.
     `aligned`: the receiver had waited for the sender's marker, so nothing may be in flight: `received == sent`.
+    `slots` are those of the messages that have any, in the order of their numbers.
     """
 
     sender: str
@@ -105,10 +127,20 @@ class ChannelEntry:
     mailbox: Blob | None = None
     outbox: Blob | None = None
     aligned: bool = False
+    slots: tuple[RecordedSlots, ...] = ()
 
     def blobs(self) -> tuple[Blob, ...]:
-        """The blobs that are there, in the order of their messages."""
+        """The blobs of messages that are there, in the order of these."""
         return tuple(blob for blob in (self.mailbox, self.outbox) if blob is not None)
+
+    def contents(self) -> tuple[CapturedState, ...]:
+        """What fills the slots of the messages, in their order."""
+        return tuple(slot.content for message in self.slots for slot in message.slots)
+
+    def all_blobs(self) -> tuple[Blob, ...]:
+        """Those of messages and those beside them."""
+        beside = (blob for content in self.contents() for blob in (content.stream, *content.buffers))
+        return (*self.blobs(), *beside)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from rayshot.format.bounds import (
     CHUNK_BYTES_MAX,
     CHUNKS_MAX,
     METHODS_MAX,
+    SLOTS_MAX,
     SPANS_MAX,
     check_actor,
     check_count,
@@ -151,6 +152,7 @@ def check_channels(
         for blob in channel.blobs():  # first: the cut asks for their sizes
             _check_blob(blob, f"messages of channel {channel.sender} -> {channel.receiver}", sizes)
         _check_cut(channel)
+        _check_slots(channel, sizes)
         pairs.add((channel.sender, channel.receiver))
     if len(pairs) != len(channels):
         raise BadManifest("a channel is listed twice")
@@ -186,6 +188,24 @@ def _check_cut(channel: ChannelEntry) -> None:
         raise InconsistentCut(f"{what} was aligned, but of {sent} messages {received} were received", sent=sent)
     _check_range(channel.mailbox, received, arrived, f"mailbox of {what}")
     _check_range(channel.outbox, arrived, sent, f"outbox of {what}")
+
+
+def _check_slots(channel: ChannelEntry, sizes: Sizes) -> None:
+    what, before = f"channel {channel.sender} -> {channel.receiver}", channel.received
+    check_length(channel.slots, f"messages with slots of {what}", SLOTS_MAX)
+    for message in channel.slots:
+        check_count(message.number, f"number of a message with slots of {what}", channel.sent, before + 1)
+        before = message.number
+        check_length(message.slots, f"slots of message {before} of {what}", SLOTS_MAX)
+        if not message.slots:
+            raise BadManifest(f"message {before} of {what} is listed among those with slots and has none")
+        for slot in message.slots:
+            if slot.kind not in {"value", "object", "failed"}:
+                raise BadManifest(
+                    f"message {before} of {what} has a slot of the kind {reprlib.repr(slot.kind)}; it is value, object "
+                    "or failed"
+                )
+            _check_state(slot.content, f"a slot of message {before} of {what}", sizes)
 
 
 def _check_range(blob: Blob | None, before: int, last: int, what: str) -> None:

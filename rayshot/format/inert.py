@@ -20,14 +20,29 @@ __all__ = ["HandleRecord", "Inert", "alike", "is_inert", "jsonable", "read", "sh
 _NONSENSE = (LookupError, TypeError, ValueError, ArithmeticError, struct.error)
 
 
-def read(stream: bytes | bytearray | memoryview, buffers: Sequence[bytes | memoryview] = ()) -> Any:
+def read(
+    stream: bytes | bytearray | memoryview, buffers: Sequence[bytes | memoryview] = (), slots: Sequence[Any] = ()
+) -> Any:
     """The value that a pickle of any protocol describes; arrays in it are views on `stream` and `buffers`.
+
+    `slots` are what belongs into those places of a message that its pickle names, read before; see `read_slots`.
 
     Raises BadState for bytes that are no whole pickle, and LimitExceeded for a pickle that asks for more work than its
     size can be worth.
     """
-    machine = PickleMachine(bytes(stream), buffers)
+    machine = PickleMachine(bytes(stream), buffers, slots=slots)
     try:
         return machine.run()
     except _NONSENSE as error:
         raise BadState(f"the bytes are no pickle: {type(error).__name__}: {error}") from error
+
+
+def read_slots(pickles: Sequence[tuple[bytes, Sequence[bytes | memoryview]]]) -> list[Any]:
+    """The contents of a message's slots, given as (stream, buffers). The last one may hold those before it.
+
+    None lies deeper: what is nested in one reading is bounded, and so what is nested in all.
+    """
+    contents: list[Any] = []
+    for index, (stream, buffers) in enumerate(pickles):
+        contents.append(read(stream, buffers, contents if index == len(pickles) - 1 else ()))
+    return contents

@@ -348,6 +348,14 @@ def _make_referenced(arguments: _Arguments, limits: ReadingLimits) -> Any:
     raise _refused()
 
 
+def _make_slot(arguments: _Arguments, limits: ReadingLimits) -> Any:
+    """What lies beside a message."""
+    match arguments:
+        case (int(index),) if type(index) is int and 0 <= index < len(limits.slots):
+            return limits.slots[index]
+    raise _refused()
+
+
 _MAKERS: dict[str, _Maker] = {
     "_codecs.encode": _make_encoded,
     "array._array_reconstructor": _make_array,
@@ -378,6 +386,7 @@ _MAKERS: dict[str, _Maker] = {
     "decimal.Decimal": _make_decimal,
     "fractions.Fraction": _make_fraction,
     "rayshot.format.pickling.put_again": _make_referenced,
+    "rayshot.format.pickling.slot": _make_slot,
     "rayshot.model.handle._rebind": _make_handle,
     **{
         f"{module}.{name}": _path_maker(kind)

@@ -11,7 +11,9 @@ number; a reader that meets a higher one than its own stops there. What is numer
     state          [codec, stream as a blob, [buffer as a blob, ...]], or nil where there is none
     actor          [name, class module, class name, class pickle as a blob, options, status,
                     [method, ...], state, version]
-    channel        [sender, receiver, sent, arrived, received, mailbox as a blob, outbox as a blob, aligned]
+    slots          [number of a message, [[kind, *state], ...]]
+    channel        [sender, receiver, sent, arrived, received, mailbox as a blob, outbox as a blob, aligned], and
+                    [slots, ...] where any of its messages has them
     trace          [actor, segment as a blob]
 """
 
@@ -35,7 +37,17 @@ from rayshot.format.bounds import (
     is_intent,
 )
 from rayshot.format.encryption_key import DataKey
-from rayshot.format.entries import ActorEntry, Blob, CapturedState, ChannelEntry, Chunk, Span, TraceEntry
+from rayshot.format.entries import (
+    ActorEntry,
+    Blob,
+    CapturedState,
+    ChannelEntry,
+    Chunk,
+    RecordedSlot,
+    RecordedSlots,
+    Span,
+    TraceEntry,
+)
 from rayshot.format.entry_checks import (
     check_actors,
     check_channels,
@@ -54,6 +66,8 @@ __all__ = [
     "ChannelEntry",
     "Chunk",
     "Manifest",
+    "RecordedSlot",
+    "RecordedSlots",
     "Span",
     "TraceEntry",
     "chunk_key",
@@ -76,6 +90,8 @@ _HEADER = (
     "intent",
     "label",
 )
+_WITH_SLOTS = 9
+"""The width of a channel whose messages have slots; of another one a column less."""
 _KEYS = (*_HEADER, "actors", "ended", "channels", "chunks", "stats", "traces")
 
 
@@ -184,15 +200,22 @@ def _actor_tree(actor: ActorEntry, index: Mapping[str, int]) -> list[Any]:
 
 
 def _state_tree(state: CapturedState | None, index: Mapping[str, int]) -> list[Any] | None:
-    if state is None:
-        return None
+    return None if state is None else _captured_tree(state, index)
+
+
+def _captured_tree(state: CapturedState, index: Mapping[str, int]) -> list[Any]:
     return [state.codec, _blob_tree(state.stream, index), [_blob_tree(blob, index) for blob in state.buffers]]
 
 
 def _channel_tree(channel: ChannelEntry, index: Mapping[str, int]) -> list[Any]:
     counters = [channel.sent, channel.arrived, channel.received]
     blobs = [_blob_tree(channel.mailbox, index), _blob_tree(channel.outbox, index)]
-    return [channel.sender, channel.receiver, *counters, *blobs, channel.aligned]
+    row = [channel.sender, channel.receiver, *counters, *blobs, channel.aligned]
+    return [*row, [_slots_tree(message, index) for message in channel.slots]] if channel.slots else row
+
+
+def _slots_tree(message: RecordedSlots, index: Mapping[str, int]) -> list[Any]:
+    return [message.number, [[slot.kind, *_captured_tree(slot.content, index)] for slot in message.slots]]
 
 
 def _chunk_tree(chunk: Chunk, keys: Mapping[DataKey, int]) -> list[Any]:
@@ -282,17 +305,34 @@ def _read_actor(tree: Any, chunks: tuple[Chunk, ...]) -> ActorEntry:
 
 
 def _read_state(tree: Any, chunks: tuple[Chunk, ...]) -> CapturedState | None:
-    if tree is None:
-        return None
-    codec, stream, buffers = _row(tree, 3, "a state")
+    return None if tree is None else _read_captured(_row(tree, 3, "a state"), chunks)
+
+
+def _read_captured(fields: Sequence[Any], chunks: tuple[Chunk, ...]) -> CapturedState:
+    codec, stream, buffers = fields
     blobs = tuple(_blob(item, chunks) for item in _rows(buffers, "buffers of a state"))
     return CapturedState(_text(codec, "codec of a state"), _blob(stream, chunks), blobs)
 
 
 def _read_channel(tree: Any, chunks: tuple[Chunk, ...]) -> ChannelEntry:
-    sender, receiver, sent, arrived, received, mailbox, outbox, aligned = _row(tree, 8, "a channel")
+    with_slots = type(tree) is list and len(tree) == _WITH_SLOTS
+    row = _row(tree, _WITH_SLOTS if with_slots else _WITH_SLOTS - 1, "a channel")
+    sender, receiver, sent, arrived, received, mailbox, outbox, aligned = row[: _WITH_SLOTS - 1]
     blobs = _read_blob(mailbox, chunks), _read_blob(outbox, chunks)
-    return ChannelEntry(sender, receiver, sent, arrived, received, *blobs, aligned)
+    slots = tuple(_read_slots(item, chunks) for item in _rows(row[-1], "slots of a channel")) if with_slots else ()
+    if with_slots and not slots:
+        raise BadManifest("a channel has an empty list of slots")
+    return ChannelEntry(sender, receiver, sent, arrived, received, *blobs, aligned, slots)
+
+
+def _read_slots(tree: Any, chunks: tuple[Chunk, ...]) -> RecordedSlots:
+    number, slots = _row(tree, 2, "the slots of a message")
+    return RecordedSlots(number, tuple(_read_slot(item, chunks) for item in _rows(slots, "slots of a message")))
+
+
+def _read_slot(tree: Any, chunks: tuple[Chunk, ...]) -> RecordedSlot:
+    kind, *content = _row(tree, 4, "a slot")
+    return RecordedSlot(_text(kind, "kind of a slot"), _read_captured(content, chunks))
 
 
 def _read_trace(tree: Any, chunks: tuple[Chunk, ...]) -> TraceEntry:

@@ -37,17 +37,24 @@ _OLD_NAMES = {"builtins.xrange": "builtins.range", "builtins.unicode": "builtins
 
 
 class PickleMachine:
-    """One reading of one stream; `buffers` are what the pickle left out of band, in order.
+    """One reading of one stream; `buffers` are what the pickle left out of band, in order, `slots` what lies beside it.
 
     An `inner` stream is the value of a reference in another one; a further one inside of it stays a record.
     """
 
-    def __init__(self, stream: bytes, buffers: Sequence[bytes | memoryview], *, inner: bool = False) -> None:
+    def __init__(
+        self,
+        stream: bytes,
+        buffers: Sequence[bytes | memoryview],
+        *,
+        slots: Sequence[Any] = (),
+        inner: bool = False,
+    ) -> None:
         self._data = stream
         self._view = memoryview(stream)
         self._at = 0
         size = len(stream) + sum(memoryview(buffer).nbytes for buffer in buffers)
-        self._limits = ReadingLimits(size, None if inner else _read_inner)
+        self._limits = ReadingLimits(size, None if inner else _read_inner, slots)
         self._buffers = iter(buffers)
         self._stack: list[Any] = []
         self._marked: list[list[Any]] = []

@@ -7,6 +7,9 @@ References to objects that live elsewhere (Ray's ObjectRefs) mean nothing after 
 a state's pickle holds `put_again(buffer)` in the place of each, and whoever stores the state fills the buffer with
 `dump_object` of the value. What a reference is, how to get its value and how to put a value again, the runtime says
 with `provide_references`.
+
+A message's pickle holds `slot(i)` in the place of each reference, and of arguments that are large by themselves: what
+belongs there lies beside the message, see `slots`.
 """
 
 import copyreg
@@ -14,71 +17,35 @@ import io
 import pickle
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import cloudpickle
 
 from rayshot.errors import CodeMismatch, MessageNotSerializable, RayshotError, StateNotSerializable
-from rayshot.format.by_value import CLOUDPICKLE_MODULE, ClassMakers, with_qualified_name
+from rayshot.format.by_value import ClassMakers, with_qualified_name
 from rayshot.format.entries import StateCodec
 from rayshot.format.exceptions import fill_leniently, is_same, learn, make_leniently
 from rayshot.format.loop_bound import reduce_without_loop
 from rayshot.format.outside import may_be_outside, outside_types, refuse_outside
-from rayshot.format.redaction import REDACTED, is_secret_path, name_taken
+from rayshot.format.paths import find_culprit, find_path
+from rayshot.format.pickled import PickledState, Referenced
+from rayshot.format.redaction import name_taken
+from rayshot.format.references import references as _references
+from rayshot.format.slots import FAILED, LARGE, LARGE_BYTES, OBJECT, VALUE, Everywhere, Slot, SlotKind, StoredValue
 
 PICKLE: StateCodec = "pickle"
 CLOUDPICKLE: StateCodec = "cloudpickle"
-PICKLE_START = b"\x80\x05"
-"""How a pickle of protocol 5 begins."""
 
-_SHORT_BYTES_MAX = 255
-_PATH_DEPTH_MAX = 20
-_PATH_PARTS_MAX = 100_000
 _REFUSALS = (Exception,)
-"""Pickling runs code of any class: whatever it raises means that the value cannot be pickled."""
-
-
-class Referenced(NamedTuple):
-    """A reference in a state: its value belongs into the buffer number `position`; `path` leads to it."""
-
-    position: int
-    path: str
-    reference: Any
-
-
-class PickledState(NamedTuple):
-    """A captured state: `stream` is a pickle (protocol 5), `buffers` what it keeps out of band, in order.
-
-    The buffers of `references` are empty places.
-    """
-
-    codec: StateCodec
-    stream: bytes
-    buffers: tuple[memoryview, ...]
-    references: tuple[Referenced, ...] = ()
-
-
-class _References:
-    """What the runtime provided; without it nothing is a reference."""
-
-    kind: type | None = None
-    get: Callable[[Any], Any]
-    put: Callable[[Any], Any]
-
-
-_references = _References()
-
-
-def provide_references(kind: type, get: Callable[[Any], Any], put: Callable[[Any], Any]) -> None:
-    """Say what a reference is; `get(reference)` waits for its value, `put(value)` makes a new one."""
-    _references.kind, _references.get, _references.put = kind, get, put
+"""What pickling may raise, as it runs code of any class."""
 
 
 class _Own(threading.local):
-    """The instance whose state is being loaded on this thread, and which of its globals have moved."""
+    """What is loaded on this thread: the instance of a state, the slots of a message, and which globals have moved."""
 
     instance: object = None
     names: "Names | None" = None
+    slots: "Sequence[Slot]" = ()
 
 
 _own = _Own()
@@ -102,14 +69,14 @@ def dump_state(state: object, name: str, own: object = None) -> PickledState:
     buffers: list[pickle.PickleBuffer] = []
     references: tuple[Referenced, ...] = ()
     try:
-        stream = _by_reference(state, buffers, own)
+        stream = _by_reference(state, buffers.append, own)
         codec = PICKLE
         if stream is None:
             codec = CLOUDPICKLE
             stream, buffers, places = _with_places(state, own)
             references = tuple(Referenced(place, find_path(state, name, found), found) for place, found in places)
     except _REFUSALS as error:
-        path = find_culprit(state, name)
+        path = find_culprit(state, name, _can_pickle)
         raise StateNotSerializable(
             f"{path} cannot be captured: {error}. Leave it out in __getstate__ and make it again in __setstate__",
             path=path,
@@ -179,80 +146,184 @@ def put_again(pickled: bytes | memoryview) -> Any:
     return _references.put(_load(pickled, (), _own.names))
 
 
+Heed = tuple[type, Callable[[Any], object]]
+"""A type, and who is called with each instance of it that is pickled, and may refuse it."""
+
+
+def _is_to_be_heeded(heed: Heed | None, pickled: bytes) -> bool:
+    return heed is not None and heed[0].__module__.encode() in pickled
+
+
 def dump_message(
     method: str,
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
-    heed: tuple[type, Callable[[Any], object]] | None = None,
-) -> tuple[str, bytes]:
-    """Pickle a call's arguments; returns (codec, payload). Raises MessageNotSerializable with a path.
+    heed: Heed | None = None,
+    *,
+    as_they_are: bool = False,
+) -> tuple[str, bytes, tuple[Slot, ...]]:
+    """Pickle a call's arguments; returns (codec, payload, slots). Raises MessageNotSerializable with a path.
 
-    `heed` is (type, function): the function is called with each instance of the type among the arguments and inside of
-    them, and may refuse it with an error of ours.
+    `heed` refuses instances among the arguments and inside of them with an error of ours.
 
-    An argument that is a reference itself is waited for and its value sent, as Ray gives methods the value. One inside
-    of another value is refused: Ray would pass it on, but a snapshot could not store the message without its value.
+    The handler gets the value of an argument that is a reference itself, as Ray gives it to methods, and the reference
+    where it is inside of another value. With `as_they_are` it gets the reference in both cases.
+
+    Where arguments are large, all of them are one slot; raises what putting them raises.
     """
-    args, kwargs = tuple(map(_value_of, args)), {key: _value_of(value) for key, value in kwargs.items()}
-    call = (method, args, kwargs)
+    slots: list[Slot] = []
+    if not as_they_are:
+        args = tuple(_with_value(f"argument {place}", one, slots) for place, one in enumerate(args, 1))
+        kwargs = {key: _with_value(f"argument {key}", one, slots) for key, one in kwargs.items()}
+    call, values, buffers = (method, args, kwargs), len(slots), list[pickle.PickleBuffer]()
+
+    def is_small(buffer: pickle.PickleBuffer) -> bool:
+        """Whether a buffer goes into the pickle itself."""
+        if _references.kind is None or memoryview(buffer).nbytes < LARGE_BYTES:
+            return True
+        buffers.append(buffer)
+        return False
+
     try:
-        payload = _by_reference(call, None)
+        payload = _by_reference(call, is_small)
         codec = PICKLE
-        if payload is None or (heed is not None and heed[0].__module__.encode() in payload):
-            payload, codec = _Pickler(_refuse, heed=heed).pickle(call), CLOUDPICKLE
+        if payload is None or _is_to_be_heeded(heed, payload):
+            del slots[values:], buffers[:]
+            payload, codec = _Pickler(_leaving_places(slots), is_small, heed=heed).pickle(call), CLOUDPICKLE
     except RayshotError:
         raise  # a value of ours says by itself why it cannot be sent
     except _REFUSALS as error:
-        path = find_culprit({"args": args, "kwargs": kwargs}, f".{method}", secret=name_taken(method) is not None)
+        given, secret = {"args": args, "kwargs": kwargs}, name_taken(method) is not None
+        path = find_culprit(given, f".{method}", _can_pickle, secret=secret)
         raise MessageNotSerializable(
             f"{path} cannot be sent: {error}. Nothing was sent", path=path, method=method
         ) from error
-    return codec, payload
+    if _references.kind is not None and (buffers or len(payload) > LARGE_BYTES):
+        parts = [pickle.PickleBuffer(payload), *buffers]
+        slots.append(Slot(LARGE, _references.put(parts), size=sum(memoryview(part).nbytes for part in parts)))
+        payload = pickle.dumps((method, _Place(len(slots) - 1), None), protocol=5)
+    return codec, payload, tuple(slots)
 
 
-def load_message(codec: str, payload: bytes, names: Names | None = None) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
-    """Unpickle what `dump_message` pickled: (method, args, kwargs)."""
+def load_message(
+    codec: str, payload: bytes, names: Names | None = None, slots: Sequence[Slot] = ()
+) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+    """Unpickle what `dump_message` pickled: (method, args, kwargs). Raises what a slot that failed holds."""
     del codec  # both codecs write pickles; the name stands in the frame for readers in other languages
-    method, args, kwargs = _load(payload, (), names)
-    return method, args, kwargs
+    if not slots:
+        method, args, kwargs = _load(payload, (), names)
+        return method, args, kwargs
+    _own.slots = slots
+    try:
+        method, args, kwargs = _load(payload, (), names)
+    finally:
+        _own.slots = ()
+    return (method, args, kwargs) if kwargs is not None else args
 
 
-def mentions(pickled: bytes, name: str) -> bool:
-    """Whether a pickle could hold the global, or the class by value, "module.Qualname"; never False where it does.
+def copy_value(value: object, heed: Heed | None = None) -> Any:
+    """A copy as a message makes it, of which nothing is the original's but the objects that references refer to.
 
-    A pickle spells module and qualified name as two texts, each once, whatever stands between them.
+    `heed` as in `dump_message`. Raises what pickling raises.
     """
-    parts = name.split(".")
-    return any(
-        _spelled(".".join(parts[:cut])) in pickled and _spelled(".".join(parts[cut:])) in pickled
-        for cut in range(1, len(parts))
-    )
+    buffers: list[pickle.PickleBuffer] = []
+    slots: list[Slot] = []
+    stream = _by_reference(value, buffers.append)
+    if stream is None or _is_to_be_heeded(heed, stream):
+        del buffers[:]
+        stream = _Pickler(_leaving_places(slots), buffers.append, heed=heed).pickle(value)
+    _own.slots, before = slots, _own.slots
+    try:
+        return _load(stream, [_copied(buffer.raw()) for buffer in buffers])
+    finally:
+        _own.slots = before
 
 
-def _spelled(text: str) -> bytes:
-    """How a pickle of protocol 5 holds a text: a short one has its length before it."""
-    encoded = text.encode("utf-8", "surrogatepass")
-    if len(encoded) > _SHORT_BYTES_MAX:
-        return encoded
-    return pickle.SHORT_BINUNICODE + bytes([len(encoded)]) + encoded
+def _leaving_places(slots: list[Slot]) -> Callable[[Any], Any]:
+    """What stands for references: places of slots that are added to these."""
+
+    def leave_place(reference: Any) -> Any:
+        slots.append(Slot(OBJECT, reference, where="an object inside of what it was given"))
+        return slot, (len(slots) - 1,)
+
+    return leave_place
 
 
-def holds_code(pickled: bytes) -> bool:
-    """Whether a pickle holds a class or function by value; never False where it does.
+ALL_PLACES = Everywhere(lambda index: Slot(VALUE, content=_Place(index)))
+"""Each slot of a message stands for itself: what is loaded with these is pickled again as it was."""
 
-    cloudpickle rebuilds these with functions of its own module, which the pickle names.
+
+def recast_parts(parts: Sequence[Any], names: Names) -> list[Any]:
+    """The parts of a slot's pickle with what stands for globals that moved. Runs what it holds."""
+    _own.slots, _own.names = ALL_PLACES, names
+    try:
+        value = _load(parts[0], parts[1:], names)
+    finally:
+        _own.slots, _own.names = (), None
+    buffers: list[pickle.PickleBuffer] = []
+    pickled = _Pickler(_as_it_is, buffers.append).pickle(value)
+    return [pickled, *(buffer.raw() for buffer in buffers)]
+
+
+def with_values(payload: bytes, slots: Sequence[Slot]) -> bytes:
+    """A message's payload with the values that lie beside it inside. Places of references and failures stay.
+
+    Runs what the payload and the slots hold.
     """
-    return CLOUDPICKLE_MODULE.__name__.encode() in pickled
+    inside = [one if one.kind in {VALUE, LARGE} else Slot(VALUE, content=_Place(at)) for at, one in enumerate(slots)]
+    return _Pickler(_as_it_is).pickle(load_message("", payload, None, inside))
 
 
-def holds_references(pickled: bytes) -> bool:
-    """Whether a state's pickle holds references, whose values are pickles among its buffers; never False where so."""
-    return put_again.__name__.encode() in pickled
+class _Place:
+    def __init__(self, index: int) -> None:
+        self._index = index
+
+    def __reduce__(self) -> Any:
+        return slot, (self._index,)
 
 
-def is_pickle(data: bytes) -> bool:
-    """Whether these bytes, or what they are the beginning of, could be a pickle of ours."""
-    return data.startswith(PICKLE_START)
+def _with_value(where: str, argument: Any, slots: list[Slot]) -> Any:
+    """The argument, or a place for its value where it is a reference."""
+    if _references.kind is None or not isinstance(argument, _references.kind):
+        return argument
+    slots.append(Slot(VALUE, argument, where=where))
+    return _Place(len(slots) - 1)
+
+
+def slot(index: int) -> Any:
+    """What belongs in this place of the message that is being loaded. Snapshots hold this function by name: keep it."""
+    if not _own.slots:
+        raise pickle.UnpicklingError("a message holds an ObjectRef, or what failed, and is read without Ray")
+    found = _own.slots[index]
+    if found.kind == OBJECT and found.reference is not None:
+        return found.reference
+    content = found.content
+    if isinstance(content, StoredValue):
+        return _load_stored(found.kind, content)
+    if found.reference is not None:
+        content = _references.get(found.reference)
+    if found.kind == FAILED:
+        raise _load(content)
+    return _load_parts(content) if found.kind == LARGE else content
+
+
+def _load_stored(kind: SlotKind, stored: StoredValue) -> Any:
+    value = _load_parts(_references.get(stored.reference) if stored.parts is None else stored.parts)
+    if kind == FAILED:
+        raise value
+    return _references.put(value) if kind == OBJECT else value
+
+
+def _load_parts(parts: Sequence[Any]) -> Any:
+    """What was given by value is the handler's own, which may change it."""
+    return _load(parts[0], [_copied(buffer) for buffer in parts[1:]])
+
+
+def _copied(buffer: Any) -> memoryview:
+    """A copy that can be written to. Numpy takes large pages, and so a third of the time."""
+    import numpy as np  # noqa: PLC0415 - late: who reads snapshots needs none
+
+    return np.frombuffer(buffer, np.uint8).copy().data
 
 
 def dump_class(cls: type) -> bytes:
@@ -272,7 +343,7 @@ def dump_names(names: Names) -> bytes:
     try:
         return _Pickler(_as_it_is).pickle(dict(names))
     except _REFUSALS as error:
-        path = find_culprit(dict(names), "class_map")
+        path = find_culprit(dict(names), "class_map", _can_pickle)
         raise CodeMismatch(
             f"{path}, which stands for a class of the snapshot, cannot be brought to the actors' processes: {error}. "
             "Keep out of its methods what cannot be pickled, or say what else stands for it with "
@@ -288,14 +359,16 @@ def load_names(payload: bytes) -> Names:
     return names
 
 
-def _by_reference(value: object, buffers: list[pickle.PickleBuffer] | None, own: object = None) -> bytes | None:
+def _by_reference(
+    value: object, buffer_callback: Callable[[pickle.PickleBuffer], Any] | None, own: object = None
+) -> bytes | None:
     """A plain pickle, or None where only cloudpickle serves.
 
     A class of `__main__` pickles here by its name, but means another module in the process that reads it. References
     and what is outside of the value must not be pickled plainly; a look at the pickle tells whether to search for them.
     """
     file = io.BytesIO()
-    pickler = pickle.Pickler(file, protocol=5, buffer_callback=None if buffers is None else buffers.append)
+    pickler = pickle.Pickler(file, protocol=5, buffer_callback=buffer_callback)
     if own is not None:  # a table of types costs nothing for objects of all other types
         pickler.dispatch_table = {**copyreg.dispatch_table, type(own): _reducer_of_others_than(own)}
     try:
@@ -311,11 +384,6 @@ def _by_reference(value: object, buffers: list[pickle.PickleBuffer] | None, own:
 
 def _reducer_of_others_than(own: object) -> Callable[[Any], Any]:
     return lambda found: (own_instance, ()) if found is own else found.__reduce_ex__(5)
-
-
-def _value_of(argument: Any) -> Any:
-    kind = _references.kind
-    return _references.get(argument) if kind is not None and isinstance(argument, kind) else argument
 
 
 class _Unpickler(pickle.Unpickler):
@@ -370,8 +438,8 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no
     def __init__(
         self,
         reduce_reference: Callable[[Any], Any],
-        buffer_callback: Callable[[pickle.PickleBuffer], None] | None = None,
-        heed: tuple[type, Callable[[Any], object]] | None = None,
+        buffer_callback: Callable[[pickle.PickleBuffer], Any] | None = None,
+        heed: Heed | None = None,
         own: object = None,
     ) -> None:
         self._own = own
@@ -408,9 +476,8 @@ def _as_it_is(_reference: Any) -> Any:
 
 
 def _refuse(reference: Any) -> Any:
-    """Its pickle would be an id that means nothing after a restore."""
-    name = type(reference).__name__
-    raise pickle.PicklingError(f"an {name} inside of another value: give it as an argument of its own, or its value")
+    """Its pickle would be an id that means nothing elsewhere."""
+    raise pickle.PicklingError(f"an {type(reference).__name__} inside of an error")
 
 
 def _with_places(state: object, own: object) -> tuple[bytes, list[pickle.PickleBuffer], list[tuple[int, Any]]]:
@@ -425,55 +492,9 @@ def _with_places(state: object, own: object) -> tuple[bytes, list[pickle.PickleB
     return _Pickler(leave_place, buffers.append, own=own).pickle(state), buffers, references
 
 
-def find_path(value: object, path: str, wanted: object) -> str:
-    """Path to `wanted` inside of `value`; `path` itself where it is not found among the plain parts."""
-    start = len(path)
-    waiting: list[tuple[str, object]] = [(path, value)]
-    seen: set[int] = set()
-    while waiting and len(seen) < _PATH_PARTS_MAX:
-        at, part = waiting.pop()
-        if part is wanted:
-            return at
-        if id(part) not in seen:
-            seen.add(id(part))
-            waiting += [(_deeper(at, step, start), inner) for step, inner in _parts(part)]
-    return path
-
-
-def find_culprit(value: object, path: str, *, secret: bool = False) -> str:
-    """Path to the innermost part of `value` that cannot be pickled, such as `Worker.state['conn']`.
-
-    `secret`: all of it is, so that the path tells no keys.
-    """
-    start = 0 if secret else len(path)
-    for _ in range(_PATH_DEPTH_MAX):
-        for step, part in [] if type(value) in outside_types() else _parts(value):
-            if not _can_pickle(part):
-                path, value = _deeper(path, step, start), part
-                break
-        else:
-            return path
-    return path
-
-
-def _deeper(path: str, step: str, start: int) -> str:
-    """One step on; what is named like a secret may be keyed by secrets, which errors do not tell."""
-    return path + (f"[{REDACTED}]" if step[0] != "." and is_secret_path(path[start:]) else step)
-
-
-def _parts(value: object) -> list[tuple[str, object]]:
-    if isinstance(value, dict):
-        return [(f"[{key!r}]", part) for key, part in value.items()]
-    if isinstance(value, list | tuple):
-        return [(f"[{index}]", part) for index, part in enumerate(value)]
-    if isinstance(value, set | frozenset):
-        return [(f"{{{part!r:.40}}}", part) for part in value]
-    return [(f".{name}", part) for name, part in getattr(value, "__dict__", {}).items()]
-
-
 def _can_pickle(value: object) -> bool:
     try:
-        _Pickler(_refuse).pickle(value)
+        _Pickler(lambda _reference: (slot, (0,))).pickle(value)
     except _REFUSALS:
         return False
     return True

@@ -1,6 +1,6 @@
 """How much work one inert reading may do: linear in its bytes, whatever they say."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rayshot.errors import LimitExceeded
@@ -24,10 +24,14 @@ class ReadingLimits:
     one large key hashed, as often as it has bytes: quadratic memory or time.
     """
 
-    def __init__(self, size_bytes: int, read_inner: Callable[[bytes], Any] | None = None) -> None:
+    def __init__(
+        self, size_bytes: int, read_inner: Callable[[bytes], Any] | None = None, slots: Sequence[Any] = ()
+    ) -> None:
         self._left = WORK_FREE + WORK_PER_BYTE * size_bytes
         self.read_inner = read_inner
         """Reads a pickle inside of the pickle; None where there may be none."""
+        self.slots = slots
+        """What the pickle names by its index."""
         self._array_depths: dict[int, tuple[object, int]] = {}
 
     def charge(self, work: int) -> None:

@@ -76,8 +76,8 @@ class _Handlers(dict[str, Callable[..., Any]]):
 class Cell:
     """The user half of the actor `name`. Times are seconds by `clock`.
 
-    `sender` is who sent the message that is being handled. `open_calls` are those of the running handler, and
-    `coroutines` runs what is `async def`: close it when the actor is no more.
+    `sender` is who sent the message that is being handled, `slots` what lies beside it. `open_calls` are those of the
+    running handler, and `coroutines` runs what is `async def`: close it when the actor is no more.
     `constructing`: the constructor runs, or has failed. `ending`: it asked for its end, and handles nothing more.
     `shared`: its code got its own handle, so that others may have it.
     """
@@ -89,6 +89,7 @@ class Cell:
         self.port = port
         self.coroutines = Coroutines(name) if coroutines is None else coroutines
         self.sender = ""
+        self.slots: Sequence[Any] = ()
         self.specification: ActorSpecification | None = None
         self.instance: Any = None
         self.handlers: dict[str, Callable[..., Any]] = {}
@@ -122,13 +123,13 @@ class Cell:
             case 4:
                 self._heed_end(dropped=message[1])
             case _:
-                method, args, kwargs = self.port.codec.decode_tell(message)
+                method, args, kwargs = self.port.codec.decode_tell(message, self.slots)
                 self.handlers[method](*args, **kwargs)
 
     def _handle_call(self, call_id: int, tell: bytes) -> None:
         sender, method = self.sender, ""
         try:
-            method, args, kwargs = self.port.codec.decode_tell(tell)
+            method, args, kwargs = self.port.codec.decode_tell(tell, self.slots)
             result = self.handlers[method](*args, **kwargs)
         except SystemExit:
             self.end()
@@ -144,7 +145,7 @@ class Cell:
     def _handle_reply(self, call_id: int, ok: bool, tell: bytes) -> None:  # noqa: FBT001 - as it is on the wire
         continuation = self._calls.pop(call_id)
         try:
-            _, (value,), _ = self.port.codec.decode_tell(tell)
+            _, (value,), _ = self.port.codec.decode_tell(tell, self.slots)
         except Exception as error:  # noqa: BLE001 - unpickling runs code of the value's class; its error is the outcome
             value, ok = MessageNotSerializable(f"the reply cannot be read here: {error!r}"), False
         if ok:
@@ -162,7 +163,7 @@ class Cell:
     def _construct(self, packed: bytes, tell: bytes) -> None:
         specification = ActorSpecification.unpack(packed)
         user_class = specification.resolve()
-        _, args, kwargs = self.port.codec.decode_tell(tell)
+        _, args, kwargs = self.port.codec.decode_tell(tell, self.slots)
         self._become(specification, user_class)
         self.constructing = True
         try:

@@ -5,10 +5,14 @@ comes. Only what a snapshot holds is written anew, never what is sent from then 
 else among the living.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 from rayshot.errors import CodeMismatch
 from rayshot.format.codec import CALL, CREATE, PICKLED, REPLY, Codec, Frame, split_frame
 from rayshot.format.outline import globals_of
-from rayshot.format.pickling import PICKLE_START, Names, load_message, mentions
+from rayshot.format.pickle_bytes import PICKLE_START, mentions
+from rayshot.format.pickling import ALL_PLACES, Names, load_message, recast_parts
 from rayshot.model.specification import ActorSpecification, find_global
 
 
@@ -45,20 +49,31 @@ class Recasting:
             return message
         try:
             return self._message(message)
-        except _Gone as gone:
-            raise CodeMismatch(
-                f"message {number} in flight to {self._receiver!r} holds {gone}, which this program has not: import "
+        except Exception as error:  # unpickling and pickling run code of the values' classes
+            raise self._mismatch(number, error) from error
+
+    def parts(self, number: int, parts: Sequence[Any]) -> Sequence[Any]:
+        """The pickle of what lies beside a message, stream first, as it is to be. Raises as `message`."""
+        stream = bytes(parts[0])
+        try:
+            self._check_globals(stream)
+            return recast_parts(parts, self._names) if any(mentions(stream, name) for name in self._names) else parts
+        except Exception as error:  # as in `message`
+            raise self._mismatch(number, error) from error
+
+    def _mismatch(self, number: int, error: Exception) -> CodeMismatch:
+        whose = f"message {number} in flight to {self._receiver!r}"
+        if isinstance(error, _Gone):
+            return CodeMismatch(
+                f"{whose} holds {error}, which this program has not: import "
                 "what defines it, or say where it went with class_map={'old.module.Class': NewClass}",
                 receiver=self._receiver,
                 number=number,
-                class_name=str(gone),
-            ) from None
-        except Exception as error:  # unpickling and pickling run code of the values' classes
-            raise CodeMismatch(
-                f"message {number} in flight to {self._receiver!r} cannot be read with the class_map: {error!r}",
-                receiver=self._receiver,
-                number=number,
-            ) from error
+                class_name=str(error),
+            )
+        return CodeMismatch(
+            f"{whose} cannot be read with the class_map: {error!r}", receiver=self._receiver, number=number
+        )
 
     def _concerns(self, body: bytes | memoryview) -> bool:
         return self._specification is not None or PICKLE_START in bytes(body)
@@ -71,7 +86,7 @@ class Recasting:
                 self._check_globals(fields[2])
                 if not any(mentions(fields[2], name) for name in self._names):
                     return message
-                return codec.tell(*load_message(fields[1], fields[2], self._names))
+                return codec.tell(*load_message(fields[1], fields[2], self._names, ALL_PLACES))
             case head if head is CALL:
                 return codec.call(fields[1], self._message(fields[2]))
             case head if head is REPLY:

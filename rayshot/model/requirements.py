@@ -9,7 +9,8 @@ from rayshot.errors import BadState, PythonMismatch
 from rayshot.format.codec import read_frames, read_messages
 from rayshot.format.manifest import ActorEntry, Blob, CapturedState, Manifest
 from rayshot.format.outline import outline
-from rayshot.format.pickling import CLOUDPICKLE, holds_code, holds_references, is_pickle
+from rayshot.format.pickle_bytes import holds_code, holds_references, is_pickle
+from rayshot.format.pickling import CLOUDPICKLE
 from rayshot.model.specification import ActorSpecification, user_class_of
 from rayshot.model.versions import attributes_of, migration_of, required_fields
 
@@ -88,10 +89,14 @@ def code_by_value(manifest: Manifest, casts: Iterable[Cast], read: Read) -> Iter
         for blob in channel.blobs():
             if holds_code(frames := read(blob)):
                 yield f"messages from {channel.sender} to {channel.receiver}", frames
+        for content in channel.contents():
+            for pickled in _pickles_of(content, read) if content.codec == CLOUDPICKLE else ():
+                if holds_code(pickled):
+                    yield f"messages from {channel.sender} to {channel.receiver}", pickled
 
 
 def _pickles_of(state: CapturedState, read: Read) -> Iterator[bytes]:
-    """A state, and the values of references in it, which lie among its buffers."""
+    """A state or a value, and the values of references in it, which lie among its buffers."""
     stream = read(state.stream)
     yield stream
     for buffer in state.buffers if holds_references(stream) else ():

@@ -6,7 +6,8 @@ from typing import Any
 
 from rayshot.errors import ActorNotFound, CodeMismatch, ConfigError
 from rayshot.format.manifest import ActorEntry, Blob, ChannelEntry, Manifest
-from rayshot.format.pickling import Names, mentions
+from rayshot.format.pickle_bytes import mentions
+from rayshot.format.pickling import Names
 from rayshot.model.class_map import ClassMap, classes_of_main, mapped_actor_class, read_class_map
 from rayshot.model.handle import REBIND, rebind_anew
 from rayshot.model.requirements import Cast, check_python, code_by_value, recorded_class, unmet, what_is_there

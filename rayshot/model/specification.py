@@ -11,7 +11,8 @@ import msgpack
 
 from rayshot.errors import BadManifest, CodeMismatch, ConfigError
 from rayshot.format.inert_record import short_repr
-from rayshot.format.pickling import Names, dump_class, load_class, mentions
+from rayshot.format.pickle_bytes import mentions
+from rayshot.format.pickling import Names, dump_class, load_class
 from rayshot.format.redaction import shown
 from rayshot.format.walking import count_documents
 from rayshot.model.methods import check_methods, methods_of, porting, silent_methods, warn_of_retries

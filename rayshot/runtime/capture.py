@@ -30,7 +30,8 @@ import msgpack
 
 from rayshot.errors import RayshotError, StateNotSerializable
 from rayshot.format.entries import StateCodec
-from rayshot.format.pickling import Referenced, dump_state
+from rayshot.format.pickled import Referenced
+from rayshot.format.pickling import dump_state
 from rayshot.model.cell import Cell
 from rayshot.runtime.priority import go_with_others
 from rayshot.runtime.shared_memory import Buffer, held_buffers, maps_data, take_shared_memory_away

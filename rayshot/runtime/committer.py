@@ -23,7 +23,7 @@ from rayshot.errors import (
     StoreUnavailable,
 )
 from rayshot.format.encryption_key import DataKey
-from rayshot.format.manifest import ActorEntry, ChannelEntry, Chunk, Manifest, TraceEntry
+from rayshot.format.manifest import ActorEntry, ChannelEntry, Chunk, Manifest, RecordedSlots, TraceEntry
 from rayshot.model.configuration import SnapshotConfig
 from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import Channel, SnapshotId
@@ -237,6 +237,7 @@ class Committer:
         actors = {name: actor for stored in written for name, actor in stored.actors.items()}
         mailboxes = {channel: blob for stored in written for channel, blob in stored.mailboxes.items()}
         outboxes = {channel: blob for stored in written for channel, blob in stored.outboxes.items()}
+        slots = _joined(written)
         traces = {name: blob for stored in written for name, blob in stored.traces.items()}
         chunks = {chunk.digest: chunk for stored in written for chunk in stored.chunks}
         entries = [
@@ -253,6 +254,7 @@ class Committer:
                 mailboxes.get(cut_.channel),
                 outboxes.get(cut_.channel),
                 _is_aligned(cut, cut_.channel),
+                slots.get(cut_.channel, ()),
             )
             for cut_ in cut.channels
         ]
@@ -281,6 +283,15 @@ class Committer:
             traces=tuple(TraceEntry(name, blob) for name, blob in sorted(traces.items())),
             data_key=data_key,
         )
+
+
+def _joined(written: Iterable[Stored]) -> dict[Channel, tuple[RecordedSlots, ...]]:
+    """What lies beside messages: the vault of the sender and that of the receiver have each a part of a channel."""
+    found: dict[Channel, list[RecordedSlots]] = {}
+    for stored in written:
+        for channel, beside in stored.slots.items():
+            found.setdefault(channel, []).extend(beside)
+    return {channel: tuple(sorted(beside, key=lambda message: message.number)) for channel, beside in found.items()}
 
 
 def _refuse_late(started: float, timeout_s: float) -> None:

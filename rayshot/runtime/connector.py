@@ -16,6 +16,8 @@ class RayPeer:
 
     def __init__(self, handle: Any) -> None:
         self.receive: Callable[[bytes], Any] = handle.receive.remote
+        self.receive_with: Callable[..., Any] = handle.receive_with.remote
+        self.probe: Callable[[Any], Any] = handle.probe.remote
         self.await_credit: Callable[[str, int], Any] = handle.await_credit.remote
 
 

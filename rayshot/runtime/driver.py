@@ -13,6 +13,7 @@ import ray
 
 from rayshot.errors import ActorEnded, SystemDown, SystemStopped
 from rayshot.format.codec import Codec
+from rayshot.format.slots import OBJECT, VALUE, Slot
 from rayshot.model.handle import ActorHandle
 from rayshot.model.port import OutPort
 from rayshot.model.specification import ActorSpecification
@@ -22,10 +23,13 @@ from rayshot.protocol.identity import DRIVER_PREFIX, SnapshotId
 from rayshot.runtime.births import Births
 from rayshot.runtime.connector import Connector, RayPeer
 from rayshot.runtime.dropping import Dropped
+from rayshot.runtime.holding import Waiting, waiting_in
 from rayshot.runtime.identity import Ending, HostIdentity
+from rayshot.runtime.leaving import wait_at_exit
 from rayshot.runtime.naming import new_name
-from rayshot.runtime.outbox import InFlight, OutChannel
+from rayshot.runtime.outbox import OutChannel
 from rayshot.runtime.references import know_references
+from rayshot.runtime.sender import InFlight
 from rayshot.runtime.spawning import spawn_host
 from rayshot.runtime.wire import Answer, pack, pack_packet, unpack
 
@@ -66,13 +70,22 @@ class DriverChannel(OutChannel):
                     )
         super().append(message)
 
-    def put_call(self, message: bytes) -> None:
-        """As `append`, but however full the outbox is. Call under the lock."""
+    def put_call(self, message: bytes) -> list[Any]:
+        """As `append`, but however full the outbox is. Call under the lock.
+
+        Returns the references that it waits for in the outbox: so long no thread of the receiver has to wait for it.
+        """
         self.await_actors(self._port.take_mentioned())
         self.gather()
         self.pending.append(message)
         self.pending_bytes += len(message)
+        gates = [] if message.__class__ is bytes else self.keep_slots(message)
         self.flush()
+        return gates
+
+    def must_be_there(self, slot: Slot) -> bool:
+        """See OutChannel. Outcomes of own calls too: with them comes what the receiver must hear of first."""
+        return slot.kind == VALUE or (slot.kind == OBJECT and self._port.is_unanswered(slot.reference))
 
     def await_actors(self, mentioned: set[str]) -> None:
         """Let the next message wait for those of these actors that are not there yet. Call under the lock."""
@@ -88,7 +101,11 @@ class DriverChannel(OutChannel):
         """Hold what must wait, and all behind it. Call under the lock."""
         while self.awaited and not self.awaited[0][1]:
             self.awaited.popleft()
-        self.held_at = self.awaited[0][0] - self.transported - 1 if self.awaited else None
+        self.holding.update()
+
+    def awaiting(self) -> tuple[int, ...]:
+        """See OutChannel."""
+        return (self.awaited[0][0],) if self.awaited else ()
 
 
 class DriverPort:
@@ -115,6 +132,7 @@ class DriverPort:
         self._dropped = Dropped(self._end_dropped)
         self._encoding = threading.local()
         self.draining = False  # a driver is no part of what stops
+        wait_at_exit(self)
 
     # Port ------------------------------------------------------------------------------------------------------
 
@@ -150,11 +168,15 @@ class DriverPort:
             self._check_room(receiver)
             call_id = self._next_call
             self._next_call += 1
-            channel.put_call(self.codec.call(call_id, tell))
-            gates = getattr(tell, "unready", ())  # references that it waits for in the outbox: no thread waits for it
+            gates = channel.put_call(self.codec.call(call_id, tell))
             tags, result = fetch(pack((self.name, call_id)), *gates)
             self._unanswered.setdefault(receiver, set()).add(tags)
         return result
+
+    def is_unanswered(self, reference: Any) -> bool:
+        """Whether it is the outcome of a call of this driver, and is not there. Call under the lock."""
+        task = reference.task_id()
+        return any(tags.task_id() == task for several in self._unanswered.values() for tags in several)
 
     def _find_fetch(self, channel: DriverChannel) -> Callable[..., Any]:
         """The Ray method for outcomes; raises what became of an actor that is not there."""
@@ -240,6 +262,11 @@ class DriverPort:
                     channel.hold()
                     channel.flush()
                     channel.room.notify_all()
+
+    def waiting(self) -> tuple[Waiting, ...]:
+        """Messages that have waited for objects for some seconds."""
+        with self._lock:
+            return waiting_in(self._channels.values())
 
     def told(self) -> dict[DriverChannel, int]:
         """All that was told until now: the last number on each channel."""

@@ -21,7 +21,9 @@ from rayshot.model.port import provide_port
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.events import AlignmentTimedOut, Begun, DeadlinePassed, EverybodyRecorded, SnapshotEnded
 from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.beside import Slots, take_in
 from rayshot.runtime.dead_letters import DeadLetter
+from rayshot.runtime.holding import waiting_in
 from rayshot.runtime.identity import Abandoned, HostIdentity, Offer, Stop
 from rayshot.runtime.naming import NAMESPACE, actor_name
 from rayshot.runtime.outcomes import NotYet
@@ -30,6 +32,7 @@ from rayshot.runtime.process import ActorProcess
 from rayshot.runtime.ray_functions import be_actor, name_in_logs
 from rayshot.runtime.relay import RelayEnd
 from rayshot.runtime.reports import Body
+from rayshot.runtime.shared_memory import held_buffers
 from rayshot.runtime.wire import Answer, Status, pack, pack_answer, unpack, unpack_begin, unpack_packet
 from rayshot.runtime.worker import Worker
 
@@ -86,6 +89,15 @@ class Host:
         """Take a batch of messages; see wire.py for both directions."""
         return pack_answer(self._take(packet))
 
+    @ray.method(concurrency_group="values")
+    def receive_with(self, packet: bytes, layout: bytes, objects: list[Any], *values: Any) -> bytes:
+        """As `receive`, with what lies beside the messages; see beside.py."""
+        return pack_answer(self._take(packet, take_in(layout, objects, values)))
+
+    @ray.method(concurrency_group="credit")
+    def probe(self, value: Any) -> None:
+        """Does nothing: that it is called shows that the object is to be had here."""
+
     @ray.method(concurrency_group="calls", num_returns=2, max_task_retries=-1, retry_exceptions=[NotYet])
     def result(self, call: bytes, *_gates: Any) -> tuple[bytes, Any]:
         """Wait for the outcome of a driver's call: its tags, first, so that they are there when the value is.
@@ -106,7 +118,7 @@ class Host:
                 return processed
             time.sleep(0.002)
 
-    def _take(self, packet: bytes) -> Answer:
+    def _take(self, packet: bytes, slots: Slots | None = None) -> Answer:
         process = self._process
         batch, body = unpack_packet(packet)
         with process.lock:
@@ -115,7 +127,7 @@ class Host:
                 return Answer(Status.ENDED, 0, detail=refusal.message)
             if refusal is not None:
                 return Answer(Status.STOPPED, 0, detail=refusal.message)
-            process.arrived(batch, body)
+            process.arrived(batch, body, slots)
             recorded = process.participant.recorded_snapshots
             ended = self._ended_tags(batch.tags) if batch.tags else ()
         if self._worker.idle:
@@ -265,6 +277,8 @@ class Host:
                 "mailbox": len(process.mailbox),
                 "outbox": sum(channel.sent - channel.transported for channel in process.channels.values()),
                 "dead_letters": process.dead_letters.count,
+                "pinned_bytes": sum(buffer.nbytes for buffer in held_buffers()),
+                "waiting": waiting_in(process.channels.values()),
                 "born": process.cell.born,
                 "down": process.down is not None,
                 "pid": os.getpid(),

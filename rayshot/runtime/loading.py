@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from rayshot.errors import CodeMismatch, RayshotError
 from rayshot.format.codec import read_frames
-from rayshot.format.manifest import Blob, CapturedState, Chunk
+from rayshot.format.manifest import Blob, CapturedState, Chunk, RecordedSlots
 from rayshot.format.pickling import Names, load_names, load_state
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.recasting import Recasting
@@ -13,6 +13,7 @@ from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.events import Restored
 from rayshot.protocol.identity import SnapshotId, is_driver
 from rayshot.runtime.process import ActorProcess
+from rayshot.runtime.recorded_slots import restored_slots
 from rayshot.store.chunk_reader import ChunkReader
 from rayshot.store.locate import open_store
 
@@ -23,8 +24,8 @@ class LoadPlan:
 
     `folder` is where its chunks lie in the storage, `system` what they are bound to; `snapshot` is the one that it is
     of. `state` is None for an actor that is not yet born. `sent` and `arrived` are the counters n of its channels,
-    `received` the counters m. `mailbox` holds, per sender, the blobs of what was in flight to it, in order. `ended` are
-    the senders that ended before the cut.
+    `received` the counters m. `mailbox` holds, per sender, the blobs of what was in flight to it, in order, and `slots`
+    what lies beside these messages. `ended` are the senders that ended before the cut.
 
     `version` is that of the class that recorded the state, `names` says what stands for globals of its pickles that
     moved, as `dump_names` wrote it, and `dead_letters` are those that lie here from now on.
@@ -41,6 +42,7 @@ class LoadPlan:
     arrived: Mapping[str, int]
     received: Mapping[str, int]
     mailbox: Mapping[str, tuple[Blob, ...]]
+    slots: Mapping[str, tuple[RecordedSlots, ...]]
     ended: frozenset[str]
     version: int
     names: bytes
@@ -56,6 +58,7 @@ def load_process(process: ActorProcess, plan: LoadPlan) -> None:
         sender: [recasting.frame(frame) for blob in blobs for frame in read_frames(reader.read(blob))]
         for sender, blobs in plan.mailbox.items()
     }
+    beside = {sender: dict(restored_slots(recorded, reader, recasting)) for sender, recorded in plan.slots.items()}
     if plan.state is not None:
         _load_state(process, plan, plan.state, names, reader)
     for letter in plan.dead_letters:
@@ -70,6 +73,8 @@ def load_process(process: ActorProcess, plan: LoadPlan) -> None:
         for sender, parts in frames.items():
             for frame in parts:
                 process.mailbox.put(sender, frame)
+        for sender, slots in beside.items():
+            process.mailbox.put_slots(sender, slots, 1, plan.arrived[sender])
         for receiver, n in plan.sent.items():
             channel = process.channel_locked(receiver)
             channel.transported = channel.processed = n

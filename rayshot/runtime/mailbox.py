@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Mapping
 
 from rayshot.format.codec import Frame, creation_of, cut_frame
+from rayshot.format.slots import Slot
 
 
 class Delivery:
@@ -20,13 +21,15 @@ class Mailbox:
     """Deliveries in the order of arrival.
 
     `current` is the delivery that is being worked on and `position` the number of its last processed message.
-    `processed` counts, per sender, the messages of finished deliveries.
+    `processed` counts, per sender, the messages of finished deliveries. `slots` lie beside messages that have them, by
+    (sender, number), until these are handled.
     """
 
     def __init__(self) -> None:
         self.current: Delivery | None = None
         self.position = 0
         self.processed: dict[str, int] = {}
+        self.slots: dict[tuple[str, int], tuple[Slot, ...]] = {}
         self._waiting: deque[Delivery] = deque()
         self._held: dict[tuple[str, int], Frame] = {}
 
@@ -52,6 +55,12 @@ class Mailbox:
                 self.put(sender, cut_frame(frame, first, last))
             if frame.last <= last:
                 del self._held[key]
+
+    def put_slots(self, sender: str, slots: Mapping[int, tuple[Slot, ...]], first: int, last: int) -> None:
+        """Keep what lies beside those of the messages `first` .. `last` that have slots."""
+        for number, of_message in slots.items():
+            if first <= number <= last:
+                self.slots[sender, number] = of_message
 
     def take(self, limits: Mapping[str, int]) -> Delivery | None:
         """Begin with the next delivery up to the `limits` per sender; None where all that is here lies behind them."""
@@ -98,7 +107,24 @@ class Mailbox:
     def size_bytes(self) -> int:
         """Bytes of the messages here that are not processed, those of one batch as long as any of it is not."""
         waiting = sum(len(delivery.frame.body) for delivery in self._waiting)
+        if self.slots:
+            waiting += sum(slot.size for slots in tuple(self.slots.values()) for slot in slots)
         return waiting + (len(self.current.frame.body) if self.current is not None else 0)
+
+    def message(self, sender: str, number: int) -> bytes:
+        """One message that waits here; empty where it does not."""
+        for delivery in self._waiting:
+            if delivery.sender == sender and delivery.frame.first <= number <= delivery.frame.last:
+                return bytes(cut_frame(delivery.frame, number, number).body)
+        return b""
+
+    def unprocessed_slots(self, ends: Mapping[str, int]) -> dict[str, dict[int, tuple[Slot, ...]]]:
+        """Per sender in `ends`, what lies beside the messages that wait here up to that number."""
+        found: dict[str, dict[int, tuple[Slot, ...]]] = {}
+        for (sender, number), slots in sorted(self.slots.items(), key=lambda item: item[0]):
+            if number <= ends.get(sender, 0):  # those of messages that were handled are gone
+                found.setdefault(sender, {})[number] = slots
+        return found
 
     def unprocessed(self, ends: Mapping[str, int]) -> dict[str, list[Frame]]:
         """Per sender in `ends`, the messages that wait here up to that number, none decoded."""

@@ -14,15 +14,17 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from rayshot.errors import ActorEnded, MessageTooLarge, SystemDown
 from rayshot.format.codec import Codec, Frame, cut_frame
+from rayshot.format.slots import VALUE, Slot, SlottedMessage
 from rayshot.model.port import OutPort
 from rayshot.model.reply import OpenCall
-from rayshot.protocol.events import Marker
-from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.beside import Slots, give_up_failed, lay_out, size_of
 from rayshot.runtime.credit import Credit
+from rayshot.runtime.holding import Holding
+from rayshot.runtime.sender import InFlight, Peer, Sender
 from rayshot.runtime.wire import Answer, Status, unpack_answer
 
 log = logging.getLogger("rayshot")
@@ -46,92 +48,20 @@ RESENDS_UNSAID = 50
 """After so many attempts in vain the log says so, and again after as many more."""
 
 
-class Peer(Protocol):
-    """The receiver's Ray methods, bound."""
-
-    receive: Callable[[bytes], Any]
-    await_credit: Callable[[str, int], Any]
-
-
-class InFlight:
-    """A batch that was transported and is not yet acknowledged. Count 0: it brings markers, or is the `closing` one."""
-
-    __slots__ = ("body", "closing", "count", "first", "losses", "markers", "ref", "tags")
-
-    def __init__(
-        self,
-        first: int,
-        count: int,
-        body: bytes,
-        markers: tuple[Marker, ...],
-        tags: tuple[SnapshotId, ...],
-        *,
-        closing: bool = False,
-    ) -> None:
-        self.first = first
-        self.count = count
-        self.body = body
-        self.markers = markers
-        self.tags = tags
-        self.closing = closing
-        self.losses = 0
-        self.ref: Any = None
-
-    @property
-    def last(self) -> int:
-        """The number of its last message."""
-        return self.first + self.count - 1
-
-
-class Sender(Protocol):
-    """What an outbox asks of the process it belongs to; all but `lost` are called under the lock."""
-
-    name: str
-    codec: Codec
-    draining: bool
-    """All that was sent leaves, as far as the receivers' credit goes and beyond."""
-
-    def taken(self, receiver: str, count: int) -> InFlight:
-        """Tell the machine that the next `count` messages are taken; returns the batch without its body."""
-
-    def renewed(self, receiver: str, batch: InFlight) -> None:
-        """Put the markers that are due now on a batch that is sent again."""
-
-    def packed(self, batch: InFlight) -> bytes:
-        """The batch as a packet."""
-
-    def acknowledged(self, receiver: str, last: int, batch: InFlight, answer: Answer) -> int:
-        """The receiver took the batch, and everything up to `last`. Returns up to where nothing is needed any more."""
-
-    def refused(self, receiver: str, answer: Answer) -> None:
-        """The receiver takes nothing: it stopped or ended."""
-
-    def lost(self, receiver: str, error: Exception) -> bool:
-        """A call failed. Says whether the receiver may still be there, and the batch is to be sent again."""
-
-    def congested(self, channel: "OutChannel") -> None:
-        """The outbox of this channel is above its limit, and this thread has sent the last message."""
-
-    def kept(self) -> None:
-        """Batches that were acknowledged are kept, as a record may need them."""
-
-    def undeliverable(self, channel: "OutChannel", count: int, detail: str) -> None:
-        """So many messages have no receiver any more."""
-
-    def connect(self, channel: "OutChannel") -> None:
-        """Look the receiver up, in the background, and call `connected`."""
-
-
 class OutChannel(OutPort):
     """The sending end of one channel.
 
     `pending` are the messages numbered transported+1 .. sent, each encoded, or an OpenCall; from the index `held_at` on
-    they may not leave yet. `_plain` are tells that follow them, as lists: `gather` encodes them, many at once, before
-    anything looks at the outbox. `in_flight` are the batches that were not answered, by first number, `kept` those that
-    were and that a record may still need. With `_due_messages` or `_due_bytes` pending, or `_due_plain` tells in
-    `_plain`, there is something to do: `flush` sets these, and is called whenever a batch is answered. `trace`, where
-    there is one, hears to whom each message goes, in one step with its number.
+    they may not leave yet, see `holding`. `slots` are those of pending ones. `_plain` are tells that follow them, as
+    lists: `gather` encodes them, many at once, before anything looks at the outbox. `in_flight` are the batches that
+    were not answered, by first number, `kept` those that were and that a record may still need. With `_due_messages` or
+    `_due_bytes` pending, or `_due_plain` tells in `_plain`, there is something to do: `flush` sets these, and is called
+    whenever a batch is answered. `trace`, where there is one, hears to whom each message goes, in one step with its
+    number.
     """
+
+    delivers_unready = False
+    """Whether messages leave although objects that they need are not ready."""
 
     def __init__(self, sender: Sender, receiver: str, lock: threading.Lock) -> None:
         self.receiver = receiver
@@ -142,6 +72,8 @@ class OutChannel(OutPort):
         self.transported = 0
         self.processed = 0
         self.held_at: int | None = None
+        self.holding = Holding(self, lock)
+        self.slots: Slots = {}
         self.in_flight: dict[int, InFlight] = {}
         self.kept: dict[int, InFlight] = {}
         self.kept_bytes = 0
@@ -170,7 +102,8 @@ class OutChannel(OutPort):
     def unreleased_bytes(self) -> int:
         """Bytes of the messages that a record would hold: those waiting, under way, and kept for records."""
         self.gather()
-        return self.pending_bytes + self.kept_bytes + sum(len(batch.body) for batch in self.in_flight.values())
+        under_way = sum(batch.size for batch in self.in_flight.values())
+        return self.pending_bytes + self.kept_bytes + under_way
 
     @property
     def full(self) -> bool:
@@ -186,6 +119,8 @@ class OutChannel(OutPort):
                 self.gather()
             self.pending.append(message)
             self.pending_bytes += len(message)
+            if message.__class__ is not bytes:
+                self.keep_slots(message)
             if self.trace is not None:
                 self.trace(self.receiver)
             if len(self.pending) >= self._due_messages or self.pending_bytes >= self._due_bytes:
@@ -225,10 +160,45 @@ class OutChannel(OutPort):
             except MessageTooLarge as error:
                 self._sender.undeliverable(self, 1, error.message)
 
+    def keep_slots(self, message: bytes) -> list[Any]:
+        """The last message has slots. Returns the arguments that it waits for. Call under the lock."""
+        assert isinstance(message, SlottedMessage)
+        number = self.transported + len(self.pending)
+        self.slots[number] = message.slots
+        self.pending_bytes += size_of({number: message.slots})
+        wanted = [slot.reference for slot in message.slots if self.must_be_there(slot)]
+        waiting = self.holding.until_ready(number, wanted) if wanted else []
+        arguments = {slot.reference for slot in message.slots if slot.kind == VALUE}
+        return [reference for reference in waiting if reference in arguments]
+
+    def must_be_there(self, slot: Slot) -> bool:
+        """Whether the object of a slot must be there before the message may leave."""
+        return slot.kind == VALUE
+
     def _work_off(self) -> None:
         self.flush()
         if self.full:
             self._sender.congested(self)
+
+    def released(self) -> None:
+        """What was held may leave. Call under the lock."""
+        self.flush()
+        self.room.notify_all()
+
+    @property
+    def last_leaving(self) -> int:
+        """As `sent`, without what waits for objects that are not ready."""
+        unready = self.holding.first_unready()
+        return self.sent if unready is None else unready[0] - 1
+
+    def message_at(self, number: int) -> bytes:
+        """A message that has not left."""
+        message = self.pending[number - self.transported - 1]
+        return message.tell if isinstance(message, OpenCall) else message
+
+    def awaiting(self) -> tuple[int, ...]:
+        """Numbers of messages that must wait for what only a channel of this kind knows."""
+        return ()
 
     def append_open(self, call: OpenCall) -> None:
         """Send a call of which it will be known at the handler's end whether a reply is wanted."""
@@ -236,25 +206,26 @@ class OutChannel(OutPort):
             if self.down is not None:
                 raise self.down.with_traceback(None)
             self.gather()
-            if self.held_at is None:
-                self.held_at = len(self.pending)
             self.pending.append(call)
             self.pending_bytes += len(call.tell)
+            if call.tell.__class__ is not bytes:
+                self.keep_slots(call.tell)
+            self.holding.until_settled(self.transported + len(self.pending))
             if self.trace is not None:
                 self.trace(self.receiver)
 
     def settle(self, codec: Codec) -> None:
         """The handler ended: each open call becomes a call, or a tell where nobody wants the reply."""
         with self._lock:
-            if self.held_at is None:
+            first_open = self.holding.settle()
+            if first_open is None:
                 return
-            for index in range(self.held_at, len(self.pending)):
+            for index in range(first_open - self.transported - 1, len(self.pending)):
                 call = self.pending[index]
                 if isinstance(call, OpenCall):
                     message = call.tell if call.call_id is None else codec.call(call.call_id, call.tell)
                     self.pending[index] = message
                     self.pending_bytes += len(message) - len(call.tell)
-            self.held_at = None
             self.flush()
 
     def connected(self, peer: Peer) -> None:
@@ -329,20 +300,28 @@ class OutChannel(OutPort):
         del self.pending[:count]
         if self.held_at is not None:
             self.held_at -= count
-        self.pending_bytes -= len(batch.body)
+        if self.slots:
+            batch.slots = self._take_slots(batch.last)
+        self.pending_bytes -= batch.size
         self.transported += count
         self.in_flight[batch.first] = batch
-        self._unprocessed.append((batch.last, len(batch.body)))
-        self._unprocessed_bytes += len(batch.body)
+        self._unprocessed.append((batch.last, batch.size))
+        self._unprocessed_bytes += batch.size
         if not self.full:
             self.room.notify_all()
         return batch
+
+    def _take_slots(self, last: int) -> Slots:
+        return {number: self.slots.pop(number) for number in sorted(self.slots) if number <= last}
 
     def transmit(self, batch: InFlight) -> None:
         """Hand a batch to Ray. Call under the lock."""
         assert self.peer is not None
         try:
-            batch.ref = self.peer.receive(self._sender.packed(batch))
+            packet = self._sender.packed(batch)
+            batch.ref = (
+                self.peer.receive_with(packet, *lay_out(batch.slots)) if batch.slots else self.peer.receive(packet)
+            )
         except Exception as error:  # noqa: BLE001 - no room for a large one, say: what is numbered must arrive
             self._try_again(batch, error)
         else:
@@ -366,10 +345,17 @@ class OutChannel(OutPort):
             frames.append(Frame(self.transported + 1 + start, end - start, body))
         return frames
 
+    def unreleased_slots(self, first: int) -> Slots:
+        """Those of the messages `first` .. `sent`. Call as `unreleased`."""
+        under_way = [batch.slots for _, batch in sorted({**self.kept, **self.in_flight}.items())]
+        return {
+            number: slots for found in (*under_way, self.slots) for number, slots in found.items() if number >= first
+        }
+
     def release(self, last: int) -> None:
         """No record needs the messages up to `last` any more. Call under the lock."""
         for first in [first for first, batch in self.kept.items() if batch.last <= last]:
-            self.kept_bytes -= len(self.kept.pop(first).body)
+            self.kept_bytes -= self.kept.pop(first).size
 
     def shut(self, error: SystemDown | ActorEnded) -> None:
         """Refuse everything from now on with this error. Call under the lock."""
@@ -391,12 +377,14 @@ class OutChannel(OutPort):
         self._bury(detail)
 
     def _bury(self, detail: str) -> None:
+        self.holding.forget_unready()
         count = len(self.pending) if self.held_at is None else self.held_at
         del self.pending[:count]
         if self.held_at is not None:
             self.held_at = 0
         self.pending_bytes = 0
         self.transported += count
+        self._take_slots(self.transported)
         self._sender.undeliverable(self, count, detail)
         self.room.notify_all()
 
@@ -404,10 +392,20 @@ class OutChannel(OutPort):
 
     def _answered(self, batch: InFlight, result: Any) -> None:
         if isinstance(result, Exception):
-            if self._sender.lost(self.receiver, result):
+            if batch.slots:
+                threading.Thread(target=self._sift, args=(batch, result), daemon=True).start()
+            elif self._sender.lost(self.receiver, result):
                 self._try_again(batch, result)
             return
         self.settle_batch(batch, unpack_answer(result))
+
+    def _sift(self, batch: InFlight, error: Exception) -> None:
+        """It may be an object that failed or is lost: that alone is given up, and the batch sent again without it."""
+        assert self.peer is not None
+        if give_up_failed(batch.slots, self.peer.probe):
+            self._send_again(batch)
+        elif self._sender.lost(self.receiver, error):
+            self._try_again(batch, error)
 
     def settle_batch(self, batch: InFlight, answer: Answer) -> None:
         """The receiver answered."""
@@ -424,7 +422,7 @@ class OutChannel(OutPort):
             released = self._sender.acknowledged(self.receiver, last, batch, answer)
             if batch.count and batch.last > released:
                 self.kept[batch.first] = batch
-                self.kept_bytes += len(batch.body)
+                self.kept_bytes += batch.size
                 self._sender.kept()
             if self.kept:
                 self.release(released)

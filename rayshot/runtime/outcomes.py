@@ -161,6 +161,8 @@ def failure(error: Exception, actor: str) -> ray.exceptions.RayError:
     if isinstance(error, ActorEnded):
         return as_rays(error)
     report = "".join(traceback.format_exception(error))
+    if isinstance(error, ray.exceptions.RayTaskError):  # of a task whose result the handler got
+        error = error.cause
     return ray.exceptions.RayTaskError("", report, error, proctitle=f"ray::{actor}")
 
 

@@ -46,18 +46,20 @@ from rayshot.protocol.events import (
 )
 from rayshot.protocol.identity import SnapshotId, is_driver
 from rayshot.protocol.participant import Participant
+from rayshot.runtime.beside import Slots, size_of
 from rayshot.runtime.connector import Connector, RayPeer
 from rayshot.runtime.dead_letters import DeadLetter, DeadLetters
 from rayshot.runtime.dropping import Dropped
 from rayshot.runtime.identity import Ending, HostIdentity
 from rayshot.runtime.mailbox import Mailbox
 from rayshot.runtime.naming import new_name
-from rayshot.runtime.outbox import InFlight, OutChannel
+from rayshot.runtime.outbox import OutChannel
 from rayshot.runtime.outcomes import Outcome, Outcomes, failure, sendable
 from rayshot.runtime.priority import Hurry
 from rayshot.runtime.recording import Recording
 from rayshot.runtime.references import know_references
 from rayshot.runtime.relay import RelayEnd
+from rayshot.runtime.sender import InFlight
 from rayshot.runtime.shared_memory import note_buffers
 from rayshot.runtime.spawning import spawn_host
 from rayshot.runtime.tracing import TracedChannel, Tracer
@@ -69,7 +71,9 @@ CONGESTION_WAIT_S = 0.1
 
 
 class SelfChannel(OutChannel):
-    """The channel from an actor to itself: what is sent is in the mailbox at once."""
+    """The channel from an actor to itself: what is sent is in the mailbox at once, ready or not."""
+
+    delivers_unready = True
 
     def __init__(self, process: "ActorProcess") -> None:
         super().__init__(process, process.name, process.lock)
@@ -89,11 +93,23 @@ class SelfChannel(OutChannel):
             body = b"".join(self.pending[:count])  # type: ignore[arg-type]
             del self.pending[:count]
             self.pending_bytes -= len(body)
+            if self.slots:
+                slots = self._take_slots(self.transported + count)
+                self.pending_bytes -= size_of(slots)
+                self._process.mailbox.put_slots(self.receiver, slots, 1, self.transported + count)
             self._process.mailbox.put(self.receiver, Frame(self.transported + 1, count, body))
             self.transported += count
             if self.held_at is not None:
                 self.held_at = 0
             self._process.wake.notify()
+
+    def message_at(self, number: int) -> bytes:
+        """See OutChannel. It may lie in the mailbox."""
+        return self._process.mailbox.message(self.receiver, number) or super().message_at(number)
+
+    def released(self) -> None:
+        """See OutChannel."""
+        self._process.wake.notify()
 
 
 class TracedSelfChannel(TracedChannel, SelfChannel):
@@ -259,7 +275,7 @@ class ActorProcess:
         if type(value) in FLAT or not ok:
             return value, ok
         try:
-            _, (copied,), _ = self.codec.decode_tell(self.codec.tell("", (value,)))
+            copied = self.codec.copied(value)
         except Exception as error:  # noqa: BLE001 - encoding runs code of the value's class; its error is the answer
             return sendable(error), False
         return copied, True
@@ -369,10 +385,18 @@ class ActorProcess:
         for _ in range(count):
             self.dead_letters.add(DeadLetter(channel.receiver, self.name, 0, "", detail))
 
+    def limits(self) -> Mapping[str, int]:
+        """Up to where messages may be handled now, per sender. Call under the lock."""
+        limits, own = self.participant.limits, self.channels.get(self.name)
+        unready = None if own is None else own.holding.first_unready()
+        if unready is None:
+            return limits
+        return {**limits, self.name: min(unready[0] - 1, limits.get(self.name, unready[0]))}
+
     def confirm_pauses(self) -> None:
         """No handler runs: say so of the snapshots that asked for it. Call under the lock, between two handlers."""
         while self.pauses:
-            sent = {receiver: channel.sent for receiver, channel in self.channels.items() if channel.sent}
+            sent = {receiver: last for receiver, channel in self.channels.items() if (last := channel.last_leaving)}
             self.draining = True
             self.carry_out(self.participant.handle(HandlersPaused(self.pauses.pop(), sent)))
             for channel in self.channels.values():
@@ -416,19 +440,26 @@ class ActorProcess:
 
     # Effects ---------------------------------------------------------------------------------------------------
 
-    def arrived(self, batch: BatchArrived, body: bytes | memoryview) -> None:
+    def arrived(self, batch: BatchArrived, body: bytes | memoryview, slots: Slots | None = None) -> None:
         """A packet arrived. Call under the lock, and `recording.flush` after it."""
-        self.carry_out(self.participant.handle(batch), batch.sender, Frame(batch.first, batch.count, body))
+        frame = Frame(batch.first, batch.count, body)
+        self.carry_out(self.participant.handle(batch), batch.sender, frame, slots)
 
-    def carry_out(self, effects: Sequence[Effect], sender: str = "", frame: Frame | None = None) -> None:
+    def carry_out(
+        self, effects: Sequence[Effect], sender: str = "", frame: Frame | None = None, slots: Slots | None = None
+    ) -> None:
         """Do what the machine orders. Call under the lock; what `recording` gathers is sent by its `flush`."""
         for effect in effects:
             match effect:
                 case DeliverBatch(of, first, last):
+                    if slots and of == sender:
+                        self.mailbox.put_slots(of, slots, first, last)
                     self._deliver(of, first, last, frame if of == sender else None)
                 case HoldBatch(of, _):
                     assert frame is not None
                     self.mailbox.hold(of, frame)
+                    if slots:
+                        self.mailbox.put_slots(of, slots, frame.first, frame.last)
                 case DropBatch(of, first, why):
                     log.debug("%s dropped a %s batch of %s from %d on", self.name, why, of, first)
                 case SendBatch(receiver, first, count, markers, closing):

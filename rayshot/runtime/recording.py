@@ -28,6 +28,7 @@ from rayshot.protocol.identity import COORDINATOR, SnapshotId
 from rayshot.runtime.capture import CaptureChild, Captured, Capturer, spool_folder
 from rayshot.runtime.failpoints import failpoint
 from rayshot.runtime.identity import End, Ending
+from rayshot.runtime.recorded_slots import Recorded, hand_over
 from rayshot.runtime.relay import RelayEnd
 from rayshot.runtime.reports import Body, RecordBody, RecordReport, pack_record, pack_report, pack_run
 from rayshot.runtime.wire import pack
@@ -224,18 +225,36 @@ class Recording:
             sender: pack_run(frames, record.received.get(sender, 0) + 1, record.arrived[sender])
             for sender, frames in process.mailbox.unprocessed(record.arrived).items()
         }
+        try:
+            beside = self._beside(record)
+        except StateNotSerializable as error:
+            self._fail(record.snapshot, error.message)
+            return
         hold_s = time.perf_counter() - self._captured_at
         specification = process.cell.specification
         packed = None if specification is None else specification.pack()
         trace = None if process.tracer is None else process.tracer.segment()
         state = self._state
         captured = None if isinstance(state, CaptureChild) else state
-        report = RecordReport(record, hold_s, RecordBody(process.name, packed, captured, outbox, mailbox, trace))
+        report = RecordReport(
+            record, hold_s, RecordBody(process.name, packed, captured, outbox, mailbox, trace, *beside)
+        )
         if isinstance(state, CaptureChild):
             self._children[record.snapshot] = state
             threading.Thread(target=self._report_from_child, args=(state, report), daemon=True).start()
         else:
             self._outgoing.append(report)
+
+    def _beside(self, record: Record) -> tuple[Recorded, Recorded]:
+        """What lies beside the messages of the outboxes, and beside those of the mailbox."""
+        process = self._process
+        outbox = {
+            receiver: slots
+            for receiver, released in record.released.items()
+            if released < record.sent[receiver] and (slots := process.channels[receiver].unreleased_slots(released + 1))
+        }
+        mailbox = process.mailbox.unprocessed_slots(record.arrived) if process.mailbox.slots else {}
+        return hand_over(outbox), hand_over(mailbox)
 
     def _report_from_child(self, child: CaptureChild, report: RecordReport) -> None:
         process = self._process

@@ -1,10 +1,23 @@
 """What a reference is: Ray's ObjectRef."""
 
+from typing import Any
+
 import ray
 
-from rayshot.format.pickling import provide_references
+from rayshot.errors import MessageTooLarge
+from rayshot.format.references import provide_references
 
 
 def know_references() -> None:
     """Let states and messages of this process hold ObjectRefs."""
-    provide_references(ray.ObjectRef, ray.get, ray.put)
+    provide_references(ray.ObjectRef, ray.get, _put)
+
+
+def _put(value: Any) -> Any:
+    try:
+        return ray.put(value)
+    except (ray.exceptions.ObjectStoreFullError, ray.exceptions.OutOfDiskError) as error:
+        raise MessageTooLarge(
+            "Ray's object store has no room for a large value, neither in memory nor on disk. Let handlers finish with "
+            "what they were sent, or give Ray more: ray.init(object_store_memory=...)"
+        ) from error

@@ -5,18 +5,19 @@ which the coordinator called over Ray stays an object in Ray's object store unti
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rayshot.format.codec import Frame, pack_frames
-from rayshot.format.pickling import Referenced
+from rayshot.format.pickled import Referenced
 from rayshot.protocol.cut import Record
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.capture import Captured
+from rayshot.runtime.recorded_slots import Recorded
 from rayshot.runtime.wire import pack, unpack
 
-Body = bytes | tuple[bytes, tuple[tuple[Any, ...], ...]]
-"""A packed RecordBody; the ObjectRefs in its state lie beside it: Ray must see them to keep them."""
+Body = bytes | tuple[bytes, tuple[tuple[Any, ...], ...], tuple[Recorded, Recorded]]
+"""A packed RecordBody; the ObjectRefs in its state lie beside it: Ray must see them to keep them. So do slots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +25,8 @@ class RecordBody:
     """The bytes that belong to the record of `process`.
 
     `specification` is None and `state` is None for an actor that is not yet born. `outbox` holds, per receiver, the
-    frames of messages released+1 .. sent, `mailbox`, per sender, those of received+1 .. arrived. `trace` is the segment
-    of a traced actor.
+    frames of messages released+1 .. sent, `mailbox`, per sender, those of received+1 .. arrived; `outbox_slots` and
+    `mailbox_slots` what lies beside them. `trace` is the segment of a traced actor.
     """
 
     process: str
@@ -34,6 +35,8 @@ class RecordBody:
     outbox: Mapping[str, bytes]
     mailbox: Mapping[str, bytes]
     trace: bytes | None
+    outbox_slots: Recorded = field(default_factory=dict)
+    mailbox_slots: Recorded = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,8 @@ def pack_report(report: RecordReport) -> tuple[bytes, Body]:
     captured = None if state is None else (state.codec, state.sizes, state.parts, state.spool)
     fields = body.process, body.specification, captured, dict(body.outbox), dict(body.mailbox), body.trace
     references = tuple(tuple(found) for found in state.references) if state else ()
-    return head, (pack(fields), references) if references else pack(fields)
+    beside = body.outbox_slots, body.mailbox_slots
+    return head, (pack(fields), references, beside) if references or any(beside) else pack(fields)
 
 
 def unpack_head(head: bytes) -> tuple[Record, float, int]:
@@ -102,8 +106,8 @@ def unpack_head(head: bytes) -> tuple[Record, float, int]:
 
 def unpack_body(body: Body) -> RecordBody:
     """The bytes of a record."""
-    packed, references = (body, ()) if isinstance(body, bytes) else body
+    packed, references, beside = (body, (), ({}, {})) if isinstance(body, bytes) else body
     process, specification, captured, outbox, mailbox, trace = unpack(packed)
     found = tuple(Referenced(*reference) for reference in references)
     state = None if captured is None else replace(Captured(*captured), references=found)
-    return RecordBody(process, specification, state, outbox, mailbox, trace)
+    return RecordBody(process, specification, state, outbox, mailbox, trace, *beside)

@@ -159,6 +159,8 @@ def _plans(
     arrived: dict[str, dict[str, int]] = {name: {} for name in specifications}
     received: dict[str, dict[str, int]] = {name: {} for name in specifications}
     mailbox: dict[str, dict[str, Any]] = {name: {} for name in specifications}
+    slots: dict[str, dict[str, Any]] = {name: {} for name in specifications}
+    needed: dict[str, list[Any]] = {name: [] for name in specifications}
     for channel in manifest.channels:
         if channel.sender in sent:
             sent[channel.sender][channel.receiver] = channel.sent
@@ -167,11 +169,13 @@ def _plans(
             received[channel.receiver][channel.sender] = channel.received
             if blobs := channel.blobs():
                 mailbox[channel.receiver][channel.sender] = blobs
+            if channel.slots:
+                slots[channel.receiver][channel.sender] = channel.slots
+            needed[channel.receiver] += channel.all_blobs()
     plans = {}
     for actor in manifest.actors:
-        needed = [blob for parts in mailbox[actor.name].values() for blob in parts]
         if actor.state is not None:
-            needed += [actor.state.stream, *actor.state.buffers]
+            needed[actor.name] += [actor.state.stream, *actor.state.buffers]
         plans[actor.name] = LoadPlan(
             storage,
             folder,
@@ -179,11 +183,12 @@ def _plans(
             manifest.snapshot,
             specifications[actor.name],
             actor.state,
-            {span.chunk: chunks[span.chunk] for blob in needed for span in blob.spans},
+            {span.chunk: chunks[span.chunk] for blob in needed[actor.name] for span in blob.spans},
             sent[actor.name],
             arrived[actor.name],
             received[actor.name],
             mailbox[actor.name],
+            slots[actor.name],
             frozenset(manifest.ended) & arrived[actor.name].keys(),
             actor.version,
             names,

@@ -15,6 +15,7 @@ RECORDS_AT_ONCE = 4
 """Snapshots under way whose records the coordinator waits for; of further ones the markers tell, and they queue up."""
 GROUPS = {
     "transport": 1,
+    "values": 1,
     "calls": CALLS_AT_ONCE,
     "credit": 4,
     "control": 2,

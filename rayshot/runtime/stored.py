@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from rayshot.format.manifest import Blob, CapturedState, Chunk, Span
+from rayshot.format.manifest import Blob, CapturedState, Chunk, RecordedSlot, RecordedSlots, Span
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.cut import ChannelCut, Cut
 from rayshot.protocol.identity import Channel
@@ -56,6 +56,7 @@ class Stored:
     actors: Mapping[str, StoredActor]
     outboxes: Mapping[Channel, Blob]
     mailboxes: Mapping[Channel, Blob]
+    slots: Mapping[Channel, tuple[RecordedSlots, ...]]
     traces: Mapping[str, Blob]
     chunks: tuple[Chunk, ...]
     written_bytes: int
@@ -64,20 +65,32 @@ class Stored:
 def pack_stored(stored: Stored) -> PackedStored:
     """For the way to the coordinator."""
     actors = [
-        (name, actor.specification.pack(), _spans(actor.class_pickle), _state(actor.state))
+        (
+            name,
+            actor.specification.pack(),
+            _spans(actor.class_pickle),
+            None if actor.state is None else _state(actor.state),
+        )
         for name, actor in stored.actors.items()
     ]
     channels = [
         [(*channel, _spans(blob)) for channel, blob in blobs.items()] for blobs in (stored.outboxes, stored.mailboxes)
     ]
+    slots = [
+        (
+            *channel,
+            [(message.number, [(slot.kind, *_state(slot.content)) for slot in message.slots]) for message in beside],
+        )
+        for channel, beside in stored.slots.items()
+    ]
     traces = [(name, _spans(blob)) for name, blob in stored.traces.items()]
-    return pack((actors, *channels, traces, stored.written_bytes)), stored.chunks
+    return pack((actors, *channels, slots, traces, stored.written_bytes)), stored.chunks
 
 
 def unpack_stored(answer: PackedStored) -> Stored:
     """What `pack_stored` packed."""
     packed, chunks = answer
-    actors, outboxes, mailboxes, traces, written_bytes = unpack(packed)
+    actors, outboxes, mailboxes, slots, traces, written_bytes = unpack(packed)
     read_specification = cache(ActorSpecification.unpack)  # actors of one class share theirs
     return Stored(
         {
@@ -90,6 +103,7 @@ def unpack_stored(answer: PackedStored) -> Stored:
         },
         {Channel(sender, receiver): _blob(spans) for sender, receiver, spans in outboxes},
         {Channel(sender, receiver): _blob(spans) for sender, receiver, spans in mailboxes},
+        {Channel(sender, receiver): tuple(_slots(*of) for of in beside) for sender, receiver, beside in slots},
         {name: _blob(spans) for name, spans in traces},
         chunks,
         written_bytes,
@@ -100,12 +114,16 @@ def _spans(blob: Blob | None) -> list[tuple[str, int, int]] | None:
     return None if blob is None else [(span.chunk, span.offset, span.length) for span in blob.spans]
 
 
-def _state(state: CapturedState | None) -> tuple[Any, ...] | None:
-    return None if state is None else (state.codec, _spans(state.stream), [_spans(blob) for blob in state.buffers])
+def _state(state: CapturedState) -> tuple[Any, ...]:
+    return (state.codec, _spans(state.stream), [_spans(blob) for blob in state.buffers])
 
 
 def _blob(spans: tuple[tuple[str, int, int], ...]) -> Blob:
     return Blob(tuple(Span(*span) for span in spans))
+
+
+def _slots(number: int, slots: Any) -> RecordedSlots:
+    return RecordedSlots(number, tuple(RecordedSlot(kind, _captured(*content)) for kind, *content in slots))
 
 
 def _captured(codec: Any, stream: Any, buffers: Any) -> CapturedState:

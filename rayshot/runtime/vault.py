@@ -7,7 +7,7 @@ large one as the spool file that a child of the actor wrote.
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ import ray
 from rayshot.errors import RayshotError, StateNotSerializable, StoreUnavailable
 from rayshot.format.codec import creation_of, cut_frame, pack_frames, read_frames
 from rayshot.format.encryption_key import DataKey
-from rayshot.format.manifest import CapturedState, Chunk
+from rayshot.format.manifest import Blob, CapturedState, Chunk, RecordedSlot, RecordedSlots
 from rayshot.format.pickling import dump_object
 from rayshot.model.specification import ActorSpecification
 from rayshot.runtime.capture import read_spool, spool_folder, sweep_spools
@@ -24,6 +24,7 @@ from rayshot.runtime.failpoints import failpoint
 from rayshot.runtime.keyring import Keyring
 from rayshot.runtime.naming import NAMESPACE, coordinator_name
 from rayshot.runtime.priority import go_first, go_with_others
+from rayshot.runtime.recorded_slots import SlotWriter
 from rayshot.runtime.references import know_references
 from rayshot.runtime.relay import Relay
 from rayshot.runtime.reports import Body, RecordBody, unpack_body
@@ -79,7 +80,7 @@ class Vault:
         for name in held.keys() & share.recorded:
             _fetch_objects(*held[name], deadline)
         writer = ChunkWriter(self._store, self._system, intent, reuse, data_key)
-        return pack_stored(_write(writer, held, share, traces))
+        return pack_stored(_write(writer, held, share, traces, SlotWriter(writer, deadline)))
 
     @ray.method(concurrency_group="relay")
     def call(self, calls: bytes) -> bytes:
@@ -122,11 +123,14 @@ Held = Mapping[str, tuple[RecordBody, list[memoryview]]]
 """By actor what belongs to its record, and the parts of its state."""
 
 
-def _write(writer: ChunkWriter, held: Held, share: Share, last_traces: Mapping[str, bytes]) -> Stored:
+def _write(
+    writer: ChunkWriter, held: Held, share: Share, last_traces: Mapping[str, bytes], slot_writer: SlotWriter
+) -> Stored:
     """Write all parts, small ones gathered; blobs are known only once all is written, so tickets come first."""
     states: dict[str, list[int]] = {}
     outboxes: dict[Channel, int] = {}
     mailboxes: dict[Channel, int] = {}
+    beside: dict[Channel, list[Any]] = {}
     specifications: dict[str, ActorSpecification] = {}
     read_specification = cache(ActorSpecification.unpack)  # actors of one class share theirs
     for name, (body, parts) in held.items():
@@ -139,11 +143,16 @@ def _write(writer: ChunkWriter, held: Held, share: Share, last_traces: Mapping[s
         if channel_cut.arrived > channel_cut.received and channel.receiver in held:
             frames = held[channel.receiver][0].mailbox[channel.sender]
             mailboxes[channel] = writer.add(frames)
+            slots = held[channel.receiver][0].mailbox_slots.get(channel.sender, {})
+            beside[channel] = slot_writer.add(channel_cut, frames, slots, channel_cut.received + 1, channel_cut.arrived)
             if channel_cut.received == 0:
                 _note_creation(frames, channel.receiver, specifications)
         if channel_cut.sent > channel_cut.arrived and channel.sender in held:
             frames = _behind(held[channel.sender][0].outbox[channel.receiver], channel_cut.arrived)
             outboxes[channel] = writer.add(frames)
+            slots = held[channel.sender][0].outbox_slots.get(channel.receiver, {})
+            added = slot_writer.add(channel_cut, frames, slots, channel_cut.arrived + 1, channel_cut.sent)
+            beside[channel] = beside.get(channel, []) + added
             if channel_cut.arrived == 0:
                 _note_creation(frames, channel.receiver, specifications)
     members = share.recorded | share.unborn  # others recorded too, and came into being behind the cut
@@ -169,9 +178,25 @@ def _write(writer: ChunkWriter, held: Held, share: Share, last_traces: Mapping[s
         actors,
         {channel: blobs[ticket] for channel, ticket in outboxes.items()},
         {channel: blobs[ticket] for channel, ticket in mailboxes.items()},
+        {
+            channel: tuple(_recorded(number, slots, blobs) for number, slots in added)
+            for channel, added in beside.items()
+            if added
+        },
         {name: blobs[ticket] for name, ticket in traces.items()},
         tuple(chunks),
         writer.written_bytes,
+    )
+
+
+def _recorded(number: int, slots: Sequence[Any], blobs: Sequence[Blob]) -> RecordedSlots:
+    """Where the slots of a message lie."""
+    return RecordedSlots(
+        number,
+        tuple(
+            RecordedSlot(kind, CapturedState(codec, blobs[stream], tuple(blobs[buffer] for buffer in buffers)))
+            for kind, codec, (stream, *buffers) in slots
+        ),
     )
 
 

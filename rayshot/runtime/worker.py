@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 import traceback
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rayshot.errors import SystemDown
@@ -69,7 +70,7 @@ class Worker:
                 if process.interrupted:
                     continue
                 if process.mailbox and not process.loading:
-                    limits = process.participant.limits
+                    limits = process.limits()
                     take = process.mailbox.take if process.cell.born else process.mailbox.take_creation
                     delivery = take(limits)
                     if delivery is not None:
@@ -103,6 +104,8 @@ class Worker:
         body, tracer = delivery.frame.body, process.tracer
         unpacker = process.codec.unpacker(body)
         messages = unpacker if tracer is None else tracer.watch(delivery.sender, unpacker, body)
+        if mailbox.slots:
+            messages = self._with_slots(delivery.sender, number, messages)
         for message in messages:
             self.handling = message
             number += 1
@@ -127,6 +130,17 @@ class Worker:
         self.handling = None
         mailbox.position = number
         mailbox.finish()
+
+    def _with_slots(self, sender: str, number: int, messages: Iterable[list[Any]]) -> Iterator[list[Any]]:
+        """Yield the messages behind `number`; what lies beside each is there while it is handled."""
+        cell, slots, tracer = self._process.cell, self._process.mailbox.slots, self._process.tracer
+        for message in messages:
+            number += 1
+            cell.slots = slots.pop((sender, number), ())
+            if cell.slots and tracer is not None:
+                tracer.keep_values(self._process.codec, message, cell.slots)
+            yield message
+        cell.slots = ()
 
     def _between_handlers(self) -> None:
         """Do what must happen now; of an actor that asked for its end all, and return when it has ended."""
@@ -178,6 +192,8 @@ class Worker:
             while process.congestion and not (process.down or may_record()):
                 channel = process.congestion.pop()
                 while channel.full and not (process.down or may_record()) and time.monotonic() < deadline:
+                    if channel.held_at == 0:
+                        break  # room comes when an object gets ready, which may take long
                     channel.room.wait(deadline - time.monotonic())
             process.congestion.clear()
 

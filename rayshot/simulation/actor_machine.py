@@ -7,10 +7,10 @@ import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import Protocol, assert_never
+from typing import TYPE_CHECKING, Protocol, assert_never
 
 from rayshot.format.codec import Codec, Frame, creation_of
-from rayshot.format.pickling import PickledState, dump_state
+from rayshot.format.pickling import dump_state
 from rayshot.model.cell import Cell
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.event_loop import ActorLoop
@@ -46,6 +46,9 @@ from rayshot.protocol.events import (
 from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.participant import Participant
 from rayshot.simulation.actor_packet import ActorPacket, RecordContent
+
+if TYPE_CHECKING:
+    from rayshot.format.pickled import PickledState
 
 
 class Surroundings(Protocol):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from rayshot.format.pickling import PickledState
+from rayshot.format.pickled import PickledState
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.events import BatchArrived
 

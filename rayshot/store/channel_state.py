@@ -1,13 +1,16 @@
 """One channel of a snapshot: its counters, and the messages that were in flight."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from rayshot.errors import InconsistentCut
 from rayshot.format.codec import Frame, RecordedMessage, read_frames, read_messages
+from rayshot.format.inert import read_slots
 from rayshot.format.manifest import Blob, ChannelEntry
 from rayshot.protocol.identity import Channel
 from rayshot.store.chunk_reader import ChunkReader
+from rayshot.store.state import read_parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,7 @@ class ChannelState:
     @property
     def size_bytes(self) -> int:
         """Bytes of the messages in flight, before compression."""
-        return sum(blob.size for blob in self.entry.blobs())
+        return sum(blob.size for blob in self.entry.all_blobs())
 
     @property
     def messages(self) -> list[RecordedMessage]:
@@ -59,8 +62,14 @@ class ChannelState:
 
     def iterate(self) -> Iterator[RecordedMessage]:
         """As `messages`, one at a time."""
+        captured = {message.number: message for message in self.entry.slots}
+
+        def slots_of(number: int) -> Sequence[Any]:
+            contents = [slot.content for slot in captured[number].slots] if number in captured else ()
+            return read_slots([read_parts(content, self._reader) for content in contents])
+
         for frame in self._frames():
-            yield from read_messages(frame)
+            yield from read_messages(frame, slots_of)
 
     def check(self) -> None:
         """Prove the cut equation from the bytes: exactly the messages received+1 .. sent are there, in order.

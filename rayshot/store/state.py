@@ -34,11 +34,15 @@ class RecordedState:
 
 def read_captured(captured: CapturedState, reader: ChunkReader) -> RecordedState:
     """Read a state; raises BadState, MissingChunk, CorruptChunk, LimitExceeded, StoreError."""
-    buffers = [reader.read(blob) for blob in captured.buffers]
-    tree = read_inertly(reader.read(captured.stream), buffers)
+    tree = read_inertly(*read_parts(captured, reader))
     if not isinstance(tree, dict) or "state" not in tree:
         raise BadState("a recorded state is not the pickle that an actor writes")
     return RecordedState(tree["state"], tree.get("calls"), tree.get("timers"))
+
+
+def read_parts(captured: CapturedState, reader: ChunkReader) -> tuple[bytes, list[bytes]]:
+    """The stream and the buffers of a pickle; raises as `read_captured`, but for BadState."""
+    return reader.read(captured.stream), [reader.read(blob) for blob in captured.buffers]
 
 
 def captured_bytes(captured: CapturedState | None) -> int:

@@ -17,15 +17,8 @@ from hypothesis import strategies as st
 import rayshot
 from rayshot.errors import CodeMismatch
 from rayshot.format import inert
-from rayshot.format.pickling import (
-    dump_class,
-    dump_names,
-    dump_state,
-    load_class,
-    load_names,
-    load_state,
-    mentions,
-)
+from rayshot.format.pickle_bytes import mentions
+from rayshot.format.pickling import dump_class, dump_names, dump_state, load_class, load_names, load_state
 
 pytestmark = pytest.mark.acceptance("X2")
 

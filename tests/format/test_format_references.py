@@ -2,33 +2,10 @@
 
 import pytest
 
-from rayshot.errors import BadState, MessageNotSerializable
+from rayshot.errors import BadState
 from rayshot.format import inert, pickling
-from rayshot.format.pickling import dump_message, dump_object, dump_state, load_message, load_state
-
-
-class Ref:
-    """Stands for Ray's ObjectRef: the number of a value that lies elsewhere."""
-
-    def __init__(self, number):
-        self.number = number
-
-
-@pytest.fixture
-def values(monkeypatch):
-    there = []
-
-    def put(value):
-        there.append(value)
-        return Ref(len(there) - 1)
-
-    for name, given in (("kind", Ref), ("get", lambda ref: there[ref.number]), ("put", put)):
-        monkeypatch.setattr(pickling._references, name, given, raising=False)
-    return there
-
-
-def put(value):
-    return pickling._references.put(value)
+from rayshot.format.pickling import dump_object, dump_state, load_state
+from tests.format.objects import put
 
 
 def stored(state):
@@ -96,16 +73,6 @@ def test_bytes_that_are_no_pickle_in_the_place_of_a_value_stay_a_record(values):
     assert isinstance(inert.read(pickled.stream, [b"no pickle"])["book"], inert.Inert)
     with pytest.raises(BadState):
         inert.read(pickled.stream, [])
-
-
-def test_a_message_takes_the_value_of_an_argument_that_is_a_reference(values):
-    codec, payload = dump_message("keep", (put([1]),), {"more": put({2})})
-    assert load_message(codec, payload) == ("keep", ([1],), {"more": {2}})
-
-
-def test_a_reference_inside_of_an_argument_is_refused_with_its_path(values):
-    with pytest.raises(MessageNotSerializable, match=r"\.keep\['args'\]\[0\]\[1\].*Ref"):
-        dump_message("keep", ([0, put(1)],), {})
 
 
 def test_without_a_runtime_nothing_is_a_reference():

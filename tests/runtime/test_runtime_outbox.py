@@ -12,8 +12,9 @@ from rayshot.model.handle import ActorHandle, Method
 from rayshot.model.reply import OpenCall
 from rayshot.runtime.credit import CREDIT_MESSAGES_MAX, CREDIT_MESSAGES_MIN, CREDIT_MESSAGES_START, CREDIT_S, Credit
 from rayshot.runtime.mailbox import Mailbox
-from rayshot.runtime.outbox import BATCH_BYTES_MAX, BATCH_MESSAGES_MIN, WINDOW, InFlight, OutChannel
+from rayshot.runtime.outbox import BATCH_BYTES_MAX, BATCH_MESSAGES_MIN, WINDOW, OutChannel
 from rayshot.runtime.process import SelfChannel
+from rayshot.runtime.sender import InFlight
 from rayshot.runtime.wire import Answer, Status
 from tests.runtime.test_runtime_messages import eventually
 

@@ -16,7 +16,7 @@ import pytest
 import ray
 
 from rayshot import SnapshotConfig
-from rayshot.format.pickling import Referenced
+from rayshot.format.pickled import Referenced
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.cut import Record
 from rayshot.protocol.effects import ForgetSnapshot, ReportFailure

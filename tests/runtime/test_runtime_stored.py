@@ -6,10 +6,11 @@ import pytest
 
 from rayshot.format.codec import CREATE, Frame, pack_frames, read_frames
 from rayshot.format.encryption_key import DataKey
-from rayshot.format.manifest import Blob, CapturedState, Chunk, Span
+from rayshot.format.manifest import Blob, CapturedState, Chunk, RecordedSlot, RecordedSlots, Span
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.cut import ChannelCut, Cut, Record
 from rayshot.protocol.identity import Channel, SnapshotId
+from rayshot.runtime.recorded_slots import SlotWriter
 from rayshot.runtime.reports import RecordBody
 from rayshot.runtime.stored import Share, Stored, StoredActor, pack_share, pack_stored, unpack_share, unpack_stored
 from rayshot.runtime.vault import _write
@@ -39,17 +40,23 @@ def test_everything_that_a_vault_wrote_comes_back():
         },
         {Channel("born", "unborn"): WHOLE},
         {Channel("driver:1", "born"): EMPTY, Channel("born", "bare"): WHOLE},
+        {
+            Channel("born", "bare"): (
+                RecordedSlots(2, (RecordedSlot("value", CapturedState("pickle", WHOLE, (EMPTY, WHOLE))),)),
+                RecordedSlots(3, (RecordedSlot("failed", CapturedState("cloudpickle", WHOLE)),) * 2),
+            )
+        },
         {"born": WHOLE},
         (Chunk("chunks/ab", DIGEST, 10, 8, "zstd"), Chunk("chunks/cd", "cd" * 32, 3, 3, "raw", DataKey(b"k" * 32))),
         8,
     )
     found = answered(stored)
     assert found == stored
-    assert {type(channel) for channel in (*found.outboxes, *found.mailboxes)} == {Channel}
+    assert {type(channel) for channel in (*found.outboxes, *found.mailboxes, *found.slots)} == {Channel}
 
 
 def test_nothing_written_is_nothing():
-    nothing = Stored({}, {}, {}, {}, (), 0)
+    nothing = Stored({}, {}, {}, {}, {}, (), 0)
     assert answered(nothing) == nothing
 
 
@@ -98,7 +105,8 @@ def written(*, arrived, received, released=0, born=False):
         held["bob"] = RecordBody("bob", specification, None, {}, mailbox, None), []
     cut = Cut(SNAPSHOT, records, (ChannelCut(channel, 3, arrived, received),), () if arrived else ("bob",))
     store = MemoryStore()
-    stored = _write(ChunkWriter(store, "shop", "intent"), held, unpack_share(pack_share(cut)), {})
+    writer = ChunkWriter(store, "shop", "intent")
+    stored = _write(writer, held, unpack_share(pack_share(cut)), {}, SlotWriter(writer, 0.0))
     chunks = {chunk.digest: chunk for chunk in stored.chunks}
 
     def numbers(blobs):

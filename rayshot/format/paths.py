@@ -1,0 +1,55 @@
+"""Where in a value something is: the paths that errors tell."""
+
+from collections.abc import Callable
+
+from rayshot.format.outside import outside_types
+from rayshot.format.redaction import REDACTED, is_secret_path
+
+_PATH_DEPTH_MAX = 20
+_PATH_PARTS_MAX = 100_000
+
+
+def find_path(value: object, path: str, wanted: object) -> str:
+    """Path to `wanted` inside of `value`; `path` itself where it is not found among the plain parts."""
+    start = len(path)
+    waiting: list[tuple[str, object]] = [(path, value)]
+    seen: set[int] = set()
+    while waiting and len(seen) < _PATH_PARTS_MAX:
+        at, part = waiting.pop()
+        if part is wanted:
+            return at
+        if id(part) not in seen:
+            seen.add(id(part))
+            waiting += [(_deeper(at, step, start), inner) for step, inner in _parts(part)]
+    return path
+
+
+def find_culprit(value: object, path: str, can_pickle: Callable[[object], bool], *, secret: bool = False) -> str:
+    """Path to the innermost part of `value` that cannot be pickled, such as `Worker.state['conn']`.
+
+    `secret`: all of it is, so that the path tells no keys.
+    """
+    start = 0 if secret else len(path)
+    for _ in range(_PATH_DEPTH_MAX):
+        for step, part in [] if type(value) in outside_types() else _parts(value):
+            if not can_pickle(part):
+                path, value = _deeper(path, step, start), part
+                break
+        else:
+            return path
+    return path
+
+
+def _deeper(path: str, step: str, start: int) -> str:
+    """One step on; what is named like a secret may be keyed by secrets, which errors do not tell."""
+    return path + (f"[{REDACTED}]" if step[0] != "." and is_secret_path(path[start:]) else step)
+
+
+def _parts(value: object) -> list[tuple[str, object]]:
+    if isinstance(value, dict):
+        return [(f"[{key!r}]", part) for key, part in value.items()]
+    if isinstance(value, list | tuple):
+        return [(f"[{index}]", part) for index, part in enumerate(value)]
+    if isinstance(value, set | frozenset):
+        return [(f"{{{part!r:.40}}}", part) for part in value]
+    return [(f".{name}", part) for name, part in getattr(value, "__dict__", {}).items()]

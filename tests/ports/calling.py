@@ -1,0 +1,182 @@
+"""Calls: order, results, and what a method may be called with."""
+
+import ray
+
+from tests.ports.behaviour import works
+from tests.ports.classes import Counter, Echo, Log, eventually, raised
+
+
+@works("call")
+def a_call_returns_a_reference(port):
+    ref = port.actor(Counter).remote().add.remote()
+    return isinstance(ref, ray.ObjectRef), ray.get(ref)
+
+
+@works("call")
+def calls_of_one_caller_keep_their_order(port):
+    counter = port.actor(Counter).remote()
+    return ray.get([counter.add.remote() for _ in range(200)])
+
+
+@works("call")
+def a_thousand_calls_at_once(port):
+    counter = port.actor(Counter).remote()
+    return sum(ray.get([counter.add.remote() for _ in range(1000)]))
+
+
+@works("call")
+def keyword_arguments_and_defaults(port):
+    @port.actor
+    class Actor:
+        def mix(self, a, b=2, *args, c=3, **more):
+            return a, b, args, c, more
+
+    actor = Actor.remote()
+    return ray.get(
+        [actor.mix.remote(1), actor.mix.remote(1, 5, 6, c=7, d=8), actor.mix.remote(a=1, c=2), actor.mix.remote(1, b=0)]
+    )
+
+
+@works("call")
+def a_method_that_returns_nothing(port):
+    @port.actor
+    class Actor:
+        def nothing(self):
+            pass
+
+    return ray.get(Actor.remote().nothing.remote())
+
+
+@works("call")
+def a_bound_method_is_kept_and_called(port):
+    add = port.actor(Counter).remote().add
+    return ray.get([add.remote(n) for n in range(4)])
+
+
+@works("call")
+def getattr_by_name(port):
+    return ray.get(getattr(port.actor(Counter).remote(5), "read").remote())  # noqa: B009 - as programs do
+
+
+@works("call")
+def calls_whose_results_nobody_wants(port):
+    log = port.actor(Log).remote()
+    for number in range(5):
+        log.write.remote(number)
+    return ray.get(log.read.remote())
+
+
+@works("call")
+def a_method_calls_others_of_its_own(port):
+    @port.actor
+    class Actor:
+        def outer(self):
+            return [self.inner(n) for n in range(3)]
+
+        def inner(self, n):
+            return n * n
+
+    return ray.get(Actor.remote().outer.remote())
+
+
+@works("call")
+def recursion_in_a_method(port):
+    @port.actor
+    class Actor:
+        def factorial(self, n):
+            return 1 if n == 0 else n * self.factorial(n - 1)
+
+    return ray.get(Actor.remote().factorial.remote(10))
+
+
+@works("call")
+def an_actor_calls_itself_later(port):
+    @port.actor
+    class Actor:
+        def __init__(self):
+            self.left = 0
+
+        def begin(self, me, count):
+            self.left = count
+            me.step.remote(me)
+
+        def step(self, me):
+            self.left -= 1
+            if self.left:
+                me.step.remote(me)
+
+        def read(self):
+            return self.left
+
+    actor = Actor.remote()
+    actor.begin.remote(actor, 3)
+    return eventually(lambda: ray.get(actor.read.remote()) == 0)
+
+
+@works("call-wrong")
+def a_method_that_is_called_directly(port):
+    return type(raised(port.actor(Counter).remote().add)).__name__
+
+
+@works("call-wrong")
+def a_method_that_is_not_there(port):
+    counter = port.actor(Counter).remote()
+    return isinstance(raised(lambda: counter.no_such_method), AttributeError), hasattr(counter, "add")
+
+
+@works("call-wrong")
+def wrong_arguments_of_a_method(port):
+    counter = port.actor(Counter).remote()
+    return raised(lambda: ray.get(counter.add.remote(1, 2, 3))) is not None, ray.get(counter.read.remote())
+
+
+@works("get-wait")
+def wait_for_the_first_of_several(port):
+    fast, slow = (port.actor(Counter).remote() for _ in range(2))
+    refs = [slow.nap.remote(1.0), fast.nap.remote(0)]
+    ready, waiting = ray.wait(refs, num_returns=1, timeout=20)
+    return [refs.index(ref) for ref in ready], len(waiting)
+
+
+@works("get-wait")
+def wait_with_a_timeout(port):
+    counter = port.actor(Counter).remote()
+    ray.get(counter.add.remote())
+    ready, waiting = ray.wait([counter.nap.remote(1.5)], timeout=0.05)
+    return len(ready), len(waiting)
+
+
+@works("get-wait")
+def get_with_a_timeout(port):
+    counter = port.actor(Counter).remote()
+    ray.get(counter.add.remote())
+    error = raised(lambda: ray.get(counter.nap.remote(1.5), timeout=0.05))
+    return type(error).__name__, ray.get(counter.read.remote())
+
+
+@works("get-wait")
+def a_future_of_a_call(port):
+    return port.actor(Counter).remote().add.remote(3).future().result(timeout=20)
+
+
+@works("get-wait")
+def a_result_is_fetched_twice(port):
+    ref = port.actor(Echo).remote().echo.remote([1, 2])
+    return ray.get(ref), ray.get(ref), ray.get([ref, ref])
+
+
+@works("get-wait")
+def a_result_outlives_the_handle(port):
+    ref = port.actor(Echo).remote().echo.remote("kept")
+    return ray.get(ref)
+
+
+@works("num-returns-one")
+def a_method_with_one_return_by_decoration(port):
+    @port.actor
+    class Actor:
+        @ray.method(num_returns=1)
+        def one(self):
+            return 1
+
+    return ray.get(Actor.remote().one.remote())

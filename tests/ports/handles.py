@@ -1,0 +1,169 @@
+"""Handles: sent to tasks and actors, kept, compared."""
+
+import pickle
+import threading
+
+import ray
+
+from tests.ports.behaviour import waits, works
+from tests.ports.classes import Counter, Dial, Echo, Keeper, eventually
+
+
+@ray.remote
+def add_in_task(counter, amount=1):
+    return ray.get(counter.add.remote(amount))
+
+
+@ray.remote
+def add_to_all(counters):
+    return ray.get([counter.add.remote() for counter in counters])
+
+
+@works("handles-tasks")
+def a_task_gives_a_handle_back(port):
+    @ray.remote
+    def same(counters):
+        return counters[0]
+
+    return ray.get(ray.get(same.remote([port.actor(Counter).remote(1)])).add.remote())
+
+
+@works("handles-plain-actors")
+def an_actor_calls_a_plain_actor(port):
+    plain = ray.remote(Counter).remote()
+    return ray.get(port.actor(Dial).remote().ask.remote(plain))
+
+
+@works("handles-plain-actors")
+def an_actor_awaits_a_plain_actor(port):
+    plain = ray.remote(Counter).remote(4)
+    return ray.get(port.actor(Dial).remote().ask_async.remote(plain))
+
+
+@works("handles-threads")
+def threads_of_the_caller_use_a_handle(port):
+    counter, found = port.actor(Counter).remote(), []
+    threads = [threading.Thread(target=lambda: found.append(ray.get(counter.add.remote()))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sorted(found)
+
+
+@works("handles-actors")
+def an_actor_tells_others(port):
+    counters = [port.actor(Counter).remote(n) for n in range(3)]
+    ray.get(port.actor(Dial).remote().tell_all.remote(counters, 10))
+    return eventually(lambda: ray.get([c.read.remote() for c in counters]) == [10, 11, 12])
+
+
+@works("handles-actors")
+def an_actor_gives_back_a_handle_that_it_got(port):
+    handle = ray.get(port.actor(Dial).remote().pass_on.remote(port.actor(Counter).remote(5)))
+    return ray.get(handle.add.remote())
+
+
+@works("handles-actors")
+def a_handle_goes_through_several_actors(port):
+    handle = port.actor(Counter).remote(1)
+    for _ in range(3):
+        handle = ray.get(port.actor(Dial).remote().pass_on.remote(handle))
+    return ray.get(handle.add.remote())
+
+
+@works("handles-actors")
+def handles_in_containers_and_constructors(port):
+    counter = port.actor(Counter).remote(3)
+    keeper = port.actor(Keeper).remote({"a": [counter]}, named=counter)
+    (first,), named = ray.get([keeper.all.remote(), keeper.all_named.remote()])
+    return ray.get([first["a"][0].add.remote(), named["named"].add.remote()])
+
+
+@works("handles-actors")
+def actors_that_know_each_other(port):
+    @port.actor
+    class Player:
+        def __init__(self, name):
+            self.name, self.other, self.heard = name, None, []
+
+        def meet(self, other):
+            self.other = other
+
+        def ping(self, left):
+            self.heard.append(left)
+            if left:
+                self.other.ping.remote(left - 1)
+
+        def read(self):
+            return self.heard
+
+    ping, pong = Player.remote("ping"), Player.remote("pong")
+    ray.get([ping.meet.remote(pong), pong.meet.remote(ping)])
+    ping.ping.remote(5)
+    eventually(lambda: len(ray.get(ping.read.remote())) + len(ray.get(pong.read.remote())) == 6)
+    return ray.get([ping.read.remote(), pong.read.remote()])
+
+
+@works("handles-equal")
+def handles_of_one_actor_are_equal(port):
+    first, second = port.actor(Counter).remote(), port.actor(Counter).remote()
+    back = ray.get(port.actor(Echo).remote().echo.remote(first))
+    return back == first, back != second, hash(back) == hash(first), len({first, second, back})
+
+
+@works("handles-equal")
+def handles_in_reference_and_pickle(port):
+    counter = port.actor(Counter).remote(1)
+    by_ref = ray.get(ray.put([counter]))[0]
+    by_pickle = pickle.loads(ray.cloudpickle.dumps(counter))
+    return ray.get([by_ref.add.remote(), by_pickle.add.remote()])
+
+
+@works("handles-equal")
+def a_handle_is_shown_with_its_class_or_name(port):
+    counter = port.actor(Counter).options(name="handles-shown").remote()
+    return "Actor" in repr(counter)
+
+
+@waits("waits", "NotAnObjectRef", "then")
+def an_actor_gets_the_result_of_another(port):
+    return ray.get(port.actor(Dial).remote().ask.remote(port.actor(Counter).remote(1)))
+
+
+@waits("waits", "NotAnObjectRef", "then")
+def an_actor_awaits_another(port):
+    return ray.get(port.actor(Dial).remote().ask_async.remote(port.actor(Counter).remote(1)))
+
+
+@waits("waits", "NotAnObjectRef", "then")
+def an_actor_waits_for_another_with_ray_wait(port):
+    return ray.get(port.actor(Dial).remote().wait_for.remote(port.actor(Counter).remote(1)))
+
+
+@waits("waits", "NotAnObjectRef", "then")
+def an_actor_returns_the_reference_of_its_call(port):
+    return ray.get(ray.get(port.actor(Dial).remote().ref_of.remote(port.actor(Counter).remote(1)))[0])
+
+
+@waits("waits", "NotAnObjectRef", "then")
+def an_actor_passes_the_reference_of_its_call_to_another(port):
+    @port.actor
+    class Chain:
+        def run(self, first, second):
+            second.add.remote(first.add.remote())
+            return "sent"
+
+    return ray.get(Chain.remote().run.remote(port.actor(Counter).remote(), port.actor(Counter).remote()))
+
+
+@waits("waits", "NotAnObjectRef", "then")
+def an_actor_gathers_results_of_several(port):
+    @port.actor
+    class Gatherer:
+        async def run(self, counters):
+            import asyncio
+
+            return await asyncio.gather(*(counter.add.remote() for counter in counters))
+
+    return ray.get(Gatherer.remote().run.remote([port.actor(Counter).remote(n) for n in range(2)]))

@@ -1,0 +1,91 @@
+"""Options of actors and of methods."""
+
+import os
+
+import ray
+
+from tests.ports.behaviour import works
+from tests.ports.classes import Counter, raised
+
+
+def _asked(port, actor, **options):
+    return ray.get(actor.options(**options).remote().add.remote())
+
+
+@works("resources")
+def processors_and_memory(port):
+    actor = port.actor(Counter)
+    return [_asked(port, actor, **one) for one in ({"num_cpus": 1}, {"num_cpus": 0.5}, {"memory": 10_000_000})]
+
+
+@works("resources")
+def resources_with_the_decorator(port):
+    return ray.get(port.actor(num_cpus=2, num_gpus=0)(Counter).remote().add.remote())
+
+
+@works("resources")
+def resources_that_an_actor_has(port):
+    @port.actor(num_cpus=2)
+    class Actor:
+        def read(self):
+            return ray.get_runtime_context().get_assigned_resources().get("CPU")
+
+    return ray.get(Actor.remote().read.remote())
+
+
+@works("resources")
+def an_actor_for_which_there_is_no_room_waits_and_the_caller_does_not(port):
+    counter = port.actor(num_cpus=1000)(Counter).remote()
+    ready, _ = ray.wait([counter.add.remote()], timeout=0.2)
+    return len(ready), ray.get(port.actor(Counter).remote().add.remote())
+
+
+@works("resources")
+def a_resource_that_nobody_has(port):
+    counter = port.actor(resources={"no_such_thing": 1})(Counter).remote()
+    refs = [counter.add.remote() for _ in range(20)]
+    return len(ray.wait(refs, timeout=0.2)[0])
+
+
+@works("resources")
+def options_of_one_actor_leave_the_class_alone(port):
+    actor = port.actor(num_cpus=1)(Counter)
+    other = actor.options(num_cpus=2)
+    return ray.get([actor.remote(1).add.remote(), other.remote(2).add.remote(), actor.remote(3).add.remote()])
+
+
+@works("resources")
+def the_scheduling_strategies_spread_and_default(port):
+    actor = port.actor(Counter)
+    return [_asked(port, actor, scheduling_strategy=one) for one in ("SPREAD", "DEFAULT")]
+
+
+@works("runtime-env")
+def variables_of_the_environment(port):
+    @port.actor
+    class Actor:
+        def read(self):
+            return os.environ.get("PORTS_VALUE")
+
+    actor = Actor.options(runtime_env={"env_vars": {"PORTS_VALUE": "given"}}).remote()
+    return ray.get(actor.read.remote())
+
+
+@works("max-restarts")
+def no_restarts_and_no_retries(port):
+    return _asked(port, port.actor(Counter), max_restarts=0, max_task_retries=0)
+
+
+@works("pending-calls")
+def a_bound_on_calls_that_wait(port):
+    counter = port.actor(max_pending_calls=3)(Counter).remote()
+    ray.get(counter.add.remote())
+    refs = [counter.nap.remote(0.5) for _ in range(3)]
+    error = raised(lambda: [counter.nap.remote(0) for _ in range(3)])
+    return type(error).__name__, len(ray.get(refs))
+
+
+@works("method-options")
+def an_unknown_option_of_a_call(port):
+    counter = port.actor(Counter).remote()
+    return raised(lambda: counter.add.options(no_such_option=1).remote()) is not None
