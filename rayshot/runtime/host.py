@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rayshot")
 CREDIT_WAIT_S = 1.0
+LINGER_S = 1.0
+"""An actor that ended goes on saying so to late senders for this long."""
 
 
 class Host:
@@ -117,6 +119,15 @@ class Host:
             if processed >= wanted or time.monotonic() >= deadline or self._process.down is not None:
                 return processed
             time.sleep(0.002)
+
+    @ray.method(concurrency_group="credit")
+    def linger(self) -> None:
+        """The actor ended: stay for late senders for a moment, and until all outcomes of calls were fetched."""
+        fetched = False
+        while not fetched:
+            time.sleep(LINGER_S / 2)
+            fetched = not self._process.outcomes
+            time.sleep(LINGER_S / 2)  # what was fetched just now is under way
 
     def _take(self, packet: bytes, slots: Slots | None = None) -> Answer:
         process = self._process

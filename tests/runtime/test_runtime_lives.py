@@ -38,6 +38,17 @@ def test_an_actor_that_is_killed_handles_what_was_sent_before_and_ends(system):
 
 
 @pytest.mark.acceptance("O4")
+def test_an_actor_that_ended_makes_room_when_its_results_were_fetched(system):
+    alice = Mortal.options(name="alice", num_cpus=20).remote()
+    ref = alice.wait.remote(0.1)
+    rayshot.kill(alice)
+    assert gone(system, "alice")
+    assert ray.get(ref) == "awake"
+    bob = Mortal.options(name="bob", num_cpus=20).remote()
+    assert ray.get(bob.add.remote(), timeout=20) == 1
+
+
+@pytest.mark.acceptance("O4")
 def test_an_anonymous_actor_ends_when_the_last_handle_is_gone(system):
     alice = Mortal.remote()
     name, add = alice.name, alice.add
