@@ -49,6 +49,27 @@ def test_an_actor_that_ended_makes_room_when_its_results_were_fetched(system):
 
 
 @pytest.mark.acceptance("O4")
+def test_calls_of_an_actor_that_ended_are_made_and_fail_where_their_results_are_asked_for(system):
+    alice = Mortal.options(name="alice").remote()
+    rayshot.kill(alice)
+    assert gone(system, "alice")
+    for _ in range(3):  # before this driver knows, and after it
+        refs = [alice.add.remote(), alice.say.remote("nothing"), alice.add.options(num_returns=1).remote(2)]
+        for ref in refs:
+            with pytest.raises(ray.exceptions.RayActorError):
+                ray.get(ref)
+    eventually(lambda: tell_raises(alice))
+
+
+def tell_raises(handle):
+    try:
+        handle.add.tell()
+    except ActorEnded:
+        return True
+    return False
+
+
+@pytest.mark.acceptance("O4")
 def test_an_anonymous_actor_ends_when_the_last_handle_is_gone(system):
     alice = Mortal.remote()
     name, add = alice.name, alice.add
