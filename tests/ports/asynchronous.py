@@ -135,6 +135,21 @@ def an_async_context_manager(port):
 
 
 @works("async")
+def an_async_generator_inside_of_a_method(port):
+    @port.actor
+    class Actor:
+        async def _numbers(self):
+            for number in range(3):
+                await asyncio.sleep(0)
+                yield number
+
+        async def run(self):
+            return [number async for number in self._numbers()]
+
+    return ray.get(Actor.remote().run.remote())
+
+
+@works("async")
 def work_on_a_thread(port):
     @port.actor
     class Actor:
@@ -235,6 +250,16 @@ def the_result_of_a_task_is_awaited(port):
             return await double.remote(4), await asyncio.gather(double.remote(1), later.remote(2))
 
     return ray.get(Actor.remote().run.remote())
+
+
+@works("async")
+def a_reference_in_an_argument_is_awaited(port):
+    @port.actor
+    class Actor:
+        async def run(self, refs):
+            return await refs[0]
+
+    return ray.get(Actor.remote().run.remote([later.remote(3)]))
 
 
 @works("async")

@@ -158,6 +158,19 @@ def an_actor_passes_the_reference_of_its_call_to_another(port):
 
 
 @waits("waits", "NotAnObjectRef", "then")
+def a_constructor_gets_the_result_of_another_actor(port):
+    @port.actor
+    class Reader:
+        def __init__(self, counter):
+            self.value = ray.get(counter.add.remote())
+
+        def read(self):
+            return self.value
+
+    return ray.get(Reader.remote(port.actor(Counter).remote(1)).read.remote())
+
+
+@waits("waits", "NotAnObjectRef", "then")
 def an_actor_gathers_results_of_several(port):
     @port.actor
     class Gatherer:

@@ -20,6 +20,7 @@ HANGS = "hangs"
 class PlainPort:
     """Plain Ray."""
 
+    world = "plain"
     actor = staticmethod(ray.remote)
     get_actor = staticmethod(ray.get_actor)
     kill = staticmethod(ray.kill)
@@ -28,6 +29,7 @@ class PlainPort:
 class RayshotPort:
     """rayshot, in the system that runs."""
 
+    world = "rayshot"
     actor = staticmethod(rayshot.actor)
 
     def __init__(self, system: rayshot.System) -> None:
