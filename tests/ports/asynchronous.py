@@ -303,14 +303,6 @@ def async_methods_interleave(port):
     return ray.get(actor.read.remote())
 
 
-@refused("async-events", "WaitsForHandler", "one at a time", "docs/porting.md#async")
-def a_method_waits_for_an_event_that_another_one_sets(port):
-    actor = port.actor(Async).remote()
-    waiting = actor.wait.remote()
-    actor.wake.remote()
-    return ray.get(waiting)
-
-
 @refused("async-events", "WaitsForHandler", "go on in the handler", "docs/porting.md#async")
 def a_batch_that_is_complete_with_the_third_call(port):
     @port.actor

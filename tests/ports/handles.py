@@ -143,7 +143,8 @@ def an_actor_waits_for_another_with_ray_wait(port):
 
 @waits("waits", "NotAnObjectRef", "then")
 def an_actor_returns_the_reference_of_its_call(port):
-    return ray.get(ray.get(port.actor(Dial).remote().ref_of.remote(port.actor(Counter).remote(1)))[0])
+    dial, counter = port.actor(Dial).remote(), port.actor(Counter).remote(1)
+    return ray.get(ray.get(dial.ref_of.remote(counter))[0])
 
 
 @waits("waits", "NotAnObjectRef", "then")
