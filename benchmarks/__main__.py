@@ -20,6 +20,7 @@ from benchmarks import (
     interval,
     latency,
     messages,
+    references,
     restore,
     snapshot,
 )
@@ -33,6 +34,7 @@ BENCHMARKS = {
     "messages": messages.run,
     "latency": latency.run,
     "calls": calls.run,
+    "references": references.run,
     "snapshot": snapshot.run,
     "capture": capture.run,
     "growth": growth.run,

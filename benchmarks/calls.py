@@ -12,7 +12,7 @@ import ray
 import rayshot
 from benchmarks.cluster import fresh_cluster
 from benchmarks.report import Figure, Report, Series, Target
-from benchmarks.samples import Measure, paired_ratios
+from benchmarks.samples import Measure, in_turn, paired_ratios
 
 AT_ONCE = 100
 AT_ONCE_TARGET = Target("<=", 1.6)
@@ -43,8 +43,8 @@ def run(*, short: bool) -> Report:
         with rayshot.init("calls", storage=folder):
             actors = {"rayshot": ours.remote(), "ray": plain.remote()}
             found: dict[str, dict[str, list[float]]] = {
-                "one by one": _in_turn(rounds, {way: _one_by_one(actor, calls) for way, actor in actors.items()}),
-                f"{AT_ONCE} at once": _in_turn(rounds, {way: _at_once(actor) for way, actor in actors.items()}),
+                "one by one": in_turn(rounds, {way: _one_by_one(actor, calls) for way, actor in actors.items()}),
+                f"{AT_ONCE} at once": in_turn(rounds, {way: _at_once(actor) for way, actor in actors.items()}),
             }
             absent_ms = [_absent_ms(100 if short else ABSENT_CALLS) for _ in range(rounds)]
         for count in made:
@@ -52,7 +52,7 @@ def run(*, short: bool) -> Report:
                 "rayshot": partial(_make_ours_ms, ours, count, folder),
                 "ray": partial(_make_plain_ms, plain, count),
             }
-            found[f"making {count} actors"] = _in_turn(making_rounds, ways, warm_up=False)
+            found[f"making {count} actors"] = in_turn(making_rounds, ways, warm_up=False)
     targets = {f"{AT_ONCE} at once": AT_ONCE_TARGET, **{f"making {count} actors": MADE_TARGET for count in MADE}}
     return Report(
         "calls",
@@ -76,17 +76,6 @@ def run(*, short: bool) -> Report:
             Figure.median_of("a call to an actor that is not there", absent_ms, "ms", ABSENT_TARGET),
         ),
     )
-
-
-def _in_turn(rounds: int, ways: dict[str, Measure], *, warm_up: bool = True) -> dict[str, list[float]]:
-    """So many samples of each way, in turn."""
-    found: dict[str, list[float]] = {way: [] for way in ways}
-    for n in range(rounds + warm_up):
-        for way, measure in ways.items():
-            sample = measure()
-            if n >= warm_up:
-                found[way].append(sample)
-    return found
 
 
 def _one_by_one(actor: Any, calls: int) -> Callable[[], float]:

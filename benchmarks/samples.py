@@ -11,6 +11,17 @@ _RESAMPLES = 10_000
 _SEED = 1985
 
 
+def in_turn(rounds: int, ways: dict[str, Measure], *, warm_up: bool = True) -> dict[str, list[float]]:
+    """So many samples of each way, in turn."""
+    found: dict[str, list[float]] = {way: [] for way in ways}
+    for n in range(rounds + warm_up):
+        for way, measure in ways.items():
+            sample = measure()
+            if n >= warm_up:
+                found[way].append(sample)
+    return found
+
+
 def quantile(samples: Sequence[float], share: float) -> float:
     """The value below which `share` (0 .. 1) of the samples lie."""
     return float(np.quantile(samples, share))

@@ -18,6 +18,7 @@ _DRAWINGS = {
     "messages": draw_messages,
     "latency": draw_latency,
     "calls": draw_calls,
+    "references": draw_calls,
     "snapshot": draw_snapshot,
     "capture": draw_capture,
     "growth": draw_growth,

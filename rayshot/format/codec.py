@@ -28,7 +28,7 @@ import msgpack
 
 from rayshot.errors import BadManifest, MessageTooLarge
 from rayshot.format import inert
-from rayshot.format.pickling import copy_value, dump_message, load_message
+from rayshot.format.pickling import copy_value, dump_message, load_message, with_values
 from rayshot.format.slots import LARGE_BYTES, Slot, SlottedMessage
 from rayshot.format.walking import ContainerBudget, count_documents
 
@@ -157,6 +157,11 @@ class Codec:
             return head, fields[1:], _NO_KWARGS
         method, args, kwargs = load_message(fields[1], fields[2], None, slots)
         return method, args, kwargs
+
+    def filled(self, message: bytes | list[Any], slots: Sequence[Slot]) -> bytes:
+        """A message, given as `decode_tell` takes it, with the values that lie beside it inside. Unpickles these."""
+        *head, last = message if isinstance(message, list) else next(self.unpacker(message))
+        return self.pack([*head, with_values(last, slots) if head[0] == PICKLED else self.filled(last, slots)])
 
     def _pickled(
         self, method: str, args: Sequence[Any], kwargs: Mapping[str, Any], *, as_they_are: bool = False

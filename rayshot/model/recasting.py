@@ -5,11 +5,14 @@ comes. Only what a snapshot holds is written anew, never what is sent from then 
 else among the living.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 from rayshot.errors import CodeMismatch
 from rayshot.format.codec import CALL, CREATE, PICKLED, REPLY, Codec, Frame, split_frame
 from rayshot.format.outline import globals_of
 from rayshot.format.pickle_bytes import PICKLE_START, mentions
-from rayshot.format.pickling import ALL_PLACES, Names, load_message
+from rayshot.format.pickling import ALL_PLACES, Names, load_message, recast_parts
 from rayshot.model.specification import ActorSpecification, find_global
 
 
@@ -46,29 +49,30 @@ class Recasting:
             return message
         try:
             return self._message(message)
-        except _Gone as gone:
-            raise self._missing(number, gone) from None
         except Exception as error:  # unpickling and pickling run code of the values' classes
-            raise CodeMismatch(
-                f"message {number} in flight to {self._receiver!r} cannot be read with the class_map: {error!r}",
+            raise self._mismatch(number, error) from error
+
+    def parts(self, number: int, parts: Sequence[Any]) -> Sequence[Any]:
+        """The pickle of what lies beside a message, stream first, as it is to be. Raises as `message`."""
+        stream = bytes(parts[0])
+        try:
+            self._check_globals(stream)
+            return recast_parts(parts, self._names) if any(mentions(stream, name) for name in self._names) else parts
+        except Exception as error:  # as in `message`
+            raise self._mismatch(number, error) from error
+
+    def _mismatch(self, number: int, error: Exception) -> CodeMismatch:
+        whose = f"message {number} in flight to {self._receiver!r}"
+        if isinstance(error, _Gone):
+            return CodeMismatch(
+                f"{whose} holds {error}, which this program has not: import "
+                "what defines it, or say where it went with class_map={'old.module.Class': NewClass}",
                 receiver=self._receiver,
                 number=number,
-            ) from error
-
-    def check_slot(self, number: int, pickled: bytes) -> None:
-        """Raise CodeMismatch for what lies beside message `number` and holds what this program has not."""
-        try:
-            self._check_globals(pickled)
-        except _Gone as gone:
-            raise self._missing(number, gone) from None
-
-    def _missing(self, number: int, gone: _Gone) -> CodeMismatch:
+                class_name=str(error),
+            )
         return CodeMismatch(
-            f"message {number} in flight to {self._receiver!r} holds {gone}, which this program has not: import "
-            "what defines it, or say where it went with class_map={'old.module.Class': NewClass}",
-            receiver=self._receiver,
-            number=number,
-            class_name=str(gone),
+            f"{whose} cannot be read with the class_map: {error!r}", receiver=self._receiver, number=number
         )
 
     def _concerns(self, body: bytes | memoryview) -> bool:

@@ -23,6 +23,7 @@ from rayshot.protocol.identity import DRIVER_PREFIX, SnapshotId
 from rayshot.runtime.births import Births
 from rayshot.runtime.connector import Connector, RayPeer
 from rayshot.runtime.dropping import Dropped
+from rayshot.runtime.holding import Waiting, waiting_in
 from rayshot.runtime.identity import Ending, HostIdentity
 from rayshot.runtime.leaving import wait_at_exit
 from rayshot.runtime.naming import new_name
@@ -261,6 +262,11 @@ class DriverPort:
                     channel.hold()
                     channel.flush()
                     channel.room.notify_all()
+
+    def waiting(self) -> tuple[Waiting, ...]:
+        """Messages that have waited for objects for some seconds."""
+        with self._lock:
+            return waiting_in(self._channels.values())
 
     def told(self) -> dict[DriverChannel, int]:
         """All that was told until now: the last number on each channel."""

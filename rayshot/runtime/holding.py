@@ -4,13 +4,20 @@ import queue
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rayshot.format.codec import method_of_encoded
 from rayshot.runtime.beside import unready
 
 if TYPE_CHECKING:  # outbox.py imports this module
     from rayshot.runtime.outbox import OutChannel
+
+
+UNSAID_S = 5.0
+"""What waits for an object for so long is told of."""
+Waiting = tuple[str, int, str, float]
+"""A message that waits for an object: its receiver, number and method, and for how many seconds."""
 
 
 class Holding:
@@ -59,6 +66,13 @@ class Holding:
         number = min(self._unready, default=None)
         return None if number is None else (number, self._since[number])
 
+    def waiting(self) -> Waiting | None:
+        """The message at the head, if it has waited for objects for some seconds."""
+        head = self.first_unready()
+        if head is None or (seconds := time.monotonic() - head[1]) < UNSAID_S:
+            return None
+        return self._channel.receiver, head[0], method_of_encoded(self._channel.message_at(head[0])), seconds
+
     def update(self) -> None:
         """Say where the outbox is held now."""
         open_from = () if self._open_from is None else (self._open_from,)
@@ -76,6 +90,11 @@ class Holding:
                 del self._unready[number], self._since[number]
                 self.update()
                 self._channel.released()
+
+
+def waiting_in(channels: Iterable["OutChannel"]) -> tuple[Waiting, ...]:
+    """What waits so in these channels. Call under their lock."""
+    return tuple(found for channel in channels if (found := channel.holding.waiting()) is not None)
 
 
 _ready: queue.SimpleQueue[tuple[Holding, int]] = queue.SimpleQueue()

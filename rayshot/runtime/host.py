@@ -23,6 +23,7 @@ from rayshot.protocol.events import AlignmentTimedOut, Begun, DeadlinePassed, Ev
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.beside import Slots, take_in
 from rayshot.runtime.dead_letters import DeadLetter
+from rayshot.runtime.holding import waiting_in
 from rayshot.runtime.identity import Abandoned, HostIdentity, Offer, Stop
 from rayshot.runtime.naming import NAMESPACE, actor_name
 from rayshot.runtime.outcomes import NotYet
@@ -31,6 +32,7 @@ from rayshot.runtime.process import ActorProcess
 from rayshot.runtime.ray_functions import be_actor
 from rayshot.runtime.relay import RelayEnd
 from rayshot.runtime.reports import Body
+from rayshot.runtime.shared_memory import held_buffers
 from rayshot.runtime.wire import Answer, Status, pack, pack_answer, unpack, unpack_begin, unpack_packet
 from rayshot.runtime.worker import Worker
 
@@ -275,6 +277,8 @@ class Host:
                 "mailbox": len(process.mailbox),
                 "outbox": sum(channel.sent - channel.transported for channel in process.channels.values()),
                 "dead_letters": process.dead_letters.count,
+                "pinned_bytes": sum(buffer.nbytes for buffer in held_buffers()),
+                "waiting": waiting_in(process.channels.values()),
                 "born": process.cell.born,
                 "down": process.down is not None,
                 "pid": os.getpid(),

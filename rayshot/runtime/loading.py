@@ -58,10 +58,7 @@ def load_process(process: ActorProcess, plan: LoadPlan) -> None:
         sender: [recasting.frame(frame) for blob in blobs for frame in read_frames(reader.read(blob))]
         for sender, blobs in plan.mailbox.items()
     }
-    beside = {
-        sender: dict(restored_slots(recorded, reader, recasting.check_slot, names))
-        for sender, recorded in plan.slots.items()
-    }
+    beside = {sender: dict(restored_slots(recorded, reader, recasting)) for sender, recorded in plan.slots.items()}
     if plan.state is not None:
         _load_state(process, plan, plan.state, names, reader)
     for letter in plan.dead_letters:

@@ -111,6 +111,13 @@ class Mailbox:
             waiting += sum(slot.size for slots in tuple(self.slots.values()) for slot in slots)
         return waiting + (len(self.current.frame.body) if self.current is not None else 0)
 
+    def message(self, sender: str, number: int) -> bytes:
+        """One message that waits here; empty where it does not."""
+        for delivery in self._waiting:
+            if delivery.sender == sender and delivery.frame.first <= number <= delivery.frame.last:
+                return bytes(cut_frame(delivery.frame, number, number).body)
+        return b""
+
     def unprocessed_slots(self, ends: Mapping[str, int]) -> dict[str, dict[int, tuple[Slot, ...]]]:
         """Per sender in `ends`, what lies beside the messages that wait here up to that number."""
         found: dict[str, dict[int, tuple[Slot, ...]]] = {}

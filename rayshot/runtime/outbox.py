@@ -191,6 +191,11 @@ class OutChannel(OutPort):
         unready = self.holding.first_unready()
         return self.sent if unready is None else unready[0] - 1
 
+    def message_at(self, number: int) -> bytes:
+        """A message that has not left."""
+        message = self.pending[number - self.transported - 1]
+        return message.tell if isinstance(message, OpenCall) else message
+
     def awaiting(self) -> tuple[int, ...]:
         """Numbers of messages that must wait for what only a channel of this kind knows."""
         return ()

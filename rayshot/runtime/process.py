@@ -103,6 +103,10 @@ class SelfChannel(OutChannel):
                 self.held_at = 0
             self._process.wake.notify()
 
+    def message_at(self, number: int) -> bytes:
+        """See OutChannel. It may lie in the mailbox."""
+        return self._process.mailbox.message(self.receiver, number) or super().message_at(number)
+
     def released(self) -> None:
         """See OutChannel."""
         self._process.wake.notify()

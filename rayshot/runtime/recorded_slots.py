@@ -17,9 +17,10 @@ import ray
 from rayshot.errors import StateNotSerializable
 from rayshot.format.codec import cut_frame, method_of_encoded, read_frames
 from rayshot.format.manifest import CapturedState, RecordedSlots
-from rayshot.format.pickle_bytes import holds_code, mentions
-from rayshot.format.pickling import CLOUDPICKLE, PICKLE, Names, dump_object, dump_state, recast_parts
+from rayshot.format.pickle_bytes import holds_code
+from rayshot.format.pickling import CLOUDPICKLE, PICKLE, dump_object, dump_state
 from rayshot.format.slots import FAILED, LARGE, LARGE_BYTES, VALUE, Slot, StoredValue
+from rayshot.model.recasting import Recasting
 from rayshot.protocol.cut import ChannelCut
 from rayshot.runtime.beside import Slots, cause_of, dump_error
 from rayshot.store.chunk_reader import ChunkReader
@@ -154,30 +155,24 @@ def _name(channel: ChannelCut, number: int, frames: bytes, where: str) -> str:
 
 
 def restored_slots(
-    recorded: Iterable[RecordedSlots], reader: ChunkReader, check: Callable[[int, bytes], None], names: Names
+    recorded: Iterable[RecordedSlots], reader: ChunkReader, recasting: Recasting
 ) -> Iterator[tuple[int, tuple[Slot, ...]]]:
     """The slots of messages as their receiver holds them after a restore, by number.
 
     All is read now: the snapshot may be gone when a message's turn comes. Large ones lie in Ray's object store, once
-    each, which moves them to disk where it needs the room. `check` raises for a number and a pickle that hold what this
-    program has not. Raises Damaged, StoreError.
+    each, which moves them to disk where it needs the room. Raises Damaged, StoreError, and what `recasting` raises.
     """
     put: dict[CapturedState, StoredValue] = {}
     for message in recorded:
         for slot in message.slots:
             if slot.content not in put:
-                put[slot.content] = _restored(message.number, slot.content, reader, check, names)
+                content = slot.content
+                parts = [reader.read(content.stream), *map(reader.read_writable, content.buffers)]
+                put[content] = _stored(recasting.parts(message.number, parts))
         yield message.number, tuple(Slot(slot.kind, content=put[slot.content]) for slot in message.slots)
 
 
-def _restored(
-    number: int, content: CapturedState, reader: ChunkReader, check: Callable[[int, bytes], None], names: Names
-) -> StoredValue:
-    stream = reader.read(content.stream)
-    check(number, stream)
-    parts: list[Any] = [stream, *map(reader.read_writable, content.buffers)]
-    if any(mentions(stream, name) for name in names):
-        parts = recast_parts(parts, names)
-    if sum(map(len, parts)) <= LARGE_BYTES:
+def _stored(parts: Sequence[Any]) -> StoredValue:
+    if sum(memoryview(part).nbytes for part in parts) <= LARGE_BYTES:
         return StoredValue(parts)
     return StoredValue(None, ray.put([*map(PickleBuffer, parts)]))

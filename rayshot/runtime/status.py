@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.holding import Waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +27,31 @@ class SnapshotStatus:
 
 @dataclass(frozen=True, slots=True)
 class ActorStatus:
-    """One actor. `mailbox` and `outbox` count messages; None throughout where the actor does not answer."""
+    """One actor. `mailbox` and `outbox` count messages; None throughout where the actor does not answer.
+
+    `pinned_bytes` are those of Ray's object store that stay there because this actor reads them without a copy: in its
+    state, in a message that waits, or in a handler that runs.
+    """
 
     pid: int | None
     mailbox: int | None
     outbox: int | None
     dead_letters: int | None
+    pinned_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingMessage:
+    """A message that has waited with its sender for `seconds`, at least five, for an object that is not there.
+
+    All that `sender` sent `receiver` after it waits as well.
+    """
+
+    sender: str
+    receiver: str
+    number: int
+    method: str
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +61,8 @@ class SystemStatus:
     `state` is "running", "loading" (being restored), "beginning" (before its first snapshot, see `rayshot.resume`) or
     "stopped", then `detail` says why.
 
-    `last_snapshot` and `last_taken_at` are of the newest snapshot committed in this life; `aborted` counts.
+    `waiting` are messages of actors, and of the program that asks, that wait for objects. `last_snapshot` and
+    `last_taken_at` are of the newest snapshot committed in this life; `aborted` counts.
     """
 
     name: str
@@ -53,10 +74,12 @@ class SystemStatus:
     aborted: int
     snapshots: tuple[SnapshotStatus, ...]
     actors: Mapping[str, ActorStatus]
+    waiting: tuple[WaitingMessage, ...]
 
 
-def read_status(report: dict[str, Any]) -> SystemStatus:
-    """What `Coordinator.status` answered."""
+def read_status(report: dict[str, Any], driver: str, of_driver: tuple[Waiting, ...]) -> SystemStatus:
+    """What `Coordinator.status` answered, and what waits with the driver that asked."""
+    waiting = {name: actor["waiting"] for name, actor in report["actors"].items() if actor is not None}
     stop, committed = report["stop"], report["committed"]
     return SystemStatus(
         report["system"],
@@ -68,6 +91,7 @@ def read_status(report: dict[str, Any]) -> SystemStatus:
         report["aborted"],
         tuple(_snapshot_status(snapshot, under_way) for snapshot, under_way in report["snapshots"].items()),
         {name: _actor_status(actor) for name, actor in report["actors"].items()},
+        tuple(WaitingMessage(name, *of) for name, several in {driver: of_driver, **waiting}.items() for of in several),
     )
 
 
@@ -89,5 +113,7 @@ def _snapshot_status(snapshot: SnapshotId, report: dict[str, Any]) -> SnapshotSt
 
 def _actor_status(report: dict[str, Any] | None) -> ActorStatus:
     if report is None:
-        return ActorStatus(None, None, None, None)
-    return ActorStatus(report["pid"], report["mailbox"], report["outbox"], report["dead_letters"])
+        return ActorStatus(None, None, None, None, None)
+    return ActorStatus(
+        report["pid"], report["mailbox"], report["outbox"], report["dead_letters"], report["pinned_bytes"]
+    )

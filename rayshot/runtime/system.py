@@ -308,8 +308,8 @@ class System:
         self._ask("configure", snapshot)
 
     def status(self) -> SystemStatus:
-        """What the system does now, and whom a snapshot under way waits for."""
-        return read_status(self._ask("status"))
+        """What the system does now, whom a snapshot waits for, and which messages wait for objects."""
+        return read_status(self._ask("status"), self._port.name, self._port.waiting())
 
     # The end ---------------------------------------------------------------------------------------------------
 

@@ -7,12 +7,15 @@ it and shares no code with this file.
 Everything here happens on the worker's thread, but `over` and `sent_beside`.
 """
 
+import logging
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgpack
 
+from rayshot.format.codec import Codec
+from rayshot.format.slots import Slot
 from rayshot.model.port import OutPort
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.outbox import OutChannel
@@ -22,6 +25,7 @@ HANDLED_RUN, HANDLED, HANDLED_IN_FULL, FIRED, RECORDED, ENDED, SENT = range(7)
 TRACE_BYTES_MAX = 64 << 20
 """A trace that grows above this between two commits is given up until the next record."""
 
+log = logging.getLogger("rayshot")
 _pack = msgpack.Packer(use_bin_type=True).pack
 
 
@@ -68,6 +72,14 @@ class Tracer:
             yield message
             self._settle()
             start = end
+
+    def keep_values(self, codec: Codec, message: list[Any], slots: Sequence[Slot]) -> None:
+        """The message that is being handled has slots: of its values the trace keeps copies, of references none."""
+        if self._full and self._handled is not None:
+            try:
+                self._handled = self._handled[0], codec.filled(message, slots)
+            except Exception as error:  # noqa: BLE001 - unpickling runs code of the values' classes: the handler gets it
+                log.debug("%s: the values of a message are not in the trace: %r", self._name, error)
 
     def sent(self, receiver: str) -> None:
         """The running handler sent a message."""

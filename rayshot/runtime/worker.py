@@ -130,10 +130,12 @@ class Worker:
 
     def _with_slots(self, sender: str, number: int, messages: Iterable[list[Any]]) -> Iterator[list[Any]]:
         """Yield the messages behind `number`; what lies beside each is there while it is handled."""
-        cell, slots = self._process.cell, self._process.mailbox.slots
+        cell, slots, tracer = self._process.cell, self._process.mailbox.slots, self._process.tracer
         for message in messages:
             number += 1
             cell.slots = slots.pop((sender, number), ())
+            if cell.slots and tracer is not None:
+                tracer.keep_values(self._process.codec, message, cell.slots)
             yield message
         cell.slots = ()
 

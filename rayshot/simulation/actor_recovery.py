@@ -3,7 +3,8 @@
 from collections import deque
 from collections.abc import Callable
 
-from rayshot.errors import SnapshotNotFound
+from rayshot.errors import CodeMismatch, SnapshotNotFound
+from rayshot.format.slots import OBJECT, Slot, SlottedMessage, StoredValue
 from rayshot.model.port import swap_port
 from rayshot.model.recasting import Recasting
 from rayshot.protocol.collecting import ProcessJoined
@@ -77,6 +78,24 @@ class RecoverableActors(ActorNetwork):
             process.settle()
 
 
+def _recast(process: ActorProcess, recasting: Recasting, number: int, recorded: bytes) -> bytes:
+    """A message as it is to be, with what lay beside it inside. Raises CodeMismatch."""
+    message = recasting.message(number, recorded)
+    if not isinstance(recorded, SlottedMessage):
+        return message
+    if any(slot.kind == OBJECT for slot in recorded.slots):
+        raise CodeMismatch(
+            f"message {number} in flight to {process.name!r} holds ObjectRefs, which exist on Ray only: restore it "
+            "there",
+            actor=process.name,
+            number=number,
+        )
+    slots = [
+        Slot(slot.kind, content=StoredValue(recasting.parts(number, slot.content.parts))) for slot in recorded.slots
+    ]
+    return process.codec.filled(message, slots)
+
+
 def _fill(process: ActorProcess, snapshot: WorldSnapshot) -> None:
     """Counters of all channels, and what was in flight into the mailbox."""
     name = process.name
@@ -92,7 +111,7 @@ def _fill(process: ActorProcess, snapshot: WorldSnapshot) -> None:
             arrived[sender] = channel.sent
             process.received[sender] = channel.received
             bodies = enumerate(channel.bodies, channel.received + 1)
-            process.mailbox[sender] = deque(recasting.message(number, body) for number, body in bodies)
+            process.mailbox[sender] = deque(_recast(process, recasting, number, body) for number, body in bodies)
     ended = frozenset(snapshot.ended) & arrived.keys()
     effects = process.machine.handle(Restored(process.machine.incarnation, dict(process.sent), arrived, ended))
     assert not effects, "a fresh machine has nothing to forget"

@@ -1,11 +1,14 @@
 """A stored snapshot becomes one that a world can be loaded from. Loading executes: its signature is checked before."""
 
+from collections.abc import Sequence
+
 from rayshot.errors import BadManifest, CodeMismatch
 from rayshot.format.codec import read_frames, split_frame
-from rayshot.format.manifest import ActorEntry
+from rayshot.format.manifest import ActorEntry, RecordedSlot
 from rayshot.format.pickled import PickledState
 from rayshot.format.pickling import Names, load_state, put_again
 from rayshot.format.signing import find_trusted_keys
+from rayshot.format.slots import Slot, SlottedMessage, StoredValue
 from rayshot.model.cell import Cell
 from rayshot.model.class_map import ClassMap
 from rayshot.model.dead_mail import undeliverable
@@ -63,8 +66,19 @@ def _actor(snapshot: Snapshot, actor: ActorEntry, specification: ActorSpecificat
 def _channel(snapshot: Snapshot, state: ChannelState) -> RecordedChannel:
     state.check()
     frames = [frame for blob in state.entry.blobs() for frame in read_frames(snapshot.read(blob))]
-    bodies = tuple(message for frame in frames for message in split_frame(frame))
+    slots = {message.number: message.slots for message in state.entry.slots}
+    bodies = tuple(
+        _with_slots(snapshot, message, slots[number]) if number in slots else message
+        for frame in frames
+        for number, message in enumerate(split_frame(frame), frame.first)
+    )
     return RecordedChannel(Channel(*state.channel), state.sent, state.received, bodies)
+
+
+def _with_slots(snapshot: Snapshot, message: bytes, recorded: Sequence[RecordedSlot]) -> SlottedMessage:
+    parts = [[snapshot.read(blob) for blob in (slot.content.stream, *slot.content.buffers)] for slot in recorded]
+    slots = (Slot(slot.kind, content=StoredValue(of)) for slot, of in zip(recorded, parts, strict=True))
+    return SlottedMessage.of(message, tuple(slots))
 
 
 def load_cell(cell: Cell, recorded: RecordedActor, names: Names) -> None:

@@ -1,14 +1,16 @@
 """A snapshot of a simulated world: what the records hold, with the face of a stored `rayshot.Snapshot`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from rayshot.errors import ActorNotFound, InconsistentCut, NotFound
 from rayshot.format import inert
 from rayshot.format.codec import Frame, RecordedMessage, read_messages
+from rayshot.format.inert import read_slots
 from rayshot.format.pickled import PickledState
 from rayshot.format.pickling import Names
+from rayshot.format.slots import SlottedMessage
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.identity import Channel, SnapshotId
@@ -52,7 +54,14 @@ class RecordedChannel:
     @property
     def messages(self) -> list[RecordedMessage]:
         """The messages in flight, decoded inertly, as a stored snapshot shows them."""
-        return list(read_messages(Frame(self.received + 1, self.count, b"".join(self.bodies))))
+        frame = Frame(self.received + 1, self.count, b"".join(self.bodies))
+        return list(read_messages(frame, lambda number: _contents(self.bodies[number - self.received - 1])))
+
+
+def _contents(message: bytes) -> Sequence[Any]:
+    """What lies beside a message."""
+    slots = message.slots if isinstance(message, SlottedMessage) else ()
+    return read_slots([(parts[0], parts[1:]) for parts in (slot.content.parts for slot in slots)])
 
 
 @dataclass(frozen=True)

@@ -201,6 +201,7 @@ def test_a_message_that_is_encoded_while_another_one_is_leaves_both_whole():
 )
 def test_a_message_over_the_limit_is_refused_at_the_call_and_not_enqueued(world, monkeypatch, value):
     monkeypatch.setattr(module, "MESSAGE_BYTES_MAX", 1000)
+    monkeypatch.setattr(module, "LARGE_BYTES", 1000)
     bob = world.handle("bob")
     with pytest.raises(MessageTooLarge, match=r"\.keep take 1,\d+ bytes; the limit is 1,000") as raised:
         bob.keep.tell(value)
@@ -215,6 +216,7 @@ def test_a_message_over_the_limit_is_refused_at_the_call_and_not_enqueued(world,
 
 def test_a_result_over_the_limit_is_refused_as_well(monkeypatch):
     monkeypatch.setattr(module, "MESSAGE_BYTES_MAX", 1000)
+    monkeypatch.setattr(module, "LARGE_BYTES", 1000)
     with pytest.raises(MessageTooLarge):
         CODEC.reply(1, b"x" * 1001, ok=True)
 

@@ -142,3 +142,17 @@ class Maker:
 
     def make(self, value):
         return [ray.put(value)], os.getpid()
+
+
+@rayshot.actor(deterministic=True)
+class Adder:
+    """Adds up what it is sent."""
+
+    def __init__(self):
+        self.sums = []
+
+    def add(self, first, second=0, refs=()):
+        self.sums.append(float(np.sum(first)) + float(np.sum(second)) + len(refs))
+
+    def read(self):
+        return self.sums

@@ -11,9 +11,12 @@ import ray
 from ray._private.worker import global_worker
 
 import rayshot
-from rayshot.errors import SnapshotAborted
+from rayshot.audit import prove
+from rayshot.errors import CodeMismatch, SnapshotAborted
+from rayshot.format.signing import find_key
 from rayshot.format.slots import LARGE_BYTES
-from tests.runtime.reader import Gate, Maker, Reader, fail, late
+from rayshot.simulation import World
+from tests.runtime.reader import Adder, Gate, Maker, Reader, fail, late
 from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.test_runtime_references import restore
 
@@ -235,6 +238,53 @@ def test_a_large_array_for_four_actors_is_one_copy_in_the_object_store(system):
         reader.hold.tell(ref)
     places = ray.get([reader.place_of_held.remote() for reader in readers])
     assert len(set(places)) == 1, places
+
+
+def test_the_status_names_a_message_that_waits_for_an_object_for_seconds(system, reader):
+    gate = Gate.remote()
+    other = Reader.options(name="other").remote()
+    reader.forward.tell(other, [gate.passed.remote("opened")])
+    reader.tell_oneself.tell(reader, [gate.passed.remote("opened")])
+    other.note.tell(gate.passed.remote("opened"))
+    eventually(lambda: len(system.status().waiting) == 3, seconds=30.0)
+    found = {(one.sender.partition(":")[0], one.receiver, one.number, one.method) for one in system.status().waiting}
+    assert found == {("driver", "other", 2, "note"), ("reader", "other", 1, "note"), ("reader", "reader", 1, "note")}
+    gate.open.remote()
+    eventually(lambda: not system.status().waiting)
+
+
+@pytest.mark.acceptance("O2")
+def test_the_status_shows_what_a_state_without_a_copy_keeps_in_the_object_store(system, reader):
+    reader.hold.tell(ray.put(np.ones(3 * LARGE_BYTES, np.uint8)))
+    ray.get(reader.notes.remote())
+    assert system.status().actors["reader"].pinned_bytes >= 3 * LARGE_BYTES
+    reader.hold.tell(None)
+    ray.get(reader.notes.remote())
+    eventually(lambda: system.status().actors["reader"].pinned_bytes < LARGE_BYTES)
+
+
+def test_a_trace_in_full_holds_the_values_so_that_actors_run_again_without_ray(new_system):
+    system = new_system(trace="full")
+    adder = Adder.options(name="adder").remote()
+    adder.add.tell(ray.put(np.ones(LARGE_BYTES)), np.ones(3 * LARGE_BYTES, np.uint8))
+    adder.add.tell(1, second=late.remote(2, 0.1))
+    assert ray.get(adder.read.remote()) == [4.0 * LARGE_BYTES, 3.0]
+    snapshot = system.snapshot()
+    assert prove(snapshot, [snapshot], replay=True, keys=[find_key()]).finding("replay").holds
+
+
+def test_the_simulator_takes_the_values_of_messages_in_flight_and_refuses_references(system, reader):
+    ray.get(reader.notes.remote())
+    reader.pause.tell(2.0)
+    reader.note.tell(ray.put(np.ones(LARGE_BYTES)))
+    reader.note.tell(np.ones(2 * LARGE_BYTES, np.uint8))
+    world = World.from_snapshot(system.snapshot())
+    world.run(seconds=1)
+    assert world.actors["reader"].seen == [1.0 * LARGE_BYTES, 2.0 * LARGE_BYTES]
+    reader.pause.tell(2.0)
+    reader.keep.tell([ray.put(1)])
+    with pytest.raises(CodeMismatch, match="ObjectRefs, which exist on Ray only"):
+        World.from_snapshot(system.snapshot())
 
 
 @pytest.mark.acceptance("O2")

@@ -45,7 +45,7 @@ class Flow:
     def _message(self, argument: int) -> bytes:
         if not self.kwargs:
             return msgpack.packb([self.method, argument])
-        return msgpack.packb([PICKLED, *dump_message(self.method, (argument,), self.kwargs)])
+        return msgpack.packb([PICKLED, *dump_message(self.method, (argument,), self.kwargs)[:2]])
 
 
 USUAL_FLOWS = {
