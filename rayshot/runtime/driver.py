@@ -31,7 +31,7 @@ from rayshot.runtime.outbox import OutChannel
 from rayshot.runtime.presence import Presence
 from rayshot.runtime.references import know_references
 from rayshot.runtime.sender import InFlight
-from rayshot.runtime.spawning import spawn_host
+from rayshot.runtime.spawning import name_taken, spawn_host
 from rayshot.runtime.wire import Answer, Status, pack, pack_packet, unpack
 
 log = logging.getLogger("rayshot")
@@ -209,7 +209,7 @@ class DriverPort:
         if self.down is not None:
             raise self.down.with_traceback(None)
         if name in self._ended:
-            raise self._ended[name].with_traceback(None)
+            raise name_taken(name, self.system)
         anonymous, name = name is None, name or new_name(specification.class_name)
         message = self.codec.create(specification.pack(), self.codec.tell("__init__", args, kwargs))
         self._connector.know(name, spawn_host(self.identity, specification, name))

@@ -16,7 +16,7 @@ from ray._private.ray_constants import LOG_PREFIX_ACTOR_NAME
 from ray.actor import exit_actor
 from ray.runtime_context import RuntimeContext
 
-from rayshot.errors import ConfigError, UnsupportedVersion
+from rayshot.errors import ConfigError, NameOfSystem, UnsupportedVersion
 from rayshot.model.handle import ActorHandle
 from rayshot.model.methods import porting
 from rayshot.runtime.naming import NAMESPACE, system_with
@@ -89,7 +89,7 @@ def _guard_get_actor(inner: Callable[..., Any]) -> Callable[..., Any]:
             system = None if namespace == NAMESPACE else system_with(name)
             if system is None:
                 raise
-        raise ConfigError(
+        raise NameOfSystem(
             f"ray.get_actor({name!r}) finds actors of Ray's own, and {name!r} is one of system {system!r}: call "
             f"system.get_actor({name!r}), or Class.options(name={name!r}, get_if_exists=True).remote(...), or give "
             f"its handle as an argument; see {porting('ray-get-actor')}",

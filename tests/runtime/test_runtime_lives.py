@@ -233,6 +233,20 @@ def test_rays_own_methods_of_every_actor(system):
 
 
 @pytest.mark.acceptance("O4")
+def test_the_name_of_an_actor_that_ended_stays_taken_for_drivers_and_actors(system):
+    alice, bob = Mortal.options(name="alice").remote(), Mortal.options(name="bob").remote()
+    ray.get([alice.add.remote(), bob.add.remote()])
+    rayshot.kill(alice)
+    assert gone(system, "alice")
+    with pytest.raises(ValueError, match="or there was"):
+        eventually(lambda: Mortal.options(name="alice").remote())
+    with pytest.raises(NameTaken, match="give another name"):
+        ray.get(bob.make_named.remote("alice"))
+    assert ray.get(bob.add.remote()) == 2
+    assert list(system.actors()) == ["bob"]
+
+
+@pytest.mark.acceptance("O4")
 def test_an_actor_that_is_there_is_taken_where_that_is_asked_for(system):
     made = [Mortal.options(name="alice", get_if_exists=True).remote() for _ in range(3)]
     assert ray.get([one.add.remote() for one in made]) == [1, 2, 3]
@@ -272,6 +286,16 @@ def test_rays_functions_do_for_rays_own_what_they_did(system):
         ray.get(plain.read.remote())
     with pytest.raises(ValueError, match="nobody"):
         ray.get_actor("nobody")
+
+
+@pytest.mark.acceptance("O7")
+def test_a_plain_actor_may_have_the_name_of_an_actor_of_the_system(system):
+    alice = Mortal.options(name="alice").remote()
+    ray.get(alice.add.remote())
+    plain = ray.remote(Plain).options(name="alice").remote(1)
+    assert ray.get(plain.read.remote()) == 1
+    assert ray.get(ray.get_actor("alice").read.remote()) == 1
+    assert ray.get(system.get_actor("alice").add.remote()) == 2
 
 
 @pytest.mark.acceptance("O7")
