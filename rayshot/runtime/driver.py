@@ -218,13 +218,7 @@ class DriverPort:
             self.starting.add(name)
         self.births.add(name)
         self.channel(name).append(message)
-        return self._own_handle(name, specification, anonymous=anonymous)
-
-    def _own_handle(self, name: str, specification: ActorSpecification, *, anonymous: bool) -> ActorHandle:
-        """The handle that the maker gets. That of an anonymous actor nothing else here holds."""
-        hold = self._dropped.hold(name) if anonymous else None
-        methods, silent = frozenset(specification.methods), specification.silent
-        handle = ActorHandle(self.system, name, methods, self, silent=silent, hold=hold)
+        handle = self._dropped.handle(self, name, specification, held=anonymous)
         if not anonymous:
             self._handles[name] = handle
         return handle

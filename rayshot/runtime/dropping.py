@@ -9,7 +9,9 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from weakref import WeakValueDictionary
 
-from rayshot.model.handle import Hold
+from rayshot.model.handle import ActorHandle, Hold
+from rayshot.model.port import Port
+from rayshot.model.specification import ActorSpecification
 
 PAUSE_S = 0.2
 """A program that ends lets go of its handles as well, just before: what is dropped must be older than that."""
@@ -32,8 +34,13 @@ class Dropped:
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
 
-    def hold(self, name: str) -> Hold:
-        """What the handle of the actor holds. Call when it is made."""
+    def handle(self, port: Port, name: str, specification: ActorSpecification, *, held: bool) -> ActorHandle:
+        """The handle that the maker of an actor gets. Where it is `held`, nothing else here may have it."""
+        hold = self._hold(name) if held else None
+        methods, silent = frozenset(specification.methods), specification.silent
+        return ActorHandle(port.system, name, methods, port, silent=silent, hold=hold)
+
+    def _hold(self, name: str) -> Hold:
         with self._lock:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="rayshot-dropped", daemon=True)

@@ -230,10 +230,9 @@ class ActorProcess:
         if self.cell.constructing:
             self.children.append(name)
         self.channel(name).append(message)
-        hold = self._dropped.hold(name) if anonymous else None
-        methods, silent = frozenset(specification.methods), specification.silent
-        handle = ActorHandle(self.system, name, methods, self, silent=silent, hold=hold)
-        if not anonymous:  # of an anonymous one nothing else here may hold it
+        held = anonymous and self.tracer is None  # a trace has what handlers send, and nothing is dropped by one
+        handle = self._dropped.handle(self, name, specification, held=held)
+        if not held:
             self._handles[name] = handle
         return handle
 
