@@ -164,6 +164,8 @@ def _told(number: int, step: Step) -> Text:
     lines += [Text.assemble("        ", ("sends ", "dim"), _message(sent)) for sent in step.sent]
     lines += [Text.assemble("        ", ("sets a timer  ", "dim"), words.printable(timer)) for timer in step.timers_set]
     lines += [Text.assemble("        ", ("awaits a reply  ", "dim"), words.printable(name)) for name in step.awaits]
+    if step.ends:
+        lines.append(Text.assemble("        ", ("ends", "bold")))
     if len(lines) == 1:
         lines.append(Text("        changes nothing", style="dim"))
     if step.error:
@@ -295,6 +297,7 @@ def _step_document(number: int, step: Step) -> dict[str, Any]:
         "timers_set": list(step.timers_set),
         "awaits": list(step.awaits),
         "error": step.error or None,
+        "ends": step.ends,
     }
 
 

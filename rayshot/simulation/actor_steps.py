@@ -132,6 +132,7 @@ def do_step(actors: RecoverableActors, chosen: Pending) -> Step:
         timers_set(before, after),
         new_awaits(before, after),
         report,
+        process.cell.ending,
     )
     if death is not None:
         raise ActorDied(death.message, **death.evidence, step=step) from death.__cause__

@@ -56,7 +56,7 @@ class Step:
     """What one step did: which message was handled, what it changed in its actor, and what that sent.
 
     `timers_set` are timers as words, `awaits` the methods that wait for replies to what was sent. `error` is the
-    traceback where the handler raised, else nothing.
+    traceback where the handler raised, else nothing. `ends`: the actor does, by its own wish or by order.
     """
 
     handled: Pending
@@ -65,6 +65,7 @@ class Step:
     timers_set: tuple[str, ...] = ()
     awaits: tuple[str, ...] = ()
     error: str = ""
+    ends: bool = False
 
     def __str__(self) -> str:
         lines = [str(self.handled)]
@@ -76,6 +77,8 @@ class Step:
         lines += [f"    awaits a reply: {method}" for method in self.awaits]
         if self.error:
             lines.append(f"    raises {self.error.strip().splitlines()[-1]}")
+        if self.ends:
+            lines.append("    ends")
         return "\n".join(lines)
 
 

@@ -175,10 +175,10 @@ def test_a_failure_that_is_the_systems_is_shown_with_its_step(
     assert "counts its failure as the system's" in result.stdout.replace("\n", " ")
 
 
-def test_a_handler_that_exits_does_not_end_the_command(application: Path) -> None:
+def test_a_handler_that_exits_ends_its_actor_and_not_the_command(application: Path) -> None:
     (application / "bank.py").write_text(CODE.replace("self.balance += amount", "raise SystemExit(0)"))
     result = run(shots(application), "--steps", 60)
-    assert "raises SystemExit: 0" in result.stdout
+    assert "\n        ends\n" in result.stdout
     assert "Nothing is left to do" in result.stdout
 
 
