@@ -36,6 +36,7 @@ _HOMES = {
     "open": ("rayshot.store.repository", "open"),
     "restore": ("rayshot.runtime.starting", "restore"),
     "resume": ("rayshot.runtime.resuming", "resume"),
+    "_driver_port": ("rayshot.runtime.attaching", "driver_port"),
 }
 
 __all__ = [

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from rayshot.errors import ActorEnded, ConfigError, ForeignHandle
+from rayshot.errors import ActorEnded, ConfigError, ForeignHandle, SystemDown
 from rayshot.format.codec import NUMBERS_MAX, all_numbers
 from rayshot.model.methods import BUILT_IN, check_method_options, porting, unknown_method
 from rayshot.model.port import OutPort, Port, find_port, process_port
@@ -109,19 +109,32 @@ class Method:
     """One method of an actor, ready to be sent to."""
 
     # It has no reference to the handle, which has it: else a handle that nobody holds would live on for a while.
-    __slots__ = ("_append", "_append_plain", "_encode", "_hold", "_name", "_port", "_receiver", "_returns")
+    __slots__ = ("_append", "_append_plain", "_encode", "_hold", "_name", "_port", "_receiver", "_returns", "_system")
 
     def __init__(self, handle: ActorHandle, name: str) -> None:
         self._hold = handle._hold  # noqa: SLF001 - the two classes are one thing
         self._name = name
         self._receiver = handle.name
+        self._system = handle._system  # noqa: SLF001
         self._returns = 0 if name in handle._silent else 1  # noqa: SLF001
-        port = handle._port or process_port()  # noqa: SLF001
+        port = handle._port or process_port(self._system)  # noqa: SLF001
+        handle.name_in(port.system)
+        self._bind(port)
+
+    def _bind(self, port: Port) -> None:
         self._port = port
         self._encode = port.codec.tell
-        channel: OutPort = port.channel(handle.name_in(port.system))
+        channel: OutPort = port.channel(self._receiver)
         self._append = channel.append
         self._append_plain = channel.append_plain
+
+    def _finds_later_life(self) -> bool:
+        """Whether the system lives on in a later life, to which this is bound from now on."""
+        port = process_port(self._system)
+        if port is self._port or port.system != self._port.system:
+            return False
+        self._bind(port)
+        return True
 
     def tell(self, *args: Any, **kwargs: Any) -> None:
         """Send a one-way message; arguments are copied now.
@@ -132,10 +145,15 @@ class Method:
             MessageNotSerializable, MessageTooLarge: nothing was sent.
             SystemDown: the system takes no messages any more.
         """
-        if all_numbers(map(type, args)) and not kwargs and len(args) <= NUMBERS_MAX:
-            self._append_plain(self._name, args)
-        else:
-            self._append(self._encode(self._name, args, kwargs))
+        try:
+            if all_numbers(map(type, args)) and not kwargs and len(args) <= NUMBERS_MAX:
+                self._append_plain(self._name, args)
+            else:
+                self._append(self._encode(self._name, args, kwargs))
+        except SystemDown:
+            if not self._finds_later_life():
+                raise
+            self.tell(*args, **kwargs)
 
     def remote(self, *args: Any, **kwargs: Any) -> Any:
         """Send a message whose result is wanted: returns an ObjectRef to a driver, a Reply inside an actor.
@@ -144,7 +162,12 @@ class Method:
         """
         if self._returns == 0:
             return self.tell(*args, **kwargs)
-        return self._port.call(self._receiver, self._encode(self._name, args, kwargs))
+        try:
+            return self._port.call(self._receiver, self._encode(self._name, args, kwargs))
+        except SystemDown:
+            if not self._finds_later_life():
+                raise
+            return self.remote(*args, **kwargs)
 
     def options(self, **options: Any) -> "Method":
         """This method with options of Ray's: `num_returns`, 0 or 1; `name`, which nothing shows.
@@ -186,7 +209,7 @@ def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
         raise ConfigError(
             f"no_restart={no_restart!r}: an actor that ended is not begun anew; see {porting('ray-kill')}"
         )
-    port = actor._port or process_port()  # noqa: SLF001 - a handle's own
+    port = actor._port or process_port(actor._system)  # noqa: SLF001 - a handle's own
     with contextlib.suppress(ActorEnded):
         port.channel(actor.name_in(port.system)).append(port.codec.end(dropped=False))
 

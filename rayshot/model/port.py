@@ -1,9 +1,8 @@
 """What a model asks of the world it runs in: Ray, a driver, or the simulator."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from rayshot.errors import SystemStopped
 from rayshot.format.codec import Codec
 
 if TYPE_CHECKING:  # these modules import this one
@@ -66,13 +65,18 @@ def swap_port(find: Callable[[], Port | None] | None) -> Callable[[], Port | Non
 
 
 def find_port() -> Port | None:
-    """The port of this process, or None where no system was started or attached to."""
+    """The port of a process that has one of its own, an actor's; None in others, where a driver's may be found."""
     return _find_port[0]() if _find_port else None
 
 
-def process_port() -> Port:
-    """The port of this process. Raises SystemStopped where there is none."""
+def process_port(system: str | None = None) -> Port:
+    """The port of this process; of a driver's that for a handle of `system`, or for an actor that is to be made.
+
+    Raises SystemStopped where there is none, and none can be found.
+    """
     port = find_port()
     if port is None:
-        raise SystemStopped("this process belongs to no rayshot system; call rayshot.init(name, storage=...) first")
+        import rayshot  # noqa: PLC0415 - how a driver finds a system only the runtime knows, and this process may have none
+
+        port = cast("Port", rayshot._driver_port(system))  # noqa: SLF001
     return port

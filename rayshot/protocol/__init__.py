@@ -32,7 +32,8 @@ Whoever drives a `Participant` has these duties (the runtime does it on Ray, the
 Whoever drives a `Collector` holds safely what comes with a record before it tells of it. Of a stored cut's channel it
 takes received+1 .. arrived from what the receiver handed in and arrived+1 .. sent from what the sender did, which may
 hold some of the former as well. It carries `SendBegin` to the process that it names (Begun): twice does no harm, never
-leaves the snapshot open until somebody aborts it. It tells every process of an `AnnounceEnd`; drivers too, and with it
-what a stored cut that `advances` says about their channels (CutCommitted). After a rollback a new Collector takes over,
-told of `Cut.ended`.
+leaves the snapshot open until somebody aborts it. It tells every process of an `AnnounceEnd`, and those that this names
+of the drivers that they may forget (DriversForgotten), whose messages they count no more; drivers too, and with it what
+a stored cut that `advances` says about their channels (CutCommitted). After a rollback a new Collector takes over, told
+of `Cut.ended`.
 """

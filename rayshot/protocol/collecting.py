@@ -1,7 +1,7 @@
 """What a collector hears, in the past tense, and what it orders, in the imperative."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.cut import Cut, Record
@@ -152,6 +152,7 @@ class AnnounceEnd:
     All snapshots of its initiator with a counter below `floor` have ended as well.
 
     `missing` are the processes that had not answered, `open_channels` the channels that had not closed.
+    `past_drivers` are, by process, the dead drivers that it may forget from now on (DriversForgotten).
     """
 
     snapshot: SnapshotId
@@ -160,6 +161,7 @@ class AnnounceEnd:
     missing: tuple[str, ...] = ()
     open_channels: tuple[Channel, ...] = ()
     floor: int = 0
+    past_drivers: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
 CollectorEffect = SendBegin | StoreSnapshot | AnnounceEnd

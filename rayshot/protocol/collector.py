@@ -268,11 +268,14 @@ class Collector:
         collection = self._open.get(snapshot)
         if collection is None or collection.storing is None:
             return ()
+        past: dict[str, frozenset[str]] = {}
         if collection.storing.advances:
             self._newest = collection.storing
+            records = collection.storing.records.values()
+            past = {record.process: drivers for record in records if (drivers := record.past_drivers)}
         self._end(snapshot)
         self._settle_ends(collection.records)
-        return (AnnounceEnd(snapshot, None, floor=self._floor(snapshot)), *self._try_all())
+        return (AnnounceEnd(snapshot, None, floor=self._floor(snapshot), past_drivers=past), *self._try_all())
 
     # Arriving --------------------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ class Record:
     `ended` marks the last record of a process that ended by its own wish.
     `aligned` are the inputs of an aligned snapshot of which all was processed that was sent before their markers.
     `overlaps` are the snapshots that this process had recorded before and whose end it did not know.
+    `forgotten` counts the dead drivers whose counters this process had forgotten in this life.
     """
 
     snapshot: SnapshotId
@@ -42,11 +43,34 @@ class Record:
     overlaps: tuple[SnapshotId, ...] = ()
     aligned: tuple[str, ...] = ()
     arrived: Mapping[str, int] = field(default_factory=dict)
+    forgotten: int = 0
 
     @property
     def sent_by_drivers(self) -> dict[str, int]:
         """The n of the channels from drivers, be they alive or dead."""
         return {**self.environment, **{sender: n for sender, n in self.closed.items() if is_driver(sender)}}
+
+    @property
+    def past_drivers(self) -> frozenset[str]:
+        """The dead drivers of whose messages none was in flight: this process had processed all that it took."""
+        received = self.received
+        return frozenset(d for d, n in self.closed.items() if is_driver(d) and received.get(d, 0) == n)
+
+
+def last_record(
+    none: SnapshotId, process: str, sent: Mapping[str, int], received: Mapping[str, int], closed: Mapping[str, int]
+) -> Record:
+    """The record of a process that ends, of no snapshot: all that it sent has arrived."""
+    return Record(
+        none,
+        process,
+        sent=sent,
+        transported=sent,
+        released=sent,
+        received=dict(received),
+        ended=True,
+        closed=dict(closed),
+    )
 
 
 class ChannelCut(NamedTuple):
@@ -106,8 +130,11 @@ class Cut:
         mine = self.records.get(name)
         if mine is None:
             return False
+        past: frozenset[str] = frozenset()
+        if mine.forgotten > older.forgotten:  # so it recorded later, and the drivers that it does not know are past
+            past = frozenset(older.sent_by_drivers.keys() - mine.sent_by_drivers.keys())
         return (
-            all(mine.received.get(sender, 0) >= m for sender, m in older.received.items())
+            all(mine.received.get(sender, 0) >= m or sender in past for sender, m in older.received.items())
             and all(mine.sent.get(receiver, 0) >= n or receiver in self.ended for receiver, n in older.sent.items())
-            and all(mine.sent_by_drivers.get(d, 0) >= n for d, n in older.sent_by_drivers.items())
+            and all(mine.sent_by_drivers.get(d, 0) >= n or d in past for d, n in older.sent_by_drivers.items())
         )

@@ -153,6 +153,18 @@ class DriverDied:
 
 
 @dataclass(frozen=True, slots=True)
+class DriversForgotten:
+    """Of these dead drivers a stored cut that advances shows that this process had processed all that it took of them.
+
+    So nothing of them is in flight here in that cut or any later one, and a rollback goes to one of these. Nothing is
+    lost: what is not processed by now was a dead letter since DriverDied. Nothing is doubled or accepted late: the
+    names stay, and drop whatever still comes, until the next life, in which all that is under way now is stale.
+    """
+
+    drivers: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Restored:
     """The process was loaded from a snapshot: a new incarnation whose counters continue at the cut.
 
@@ -190,6 +202,7 @@ Event = (
     | ReceiverReady
     | ReceiverEnded
     | DriverDied
+    | DriversForgotten
     | Restored
     | EndRequested
 )

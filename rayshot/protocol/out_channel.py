@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from rayshot.protocol.events import Marker
-from rayshot.protocol.identity import SnapshotId
+from rayshot.protocol.identity import COORDINATOR, STOPPED, SnapshotId
 
 
 @dataclass(slots=True)
@@ -24,3 +24,8 @@ class OutChannel:
     def released(self) -> int:
         """Up to where no message is needed any more."""
         return min(self.acknowledged, *self.kept_from.values()) if self.kept_from else self.acknowledged
+
+
+def spreads(snapshot: SnapshotId) -> bool:
+    """Whether a snapshot's markers go by themselves as well: they bring the news, or idle inputs must have them."""
+    return snapshot.initiator not in (COORDINATOR, STOPPED)

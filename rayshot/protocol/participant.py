@@ -38,12 +38,15 @@ collector knows, from all the records together.
 
 The n of a channel is fixed by its sender; where that can say nothing, the receiver fixes it when it records: for a
 driver, and for a sender that said with its last batch that it ends.
+
+A driver that died is forgotten when the collector says so: its counters go, and its name stays, so that its late
+batches are never taken for the first ones of a new driver. See DriversForgotten.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import assert_never
 
-from rayshot.protocol.cut import Record
+from rayshot.protocol.cut import Record, last_record
 from rayshot.protocol.effects import (
     AnnounceSnapshot,
     AwaitMarkers,
@@ -69,6 +72,7 @@ from rayshot.protocol.events import (
     CaptureFailed,
     DeadlinePassed,
     DriverDied,
+    DriversForgotten,
     EndRequested,
     Event,
     EverybodyRecorded,
@@ -81,8 +85,8 @@ from rayshot.protocol.events import (
     SnapshotRequested,
     StateCaptured,
 )
-from rayshot.protocol.identity import ALIGNED, COORDINATOR, STOPPED, SnapshotId, initiator_of, is_driver
-from rayshot.protocol.out_channel import OutChannel
+from rayshot.protocol.identity import ALIGNED, STOPPED, SnapshotId, initiator_of, is_driver
+from rayshot.protocol.out_channel import OutChannel, spreads
 from rayshot.protocol.recorder import Recorder, limits_of
 from rayshot.protocol.tombstones import Tombstones
 
@@ -99,6 +103,7 @@ class Participant:
         self._arrived: dict[str, int] = {}
         self._held: dict[str, dict[int, int]] = {}
         self._closed_at: dict[str, int] = {}
+        self._forgotten: set[str] = set()
         self._recorders: dict[SnapshotId, Recorder] = {}
         self._tombstones = Tombstones()
         self._requested = 0
@@ -207,6 +212,8 @@ class Participant:
                 return (*self._try_to_align(receiver), *self._report_quiet((receiver,)))
             case DriverDied(driver):
                 return self._driver_died(driver)
+            case DriversForgotten(drivers):
+                return self._forget_drivers(drivers)
             case Restored():
                 return self._restored(event)
             case EndRequested():
@@ -230,7 +237,7 @@ class Participant:
             return ()
         channel.ready = True
         quiet = self._report_quiet((receiver,)) if self._recorders else ()
-        return (*quiet, *(self._send_markers(receiver, channel) if any(map(_spreads, channel.due)) else ()))
+        return (*quiet, *(self._send_markers(receiver, channel) if any(map(spreads, channel.due)) else ()))
 
     def _send_markers(self, receiver: str, channel: OutChannel) -> tuple[Effect, ...]:
         return (SendBatch(receiver, channel.transported + 1, 0, tuple(channel.due.values())),)
@@ -264,6 +271,8 @@ class Participant:
         sender = batch.sender
         if batch.incarnation != self.incarnation:
             return (DropBatch(sender, batch.first, "stale"),)
+        if sender in self._forgotten:
+            return (DropBatch(sender, batch.first, "dead letter"),)
         arrived = self._arrived.get(sender, 0)
         in_order = batch.first == arrived + 1 and batch.count > 0
         news = batch.markers or batch.tags or batch.closing
@@ -328,6 +337,13 @@ class Participant:
         held = self._held.pop(driver, {})
         return tuple(DropBatch(driver, first, "dead letter") for first in sorted(held))
 
+    def _forget_drivers(self, drivers: frozenset[str]) -> tuple[Effect, ...]:
+        for driver in drivers & self._closed_at.keys():
+            del self._closed_at[driver]
+            self._arrived.pop(driver, None)
+            self._forgotten.add(driver)
+        return ()
+
     # Recording ------------------------------------------------------------------------------------
 
     def _snapshot_requested(self) -> tuple[Effect, ...]:
@@ -390,7 +406,7 @@ class Participant:
         for receiver, channel in self._out.items():
             channel.kept_from.pop(captured.snapshot, None)
             channel.due[captured.snapshot] = Marker(captured.snapshot, record.sent.get(receiver, 0))
-            if channel.ready and _spreads(captured.snapshot):
+            if channel.ready and spreads(captured.snapshot):
                 effects += self._send_markers(receiver, channel)
         return tuple(effects)
 
@@ -417,6 +433,7 @@ class Participant:
             aligned=recorder.aligned(captured.received, self._closed_at),
             overlaps=tuple(k for k, other in self._recorders.items() if other.recorded and other is not recorder),
             arrived=recorder.mailbox_ends(self._arrived, captured.received),
+            forgotten=len(self._forgotten),
         )
 
     # Ending ---------------------------------------------------------------------------------------
@@ -463,16 +480,7 @@ class Participant:
         ]
         sent = {receiver: n for receiver, n in event.sent.items() if receiver not in self._gone}
         none = SnapshotId(self.incarnation, self._initiator, 0)
-        last = Record(
-            none,
-            self.name,
-            sent=sent,
-            transported=sent,
-            released=sent,
-            received=dict(event.received),
-            ended=True,
-            closed=dict(self._closed_at),
-        )
+        last = last_record(none, self.name, sent, event.received, self._closed_at)
         return (*closing, ReportEnd(last, tuple(self._recorders)))
 
     def _restored(self, event: Restored) -> tuple[Effect, ...]:
@@ -485,12 +493,8 @@ class Participant:
         self._held.clear()
         self._closed_at = {sender: event.arrived[sender] for sender in sorted(event.ended)}
         self._gone.clear()
+        self._forgotten.clear()
         self._tombstones = Tombstones()
         self._requested = 0
         self._ended = False
         return forgotten
-
-
-def _spreads(snapshot: SnapshotId) -> bool:
-    """Whether a snapshot's markers go by themselves as well: they bring the news, or idle inputs must have them."""
-    return snapshot.initiator not in (COORDINATOR, STOPPED)

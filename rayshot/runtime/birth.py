@@ -16,9 +16,9 @@ UNWATCHED_S = 15.0
 class Birth:
     """A life that a program starts: it restores it (loading), or makes its first actors (beginning).
 
-    The program keeps a call of `hold` open meanwhile. It owns the reference to that call's result, and gives it to
-    `watch`: the reference fails when the program dies, within some seconds. Nobody else can finish the start, so
-    `on_death` is called then, on a thread of Ray.
+    The program keeps a call of `DriverWatch.stay` open meanwhile. It owns the reference to that call's result, and
+    gives it to `watch`: the reference fails when the program dies, within some seconds. Nobody else can finish the
+    start, so `on_death` is called then, on a thread of Ray.
     """
 
     def __init__(self, on_death: Callable[[str], object], *, loading: bool, beginning: bool) -> None:
@@ -34,12 +34,8 @@ class Birth:
         """See `states`."""
         return LOADING if self.loading else BEGINNING if self.beginning else RUNNING
 
-    def hold(self) -> None:
-        """Stay pending until the start is over."""
-        self._over.wait()
-
     def watch(self, held: Any) -> None:
-        """Notice the death of the owner of this reference to what `hold` answers."""
+        """Notice the death of the owner of this reference to what `stay` answers."""
         self._held = held  # it tells of its owner as long as somebody has it
         held._on_completed(self._completed)  # noqa: SLF001 - `wait` would need a thread
 

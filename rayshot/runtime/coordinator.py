@@ -39,6 +39,7 @@ from rayshot.protocol.topology import forward_inputs
 from rayshot.runtime.birth import Birth
 from rayshot.runtime.clock import TICK_S, start_clock
 from rayshot.runtime.commit_queue import CommitQueue
+from rayshot.runtime.driver_watch import DriverWatch
 from rayshot.runtime.failpoints import failpoint
 from rayshot.runtime.identity import Ending, HostIdentity, Joined, Stop
 from rayshot.runtime.intake import Arrived, Call, Gathered, Intake
@@ -58,14 +59,15 @@ if TYPE_CHECKING:
     from rayshot.store.records import CommitRecord
 
 log = logging.getLogger("rayshot")
-GROUPS = {"control": 4, "ask": 4, "wait": 32}
+GROUPS = {"control": 4, "ask": 4, "wait": 32, "stay": 1}
 FATE_S = 30.0
 
 
-class Coordinator:
+class Coordinator(DriverWatch):
     """See the module. `_lock` covers the collector and everything about snapshots under way."""
 
     def __init__(self, settings: SystemSettings) -> None:
+        super().__init__()
         go_first()
         self._settings, self._config, self._keys = settings, settings.snapshot, settings.keys
         system, storage = self._name = settings.system, settings.storage
@@ -333,6 +335,8 @@ class Coordinator:
         told = self._ends.leave_unsaid(end.snapshot, time.monotonic()) if lazily else tuple(self._members.hosts)
         for name in () if final else told:
             self._members.tell(name, "ended", end.snapshot, end.floor, committed)
+        for name, drivers in end.past_drivers.items():
+            self._members.tell(name, "forget_drivers", drivers)
         if under_way is None:
             return  # of a coordinator that was lost, or its announcement is late
         self._last_ended = time.monotonic()
@@ -449,11 +453,6 @@ class Coordinator:
     def state(self) -> str:
         """See `states`."""
         return STOPPED if self._stop else self._birth.state
-
-    @ray.method(concurrency_group="wait", max_task_retries=UNTIL_ANSWERED)
-    def hold(self) -> None:
-        """See `Birth`."""
-        self._birth.hold()
 
     @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
     def watch_starter(self, held: list[Any]) -> None:

@@ -28,10 +28,11 @@ from rayshot.runtime.identity import Ending, HostIdentity
 from rayshot.runtime.leaving import wait_at_exit
 from rayshot.runtime.naming import new_name
 from rayshot.runtime.outbox import OutChannel
+from rayshot.runtime.presence import Presence
 from rayshot.runtime.references import know_references
 from rayshot.runtime.sender import InFlight
-from rayshot.runtime.spawning import spawn_host
-from rayshot.runtime.wire import Answer, pack, pack_packet, unpack
+from rayshot.runtime.spawning import name_taken, spawn_host
+from rayshot.runtime.wire import Answer, Status, pack, pack_packet, unpack
 
 log = logging.getLogger("rayshot")
 MEET_S = 60.0
@@ -129,6 +130,7 @@ class DriverPort:
         self._calls_max: dict[str, int | None] = {}
         self.starting: set[str] = set()
         self.births = Births(self._connector)
+        self._presence = Presence(self.name, identity.coordinator, self._connector.submit, self._lose_coordinator)
         self._dropped = Dropped(self._end_dropped)
         self._encoding = threading.local()
         self.draining = False  # a driver is no part of what stops
@@ -145,26 +147,28 @@ class DriverPort:
         return handle
 
     def channel(self, receiver: str) -> DriverChannel:
-        """The channel to `receiver`. Raises ActorEnded where it is known to have ended."""
+        """The channel to `receiver`: one that takes nothing where it is known to have ended."""
         with self._lock:
-            if receiver in self._ended:
-                raise self._ended[receiver].with_traceback(None)
             channel = self._channels.get(receiver)
             if channel is None:
                 channel = self._channels[receiver] = DriverChannel(self, receiver, self._lock)
-                channel.down = self.down
+                channel.down = self.down or self._ended.get(receiver)
             return channel
 
     def call(self, receiver: str, tell: bytes) -> Any:
         """Send a call; returns an ObjectRef of its outcome at once, whatever its receiver does.
 
-        Raises ActorEnded, SystemDown; Ray's PendingCallsLimitExceeded where the actor has an option for that.
+        Where that one has ended, asking for the outcome raises it, as in Ray. Raises SystemDown; Ray's
+        PendingCallsLimitExceeded where the actor has an option for that.
         """
         channel = self.channel(receiver)
         fetch = channel.fetch or self._find_fetch(channel)
         with self._lock:
+            if isinstance(channel.down, ActorEnded):
+                return ray.put(channel.down)
             if channel.down is not None:
                 raise channel.down.with_traceback(None)
+            assert fetch is not None, f"{receiver} is not there, and nobody says why"
             self._check_room(receiver)
             call_id = self._next_call
             self._next_call += 1
@@ -178,16 +182,14 @@ class DriverPort:
         task = reference.task_id()
         return any(tags.task_id() == task for several in self._unanswered.values() for tags in several)
 
-    def _find_fetch(self, channel: DriverChannel) -> Callable[..., Any]:
-        """The Ray method for outcomes; raises what became of an actor that is not there."""
+    def _find_fetch(self, channel: DriverChannel) -> Callable[..., Any] | None:
+        """The Ray method for outcomes; None where the actor is not there, and then the channel says why."""
         handle = self._connector.find(channel.receiver)
         if handle is None:
             self._learn_why(channel.receiver)
-            assert channel.down is not None
-            raise channel.down.with_traceback(None)
-        found: Callable[..., Any] = handle.result.remote
-        channel.fetch = found
-        return found
+        else:
+            channel.fetch = handle.result.remote
+        return channel.fetch
 
     def _check_room(self, receiver: str) -> None:
         """Raise where as many calls have no outcome yet as the actor's option says. Call under the lock."""
@@ -207,7 +209,7 @@ class DriverPort:
         if self.down is not None:
             raise self.down.with_traceback(None)
         if name in self._ended:
-            raise self._ended[name].with_traceback(None)
+            raise name_taken(name, self.system)
         anonymous, name = name is None, name or new_name(specification.class_name)
         message = self.codec.create(specification.pack(), self.codec.tell("__init__", args, kwargs))
         self._connector.know(name, spawn_host(self.identity, specification, name))
@@ -347,9 +349,12 @@ class DriverPort:
         self._channels[receiver].room.notify_all()
         return last
 
-    def refused(self, receiver: str, _answer: Answer) -> None:
-        """The receiver takes nothing: the coordinator knows why."""
-        self._connector.submit(lambda: self._learn_why(receiver))
+    def refused(self, receiver: str, answer: Answer) -> None:
+        """The receiver takes nothing: the coordinator knows why, or this process counts as dead."""
+        if answer.status is Status.GONE:
+            self._connector.submit(lambda: self.close(SystemStopped(answer.detail, system=self.system)))
+        else:
+            self._connector.submit(lambda: self._learn_why(receiver))
 
     def lost(self, receiver: str, error: Exception) -> bool:
         """A call failed: if the receiver died, the coordinator knows more."""
@@ -391,6 +396,9 @@ class DriverPort:
             channel.flush()
             channel.room.notify_all()
 
+    def _lose_coordinator(self, detail: str) -> None:
+        self.close(SystemStopped(f"the coordinator of system {self.system!r} is gone: {detail}", system=self.system))
+
     def _learn_why(self, receiver: str) -> None:
         """Ask the coordinator why a receiver takes nothing: it ended, or the system is down."""
         try:
@@ -401,7 +409,8 @@ class DriverPort:
                 return
             error = fate.error()
         except ray.exceptions.RayError as lost:
-            error = SystemStopped(f"the coordinator of system {self.system!r} is gone: {lost}")
+            self._lose_coordinator(str(lost))
+            return
         self.close(error)
 
     def _end(self, receiver: str, ending: Ending) -> None:

@@ -26,10 +26,10 @@ from rayshot.runtime.dead_letters import DeadLetter
 from rayshot.runtime.holding import waiting_in
 from rayshot.runtime.identity import Abandoned, HostIdentity, Offer, Stop
 from rayshot.runtime.naming import NAMESPACE, actor_name
-from rayshot.runtime.outcomes import NotYet
+from rayshot.runtime.outcomes import GONE, NotYet
 from rayshot.runtime.priority import go_beside_programs
 from rayshot.runtime.process import ActorProcess
-from rayshot.runtime.ray_functions import be_actor
+from rayshot.runtime.ray_functions import be_actor, name_in_logs
 from rayshot.runtime.relay import RelayEnd
 from rayshot.runtime.reports import Body
 from rayshot.runtime.shared_memory import held_buffers
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rayshot")
 CREDIT_WAIT_S = 1.0
+LINGER_S = 1.0
+"""An actor that ended goes on saying so to late senders for this long."""
 
 
 class Host:
@@ -118,6 +120,15 @@ class Host:
                 return processed
             time.sleep(0.002)
 
+    @ray.method(concurrency_group="credit")
+    def linger(self) -> None:
+        """The actor ended: stay for late senders for a moment, and until all outcomes of calls were fetched."""
+        fetched = False
+        while not fetched:
+            time.sleep(LINGER_S / 2)
+            fetched = not self._process.outcomes
+            time.sleep(LINGER_S / 2)  # what was fetched just now is under way
+
     def _take(self, packet: bytes, slots: Slots | None = None) -> Answer:
         process = self._process
         batch, body = unpack_packet(packet)
@@ -127,6 +138,8 @@ class Host:
                 return Answer(Status.ENDED, 0, detail=refusal.message)
             if refusal is not None:
                 return Answer(Status.STOPPED, 0, detail=refusal.message)
+            if batch.sender in process.dead_drivers:
+                return Answer(Status.GONE, 0, detail=GONE)
             process.arrived(batch, body, slots)
             recorded = process.participant.recorded_snapshots
             ended = self._ended_tags(batch.tags) if batch.tags else ()
@@ -251,6 +264,18 @@ class Host:
             self._process.receiver_ended(name, detail)
 
     @ray.method(concurrency_group="control")
+    def driver_died(self, driver: str) -> None:
+        """A driver is gone for ever."""
+        with self._process.lock:
+            self._process.dead_drivers.close(driver)
+
+    @ray.method(concurrency_group="control")
+    def forget_drivers(self, drivers: frozenset[str]) -> None:
+        """A committed snapshot holds the last counters of these."""
+        with self._process.lock:
+            self._process.dead_drivers.forget(drivers)
+
+    @ray.method(concurrency_group="control")
     def stop(self, stop: Stop) -> None:
         """The system takes no messages any more."""
         with self._process.lock:
@@ -295,6 +320,8 @@ class Host:
         from rayshot.runtime.loading import load_process  # noqa: PLC0415 - late: a new actor needs no storage
 
         load_process(self._process, plan)
+        if self._process.cell.born:
+            name_in_logs(self._process.cell.instance)
 
     @ray.method(concurrency_group="control")
     def resume(self) -> None:

@@ -68,8 +68,11 @@ def load_process(process: ActorProcess, plan: LoadPlan) -> None:
         process.carry_out(process.participant.handle(restored))
         if process.tracer is not None:
             process.tracer.restored(plan.snapshot, plan.sent, plan.received)
-        process.outcomes.forget(filter(is_driver, plan.arrived))  # nobody waits for results of their calls
         process.mailbox.processed.update(plan.received)
+        past = [driver for driver in plan.arrived if is_driver(driver)]  # each life has drivers of its own
+        for driver in past:
+            process.dead_drivers.close(driver)
+        process.dead_drivers.forget(frozenset(d for d in past if plan.received.get(d, 0) == plan.arrived[d]))
         for sender, parts in frames.items():
             for frame in parts:
                 process.mailbox.put(sender, frame)

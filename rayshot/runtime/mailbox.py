@@ -56,6 +56,13 @@ class Mailbox:
             if frame.last <= last:
                 del self._held[key]
 
+    def drop_held(self, sender: str) -> None:
+        """What was held is dead letters: what it waits for never comes."""
+        for key in [key for key in self._held if key[0] == sender]:
+            frame = self._held.pop(key)
+            for number in range(frame.first, frame.last + 1):
+                self.slots.pop((sender, number), None)
+
     def put_slots(self, sender: str, slots: Mapping[int, tuple[Slot, ...]], first: int, last: int) -> None:
         """Keep what lies beside those of the messages `first` .. `last` that have slots."""
         for number, of_message in slots.items():

@@ -51,6 +51,24 @@ def named_actors(before: str) -> dict[str, Any]:
     return found
 
 
+def find_coordinator(system: str) -> Any | None:
+    """The coordinator that Ray knows by the system's name, maybe a dead one; None where there is none."""
+    try:
+        return ray.get_actor(coordinator_name(system), namespace=NAMESPACE)
+    except ValueError:
+        return None
+
+
+def running_systems() -> list[str]:
+    """The names of all systems that have a coordinator in this cluster, sorted."""
+    before = coordinator_name("")
+    names = {
+        entry["name"] for entry in ray.util.list_named_actors(all_namespaces=True) if entry["namespace"] == NAMESPACE
+    }
+    systems = (name.removeprefix(before) for name in names if name.startswith(before))
+    return sorted(system for system in systems if "/" not in system)
+
+
 def system_with(name: str) -> str | None:
     """The system that has an actor of that name, or had one a moment ago; None where none has."""
     for entry in ray.util.list_named_actors(all_namespaces=True):

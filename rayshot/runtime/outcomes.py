@@ -8,7 +8,6 @@ waits for, a round begins: each fetch gives its place up once, and Ray puts it a
 
 import threading
 import traceback
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import ray
@@ -21,6 +20,12 @@ CALLS_AT_ONCE = 8
 """Driver calls that may wait for their outcomes at one actor at a time. More threads cost each call more."""
 STUCK_S = 0.5
 """So long all threads wait, and none gets what it waits for, before a round begins."""
+
+
+GONE = (
+    "this program counts as dead in its system, as Ray had lost sight of it, and nothing more is taken from it: "
+    "start it anew"
+)
 
 
 class NotYet(Exception):
@@ -72,6 +77,10 @@ class Outcomes:
         self._given = 0
         self._turned: set[_Key] | None = None
 
+    def __bool__(self) -> bool:
+        """Whether there are outcomes that nobody has fetched."""
+        return bool(self._kept)
+
     def settle(self, sender: str, call_id: int, outcome: Outcome) -> None:
         """A call was handled: give its outcome to who waits for it, or keep it."""
         if sender in self._gone:
@@ -104,6 +113,8 @@ class Outcomes:
 
     def _enter(self, key: _Key) -> _Waiter:
         sender, call_id = key
+        if sender in self._gone:  # Ray runs what the dead have called too
+            raise NoAnswer(GONE)
         if call_id <= self._settled.get(sender, 0):
             raise NoAnswer(
                 "the call was handled, and its result was lost with the connection on which it came back: "
@@ -134,15 +145,14 @@ class Outcomes:
                 self._waiting.clear()
             return self._given
 
-    def forget(self, drivers: Iterable[str]) -> None:
-        """Nobody waits for outcomes of these drivers' calls any more: they are gone, or of an earlier life."""
-        gone = set(drivers)
-        self._gone |= gone
-        self._kept = {key: outcome for key, outcome in self._kept.items() if key[0] not in gone}
-        for key in [key for key in self._waiting if key[0] in gone]:
-            self._waiting.pop(key).give(Outcome(None))
-        for driver in gone:
-            self._settled.pop(driver, None)
+    def forget(self, driver: str) -> None:
+        """Nobody waits for outcomes of this driver's calls any more: it is gone, or of an earlier life."""
+        self._gone.add(driver)
+        self._settled.pop(driver, None)
+        for key in [key for key in self._kept if key[0] == driver]:
+            del self._kept[key]
+        for key in [key for key in self._waiting if key[0] == driver]:
+            self._waiting.pop(key).give(Outcome(None, error=NoAnswer(GONE)))
 
     def shut(self, error: SystemDown | ActorEnded) -> None:
         """Nothing is handled any more. An error that is Ray's too is given as a value: Ray raises it as it is."""

@@ -48,6 +48,7 @@ from rayshot.protocol.identity import SnapshotId, is_driver
 from rayshot.protocol.participant import Participant
 from rayshot.runtime.beside import Slots, size_of
 from rayshot.runtime.connector import Connector, RayPeer
+from rayshot.runtime.dead_drivers import DeadDrivers
 from rayshot.runtime.dead_letters import DeadLetter, DeadLetters
 from rayshot.runtime.dropping import Dropped
 from rayshot.runtime.identity import Ending, HostIdentity
@@ -61,7 +62,7 @@ from rayshot.runtime.references import know_references
 from rayshot.runtime.relay import RelayEnd
 from rayshot.runtime.sender import InFlight
 from rayshot.runtime.shared_memory import note_buffers
-from rayshot.runtime.spawning import spawn_host
+from rayshot.runtime.spawning import name_taken, spawn_host
 from rayshot.runtime.tracing import TracedChannel, Tracer
 from rayshot.runtime.wire import Answer, Status, pack_packet
 
@@ -149,6 +150,7 @@ class ActorProcess:
         self.children: list[str] = []
         self.congestion: set[OutChannel] = set()
         self.outcomes = Outcomes(self.lock)
+        self.dead_drivers = DeadDrivers(self)
         self.interrupted = False
         self.ending = False
         self.leaving = False
@@ -218,6 +220,9 @@ class ActorProcess:
         self, specification: ActorSpecification, name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> ActorHandle:
         """Make an actor and send it its constructor's call."""
+        with self.lock:
+            if name in self.participant.ended_peers:
+                raise name_taken(name, self.system)
         anonymous, name = name is None, name or new_name(specification.class_name)
         message = self.codec.create(specification.pack(), self.codec.tell("__init__", args, kwargs))
         host = spawn_host(self.identity, specification, name)

@@ -11,7 +11,6 @@ from functools import partial
 from pickle import PickleBuffer
 from typing import Any, NamedTuple
 
-import numpy as np
 import ray
 
 from rayshot.errors import StateNotSerializable
@@ -84,6 +83,8 @@ def _pickled(value: object, where: str) -> Pickled:
 
 def _as_array(part: Any) -> Any:
     """What Ray does not copy on the way, and takes again from a process in between, as its own buffers it does not."""
+    import numpy as np  # noqa: PLC0415 - see shared_memory.py
+
     return np.frombuffer(part, np.uint8)
 
 
@@ -137,6 +138,8 @@ class SlotWriter:
 
     def _ticket(self, part: Any) -> int:
         """One part that lies beside several messages is written once."""
+        import numpy as np  # noqa: PLC0415 - see shared_memory.py
+
         view = memoryview(part).cast("B")
         address = np.frombuffer(view, np.uint8).__array_interface__["data"][0] if view.nbytes else 0
         if (address, view.nbytes) not in self._tickets:

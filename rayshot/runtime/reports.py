@@ -75,16 +75,17 @@ def pack_record(record: Record) -> tuple[object, ...]:
         record.overlaps,
         record.aligned,
         dict(record.arrived),
+        record.forgotten,
     )
 
 
 def unpack_record(fields: tuple[object, ...]) -> Record:
     """A record from plain values."""
-    snapshot, *counters, overlaps, aligned, arrived = fields
+    snapshot, *counters, overlaps, aligned, arrived, forgotten = fields
     assert isinstance(snapshot, tuple)
     assert isinstance(overlaps, tuple)
     earlier = tuple(SnapshotId(*k) for k in overlaps)
-    return Record(SnapshotId(*snapshot), *counters, earlier, aligned, arrived)  # type: ignore[arg-type,call-arg]
+    return Record(SnapshotId(*snapshot), *counters, earlier, aligned, arrived, forgotten)  # type: ignore[arg-type,call-arg]
 
 
 def pack_report(report: RecordReport) -> tuple[bytes, Body]:

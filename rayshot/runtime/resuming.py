@@ -14,6 +14,7 @@ from rayshot.model.resolution import AllowUnmapped
 from rayshot.model.stored_options import ActorOptions
 from rayshot.protocol.identity import check_name
 from rayshot.runtime.keyring import load_keyring
+from rayshot.runtime.naming import find_coordinator
 from rayshot.runtime.settings import SystemSettings
 from rayshot.runtime.starting import (
     ATTACH_S,
@@ -28,7 +29,7 @@ from rayshot.runtime.starting import (
     start,
 )
 from rayshot.runtime.states import STOPPED
-from rayshot.runtime.system import System, find_coordinator
+from rayshot.runtime.system import System
 from rayshot.store.beginning import check_nobody_lives, find_history
 
 log = logging.getLogger("rayshot")

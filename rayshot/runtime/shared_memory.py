@@ -14,16 +14,18 @@ import signal
 import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-import numpy as np
 import ray
-from numpy.typing import NDArray
 from ray._private import serialization
 
 from rayshot.errors import ConfigError
 
-Buffer = NDArray[np.uint8]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Buffer: TypeAlias = "NDArray[np.uint8]"
 _UNPACK = "unpack_pickle5_buffers"
 """Ray's function that finds the buffers of a value in its bytes, as the module `serialization` calls it."""
 _PROT_NONE = 0
@@ -84,10 +86,14 @@ def take_shared_memory_away(held: Sequence[Buffer]) -> None:
 
 def _unpack_noted(data: Any) -> Any:
     """As Ray's. All buffers of the value keep `whole`, to which, unlike Ray's own types, one can refer weakly."""
+    stream, buffers = _unpack(data)
+    if not buffers:
+        return stream, buffers
+    import numpy as np  # noqa: PLC0415 - it takes as long to import as all of rayshot, and most actors have no buffers
+
     whole = np.frombuffer(data, np.uint8)
     stream, buffers = _unpack(whole)
-    if buffers:
-        _read[id(whole)] = whole
+    _read[id(whole)] = whole
     return stream, buffers
 
 

@@ -32,13 +32,13 @@ from rayshot.runtime.birth import UNWATCHED_S
 from rayshot.runtime.coordinator import GROUPS, Coordinator
 from rayshot.runtime.identity import HostIdentity
 from rayshot.runtime.keyring import Keyring, load_keyring, offer_keys
-from rayshot.runtime.naming import NAMESPACE, coordinator_name
+from rayshot.runtime.naming import NAMESPACE, coordinator_name, find_coordinator
 from rayshot.runtime.process import ActorProcess
 from rayshot.runtime.progress import wait_with_progress
 from rayshot.runtime.restoring import load_all
 from rayshot.runtime.settings import SystemSettings
 from rayshot.runtime.states import BEGINNING, LOADING, STOPPED
-from rayshot.runtime.system import System, find_coordinator, take_down
+from rayshot.runtime.system import System, take_down
 from rayshot.store.beginning import check_no_snapshots, find_history
 from rayshot.store.catalog import SystemView
 from rayshot.store.leases import reading
@@ -324,7 +324,7 @@ def start(settings: SystemSettings, keyring: Keyring) -> HostIdentity:
         max_restarts=-1,
     ).remote(settings)
     if settings.loading or settings.beginning:
-        coordinator.watch_starter.remote([coordinator.hold.remote()])
+        coordinator.watch_starter.remote([coordinator.stay.remote()])
     try:
         identity = get_answer(coordinator.identity.remote(), the_coordinator(settings.system), START_S)
         offer_keys(coordinator, settings.system, keyring)

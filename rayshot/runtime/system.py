@@ -21,17 +21,16 @@ from rayshot.errors import (
 from rayshot.format.bounds import LABEL_LENGTH_MAX, check_text
 from rayshot.model.configuration import CHANDY_LAMPORT, STOP_THE_WORLD, SnapshotConfig, check_config, check_mode
 from rayshot.model.handle import ActorHandle
-from rayshot.model.port import provide_port
 from rayshot.protocol.abort import AbortReason
+from rayshot.runtime import attaching
 from rayshot.runtime.actor_errors import ActorEnded
 from rayshot.runtime.answers import SILENT_S, get_answer, the_coordinator
 from rayshot.runtime.dead_letters import DeadLetter
 from rayshot.runtime.drain import Drain
-from rayshot.runtime.driver import DriverPort
 from rayshot.runtime.identity import Ending, HostIdentity, Stop
 from rayshot.runtime.initiation import check_spread, some_names
 from rayshot.runtime.keyring import offer_keys
-from rayshot.runtime.naming import NAMESPACE, coordinator_name, named_actors, prefix
+from rayshot.runtime.naming import find_coordinator, named_actors, prefix
 from rayshot.runtime.progress import describe, wait_with_progress
 from rayshot.runtime.requests import Committed, Order
 from rayshot.runtime.roster import clear_rosters
@@ -57,8 +56,6 @@ PING_S = 15.0
 """A coordinator that takes a snapshot is asked every LOOK_S whether it lives, and answers within PING_S."""
 SHUTDOWN_S = 60.0
 """Longer than a coordinator that lives takes at most for its last commit and to remove what is left."""
-_ports: list[DriverPort] = []
-"""Of this driver's systems that are not shut down, one at least: `Class.remote()` makes an actor of the last one."""
 
 
 class System:
@@ -70,10 +67,8 @@ class System:
     def __init__(self, identity: HostIdentity) -> None:
         self._identity = identity
         self._coordinator = identity.coordinator
-        self._port = DriverPort(identity)
+        self._port = attaching.begin(identity)
         self._closed = False
-        _ports[:] = [*(port for port in _ports if port.down is None), self._port]
-        provide_port(lambda: _ports[-1])
 
     def __enter__(self) -> Self:
         return self
@@ -322,7 +317,7 @@ class System:
         if self._closed:
             return
         self._closed = True
-        _ports[:] = [port for port in _ports if port is not self._port] or [self._port]
+        attaching.shut(self._port)
         self._port.close(SystemStopped(f"system {self.name!r} was shut down", system=self.name))
         if ray.is_initialized():  # else Ray would start another cluster, to look there
             take_down(self.name, self._coordinator, self.incarnation)
@@ -422,11 +417,3 @@ def take_down(system: str, coordinator: Any, incarnation: int | None = None) -> 
     for actor in named_actors(before).values():
         with contextlib.suppress(ray.exceptions.RayError, ValueError):
             ray.kill(actor)
-
-
-def find_coordinator(system: str) -> Any | None:
-    """The coordinator that Ray knows by the system's name, maybe a dead one; None where there is none."""
-    try:
-        return ray.get_actor(coordinator_name(system), namespace=NAMESPACE)
-    except ValueError:
-        return None

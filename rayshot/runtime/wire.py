@@ -17,6 +17,8 @@ class Status(IntEnum):
     TAKEN = 0
     STOPPED = 1
     ENDED = 2
+    GONE = 3
+    """The sender, a driver, counts as dead."""
 
 
 class Answer(NamedTuple):

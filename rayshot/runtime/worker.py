@@ -8,13 +8,14 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rayshot.errors import SystemDown
-from rayshot.format.codec import method_of
+from rayshot.format.codec import CREATE, method_of
 from rayshot.model.current import enter
 from rayshot.protocol.events import EndRequested
 from rayshot.runtime.actor_errors import ActorEnded
 from rayshot.runtime.dead_letters import DeadLetter
 from rayshot.runtime.mailbox import Delivery
 from rayshot.runtime.process import CONGESTION_WAIT_S, ActorProcess
+from rayshot.runtime.ray_functions import name_in_logs
 
 UNREADY_AT_END_S = 30.0
 """An actor that ends waits for so long for objects that it sent."""
@@ -117,6 +118,8 @@ class Worker:
                     cell.handlers[head](*message[1:])
                 else:
                     cell.handle(message)
+                    if head == CREATE:
+                        name_in_logs(cell.instance)
             except BaseException as error:  # noqa: BLE001 - a handler may raise anything; the actor lives on, as with Ray
                 if process.down is not None and isinstance(error, SystemDown):
                     mailbox.position = number

@@ -3,7 +3,7 @@
 from typing import Any
 
 from rayshot.protocol.driver import AnswerArrived
-from rayshot.protocol.events import DriverDied
+from rayshot.protocol.events import DriverDied, DriversForgotten
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.simulation.driver import SimulatedDriver
 from rayshot.simulation.network import Network
@@ -88,3 +88,12 @@ class DrivenWorld(Network):
         """A process hears that a driver died."""
         if process.alive and not process.ended:
             process.tell(DriverDied(driver))
+
+    def on_forget_drivers(self, name: str, incarnation: int, drivers: frozenset[str]) -> None:
+        """A process hears that a stored cut holds all that it took of drivers that died."""
+        process = self.processes.get(name)
+        if process and process.alive and not process.ended and process.incarnation == incarnation:
+            self.counts["drivers forgotten"] += len(drivers)
+            process.tell(DriversForgotten(drivers))
+            for driver in drivers:
+                process.received.pop(driver, None)

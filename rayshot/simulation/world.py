@@ -404,6 +404,8 @@ class World(DrivenWorld):
                 self.not_told_of_end.add((name, end.snapshot))
             else:
                 self.push("tell_process", name, coordinator.generation, ended)
+                if name in end.past_drivers:
+                    self.push("forget_drivers", name, end.snapshot.incarnation, end.past_drivers[name])
         for driver in self.drivers.values():
             self.push("tell_driver", driver, ended)
             if stored is not None and stored.cut.advances:

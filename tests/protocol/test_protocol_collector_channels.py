@@ -257,3 +257,27 @@ def test_a_death_before_all_have_recorded_aborts_and_names_what_stayed_open():
     (end,) = bench.tell(ProcessDied("q", "killed"))
     assert (end.reason, end.open_channels) == (AbortReason.ACTOR_DIED, (P_TO_Q,))
     assert bench.record("q") == ()
+
+
+@pytest.mark.acceptance("O6")
+def test_a_stored_cut_says_which_dead_drivers_may_be_forgotten():
+    bench = Bench("p", "q")
+    bench.want()
+    bench.record(
+        "p", received={"driver:1": 3, "driver:2": 1}, closed={"driver:1": 3, "driver:2": 2}, arrived={"driver:2": 2}
+    )
+    bench.record("q", received={"driver:1": 1}, environment={"driver:1": 1})
+    (end,) = bench.tell(SnapshotStored(K))
+    assert end.past_drivers == {"p": {"driver:1"}}
+
+
+@pytest.mark.acceptance("O6")
+@pytest.mark.parametrize(("forgotten", "advances"), [(1, True), (0, False)])
+def test_a_cut_without_a_driver_lies_behind_one_with_it_exactly_if_the_driver_was_forgotten(forgotten, advances):
+    bench = Bench("p")
+    bench.want()
+    bench.record("p", received={"driver:1": 3}, closed={"driver:1": 3})
+    bench.tell(SnapshotStored(K))
+    bench.want()
+    bench.record("p", snapshot=SnapshotId(1, "coordinator", 2), forgotten=forgotten)
+    assert bench.cuts[-1].advances is advances

@@ -20,6 +20,7 @@ from rayshot.protocol.events import (
     CaptureFailed,
     DeadlinePassed,
     DriverDied,
+    DriversForgotten,
     EndRequested,
     Marker,
     ReceiverEnded,
@@ -293,6 +294,27 @@ def test_what_lies_behind_a_dead_drivers_gap_becomes_dead_letters(q):
     q.handle(Begun(K))
     record = record_of(captured(q, received={"driver:1": 1}))
     assert (record.environment, record.closed, record.arrived) == ({}, {"driver:1": 2}, {"driver:1": 2})
+
+
+@pytest.mark.acceptance("O6")
+def test_a_driver_that_died_is_forgotten_and_its_late_batches_are_dropped_all_the_same(q):
+    arrives(q, 1, 2, sender="driver:1")
+    q.handle(DriverDied("driver:1"))
+    q.handle(DriversForgotten(frozenset({"driver:1"})))
+    assert q.arrived("driver:1") == 0
+    for first in (1, 3, 5):
+        assert arrives(q, first, 2, sender="driver:1", tags=(K,)) == (DropBatch("driver:1", first, "dead letter"),)
+    assert q.open_snapshots == ()
+    q.handle(Begun(K))
+    record = record_of(captured(q))
+    assert (record.environment, record.closed, record.arrived, record.forgotten) == ({}, {}, {}, 1)
+
+
+@pytest.mark.acceptance("O6")
+def test_a_driver_that_lives_is_not_forgotten(q):
+    arrives(q, 1, 2, sender="driver:1")
+    q.handle(DriversForgotten(frozenset({"driver:1"})))
+    assert q.arrived("driver:1") == 2
 
 
 # Coming and going ----------------------------------------------------------------------------------

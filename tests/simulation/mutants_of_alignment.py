@@ -40,6 +40,6 @@ patched("channels that lead back are awaited as well", (recovery, "forward_input
 patched("every input counts as aligned", (Recorder, "aligned", lambda self, *_: tuple(self.inputs or ())), aligned=4)
 patched(
     "aligned snapshots send no markers by themselves",
-    (participant, "_spreads", lambda snapshot: snapshot.initiator not in ("coordinator", "aligned")),
+    (participant, "spreads", lambda snapshot: snapshot.initiator not in ("coordinator", "aligned")),
     **ALIGNED,
 )

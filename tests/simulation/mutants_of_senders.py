@@ -123,6 +123,6 @@ class NoMarkerAtHello(Participant):
 
 patched(
     "no marker goes by itself",
-    (participant, "_spreads", lambda _: False),
+    (participant, "spreads", lambda _: False),
     **ALONE,
 )

@@ -7,6 +7,7 @@ from rayshot.simulation.schedule import run_seed
 from tests.simulation import (
     mutants,
     mutants_of_alignment,
+    mutants_of_drivers,
     mutants_of_ends,
     mutants_of_recording,
     mutants_of_senders,
@@ -47,7 +48,7 @@ CLASSICS = {
 def test_there_are_at_least_fifteen_mutants_and_each_has_a_name_of_its_own():
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 15
     named = {mutants.NoMailbox, mutants_of_senders.Untagged, mutants_of_alignment.Unlimited, mutants_of_stops.Unpaused}
-    named |= {mutants_of_recording.NoTombstones, mutants_of_ends.ClosedOneTooHigh}
+    named |= {mutants_of_recording.NoTombstones, mutants_of_ends.ClosedOneTooHigh, mutants_of_drivers.NameForgotten}
     assert named <= {mutant.machines.participant for mutant in MUTANTS}
 
 

@@ -1,0 +1,87 @@
+"""The drivers of this process: one for each system and life, attached when it is first needed.
+
+Programs begin, restore and attach to systems by `rayshot.init` and its like. Where none did, in a plain task or a plain
+actor, a handle that is used attaches to its system, and a class that is made an actor to the only one that runs.
+"""
+
+import threading
+
+import ray
+
+from rayshot.errors import NoAnswer, SystemStopped
+from rayshot.runtime.answers import get_answer, the_coordinator
+from rayshot.runtime.driver import DriverPort
+from rayshot.runtime.identity import HostIdentity
+from rayshot.runtime.initiation import some_names
+from rayshot.runtime.naming import find_coordinator, running_systems
+
+_lock = threading.Lock()
+_begun: list[DriverPort] = []
+"""Of the program's systems that are not shut down, one at least: `Class.remote()` makes an actor of the last one."""
+_attached: dict[str, DriverPort] = {}
+"""By the system's name: those that nobody asked for by `rayshot.init`."""
+
+
+def begin(identity: HostIdentity) -> DriverPort:
+    """The port of a system that the program begins, restores or attaches to; its actors are made there from now on."""
+    with _lock:
+        port = _living(identity.system)
+        if port is None or port.identity.incarnation != identity.incarnation:
+            port = DriverPort(identity)
+        _attached.pop(identity.system, None)
+        _begun[:] = [*(other for other in _begun if other.down is None and other is not port), port]
+        return port
+
+
+def shut(port: DriverPort) -> None:
+    """The program shut that system down: its actors are made in the one before."""
+    with _lock:
+        _begun[:] = [other for other in _begun if other is not port] or [port]
+
+
+def driver_port(system: str | None = None) -> DriverPort:
+    """The port for a handle of `system`, or for an actor that is to be made. May be down, and says why when it is used.
+
+    Raises SystemStopped where there is none, or none can be chosen; NoAnswer.
+    """
+    with _lock:
+        if system is None:
+            if _begun:
+                return _begun[-1]
+            system = _only_system()
+        port = _living(system) or next((port for port in _begun if port.system == system), None)
+        return port or _attach(system)
+
+
+def _living(system: str) -> DriverPort | None:
+    ports = (port for port in (*reversed(_begun), *_attached.values()) if port.system == system)
+    return next((port for port in ports if port.down is None), None)
+
+
+def _only_system() -> str:
+    """The only system that this process is attached to, or else that runs in this cluster."""
+    names = [name for name, port in _attached.items() if port.down is None]
+    if not names and ray.is_initialized():
+        names = running_systems()
+    if len(names) == 1:
+        return names[0]
+    raise SystemStopped(
+        "this process belongs to no rayshot system; call rayshot.init(name, storage=...) first"
+        + (f". In this cluster run {some_names(names)}" if names else "")
+    )
+
+
+def _attach(system: str) -> DriverPort:
+    coordinator = find_coordinator(system) if ray.is_initialized() else None
+    if coordinator is None:
+        raise SystemStopped(
+            f"system {system!r} does not run in this cluster: restore it with rayshot.restore(...), or begin it with "
+            f"rayshot.init({system!r}, storage=...)",
+            system=system,
+        )
+    try:
+        identity = get_answer(coordinator.identity.remote(), the_coordinator(system))
+    except (ray.exceptions.RayActorError, NoAnswer) as error:
+        raise SystemStopped(f"system {system!r} cannot be attached to: {error}", system=system) from error
+    port = _attached[system] = DriverPort(identity)
+    return port

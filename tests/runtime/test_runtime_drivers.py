@@ -1,0 +1,231 @@
+"""Handles work wherever they are: in plain tasks, plain actors and threads; and drivers that die are forgotten."""
+
+import os
+import signal
+import threading
+
+import pytest
+import ray
+
+import rayshot
+from rayshot.errors import NoAnswer, SystemStopped
+from rayshot.protocol.identity import is_driver
+from rayshot.runtime.driver import DriverPort
+from tests.runtime.test_runtime_coordinator import after_take_over, kill_coordinator
+from tests.runtime.test_runtime_messages import eventually
+from tests.runtime.workloads import Account
+
+pytestmark = pytest.mark.ray
+
+
+@ray.remote(num_cpus=0)
+def work(alice):
+    """A plain task: makes an actor, tells it and calls both."""
+    mine = Account.options(name="made").remote(10)
+    mine.deposit.tell(1)
+    alice.deposit.tell(5)
+    return mine, ray.get([mine.read.remote(), alice.read.remote()])
+
+
+@ray.remote(num_cpus=0)
+class Worker:
+    """A plain actor that keeps a handle."""
+
+    def __init__(self, handle):
+        self.handle = handle
+
+    def deposit(self, amount):
+        self.handle.deposit.tell(amount)
+        return ray.get(self.handle.read.remote())
+
+    def deposit_in_a_thread(self, amount):
+        thread = threading.Thread(target=self.handle.deposit.tell, args=(amount,))
+        thread.start()
+        thread.join()
+        return ray.get(self.handle.read.remote())
+
+    def make(self):
+        return Account.remote(3)
+
+    def pid(self):
+        return os.getpid()
+
+
+def drivers_in(snapshot):
+    """The drivers of which a snapshot counts messages."""
+    return {channel.sender for channel in snapshot.channels if is_driver(channel.sender)}
+
+
+def others_in(system):
+    return drivers_in(system.snapshot()) - {system._port.name}
+
+
+def tell_of_death(system, *names):
+    """What the coordinator does where it sees that drivers died."""
+    for name in names:
+        ray.get(system._identity.coordinator.__ray_call__.remote(lambda self, name=name: self._tell_of_death(name)))
+
+
+@pytest.mark.acceptance("O6")
+def test_a_plain_task_tells_calls_and_makes_actors(system):
+    alice = Account.options(name="alice").remote(1)
+    made, balances = ray.get(work.remote(alice))
+    assert balances == [11, 6]
+    made.deposit.tell(1)
+    assert ray.get(made.read.remote()) == 12
+    assert sorted(system.snapshot().actors) == ["alice", "made"]
+
+
+@pytest.mark.acceptance("O6")
+def test_a_plain_actor_tells_calls_and_makes_actors_in_its_threads_too(system):
+    worker = Worker.remote(Account.options(name="alice").remote(1))
+    assert ray.get(worker.deposit.remote(2)) == 3
+    assert ray.get(worker.deposit_in_a_thread.remote(3)) == 6
+    assert ray.get(ray.get(worker.make.remote()).read.remote()) == 3
+    assert len(others_in(system)) == 1
+
+
+@pytest.mark.acceptance("O6")
+def test_a_driver_whose_process_was_killed_is_closed_and_then_forgotten(system):
+    alice = Account.options(name="alice").remote(1)
+    worker = Worker.remote(alice)
+    ray.get(worker.deposit.remote(2))
+    (driver,) = others_in(system)
+    os.kill(ray.get(worker.pid.remote()), signal.SIGKILL)
+    eventually(lambda: driver not in drivers_in(system.snapshot()), 60)
+    last, host = system.snapshot(), ray.get(system._identity.coordinator.actors.remote())["alice"]
+    assert last.states() == {"alice": {"balance": 3}}
+    assert last.verify().trust.value == "trusted"
+
+    def counters(self):
+        process = self._process
+        return {*process.mailbox.processed, *process.participant._arrived, *process.participant._closed_at}
+
+    assert driver not in ray.get(host.__ray_call__.remote(counters))
+    assert ray.get(alice.read.remote()) == 3
+
+
+@pytest.mark.acceptance("O6")
+def test_a_hundred_drivers_leave_no_counter(system):
+    alice = Account.options(name="alice").remote(0)
+    assert ray.get(alice.read.remote()) == 0
+    ports = [DriverPort(system._identity) for _ in range(100)]
+    for port in ports:
+        port.handle_of("alice").deposit.tell(1)
+    eventually(lambda: ray.get(alice.read.remote()) == 100)
+    assert len(others_in(system)) == 100
+    tell_of_death(system, *(port.name for port in ports))
+    closed = system.snapshot()
+    assert closed.states() == {"alice": {"balance": 100}}
+    eventually(lambda: not others_in(system))
+    for port in ports:
+        port.close(SystemStopped("the test is over"))
+
+
+@pytest.mark.acceptance("O6")
+def test_drivers_of_earlier_lives_leave_no_counter_after_a_restore(new_system):
+    system = new_system("bank")
+    alice = Account.options(name="alice").remote(1)
+    ray.get(Worker.remote(alice).deposit.remote(2))
+    assert len(drivers_in(system.snapshot())) == 2
+    system.shutdown()
+    restored = rayshot.restore(system.storage)
+    new_system.made.append(restored)
+    assert drivers_in(restored.snapshot()) == set()
+    assert ray.get(restored.get_actor("alice").read.remote()) == 3
+    assert drivers_in(restored.snapshot()) == {restored._port.name}
+
+
+@pytest.mark.acceptance("O6")
+def test_a_message_of_an_earlier_lifes_driver_that_is_in_flight_is_counted_until_it_is_handled(new_system, tmp_path):
+    system = new_system("bank")
+    alice = Account.options(name="alice").remote(1)
+    assert ray.get(alice.read.remote()) == 1
+    alice.pause_until.tell(str(tmp_path / "gate"))
+    alice.deposit.tell(5)
+    assert system._port.await_taken(system._port.told(), 30) == []
+    taken = []
+    thread = threading.Thread(target=lambda: taken.append(system.snapshot()))
+    thread.start()
+    eventually(lambda: system.status().snapshots)
+    (tmp_path / "gate").touch()
+    thread.join()
+    assert [message.method for message in taken[0].channel(system._port.name, "alice").messages] == ["deposit"]
+    system.shutdown()
+    restored = rayshot.restore(system.storage)
+    new_system.made.append(restored)
+    assert ray.get(restored.get_actor("alice").read.remote()) == 6
+    eventually(lambda: drivers_in(restored.snapshot()) == {restored._port.name})
+
+
+@pytest.mark.acceptance("O6")
+def test_a_plain_actor_goes_on_with_a_later_life_of_the_system(new_system):
+    system = new_system("bank")
+    worker = Worker.remote(Account.options(name="alice").remote(1))
+    assert ray.get(worker.deposit.remote(2)) == 3
+    system.snapshot()
+    system.shutdown()
+    restored = rayshot.restore(system.storage)
+    new_system.made.append(restored)
+
+    def goes_on():  # a moment after the restore it may not have heard that the first life is over
+        try:
+            return ray.get(worker.deposit.remote(0))
+        except (SystemStopped, ray.exceptions.RayActorError):
+            return None
+
+    assert eventually(goes_on) == 3
+    assert ray.get(worker.deposit.remote(4)) == 7
+
+
+@pytest.mark.acceptance("O6")
+def test_a_plain_task_that_makes_an_actor_must_know_of_which_system(new_system):
+    @ray.remote(num_cpus=0, max_calls=1)
+    def make():
+        return Account.remote(1)
+
+    with pytest.raises(SystemStopped, match="belongs to no rayshot system"):
+        ray.get(make.remote())
+    new_system("first")
+    new_system("second")
+    with pytest.raises(SystemStopped, match="In this cluster run first, second"):
+        ray.get(make.remote())
+
+
+@pytest.mark.acceptance("O6")
+def test_one_process_is_one_driver_however_often_it_attaches(system):
+    again = rayshot.init(system.name, storage=system.storage)
+    assert again._port is system._port
+
+
+@pytest.mark.acceptance("O6")
+def test_the_death_of_a_driver_is_seen_by_a_coordinator_that_took_over(system):
+    alice = Account.options(name="alice").remote(1)
+    worker = Worker.remote(alice)
+    ray.get(worker.deposit.remote(2))
+    (driver,) = others_in(system)
+    kill_coordinator(system)
+    after_take_over(system.snapshot)
+    watched = lambda self: list(self._drivers)  # noqa: E731
+    coordinator = system._identity.coordinator
+    eventually(lambda: driver in ray.get(coordinator.__ray_call__.remote(watched)), 30)
+    os.kill(ray.get(worker.pid.remote()), signal.SIGKILL)
+    eventually(lambda: driver not in drivers_in(system.snapshot()), 60)
+
+
+@pytest.mark.acceptance("O6")
+def test_a_driver_that_counts_as_dead_by_mistake_hears_of_it(system):
+    alice = Account.options(name="alice").remote(1)
+    assert ray.get(alice.read.remote()) == 1
+    tell_of_death(system, system._port.name)
+
+    def refused():
+        try:
+            ray.get(alice.read.remote())
+        except (SystemStopped, NoAnswer) as error:
+            return "counts as dead" in str(error)
+        return False
+
+    eventually(refused)
+    with pytest.raises(SystemStopped, match="counts as dead"):
+        eventually(lambda: alice.deposit.tell(1))

@@ -1,0 +1,49 @@
+"""Mutants of how dead drivers are forgotten."""
+
+from dataclasses import replace
+
+from rayshot.protocol.cut import Cut, Record
+from rayshot.protocol.identity import is_driver
+from rayshot.protocol.participant import Participant
+from tests.simulation.mutation import mutant, patched
+
+DYING = {"driver_deaths": 2, "drivers": 2, "snapshots": 5, "activity": 40, "length": 200}
+
+
+@mutant("a late batch of a forgotten driver is taken for the first one of another", duplicated_one_in=2, **DYING)
+class NameForgotten(Participant):
+    def _batch_arrived(self, batch):
+        forgotten, self._forgotten = self._forgotten, set()
+        effects = super()._batch_arrived(batch)
+        self._forgotten = forgotten
+        return effects
+
+
+@mutant("a record does not say how many drivers were forgotten", **DYING)
+class ForgettingUnsaid(Participant):
+    def _make_record(self, captured, recorder):
+        return replace(super()._make_record(captured, recorder), forgotten=0)
+
+
+patched(
+    "a dead driver is forgotten while its messages wait",
+    (Record, "past_drivers", property(lambda self: frozenset(filter(is_driver, self.closed)))),
+    **DYING,
+)
+
+reaches = Cut._reaches
+
+
+def reaches_without_what_it_does_not_know(self, name, older):
+    mine = self.records.get(name)
+    if mine is None:
+        return reaches(self, name, older)
+    records = {**self.records, name: replace(mine, forgotten=older.forgotten + 1)}
+    return reaches(replace(self, records=records), name, older)
+
+
+patched(
+    "a cut that does not know a driver counts as one that has forgotten it",
+    (Cut, "_reaches", reaches_without_what_it_does_not_know),
+    **DYING,
+)
