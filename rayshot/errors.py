@@ -45,8 +45,8 @@ class UnsupportedVersion(UsageError):
     """A library that rayshot stands on is of a version that it does not know."""
 
 
-class NameTaken(ConfigError):
-    """The system has an actor of that name already."""
+class NameTaken(ConfigError, ValueError):
+    """The system has an actor of that name already. Also a ValueError, as in Ray."""
 
 
 class SnapshotsExist(ConfigError):
@@ -55,6 +55,10 @@ class SnapshotsExist(ConfigError):
 
 class LivesElsewhere(ConfigError):
     """A life of the system has said a moment ago that it runs; `evidence["seconds_left"]` until it counts as dead."""
+
+
+class NameOfSystem(ConfigError, ValueError):
+    """`ray.get_actor` was asked for an actor of a system. Also a ValueError, by which Ray knows a free name."""
 
 
 class ForeignHandle(UsageError):

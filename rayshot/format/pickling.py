@@ -172,13 +172,14 @@ def dump_message(
     Where arguments are large, all of them are one slot; raises what putting them raises.
     """
     slots: list[Slot] = []
-    if not as_they_are:
+    kind = None if as_they_are else _references.kind
+    if kind is not None and (kind in map(type, args) or kind in map(type, kwargs.values())):
         args = tuple(_with_value(f"argument {place}", one, slots) for place, one in enumerate(args, 1))
         kwargs = {key: _with_value(f"argument {key}", one, slots) for key, one in kwargs.items()}
-    call, values, buffers = (method, args, kwargs), len(slots), list[pickle.PickleBuffer]()
+    call, values = (method, args, kwargs), len(slots)
+    buffers: list[pickle.PickleBuffer] = []
 
-    def is_small(buffer: pickle.PickleBuffer) -> bool:
-        """Whether a buffer goes into the pickle itself."""
+    def is_small(buffer: pickle.PickleBuffer) -> bool:  # it goes into the pickle itself then
         if _references.kind is None or memoryview(buffer).nbytes < LARGE_BYTES:
             return True
         buffers.append(buffer)
@@ -222,10 +223,7 @@ def load_message(
 
 
 def copy_value(value: object, heed: Heed | None = None) -> Any:
-    """A copy as a message makes it, of which nothing is the original's but the objects that references refer to.
-
-    `heed` as in `dump_message`. Raises what pickling raises.
-    """
+    """A copy as a message makes it; references in it refer to the same objects. Raises what pickling raises."""
     buffers: list[pickle.PickleBuffer] = []
     slots: list[Slot] = []
     stream = _by_reference(value, buffers.append)

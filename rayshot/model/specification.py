@@ -45,6 +45,7 @@ _REFUSED = {
     "concurrency_groups": ("handlers of one actor run one at a time", "concurrency-groups"),
     "lifetime": ("actors live as long as their system, which its drivers may leave", "detached"),
     "namespace": ("actors live in their system, where names are looked up", "namespaces"),
+    "allow_out_of_order_execution": ("the messages of one sender are handled in their order", "out-of-order"),
     "get_if_exists": ("give it beside the name, Class.options(name=..., get_if_exists=True)", "get-if-exists"),
 }
 """With the reason, and the line of the table in docs/porting.md."""

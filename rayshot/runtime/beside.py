@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import ray
+from ray.experimental import get_local_object_locations
 
 from rayshot.format.pickling import carry
 from rayshot.format.slots import FAILED, LARGE, OBJECT, VALUE, Slot
@@ -61,6 +62,15 @@ def unready(wanted: Sequence[Any]) -> list[Any]:
 def size_of(slots: Mapping[int, Sequence[Slot]]) -> int:
     """Bytes of the large arguments of these messages."""
     return sum(slot.size for of_message in slots.values() for slot in of_message)
+
+
+def values_size(slots: Mapping[int, Sequence[Slot]]) -> int:
+    """Bytes of the objects whose values these messages need, as far as this process knows. Waits for nothing."""
+    wanted = {slot.reference for of_message in slots.values() for slot in of_message if slot.kind == VALUE}
+    if not wanted:
+        return 0
+    known = get_local_object_locations([reference for reference in wanted if reference is not None])
+    return sum(of.get("object_size") or 0 for of in known.values())
 
 
 def give_up_failed(slots: Slots, probe: Callable[[Any], Any]) -> bool:

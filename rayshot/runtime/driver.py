@@ -31,7 +31,7 @@ from rayshot.runtime.outbox import OutChannel
 from rayshot.runtime.presence import Presence
 from rayshot.runtime.references import know_references
 from rayshot.runtime.sender import InFlight
-from rayshot.runtime.spawning import spawn_host
+from rayshot.runtime.spawning import name_taken, spawn_host
 from rayshot.runtime.wire import Answer, Status, pack, pack_packet, unpack
 
 log = logging.getLogger("rayshot")
@@ -147,26 +147,28 @@ class DriverPort:
         return handle
 
     def channel(self, receiver: str) -> DriverChannel:
-        """The channel to `receiver`. Raises ActorEnded where it is known to have ended."""
+        """The channel to `receiver`: one that takes nothing where it is known to have ended."""
         with self._lock:
-            if receiver in self._ended:
-                raise self._ended[receiver].with_traceback(None)
             channel = self._channels.get(receiver)
             if channel is None:
                 channel = self._channels[receiver] = DriverChannel(self, receiver, self._lock)
-                channel.down = self.down
+                channel.down = self.down or self._ended.get(receiver)
             return channel
 
     def call(self, receiver: str, tell: bytes) -> Any:
         """Send a call; returns an ObjectRef of its outcome at once, whatever its receiver does.
 
-        Raises ActorEnded, SystemDown; Ray's PendingCallsLimitExceeded where the actor has an option for that.
+        Where that one has ended, asking for the outcome raises it, as in Ray. Raises SystemDown; Ray's
+        PendingCallsLimitExceeded where the actor has an option for that.
         """
         channel = self.channel(receiver)
         fetch = channel.fetch or self._find_fetch(channel)
         with self._lock:
+            if isinstance(channel.down, ActorEnded):
+                return ray.put(channel.down)
             if channel.down is not None:
                 raise channel.down.with_traceback(None)
+            assert fetch is not None, f"{receiver} is not there, and nobody says why"
             self._check_room(receiver)
             call_id = self._next_call
             self._next_call += 1
@@ -180,16 +182,14 @@ class DriverPort:
         task = reference.task_id()
         return any(tags.task_id() == task for several in self._unanswered.values() for tags in several)
 
-    def _find_fetch(self, channel: DriverChannel) -> Callable[..., Any]:
-        """The Ray method for outcomes; raises what became of an actor that is not there."""
+    def _find_fetch(self, channel: DriverChannel) -> Callable[..., Any] | None:
+        """The Ray method for outcomes; None where the actor is not there, and then the channel says why."""
         handle = self._connector.find(channel.receiver)
         if handle is None:
             self._learn_why(channel.receiver)
-            assert channel.down is not None
-            raise channel.down.with_traceback(None)
-        found: Callable[..., Any] = handle.result.remote
-        channel.fetch = found
-        return found
+        else:
+            channel.fetch = handle.result.remote
+        return channel.fetch
 
     def _check_room(self, receiver: str) -> None:
         """Raise where as many calls have no outcome yet as the actor's option says. Call under the lock."""
@@ -209,7 +209,7 @@ class DriverPort:
         if self.down is not None:
             raise self.down.with_traceback(None)
         if name in self._ended:
-            raise self._ended[name].with_traceback(None)
+            raise name_taken(name, self.system)
         anonymous, name = name is None, name or new_name(specification.class_name)
         message = self.codec.create(specification.pack(), self.codec.tell("__init__", args, kwargs))
         self._connector.know(name, spawn_host(self.identity, specification, name))

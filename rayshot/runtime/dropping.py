@@ -1,6 +1,6 @@
 """Handles of anonymous actors that nobody holds any more: their actors are told to end, if nobody can miss them.
 
-See docs/design/0027-how-an-actor-ends.md.
+See docs/design/0028-how-an-actor-ends.md.
 """
 
 import atexit

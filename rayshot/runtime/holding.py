@@ -55,8 +55,13 @@ class Holding:
             self.update()
         return waiting
 
+    @property
+    def unready(self) -> set[int]:
+        """The numbers of the messages that wait for objects."""
+        return set(self._unready)
+
     def forget_unready(self) -> None:
-        """The receiver has ended."""
+        """Nobody waits for objects any more."""
         self._unready.clear()
         self._since.clear()
         self.update()

@@ -29,7 +29,7 @@ from rayshot.runtime.naming import NAMESPACE, actor_name
 from rayshot.runtime.outcomes import GONE, NotYet
 from rayshot.runtime.priority import go_beside_programs
 from rayshot.runtime.process import ActorProcess
-from rayshot.runtime.ray_functions import be_actor
+from rayshot.runtime.ray_functions import be_actor, name_in_logs
 from rayshot.runtime.relay import RelayEnd
 from rayshot.runtime.reports import Body
 from rayshot.runtime.shared_memory import held_buffers
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rayshot")
 CREDIT_WAIT_S = 1.0
+LINGER_S = 1.0
+"""An actor that ended goes on saying so to late senders for this long."""
 
 
 class Host:
@@ -117,6 +119,15 @@ class Host:
             if processed >= wanted or time.monotonic() >= deadline or self._process.down is not None:
                 return processed
             time.sleep(0.002)
+
+    @ray.method(concurrency_group="credit")
+    def linger(self) -> None:
+        """The actor ended: stay for late senders for a moment, and until all outcomes of calls were fetched."""
+        fetched = False
+        while not fetched:
+            time.sleep(LINGER_S / 2)
+            fetched = not self._process.outcomes
+            time.sleep(LINGER_S / 2)  # what was fetched just now is under way
 
     def _take(self, packet: bytes, slots: Slots | None = None) -> Answer:
         process = self._process
@@ -309,6 +320,8 @@ class Host:
         from rayshot.runtime.loading import load_process  # noqa: PLC0415 - late: a new actor needs no storage
 
         load_process(self._process, plan)
+        if self._process.cell.born:
+            name_in_logs(self._process.cell.instance)
 
     @ray.method(concurrency_group="control")
     def resume(self) -> None:

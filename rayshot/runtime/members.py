@@ -25,7 +25,7 @@ TAKE_OVER_S = 30.0
 CLEAN_UP_S = 10.0
 """How long a shutdown waits for deaths, and then for the vaults to remove what the dead left; nobody else would."""
 LINGER_S = 10.0
-"""An actor that ended goes on saying so to late senders for this long."""
+"""The process of an actor that ended is there for so long at most, for drivers that fetch outcomes of their calls."""
 VAULT_PAUSE_S = 10.0
 """So long after its death a vault is watched again."""
 VAULT_GROUPS = {"store": 1, "relay": 1, "watch": 1, "control": 1}
@@ -138,9 +138,7 @@ class Members:
         handle = self.hosts.pop(name, None)
         self.tell_all("receiver_ended", name, ending.detail)
         if handle is not None:
-            timer = threading.Timer(LINGER_S, ray.kill, (handle,))
-            timer.daemon = True
-            timer.start()
+            threading.Thread(target=_bury, args=(handle,), daemon=True).start()
         return True
 
     def fate(self, name: str) -> Ending:
@@ -241,6 +239,12 @@ def _being_made() -> set[str]:
     """The ids of all actors whose constructors have not returned. Without a dashboard Ray says it only here."""
     states = ("DEPENDENCIES_UNREADY", "PENDING_CREATION")
     return {found for state in states for found in ray._private.state.actors(actor_state_name=state)}  # noqa: SLF001
+
+
+def _bury(host: Any) -> None:
+    """End the process of an actor that ended, whose room others may wait for, when nothing is to be fetched there."""
+    ray.wait([host.linger.remote()], timeout=LINGER_S)
+    ray.kill(host)
 
 
 def _clean_up(deaths: list[Any], vaults: list[Any]) -> None:

@@ -18,10 +18,10 @@ from typing import Any
 
 from rayshot.errors import ActorEnded, MessageTooLarge, SystemDown
 from rayshot.format.codec import Codec, Frame, cut_frame
-from rayshot.format.slots import VALUE, Slot, SlottedMessage
+from rayshot.format.slots import FAILED, VALUE, Slot, SlottedMessage
 from rayshot.model.port import OutPort
 from rayshot.model.reply import OpenCall
-from rayshot.runtime.beside import Slots, give_up_failed, lay_out, size_of
+from rayshot.runtime.beside import Slots, dump_error, give_up_failed, lay_out, size_of, values_size
 from rayshot.runtime.credit import Credit
 from rayshot.runtime.holding import Holding
 from rayshot.runtime.sender import InFlight, Peer, Sender
@@ -285,11 +285,25 @@ class OutChannel(OutPort):
         limit = min(len(self.pending), BATCH_MESSAGES_MAX, credit)
         if self.held_at is not None:
             limit = min(limit, self.held_at)
+        if self.slots:
+            limit = self._before_much(limit)
         if self.pending_bytes <= BATCH_BYTES_MAX:
             return limit
         size = 0
         for index in range(limit):
             size += len(self.pending[index])  # type: ignore[arg-type]
+            if size > BATCH_BYTES_MAX:
+                return max(1, index)
+        return limit
+
+    def _before_much(self, limit: int) -> int:
+        """The first so many messages, or as many as have values of a bounded size beside them."""
+        size = 0
+        for number in sorted(self.slots):
+            index = number - self.transported - 1
+            if index >= limit:
+                break
+            size += values_size({number: self.slots[number]})
             if size > BATCH_BYTES_MAX:
                 return max(1, index)
         return limit
@@ -305,11 +319,19 @@ class OutChannel(OutPort):
         self.pending_bytes -= batch.size
         self.transported += count
         self.in_flight[batch.first] = batch
-        self._unprocessed.append((batch.last, batch.size))
-        self._unprocessed_bytes += batch.size
+        weight = batch.size + (values_size(batch.slots) if batch.slots else 0)
+        self._unprocessed.append((batch.last, weight))
+        self._unprocessed_bytes += weight
         if not self.full:
             self.room.notify_all()
         return batch
+
+    def give_up_unready(self, why: Exception) -> None:
+        """Send what waits for objects without them: who handles it gets this error. Call under the lock."""
+        for number in self.holding.unready & self.slots.keys():
+            self.slots[number] = (Slot(FAILED, content=dump_error(why)),) * len(self.slots[number])
+        self.holding.forget_unready()
+        self.flush()
 
     def _take_slots(self, last: int) -> Slots:
         return {number: self.slots.pop(number) for number in sorted(self.slots) if number <= last}

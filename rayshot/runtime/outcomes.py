@@ -77,6 +77,10 @@ class Outcomes:
         self._given = 0
         self._turned: set[_Key] | None = None
 
+    def __bool__(self) -> bool:
+        """Whether there are outcomes that nobody has fetched."""
+        return bool(self._kept)
+
     def settle(self, sender: str, call_id: int, outcome: Outcome) -> None:
         """A call was handled: give its outcome to who waits for it, or keep it."""
         if sender in self._gone:

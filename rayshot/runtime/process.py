@@ -62,7 +62,7 @@ from rayshot.runtime.references import know_references
 from rayshot.runtime.relay import RelayEnd
 from rayshot.runtime.sender import InFlight
 from rayshot.runtime.shared_memory import note_buffers
-from rayshot.runtime.spawning import spawn_host
+from rayshot.runtime.spawning import name_taken, spawn_host
 from rayshot.runtime.tracing import TracedChannel, Tracer
 from rayshot.runtime.wire import Answer, Status, pack_packet
 
@@ -220,6 +220,9 @@ class ActorProcess:
         self, specification: ActorSpecification, name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> ActorHandle:
         """Make an actor and send it its constructor's call."""
+        with self.lock:
+            if name in self.participant.ended_peers:
+                raise name_taken(name, self.system)
         anonymous, name = name is None, name or new_name(specification.class_name)
         message = self.codec.create(specification.pack(), self.codec.tell("__init__", args, kwargs))
         host = spawn_host(self.identity, specification, name)

@@ -6,18 +6,22 @@ were imported by name before. For all that is Ray's they do what they did. In th
 """
 
 import functools
+import logging
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import ray
+from ray._private.ray_constants import LOG_PREFIX_ACTOR_NAME
 from ray.actor import exit_actor
 from ray.runtime_context import RuntimeContext
 
-from rayshot.errors import ConfigError, UnsupportedVersion
+from rayshot.errors import ConfigError, NameOfSystem, UnsupportedVersion
 from rayshot.model.handle import ActorHandle
 from rayshot.model.methods import porting
 from rayshot.runtime.naming import NAMESPACE, system_with
 
+log = logging.getLogger("rayshot")
 _hosts: set[Any] = set()
 _guarded: list[str] = []
 
@@ -85,7 +89,7 @@ def _guard_get_actor(inner: Callable[..., Any]) -> Callable[..., Any]:
             system = None if namespace == NAMESPACE else system_with(name)
             if system is None:
                 raise
-        raise ConfigError(
+        raise NameOfSystem(
             f"ray.get_actor({name!r}) finds actors of Ray's own, and {name!r} is one of system {system!r}: call "
             f"system.get_actor({name!r}), or Class.options(name={name!r}, get_if_exists=True).remote(...), or give "
             f"its handle as an argument; see {porting('ray-get-actor')}",
@@ -100,6 +104,19 @@ def be_actor(own_handle: Callable[[], ActorHandle], name: str) -> None:
     exit_actor.__code__ = _leave.__code__  # not the name: a module may have imported it before
     RuntimeContext.current_actor = property(lambda _: own_handle())
     RuntimeContext.get_actor_name = lambda _: name
+
+
+def name_in_logs(instance: object) -> None:
+    """Let Ray begin the lines that this process prints with the actor's own `repr`, where its class defines one."""
+    if type(instance).__repr__ is object.__repr__:
+        return
+    try:
+        words = " ".join(repr(instance).split())
+    except Exception:
+        log.exception("%s has no name in Ray's log lines, its repr raised", type(instance).__qualname__)
+        return
+    for stream in (sys.stdout, sys.stderr):
+        print(f"{LOG_PREFIX_ACTOR_NAME}{words}", file=stream, flush=True)
 
 
 def _leave() -> None:

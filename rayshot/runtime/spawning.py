@@ -47,9 +47,16 @@ def spawn_host(identity: HostIdentity, specification: ActorSpecification, name: 
         return options.remote(own)
     except ValueError as error:
         if "already" in str(error):
-            detail = f"there is an actor named {name!r} already in system {identity.system!r}"
-            raise NameTaken(detail, actor=name) from error
+            raise name_taken(name, identity.system) from error
         raise ConfigError(f"Ray refuses the options of actor {name!r}: {error}") from error
+
+
+def name_taken(name: str, system: str) -> NameTaken:
+    """The error for a name that cannot be given again: who sent to an actor that ended must not reach another one."""
+    return NameTaken(
+        f"there is an actor named {name!r} already in system {system!r}, or there was in this life: give another name",
+        actor=name,
+    )
 
 
 def host_class(class_name: str) -> Any:

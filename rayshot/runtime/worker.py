@@ -8,14 +8,17 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rayshot.errors import SystemDown
-from rayshot.format.codec import method_of
+from rayshot.format.codec import CREATE, method_of
 from rayshot.model.current import enter
 from rayshot.protocol.events import EndRequested
 from rayshot.runtime.actor_errors import ActorEnded
 from rayshot.runtime.dead_letters import DeadLetter
 from rayshot.runtime.mailbox import Delivery
 from rayshot.runtime.process import CONGESTION_WAIT_S, ActorProcess
+from rayshot.runtime.ray_functions import name_in_logs
 
+UNREADY_AT_END_S = 30.0
+"""An actor that ends waits for so long for objects that it sent."""
 log = logging.getLogger("rayshot")
 
 
@@ -29,6 +32,7 @@ class Worker:
     def __init__(self, process: ActorProcess) -> None:
         self.handling: list[Any] | None = None
         self.idle = False
+        self._ending_since: float | None = None
         self._process = process
         self._thread = threading.Thread(target=self._run, name=f"rayshot-{process.name}", daemon=True)
 
@@ -114,6 +118,8 @@ class Worker:
                     cell.handlers[head](*message[1:])
                 else:
                     cell.handle(message)
+                    if head == CREATE:
+                        name_in_logs(cell.instance)
             except BaseException as error:  # noqa: BLE001 - a handler may raise anything; the actor lives on, as with Ray
                 if process.down is not None and isinstance(error, SystemDown):
                     mailbox.position = number
@@ -201,10 +207,20 @@ class Worker:
             sent = {receiver: channel.sent for receiver, channel in process.channels.items() if channel.sent}
             if process.captures or not process.participant.may_end(sent):
                 process.wait_for_ends()
+                self._give_up_unready()
                 process.wake.wait(0.01)
                 return
             process.carry_out(process.participant.handle(EndRequested(sent, process.mailbox.received())))
             process.shut(ActorEnded(f"actor {process.name!r} ended", actor=process.name))
+
+    def _give_up_unready(self) -> None:
+        """What this actor told, and waits for objects, keeps it from its end for a while only. Call under the lock."""
+        now = time.monotonic()
+        self._ending_since = self._ending_since or now
+        if now - self._ending_since > UNREADY_AT_END_S:
+            why = ActorEnded(f"actor {self._process.name!r} ended before an object was there that it had sent")
+            for channel in self._process.channels.values():
+                channel.give_up_unready(why)
 
     def _failed(self, sender: str, number: int, message: list[Any], error: BaseException) -> None:
         process = self._process

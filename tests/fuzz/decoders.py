@@ -18,7 +18,7 @@ from rayshot.format.chunks import _seal, digest, expand
 from rayshot.format.codec import Frame, read_frames, read_messages
 from rayshot.format.encryption import decrypt_chunk, encrypt_manifest, open_manifest
 from rayshot.format.encryption_key import DataKey, EncryptionKey, parse_encryption_keys
-from rayshot.format.inert import alike, jsonable, read, short_repr
+from rayshot.format.inert import alike, jsonable, read, read_slots, short_repr
 from rayshot.format.keys import PrivateKey, parse_key
 from rayshot.format.manifest import Chunk, chunk_key, decode, encode
 from rayshot.format.signing import SigningKey, open_envelope, seal, verify
@@ -127,6 +127,19 @@ def _messages(data: bytes) -> None:
     raise last
 
 
+def _slots(data: bytes) -> None:
+    """A message, and what lies beside it: each as long as its first two bytes say, the message last."""
+    parts = []
+    while len(data) > 1:
+        size = int.from_bytes(data[:2], "big")
+        parts.append(data[2 : 2 + size])
+        data = data[2 + size :]
+    *beside, message = parts or [b""]
+    for found in read_messages(Frame(1, 1, message), lambda _: read_slots([(stream, [stream]) for stream in beside])):
+        jsonable(list(found.args))
+        alike(found.args, found.args)
+
+
 def _segment(data: bytes) -> None:
     read_segment("alice", data)
 
@@ -166,6 +179,7 @@ DECODERS: Mapping[str, Callable[[bytes], None]] = {
         _chunk,
         _frames,
         _messages,
+        _slots,
         _segment,
         _document,
         _specification,
@@ -202,6 +216,7 @@ def seeds() -> dict[str, list[bytes]]:
         "log": [b"".join(len(record).to_bytes(2, "big") + record for record in records)],
         "chunk": [store.read(entry.key) for entry in store.list("bank/chunks")],
         "frames": channels,
+        "slots": [b"".join(len(part).to_bytes(2, "big") + part for part in _beside())],
         "messages": [bytes(frame.body), pickled, msgpack.packb([1, 7, pickled]), msgpack.packb([2, 7, True, pickled])],
         "segment": [segment],
         "document": documents,
@@ -247,3 +262,11 @@ def _trace() -> bytes:
     tracer.recorded(_SNAPSHOT, {"bob": 4}, {"alice": 3})
     tracer.ended()
     return tracer.segment()
+
+
+def _beside() -> list[bytes]:
+    """A value, arguments that hold it, and their message."""
+    place = b"\x80\x05crayshot.format.pickling\nslot\nK%c\x85R."
+    last = b"\x80\x05(X\x01\x00\x00\x00m(" + place[2:-1] % 0 + b"t}t."
+    message = b"\x80\x05(X\x01\x00\x00\x00m" + place[2:-1] % 1 + b"Nt."
+    return [pickle.dumps([1, {2}], protocol=5), last, msgpack.packb([0, "pickle", message])]

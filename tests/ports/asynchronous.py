@@ -135,6 +135,21 @@ def an_async_context_manager(port):
 
 
 @works("async")
+def an_async_generator_inside_of_a_method(port):
+    @port.actor
+    class Actor:
+        async def _numbers(self):
+            for number in range(3):
+                await asyncio.sleep(0)
+                yield number
+
+        async def run(self):
+            return [number async for number in self._numbers()]
+
+    return ray.get(Actor.remote().run.remote())
+
+
+@works("async")
 def work_on_a_thread(port):
     @port.actor
     class Actor:
@@ -238,6 +253,16 @@ def the_result_of_a_task_is_awaited(port):
 
 
 @works("async")
+def a_reference_in_an_argument_is_awaited(port):
+    @port.actor
+    class Actor:
+        async def run(self, refs):
+            return await refs[0]
+
+    return ray.get(Actor.remote().run.remote([later.remote(3)]))
+
+
+@works("async")
 def a_reference_with_a_time_limit(port):
     @port.actor
     class Actor:
@@ -276,14 +301,6 @@ def async_methods_interleave(port):
     ray.get(actor.read.remote())
     ray.get([actor.work.remote() for _ in range(3)])
     return ray.get(actor.read.remote())
-
-
-@refused("async-events", "WaitsForHandler", "one at a time", "docs/porting.md#async")
-def a_method_waits_for_an_event_that_another_one_sets(port):
-    actor = port.actor(Async).remote()
-    waiting = actor.wait.remote()
-    actor.wake.remote()
-    return ray.get(waiting)
 
 
 @refused("async-events", "WaitsForHandler", "go on in the handler", "docs/porting.md#async")

@@ -2,7 +2,7 @@
 
 import ray
 
-from tests.ports.behaviour import works
+from tests.ports.behaviour import refused, works
 from tests.ports.classes import Counter, Echo, Log, eventually, raised
 
 
@@ -180,3 +180,105 @@ def a_method_with_one_return_by_decoration(port):
             return 1
 
     return ray.get(Actor.remote().one.remote())
+
+
+@works("num-returns-one")
+def a_method_without_a_return_by_decoration(port):
+    @port.actor
+    class Actor:
+        def __init__(self):
+            self.done = 0
+
+        @ray.method(num_returns=0)
+        def do(self):
+            self.done += 1
+
+        def read(self):
+            return self.done
+
+    actor = Actor.remote()
+    return actor.do.remote(), ray.get(actor.read.remote())
+
+
+@works("num-returns-one")
+def a_call_without_a_return_by_option(port):
+    counter = port.actor(Counter).remote()
+    return counter.add.options(num_returns=0).remote(), ray.get(counter.read.remote())
+
+
+@works("num-returns-one")
+def a_call_with_one_return_by_option(port):
+    return ray.get(port.actor(Counter).remote().add.options(num_returns=1).remote())
+
+
+@refused("num-returns", "ConfigError", "docs/porting.md#num-returns")
+def a_method_with_two_returns_by_decoration(port):
+    @port.actor
+    class Actor:
+        @ray.method(num_returns=2)
+        def two(self):
+            return 1, 2
+
+    return ray.get(list(Actor.remote().two.remote()))
+
+
+@refused("num-returns", "ConfigError", "docs/porting.md#num-returns")
+def a_call_with_two_returns_by_option(port):
+    echo = port.actor(Echo).remote()
+    return ray.get(list(echo.pair.options(num_returns=2).remote(1, 2)))
+
+
+@refused("generators", "UsageError", "docs/porting.md#generators")
+def a_streaming_generator(port):
+    @port.actor
+    class Actor:
+        def numbers(self):
+            for number in range(3):  # noqa: UP028 - Ray sends into it
+                yield number
+
+    actor = Actor.remote()
+    return [ray.get(ref) for ref in actor.numbers.remote()]
+
+
+@refused("generators", "UsageError", "docs/porting.md#generators")
+def an_asynchronous_generator(port):
+    @port.actor
+    class Actor:
+        async def numbers(self):
+            for number in range(3):
+                yield number
+
+    actor = Actor.remote()
+    return [ray.get(ref) for ref in actor.numbers.remote()]
+
+
+@refused("generators", "UsageError", "docs/porting.md#generators")
+def a_call_that_asks_for_streaming(port):
+    @port.actor
+    class Actor:
+        def numbers(self):
+            for number in range(3):  # noqa: UP028 - Ray sends into it
+                yield number
+
+    actor = Actor.remote()
+    return [ray.get(ref) for ref in actor.numbers.options(num_returns="streaming").remote()]
+
+
+@refused("cancel", "ConfigError", "docs/porting.md#cancel")
+def a_call_that_is_cancelled(port):
+    counter = port.actor(Counter).remote()
+    busy, queued = counter.nap.remote(0.5), counter.nap.remote(0)
+    ray.cancel(queued)
+    return ray.get(busy), type(raised(ray.get, queued)).__name__
+
+
+@refused("dag-bind", "ConfigError", "docs/porting.md#dag-bind")
+def a_graph_that_is_bound(port):
+    node = port.actor(Counter).bind(1).add.bind(2)
+    return ray.get(node.execute())
+
+
+@refused("dag-bind", "ConfigError", "docs/porting.md#dag-bind")
+def a_method_that_is_bound(port):
+    counter = port.actor(Counter).remote(1)
+    return ray.get(counter.add.bind(2).execute())

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import ray
 
-from tests.ports.behaviour import works
+from tests.ports.behaviour import refused, works
 from tests.ports.classes import Counter, Log, eventually
 
 
@@ -132,3 +132,48 @@ def thread_locals_of_an_actor_stay(port):
 
     actor = Actor.remote()
     return ray.get([actor.read.remote(), actor.read.remote()])
+
+
+@refused("max-concurrency", "ConfigError", "docs/porting.md#max-concurrency")
+def an_actor_with_several_threads(port):
+    @port.actor
+    class Signal:
+        def __init__(self):
+            self.event = threading.Event()
+
+        def wait(self):
+            return self.event.wait(20)
+
+        def send(self):
+            self.event.set()
+
+    signal = Signal.options(max_concurrency=2).remote()
+    waiting = signal.wait.remote()
+    ray.get(signal.send.remote())
+    return ray.get(waiting)
+
+
+@refused("max-concurrency", "ConfigError", "docs/porting.md#max-concurrency")
+def an_actor_with_several_threads_by_decoration(port):
+    return ray.get(port.actor(max_concurrency=4)(Counter).remote().add.remote())
+
+
+@refused("concurrency-groups", "ConfigError", "docs/porting.md#concurrency-groups")
+def groups_of_methods(port):
+    @port.actor(concurrency_groups={"io": 2})
+    class Actor:
+        @ray.method(concurrency_group="io")
+        def read(self):
+            return 1
+
+    return ray.get(Actor.remote().read.remote())
+
+
+@refused("concurrency-groups", "ConfigError", "docs/porting.md#concurrency-groups")
+def a_group_that_is_chosen_at_the_call(port):
+    @port.actor(concurrency_groups={"io": 2})
+    class Actor:
+        def read(self):
+            return 1
+
+    return ray.get(Actor.remote().read.options(concurrency_group="io").remote())

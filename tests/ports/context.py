@@ -5,7 +5,7 @@ import os
 import ray
 
 from tests.ports.behaviour import works
-from tests.ports.classes import Counter
+from tests.ports.classes import Counter, eventually
 
 
 @works("context")
@@ -42,6 +42,44 @@ def the_process_stays_the_same(port):
     return len(set(ray.get([counter.pid.remote() for _ in range(5)])))
 
 
+@works("current-actor")
+def the_handle_of_the_actor_itself(port):
+    @port.actor
+    class Actor:
+        def __init__(self):
+            self.value = 1
+
+        def me(self):
+            return ray.get_runtime_context().current_actor
+
+        def read(self):
+            return self.value
+
+    actor = Actor.remote()
+    return ray.get(ray.get(actor.me.remote()).read.remote())
+
+
+@works("current-actor")
+def an_actor_sends_to_itself_by_the_context(port):
+    @port.actor
+    class Actor:
+        def __init__(self):
+            self.steps = 0
+
+        def begin(self):
+            ray.get_runtime_context().current_actor.step.remote()
+
+        def step(self):
+            self.steps += 1
+
+        def read(self):
+            return self.steps
+
+    actor = Actor.remote()
+    actor.begin.remote()
+    return eventually(lambda: ray.get(actor.read.remote()) == 1)
+
+
 @works("context")
 def gpus_of_an_actor_without_one(port):
     @port.actor
@@ -66,3 +104,13 @@ def globals_of_a_module_are_of_one_process(port):
     first, second = Actor.remote(), Actor.remote()
     ray.get(first.put.remote("PORTS_LOCAL"))
     return ray.get([first.look.remote("PORTS_LOCAL"), second.look.remote("PORTS_LOCAL")])
+
+
+@works("context")
+def the_name_of_the_actor_itself(port):
+    @port.actor
+    class Actor:
+        def read(self):
+            return ray.get_runtime_context().get_actor_name()
+
+    return ray.get(Actor.options(name="context-name").remote().read.remote())

@@ -234,6 +234,32 @@ def a_method_calls_a_task(port):
 
 
 @works("class-forms")
+def a_private_generator_is_no_method_of_the_actor(port):
+    @port.actor
+    class Actor:
+        def _numbers(self):
+            yield from range(3)
+
+        def total(self):
+            return sum(self._numbers())
+
+    return ray.get(Actor.remote().total.remote())
+
+
+@works("class-forms")
+def a_public_generator_that_only_the_class_itself_uses(port):
+    @port.actor
+    class Actor:
+        def numbers(self):
+            yield from range(3)
+
+        def total(self):
+            return sum(self.numbers())
+
+    return ray.get(Actor.remote().total.remote())
+
+
+@works("class-forms")
 def a_lock_and_a_file_in_the_state(port):
     @port.actor
     class Actor:

@@ -1,6 +1,7 @@
 """Errors: of methods, of constructors, and what a caller can catch."""
 
 import dataclasses
+import sys
 
 import ray
 
@@ -200,6 +201,19 @@ def the_user_may_return_an_error(port):
 
 
 @works("constructor-raises")
+def a_constructor_that_raises_fails_every_call(port):
+    class Broken:
+        def __init__(self):
+            raise ValueError("oops")
+
+        def fail(self):
+            return 1
+
+    error = _error(port, Broken)
+    return isinstance(error, ray.exceptions.RayActorError), "oops" in str(error)
+
+
+@works("constructor-raises")
 def a_constructor_that_raises_leaves_others_alone(port):
     @port.actor
     class Broken:
@@ -211,6 +225,17 @@ def a_constructor_that_raises_leaves_others_alone(port):
     broken, counter = Broken.remote(), port.actor(Counter).remote()
     failed = raised(lambda: ray.get(broken.read.remote()))
     return isinstance(failed, ray.exceptions.RayError), ray.get(counter.add.remote())
+
+
+@works("constructor-raises")
+def a_constructor_that_leaves(port):
+    class Leaving:
+        def __init__(self):
+            sys.exit(1)
+
+        def fail(self): ...
+
+    return isinstance(_error(port, Leaving), ray.exceptions.RayActorError)
 
 
 @works("errors")

@@ -143,7 +143,8 @@ def an_actor_waits_for_another_with_ray_wait(port):
 
 @waits("waits", "NotAnObjectRef", "then")
 def an_actor_returns_the_reference_of_its_call(port):
-    return ray.get(ray.get(port.actor(Dial).remote().ref_of.remote(port.actor(Counter).remote(1)))[0])
+    dial, counter = port.actor(Dial).remote(), port.actor(Counter).remote(1)
+    return ray.get(ray.get(dial.ref_of.remote(counter))[0])
 
 
 @waits("waits", "NotAnObjectRef", "then")
@@ -155,6 +156,19 @@ def an_actor_passes_the_reference_of_its_call_to_another(port):
             return "sent"
 
     return ray.get(Chain.remote().run.remote(port.actor(Counter).remote(), port.actor(Counter).remote()))
+
+
+@waits("waits", "NotAnObjectRef", "then")
+def a_constructor_gets_the_result_of_another_actor(port):
+    @port.actor
+    class Reader:
+        def __init__(self, counter):
+            self.value = ray.get(counter.add.remote())
+
+        def read(self):
+            return self.value
+
+    return ray.get(Reader.remote(port.actor(Counter).remote(1)).read.remote())
 
 
 @waits("waits", "NotAnObjectRef", "then")

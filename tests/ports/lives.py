@@ -1,10 +1,11 @@
 """How actors end, and what their callers see."""
 
 import os
+import sys
 
 import ray
 
-from tests.ports.behaviour import differs, works
+from tests.ports.behaviour import differs, refused, works
 from tests.ports.classes import Counter, Log, eventually, raised
 
 
@@ -14,6 +15,63 @@ def _is_actor_error(error):
 
 def _gone(call):
     return eventually(lambda: _is_actor_error(raised(lambda: ray.get(call.remote()))))
+
+
+@works("kill")
+def a_killed_actor_answers_with_an_actor_error(port):
+    counter = port.actor(Counter).remote()
+    ray.get(counter.add.remote())
+    port.kill(counter)
+    return _gone(counter.add)
+
+
+@works("kill")
+def others_go_on_when_an_actor_is_killed(port):
+    first, second = port.actor(Counter).remote(), port.actor(Counter).remote()
+    ray.get([first.add.remote(), second.add.remote()])
+    port.kill(first)
+    return ray.get(second.add.remote())
+
+
+@works("kill")
+def a_killed_actor_makes_room_for_another(port):
+    counter = port.actor(num_cpus=16)(Counter).remote()
+    ray.get(counter.add.remote())
+    port.kill(counter)
+    return ray.get(port.actor(num_cpus=16)(Counter).remote().add.remote())
+
+
+@refused("ray-kill", "ConfigError", "rayshot.kill", "docs/porting.md#ray-kill")
+def an_actor_is_killed_with_ray_kill(port):
+    counter = port.actor(Counter).remote()
+    ray.get(counter.add.remote())
+    ray.kill(counter)
+
+
+@works("exit-actor")
+def an_actor_that_exits(port):
+    @port.actor
+    class Actor:
+        def leave(self):
+            ray.actor.exit_actor()
+
+        def read(self):
+            return 1
+
+    actor = Actor.remote()
+    ray.get(actor.read.remote())
+    actor.leave.remote()
+    return _gone(actor.read)
+
+
+@works("exit-actor")
+def the_call_that_exits_fails(port):
+    @port.actor
+    class Actor:
+        def leave(self):
+            ray.actor.exit_actor()
+
+    return _is_actor_error(raised(lambda: ray.get(Actor.remote().leave.remote())))
 
 
 @works("exit-actor")
@@ -32,6 +90,42 @@ def calls_before_the_exit_are_answered(port):
     return ray.get(refs)
 
 
+@works("exit-actor")
+def sys_exit_in_a_method(port):
+    @port.actor
+    class Actor:
+        def leave(self):
+            sys.exit(0)
+
+        def read(self): ...
+
+    actor = Actor.remote()
+    first = raised(lambda: ray.get(actor.leave.remote()))
+    return _is_actor_error(first), _gone(actor.read)
+
+
+@works("exit-actor")
+def an_async_method_that_exits(port):
+    @port.actor
+    class Actor:
+        async def leave(self):
+            ray.actor.exit_actor()
+
+        async def read(self): ...
+
+    actor = Actor.remote()
+    actor.leave.remote()
+    return _gone(actor.read)
+
+
+@works("exit-actor")
+def an_actor_terminates_by_its_handle(port):
+    counter = port.actor(Counter).remote()
+    ray.get(counter.add.remote())
+    counter.__ray_terminate__.remote()
+    return _gone(counter.add)
+
+
 @differs("process-death", "ActorDiedError", "SystemStopped", ends_system=True)
 def a_process_that_dies(port):
     counter, other = port.actor(Counter).remote(), port.actor(Log).remote()
@@ -46,6 +140,14 @@ def a_process_that_dies(port):
 
     name = eventually(fate)
     return "SystemStopped" if name in {"ActorDied", "SystemDown", "SystemStopped"} else name
+
+
+@works("drop")
+def a_dropped_handle_ends_an_actor_without_a_name(port):
+    counter = port.actor(num_cpus=16)(Counter).remote()
+    ray.get(counter.add.remote())
+    del counter
+    return ray.get(port.actor(num_cpus=16)(Counter).remote().add.remote())
 
 
 @works("drop")
@@ -70,6 +172,19 @@ def an_actor_that_another_one_knows_outlives_its_handle(port):
     ray.get(holder.hold.remote([counter]))
     del counter
     return ray.get(ray.get(holder.give.remote()).add.remote())
+
+
+@works("ready")
+def an_actor_says_that_it_is_ready(port):
+    counter = port.actor(Counter).remote()
+    ready, _ = ray.wait([counter.__ray_ready__.remote()], timeout=20)
+    return len(ready), ray.get(counter.add.remote())
+
+
+@works("ready")
+def the_readiness_of_several(port):
+    counters = [port.actor(Counter).remote() for _ in range(3)]
+    return len(ray.get([counter.__ray_ready__.remote() for counter in counters]))
 
 
 @works("repr")

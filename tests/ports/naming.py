@@ -2,8 +2,8 @@
 
 import ray
 
-from tests.ports.behaviour import differs, works
-from tests.ports.classes import Counter, raised
+from tests.ports.behaviour import differs, refused, works
+from tests.ports.classes import Counter, eventually, raised
 
 
 @works("names")
@@ -36,12 +36,63 @@ def a_name_that_is_taken(port):
     first = port.actor(Counter).options(name="names-taken").remote()
     ray.get(first.add.remote())
     error = raised(lambda: ray.get(port.actor(Counter).options(name="names-taken").remote().add.remote()))
-    return error is not None, ray.get(first.add.remote())
+    return isinstance(error, ValueError), ray.get(first.add.remote())
 
 
 @works("names")
 def a_name_that_is_no_name(port):
     return [raised(lambda name=name: port.actor(Counter).options(name=name).remote()) is not None for name in ("", 3)]
+
+
+@differs("name-again", "free", "taken")
+def the_name_of_an_actor_that_was_killed(port):
+    counter = port.actor(Counter).options(name="names-again").remote(5)
+    ray.get(counter.add.remote())
+    port.kill(counter)
+    eventually(lambda: raised(lambda: ray.get(counter.add.remote())))
+    made = []
+
+    def again():
+        try:
+            made.append(port.actor(Counter).options(name="names-again").remote())
+        except ValueError:
+            return False
+        return True
+
+    try:
+        eventually(again, 3.0)
+    except TimeoutError:
+        return "taken"
+    return "free"
+
+
+@works("get-if-exists")
+def an_actor_is_made_or_found(port):
+    actor = port.actor(Counter).options(name="names-exists", get_if_exists=True)
+    first, second = actor.remote(3), actor.remote(100)
+    return ray.get([first.add.remote(), second.add.remote()])
+
+
+@refused("ray-get-actor", "ConfigError", "system.get_actor", "docs/porting.md#ray-get-actor")
+def a_name_is_looked_up_with_ray_get_actor(port):
+    name = f"names-ray-{port.world}"
+    counter = port.actor(Counter).options(name=name).remote()
+    ray.get(counter.add.remote())
+    return ray.get(ray.get_actor(name).add.remote())
+
+
+@refused("namespaces", "ConfigError", "docs/porting.md#namespaces")
+def a_namespace(port):
+    counter = port.actor(Counter).options(name="names-space", namespace="another").remote()
+    return ray.get(counter.add.remote())
+
+
+@refused("detached", "ConfigError", "docs/porting.md#detached")
+def a_detached_actor(port):
+    counter = port.actor(Counter).options(name="names-detached", lifetime="detached").remote()
+    value = ray.get(counter.add.remote())
+    ray.kill(counter)
+    return value
 
 
 @differs("list-names", True, False)

@@ -3,8 +3,10 @@
 import os
 
 import ray
+from ray.util.placement_group import placement_group, remove_placement_group
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
-from tests.ports.behaviour import works
+from tests.ports.behaviour import refused, works
 from tests.ports.classes import Counter, raised
 
 
@@ -60,6 +62,22 @@ def the_scheduling_strategies_spread_and_default(port):
     return [_asked(port, actor, scheduling_strategy=one) for one in ("SPREAD", "DEFAULT")]
 
 
+@works("placement")
+def an_actor_on_a_node_that_is_named(port):
+    node = ray.get_runtime_context().get_node_id()
+    return _asked(port, port.actor(Counter), scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False))
+
+
+@works("placement")
+def an_actor_in_a_placement_group(port):
+    group = placement_group([{"CPU": 1}])
+    ray.get(group.ready(), timeout=20)
+    strategy = PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=0)
+    value = ray.get(port.actor(num_cpus=1)(Counter).options(scheduling_strategy=strategy).remote().add.remote())
+    remove_placement_group(group)
+    return value
+
+
 @works("runtime-env")
 def variables_of_the_environment(port):
     @port.actor
@@ -72,8 +90,40 @@ def variables_of_the_environment(port):
 
 
 @works("max-restarts")
+def an_actor_that_may_be_restarted(port):
+    return _asked(port, port.actor(Counter), max_restarts=3)
+
+
+@works("max-restarts")
+def an_actor_whose_methods_may_be_retried(port):
+    return _asked(port, port.actor(Counter), max_restarts=-1, max_task_retries=-1)
+
+
+@works("max-restarts")
 def no_restarts_and_no_retries(port):
     return _asked(port, port.actor(Counter), max_restarts=0, max_task_retries=0)
+
+
+@works("max-restarts")
+def restarts_with_the_decorator(port):
+    return ray.get(port.actor(max_restarts=2, max_task_retries=2)(Counter).remote().add.remote())
+
+
+@refused("retry-exceptions", "ConfigError", "docs/porting.md#retry-exceptions")
+def errors_that_are_retried_by_decoration(port):
+    @port.actor
+    class Actor:
+        @ray.method(max_task_retries=2, retry_exceptions=True)
+        def read(self):
+            return 1
+
+    return ray.get(Actor.remote().read.remote())
+
+
+@refused("retry-exceptions", "ConfigError", "docs/porting.md#retry-exceptions")
+def errors_that_are_retried_by_option(port):
+    counter = port.actor(Counter).remote()
+    return ray.get(counter.add.options(max_task_retries=1, retry_exceptions=[ValueError]).remote())
 
 
 @works("pending-calls")
@@ -86,6 +136,23 @@ def a_bound_on_calls_that_wait(port):
 
 
 @works("method-options")
+def a_call_that_is_named(port):
+    return ray.get(port.actor(Counter).remote().add.options(name="counting").remote())
+
+
+@works("method-options")
 def an_unknown_option_of_a_call(port):
     counter = port.actor(Counter).remote()
     return raised(lambda: counter.add.options(no_such_option=1).remote()) is not None
+
+
+@works("method-options")
+def options_of_a_call_are_kept_and_used_again(port):
+    add = port.actor(Counter).remote().add.options(num_returns=1)
+    return ray.get([add.remote(), add.remote(5)])
+
+
+@refused("out-of-order", "ConfigError", "docs/porting.md#out-of-order")
+def calls_out_of_order(port):
+    counter = port.actor(Counter).options(allow_out_of_order_execution=True).remote()
+    return ray.get([counter.add.remote() for _ in range(3)])

@@ -40,6 +40,13 @@ def a_reference_for_a_constructor(port):
 
 
 @works("refs")
+def a_reference_that_is_not_ready_blocks_nobody(port):
+    counter, gate = port.actor(Counter).remote(), later.remote(7, 2.0)
+    ref = counter.add.remote(gate)
+    return len(ray.wait([gate], timeout=0)[0]), ray.get(ref)
+
+
+@works("refs")
 def another_actor_answers_while_a_reference_is_not_ready(port):
     waiting, other = port.actor(Counter).remote(), port.actor(Counter).remote()
     ref = waiting.add.remote(later.remote(7, 2.0))
@@ -95,6 +102,96 @@ def a_reference_of_a_task_that_failed(port):
     counter = port.actor(Counter).remote()
     error = raised(lambda: ray.get(counter.add.remote(break_off.remote("lost"))))
     return isinstance(error, ValueError), "lost" in str(error), ray.get(counter.add.remote())
+
+
+@works("refs")
+def calls_behind_one_whose_reference_failed(port):
+    counter = port.actor(Counter).remote()
+    refs = [counter.add.remote(), counter.add.remote(break_off.remote()), counter.add.remote()]
+    return [raised(ray.get, ref) is None for ref in refs], ray.get(counter.read.remote())
+
+
+@works("refs-nested")
+def references_in_a_list_stay_references(port):
+    return ray.get(port.actor(Echo).remote().kinds.remote([ray.put(1), double.remote(2)]))
+
+
+@works("refs-nested")
+def references_in_a_list_are_fetched_by_the_method(port):
+    return ray.get(port.actor(Echo).remote().total.remote([ray.put(1), double.remote(2), later.remote(3)]))
+
+
+@works("refs-nested")
+def references_in_dictionaries_and_objects(port):
+    @port.actor
+    class Actor:
+        def read(self, config, box):
+            return ray.get(config["a"]["b"]), ray.get(box.ref)
+
+    class Box:
+        def __init__(self, ref):
+            self.ref = ref
+
+    return ray.get(Actor.remote().read.remote({"a": {"b": ray.put(1)}}, Box(ray.put(2))))
+
+
+@works("refs-nested")
+def a_nested_reference_that_is_not_ready(port):
+    echo, ref = port.actor(Echo).remote(), later.remote(3, 1.0)
+    return ray.get(echo.kinds.remote([ref])), ray.get(echo.total.remote([ref]))
+
+
+@works("refs-nested")
+def a_nested_reference_of_another_call(port):
+    counter, echo = port.actor(Counter).remote(), port.actor(Echo).remote()
+    return ray.get(echo.total.remote([counter.add.remote(), counter.add.remote()]))
+
+
+@works("refs-nested")
+def a_reference_in_a_reference(port):
+    return ray.get(ray.get(port.actor(Echo).remote().echo.remote([ray.put("inner")]))[0])
+
+
+@works("refs-returned")
+def a_method_returns_a_reference(port):
+    @port.actor
+    class Actor:
+        def make(self):
+            return ray.put([1, 2])
+
+    actor = Actor.remote()
+    return ray.get(ray.get(actor.make.remote()))
+
+
+@works("refs-returned")
+def a_method_returns_references_of_tasks(port):
+    @port.actor
+    class Actor:
+        def begin(self, count):
+            return [double.remote(n) for n in range(count)]
+
+    actor = Actor.remote()
+    return ray.get(ray.get(actor.begin.remote(3)))
+
+
+@works("refs-returned")
+def a_reference_that_an_actor_returned_goes_to_another(port):
+    @port.actor
+    class Actor:
+        def make(self):
+            return [ray.put(4)]
+
+    actor = Actor.remote()
+    (ref,) = ray.get(actor.make.remote())
+    return ray.get(port.actor(Counter).remote().add.remote(ref))
+
+
+@works("refs-state")
+def references_are_kept_in_the_state(port):
+    keeper = port.actor(Keeper).remote()
+    keeper.keep.remote([ray.put("kept")])
+
+    return ray.get(ray.get(keeper.all.remote())[0][0])
 
 
 @works("refs-state")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from rayshot.model import methods, specification
 from tests.ports.all_behaviours import BEHAVIOURS, GROUPS
 from tests.ports.behaviour import CLASSES, WORKS
 from tests.ports.worlds import Worlds, judge
@@ -61,8 +62,9 @@ def test_whatever_an_error_says_of_the_porting_table_is_there():
     named = {
         anchor
         for path in ROOT.glob("rayshot/**/*.py")
-        for anchor in re.findall(r"docs/porting\.md#([\w-]+)", path.read_text())
+        for anchor in re.findall(r"(?:docs/porting\.md#|porting\([\"'])([\w-]+)", path.read_text())
     }
+    named |= {line for _, line in (*methods._OPTIONS.values(), *specification._REFUSED.values())}
     there = set(re.findall(r'<a id="([\w-]+)">', PORTING.read_text()))
     assert named
     assert named <= there

@@ -9,8 +9,8 @@ from typing import Any
 import ray
 
 import rayshot
-from rayshot.errors import RayshotError, UsageError
-from tests.ports.behaviour import DIFFERS, REFUSED, WORKS, Behaviour
+from rayshot.errors import RayshotError, SystemDown, UsageError
+from tests.ports.behaviour import DIFFERS, WORKS, Behaviour
 
 LIMIT_S = 60.0
 """A body that takes longer hangs."""
@@ -20,6 +20,7 @@ HANGS = "hangs"
 class PlainPort:
     """Plain Ray."""
 
+    world = "plain"
     actor = staticmethod(ray.remote)
     get_actor = staticmethod(ray.get_actor)
     kill = staticmethod(ray.kill)
@@ -28,6 +29,7 @@ class PlainPort:
 class RayshotPort:
     """rayshot, in the system that runs."""
 
+    world = "rayshot"
     actor = staticmethod(rayshot.actor)
 
     def __init__(self, system: rayshot.System) -> None:
@@ -125,18 +127,10 @@ class Worlds:
         """The actors of a body that nobody needs any more."""
         assert self._system is not None
         try:
-            coordinator = ray.get_actor(f"rayshot/{self._system.name}", namespace="rayshot")
-            hosts = ray.get(coordinator.actors.remote(), timeout=10)
-            ray.get([host.__ray_call__.remote(_end) for host in hosts.values()], timeout=20)
-        except (ray.exceptions.RayError, ValueError):
+            for handle in self._system.actors().values():
+                rayshot.kill(handle)
+        except SystemDown:
             self.close()
-
-
-def _end(host: Any) -> None:
-    process = host._process
-    with process.lock:
-        process.request_end()
-        process.wake.notify_all()
 
 
 def judge(behaviour: Behaviour, plain: Outcome, outcome: Outcome) -> str:
@@ -170,6 +164,3 @@ def seen(behaviour: Behaviour, plain: Outcome, outcome: Outcome) -> str:
 def is_usage(outcome: Outcome) -> bool:
     """Whether the error names the porting table."""
     return isinstance(outcome.error, UsageError) or "docs/porting.md" in str(outcome.error)
-
-
-__all__ = ["REFUSED", "Outcome", "Worlds", "judge", "seen"]

@@ -109,6 +109,9 @@ class Mortal:
         self.peer = Mortal.remote()
         return self.peer.name
 
+    def make_named(self, name):
+        Mortal.options(name=name).remote()
+
     def make_and_return(self):
         return Mortal.remote()
 

@@ -2,6 +2,7 @@
 
 import gc
 import pickle
+from pathlib import Path
 
 import pydantic
 import pytest
@@ -34,6 +35,38 @@ def test_an_actor_that_is_killed_handles_what_was_sent_before_and_ends(system):
     rayshot.kill(alice)
     assert list(system.snapshot().actors) == ["bob"]
     assert ray.get(bob.add.remote()) == 1
+
+
+@pytest.mark.acceptance("O4")
+def test_an_actor_that_ended_makes_room_when_its_results_were_fetched(system):
+    alice = Mortal.options(name="alice", num_cpus=20).remote()
+    ref = alice.wait.remote(0.1)
+    rayshot.kill(alice)
+    assert gone(system, "alice")
+    assert ray.get(ref) == "awake"
+    bob = Mortal.options(name="bob", num_cpus=20).remote()
+    assert ray.get(bob.add.remote(), timeout=20) == 1
+
+
+@pytest.mark.acceptance("O4")
+def test_calls_of_an_actor_that_ended_are_made_and_fail_where_their_results_are_asked_for(system):
+    alice = Mortal.options(name="alice").remote()
+    rayshot.kill(alice)
+    assert gone(system, "alice")
+    for _ in range(3):  # before this driver knows, and after it
+        refs = [alice.add.remote(), alice.say.remote("nothing"), alice.add.options(num_returns=1).remote(2)]
+        for ref in refs:
+            with pytest.raises(ray.exceptions.RayActorError):
+                ray.get(ref)
+    eventually(lambda: tell_raises(alice))
+
+
+def tell_raises(handle):
+    try:
+        handle.add.tell()
+    except ActorEnded:
+        return True
+    return False
 
 
 @pytest.mark.acceptance("O4")
@@ -200,6 +233,20 @@ def test_rays_own_methods_of_every_actor(system):
 
 
 @pytest.mark.acceptance("O4")
+def test_the_name_of_an_actor_that_ended_stays_taken_for_drivers_and_actors(system):
+    alice, bob = Mortal.options(name="alice").remote(), Mortal.options(name="bob").remote()
+    ray.get([alice.add.remote(), bob.add.remote()])
+    rayshot.kill(alice)
+    assert gone(system, "alice")
+    with pytest.raises(ValueError, match="or there was"):
+        eventually(lambda: Mortal.options(name="alice").remote())
+    with pytest.raises(NameTaken, match="give another name"):
+        ray.get(bob.make_named.remote("alice"))
+    assert ray.get(bob.add.remote()) == 2
+    assert list(system.actors()) == ["bob"]
+
+
+@pytest.mark.acceptance("O4")
 def test_an_actor_that_is_there_is_taken_where_that_is_asked_for(system):
     made = [Mortal.options(name="alice", get_if_exists=True).remote() for _ in range(3)]
     assert ray.get([one.add.remote() for one in made]) == [1, 2, 3]
@@ -242,9 +289,55 @@ def test_rays_functions_do_for_rays_own_what_they_did(system):
 
 
 @pytest.mark.acceptance("O7")
+def test_a_plain_actor_may_have_the_name_of_an_actor_of_the_system(system):
+    alice = Mortal.options(name="alice").remote()
+    ray.get(alice.add.remote())
+    plain = ray.remote(Plain).options(name="alice").remote(1)
+    assert ray.get(plain.read.remote()) == 1
+    assert ray.get(ray.get_actor("alice").read.remote()) == 1
+    assert ray.get(system.get_actor("alice").add.remote()) == 2
+
+
+@pytest.mark.acceptance("O7")
 def test_a_method_that_returns_nothing(system):
     alice = Quiet.options(name="alice").remote()
     assert alice.note.remote("a") is None
     assert alice.note.options(num_returns=1).remote("b") is not None
     assert alice.words.options(num_returns=0).remote() is None
     assert ray.get(alice.words.options(name="reading").remote()) == ["a", "b"]
+
+
+def printed(words):
+    """The lines that the process which prints these words has printed, with those that are for Ray's log monitor."""
+    logs = Path(ray._private.worker._global_node.get_logs_dir_path())
+    return next((text.splitlines() for path in logs.glob("worker*.out") if words in (text := path.read_text())), None)
+
+
+@pytest.mark.acceptance("O4")
+def test_rays_log_lines_begin_with_the_actors_own_words(new_system):
+    system = new_system()
+    alice = Mortal.options(name="alice").remote()
+    ray.get([alice.add.remote(), alice.say.remote("a word of the first life")])
+    lines = eventually(lambda: printed("a word of the first life"))
+    assert lines[-2:] == [":actor_name:Mortal-0-and-well", "a word of the first life"]
+    system.snapshot()
+    system.shutdown()
+    new_system.made.append(restored := rayshot.restore(system.storage, system=system.name))
+    ray.get(restored.get_actor("alice").say.remote("a word of the second life"))
+    lines = eventually(lambda: printed("a word of the second life"))
+    assert lines[-2:] == [":actor_name:Mortal-1-and-well", "a word of the second life"]
+
+
+@pytest.mark.acceptance("O4")
+def test_an_end_that_is_under_way_is_in_the_snapshot_and_does_its_work_after_a_restore(new_system):
+    system = new_system()
+    alice, bob = Mortal.options(name="alice").remote(), Mortal.options(name="bob").remote()
+    ray.get([alice.read.remote(), bob.read.remote()])
+    alice.wait.tell(1.0)
+    bob.kill.tell(alice)
+    ray.get(bob.read.remote())
+    snapshot = system.snapshot()
+    system.shutdown()
+    new_system.made.append(restored := rayshot.restore(system.storage, system=system.name))
+    assert gone(restored, "alice")
+    assert [message.kind for message in snapshot.channel("bob", "alice").messages] in ([], ["end"])

@@ -16,6 +16,7 @@ from rayshot.errors import CodeMismatch, SnapshotAborted
 from rayshot.format.signing import find_key
 from rayshot.format.slots import LARGE_BYTES
 from rayshot.simulation import World
+from tests.runtime.objects_restored import SIZE
 from tests.runtime.reader import Adder, Gate, Maker, Reader, fail, late
 from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.test_runtime_references import restore
@@ -146,6 +147,16 @@ def test_messages_with_references_are_in_the_snapshot_and_their_values_are_resto
     assert ray.get(nested) == "nested"
     np.testing.assert_array_equal(large, array)
     assert again.verify().sound
+
+
+def test_objects_beside_messages_are_restored_in_a_cluster_that_never_had_them(tmp_path):
+    for step, expected in (("first", "stored 5"), ("second", f"{SIZE} beside 0")):
+        command = [sys.executable, "-m", "tests.runtime.objects_restored", step, str(tmp_path / "shots")]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip().splitlines()[-1].endswith(expected)
+    assert all(done.stdout.count(noted) == 1 for noted in ("'late'", "'behind'"))
+    assert done.stdout.count(f"{SIZE}.0") == 2
 
 
 def test_a_reference_in_an_outbox_that_is_not_ready_at_the_deadline_aborts_naming_its_message(new_system):

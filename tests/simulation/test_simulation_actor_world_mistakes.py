@@ -3,7 +3,7 @@
 import pytest
 
 import rayshot
-from rayshot.errors import ActorDied, ConfigError, ForeignHandle
+from rayshot.errors import ActorDied, ActorEnded, ConfigError, ForeignHandle
 from rayshot.simulation import World
 from rayshot.simulation.small_case import SmallCase
 from tests.simulation.workloads import Account, Asker, Sneaky, Strict
@@ -19,6 +19,9 @@ class Leaver:
     def leave(self, code):
         self.left += 1
         raise SystemExit(code)
+
+    def read(self):
+        return self.left
 
     def interrupt(self):
         raise KeyboardInterrupt
@@ -62,13 +65,30 @@ def test_a_branch_refuses_the_handles_of_the_world_that_it_comes_from():
 # Handlers -------------------------------------------------------------------------------------------
 
 
-def test_a_system_exit_in_a_handler_is_a_dead_letter_as_on_ray():
+@pytest.mark.acceptance("O4")
+def test_a_handler_that_leaves_python_ends_its_actor_as_on_ray():
     world = World()
-    leaver = world.create(Leaver, name="leaver")
+    leaver, other = world.create(Leaver, name="leaver"), world.create(Leaver, name="other")
     leaver.leave.tell(0)
+    waiting = other.leave.remote(3)
     world.run()
-    assert world.state("leaver") == {"left": 1}
-    assert "SystemExit" in world.dead_letters[0].error
+    assert world.actors == {}
+    with pytest.raises(ActorEnded, match=r"'other' ended, its handler \.leave left"):
+        waiting.result()
+
+
+@pytest.mark.acceptance("O4")
+@pytest.mark.parametrize("seed", range(20))
+def test_an_actor_that_is_killed_ends_behind_what_was_sent_before_whatever_crashes(seed):
+    world = World(seed, snapshots=2, crashes=1)
+    worker = world.create(Leaver, name="worker")
+    with world:
+        before = worker.read.remote()
+        rayshot.kill(worker)
+        rayshot.kill(worker)
+    world.run()
+    assert before.result() == 0
+    assert world.actors == {}
 
 
 def test_an_interrupt_in_a_handler_reaches_whoever_runs_the_world():
