@@ -71,13 +71,21 @@ def _handed_over(slot: Slot) -> HandedOver:
 
 
 def _from_parts(parts: Sequence[Any]) -> Pickled:
-    return Pickled(PickleBuffer(parts[0]), tuple(map(PickleBuffer, parts[1:])))
+    stream, *buffers = map(_as_array, parts)
+    return Pickled(stream, tuple(buffers))
 
 
 def _pickled(value: object, where: str) -> Pickled:
     pickled = dump_state(value, where)
     references = tuple((found.position, found.reference) for found in pickled.references)
-    return Pickled(pickled.stream, tuple(map(PickleBuffer, pickled.buffers)), references)
+    return Pickled(pickled.stream, tuple(map(_as_array, pickled.buffers)), references)
+
+
+def _as_array(part: Any) -> Any:
+    """What Ray does not copy on the way, and takes again from a process in between, as its own buffers it does not."""
+    import numpy as np  # noqa: PLC0415 - see shared_memory.py
+
+    return np.frombuffer(part, np.uint8)
 
 
 class _LostError(Exception):

@@ -310,6 +310,47 @@ def an_actor_that_a_constructor_makes_and_keeps(port):
     return eventually(lambda: ray.get(made.read.remote()))
 
 
+@works("create-inside")
+def an_actor_that_a_task_makes(port):
+    counter = port.actor(Counter)
+
+    @ray.remote
+    def work():
+        made = counter.remote(4)
+        return ray.get(made.add.remote())
+
+    return ray.get(work.remote())
+
+
+@works("create-inside")
+def a_class_that_a_task_defines(port):
+    decorate = port.actor
+
+    @ray.remote
+    def work():
+        @decorate
+        class Inner:
+            def read(self):
+                return "inner"
+
+        return ray.get(Inner.remote().read.remote())
+
+    return ray.get(work.remote())
+
+
+@works("create-inside")
+def an_actor_that_a_plain_actor_makes(port):
+    counter = port.actor(Counter)
+
+    @ray.remote
+    class Plain:
+        def make(self):
+            self.counter = counter.remote(1)
+            return ray.get(self.counter.add.remote())
+
+    return ray.get(Plain.remote().make.remote())
+
+
 @works("create-wrong")
 def wrong_arguments_of_a_constructor_are_an_error(port):
     actor = port.actor(Counter)

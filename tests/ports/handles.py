@@ -6,7 +6,7 @@ import threading
 import ray
 
 from tests.ports.behaviour import waits, works
-from tests.ports.classes import Counter, Dial, Echo, Keeper, eventually
+from tests.ports.classes import Counter, Dial, Echo, Keeper, Log, eventually
 
 
 @ray.remote
@@ -20,12 +20,110 @@ def add_to_all(counters):
 
 
 @works("handles-tasks")
+def a_task_calls_an_actor(port):
+    counter = port.actor(Counter).remote()
+    return ray.get(add_in_task.remote(counter)), ray.get(counter.read.remote())
+
+
+@works("handles-tasks")
+def many_tasks_call_one_actor(port):
+    counter = port.actor(Counter).remote()
+    return sorted(ray.get([add_in_task.remote(counter) for _ in range(10)])), ray.get(counter.read.remote())
+
+
+@works("handles-tasks")
+def a_task_gets_handles_in_a_list(port):
+    counters = [port.actor(Counter).remote(n) for n in range(3)]
+    return ray.get(add_to_all.remote(counters))
+
+
+@works("handles-tasks")
+def a_task_uses_a_handle_that_is_around_it(port):
+    counter = port.actor(Counter).remote()
+
+    @ray.remote
+    def work():
+        return ray.get(counter.add.remote(5))
+
+    return ray.get(work.remote())
+
+
+@works("handles-tasks")
+def a_task_in_a_task_calls_an_actor(port):
+    @ray.remote
+    def outer(counters):
+        return ray.get(add_in_task.remote(counters[0]))
+
+    return ray.get(outer.remote([port.actor(Counter).remote(6)]))
+
+
+@works("handles-tasks")
 def a_task_gives_a_handle_back(port):
     @ray.remote
     def same(counters):
         return counters[0]
 
     return ray.get(ray.get(same.remote([port.actor(Counter).remote(1)])).add.remote())
+
+
+@works("handles-tasks")
+def a_task_returns_the_reference_of_a_call(port):
+    @ray.remote
+    def begin(counter):
+        return [counter.add.remote()]
+
+    return ray.get(ray.get(begin.remote(port.actor(Counter).remote(2)))[0])
+
+
+@works("handles-tasks")
+def a_task_calls_without_waiting(port):
+    counter = port.actor(Counter).remote()
+
+    @ray.remote
+    def work(counter):
+        for _ in range(10):
+            counter.add.remote()
+
+    ray.get(work.remote(counter))
+    return eventually(lambda: ray.get(counter.read.remote()) == 10)
+
+
+@works("handles-tasks")
+def progress_is_told_by_tasks(port):
+    log = port.actor(Log).remote()
+
+    @ray.remote
+    def work(log, name):
+        for step in range(3):
+            log.write.remote((name, step))
+
+    ray.get([work.remote(log, name) for name in "ab"])
+    lines = eventually(lambda: len(found := ray.get(log.read.remote())) == 6 and found)
+    return [[step for name, step in lines if name == which] for which in "ab"]
+
+
+@works("handles-plain-actors")
+def a_plain_actor_calls_an_actor(port):
+    return ray.get(ray.remote(Dial).remote().ask.remote(port.actor(Counter).remote(1)))
+
+
+@works("handles-plain-actors")
+def a_plain_actor_keeps_a_handle(port):
+    @ray.remote
+    class Plain:
+        def __init__(self, counter):
+            self.counter = counter
+
+        def add(self):
+            return ray.get(self.counter.add.remote())
+
+    plain = Plain.remote(port.actor(Counter).remote())
+    return ray.get([plain.add.remote(), plain.add.remote()])
+
+
+@works("handles-plain-actors")
+def a_plain_async_actor_awaits_an_actor(port):
+    return ray.get(ray.remote(Dial).remote().ask_async.remote(port.actor(Counter).remote(2)))
 
 
 @works("handles-plain-actors")

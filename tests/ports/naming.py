@@ -73,6 +73,19 @@ def an_actor_is_made_or_found(port):
     return ray.get([first.add.remote(), second.add.remote()])
 
 
+@works("get-if-exists")
+def several_tasks_make_or_find_one_actor(port):
+    actor = port.actor(Counter)
+
+    @ray.remote
+    def work():
+        handle = actor.options(name="names-tasks", get_if_exists=True).remote()
+        return ray.get(handle.add.remote())
+
+    keep = actor.options(name="names-tasks", get_if_exists=True).remote()
+    return sorted(ray.get([work.remote() for _ in range(3)])), ray.get(keep.read.remote())
+
+
 @refused("ray-get-actor", "ConfigError", "system.get_actor", "docs/porting.md#ray-get-actor")
 def a_name_is_looked_up_with_ray_get_actor(port):
     name = f"names-ray-{port.world}"

@@ -2,6 +2,7 @@
 
 import asyncio
 import collections
+import time
 
 import numpy as np
 import ray
@@ -10,6 +11,29 @@ from ray.util.queue import Queue
 
 from tests.ports.behaviour import refused, waits, works
 from tests.ports.classes import Counter, Echo, Log, double, eventually
+
+
+@works("patterns")
+def a_parameter_server_with_workers_as_tasks(port):
+    @port.actor
+    class Server:
+        def __init__(self, size):
+            self.weights = np.zeros(size)
+
+        def push(self, gradient):
+            self.weights += gradient
+
+        def pull(self):
+            return self.weights
+
+    @ray.remote
+    def worker(server, steps):
+        for _ in range(steps):
+            ray.get(server.push.remote(np.ones_like(ray.get(server.pull.remote()))))
+
+    server = Server.remote(10)
+    ray.get([worker.remote(server, 3) for _ in range(2)])
+    return ray.get(server.pull.remote()).tolist()
 
 
 @works("patterns")
@@ -300,6 +324,21 @@ def a_coordinator_that_is_told_of_results(port):
     for n in range(4):
         workers[n % 2].work.remote(boss, n)
     return eventually(lambda: ray.get(boss.read.remote()) == [0, 1, 4, 9])
+
+
+@works("patterns")
+def a_counter_that_is_polled_until_it_is_there(port):
+    counter = port.actor(Counter).remote()
+
+    @ray.remote
+    def work(counter):
+        time.sleep(0.02)
+        ray.get(counter.add.remote())
+
+    refs = [work.remote(counter) for _ in range(5)]
+    seen = eventually(lambda: ray.get(counter.read.remote()) == 5)
+    ray.get(refs)
+    return seen
 
 
 @waits("waits", "NotAnObjectRef", "then")

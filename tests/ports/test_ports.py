@@ -15,10 +15,7 @@ ROOT = Path(__file__).parents[2]
 PORTING = ROOT / "docs" / "porting.md"
 ROW = re.compile(r'^\| <a id="([a-z-]+)"></a>(.+?) \| (\w+) \|', re.MULTILINE)
 
-pytestmark = [
-    pytest.mark.acceptance("O8"),
-    pytest.mark.filterwarnings("ignore::rayshot.errors.HandlersTakeTurns"),
-]
+pytestmark = pytest.mark.acceptance("O8")
 
 
 def rows():

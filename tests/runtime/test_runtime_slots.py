@@ -149,6 +149,20 @@ def test_messages_with_references_are_in_the_snapshot_and_their_values_are_resto
     assert again.verify().sound
 
 
+def test_a_snapshot_that_an_actor_begins_holds_the_values_of_messages_that_wait(system, reader):
+    other = Reader.options(name="other").remote()
+    ray.get([reader.notes.remote(), other.notes.remote()])
+    reader.pause.tell(2.0)
+    reader.note.tell(ray.put(np.ones(LARGE_BYTES)))
+    reader.note.tell(np.ones(2 * LARGE_BYTES, np.uint8))
+    reader.keep.tell([ray.put("inside")])
+    snapshot = system.snapshot(initiator="other")
+    assert snapshot.verify().sound
+    (channel,) = [state for state in snapshot.channels.values() if state.count]
+    assert [np.sum(message.args[0]) for message in channel.messages[-3:-1]] == [1.0 * LARGE_BYTES, 2.0 * LARGE_BYTES]
+    assert channel.messages[-1].args == (["inside"],)
+
+
 def test_objects_beside_messages_are_restored_in_a_cluster_that_never_had_them(tmp_path):
     for step, expected in (("first", "stored 5"), ("second", f"{SIZE} beside 0")):
         command = [sys.executable, "-m", "tests.runtime.objects_restored", step, str(tmp_path / "shots")]
