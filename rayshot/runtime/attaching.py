@@ -49,8 +49,10 @@ def driver_port(system: str | None = None) -> DriverPort:
             if _begun:
                 return _begun[-1]
             system = _only_system()
-        port = _living(system) or next((port for port in _begun if port.system == system), None)
-        return port or _attach(system)
+        if (port := _living(system)) is not None:
+            return port
+        over = next((port for port in reversed(_begun) if port.system == system), None)
+        return over if over is not None and not over.has_later_life else _attach(system)
 
 
 def _living(system: str) -> DriverPort | None:

@@ -26,7 +26,7 @@ from rayshot.runtime.dropping import Dropped
 from rayshot.runtime.holding import Waiting, waiting_in
 from rayshot.runtime.identity import Ending, HostIdentity
 from rayshot.runtime.leaving import wait_at_exit
-from rayshot.runtime.naming import new_name
+from rayshot.runtime.naming import find_coordinator, new_name
 from rayshot.runtime.outbox import OutChannel
 from rayshot.runtime.presence import Presence
 from rayshot.runtime.references import know_references
@@ -36,6 +36,8 @@ from rayshot.runtime.wire import Answer, Status, pack, pack_packet, unpack
 
 log = logging.getLogger("rayshot")
 MEET_S = 60.0
+LOOK_S, LOOK_S_MAX = 0.2, 5.0
+"""Pauses between two looks whether a system without a coordinator is over."""
 ROOM_WAIT_S = 300.0
 """A driver's `tell` waits this long for a receiver that takes nothing, then says so."""
 
@@ -390,7 +392,37 @@ class DriverPort:
             channel.flush()
             channel.room.notify_all()
 
+    @property
+    def has_later_life(self) -> bool:
+        """Whether a later life of the system has begun."""
+        later = find_coordinator(self.system) if ray.is_initialized() else None
+        return later is not None and later != self.identity.coordinator
+
     def _lose_coordinator(self, detail: str) -> None:
+        """The coordinator is gone for good: go on as long as the actors do, and no later life has begun."""
+        pause_s = LOOK_S
+        while self.down is None and ray.is_initialized():
+            if self.has_later_life or not self._reaches_actors():
+                self._close_without(detail)
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, LOOK_S_MAX)
+
+    def _reaches_actors(self) -> bool:
+        """Whether any actor that this driver sent to still answers, or takes its time; True where it sent to none."""
+        with self._lock:
+            names = [name for name, channel in self._channels.items() if channel.peer is not None]
+        hosts = [host for host in map(self._connector.find, names) if host is not None]
+        for ref in [host.receivers.remote() for host in hosts]:
+            try:
+                ray.get(ref, timeout=LOOK_S_MAX)
+            except ray.exceptions.GetTimeoutError:
+                return True
+            except ray.exceptions.RayError:
+                continue
+            return True
+        return not hosts
+
+    def _close_without(self, detail: str) -> None:
         self.close(SystemStopped(f"the coordinator of system {self.system!r} is gone: {detail}", system=self.system))
 
     def _learn_why(self, receiver: str) -> None:
@@ -403,7 +435,7 @@ class DriverPort:
                 return
             error = fate.error()
         except ray.exceptions.RayError as lost:
-            self._lose_coordinator(str(lost))
+            self._close_without(str(lost))
             return
         self.close(error)
 

@@ -75,17 +75,18 @@ def pack_record(record: Record) -> tuple[object, ...]:
         record.overlaps,
         record.aligned,
         dict(record.arrived),
-        record.forgotten,
+        *((record.forgotten,) if record.forgotten else ()),  # most processes have forgotten none, and a byte is a byte
     )
 
 
 def unpack_record(fields: tuple[object, ...]) -> Record:
     """A record from plain values."""
-    snapshot, *counters, overlaps, aligned, arrived, forgotten = fields
+    snapshot, *counters = fields[:10]
+    overlaps, aligned, arrived, *forgotten = fields[10:]
     assert isinstance(snapshot, tuple)
     assert isinstance(overlaps, tuple)
     earlier = tuple(SnapshotId(*k) for k in overlaps)
-    return Record(SnapshotId(*snapshot), *counters, earlier, aligned, arrived, forgotten)  # type: ignore[arg-type,call-arg]
+    return Record(SnapshotId(*snapshot), *counters, earlier, aligned, arrived, *forgotten)  # type: ignore[arg-type,call-arg]
 
 
 def pack_report(report: RecordReport) -> tuple[bytes, Body]:

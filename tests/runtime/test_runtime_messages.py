@@ -19,6 +19,7 @@ from rayshot.errors import (
     ConfigError,
     ForeignHandle,
     MessageNotSerializable,
+    NameTaken,
     NotAnObjectRef,
     SystemStopped,
     UnknownMethod,
@@ -210,7 +211,7 @@ def test_an_actor_that_ended_is_told_at_the_call(system, monkeypatch):
     eventually(known)
     with monkeypatch.context() as patch:
         patch.setattr("rayshot.runtime.driver.spawn_host", spawned := Mock())
-        with pytest.raises(ActorEnded, match="alice"):
+        with pytest.raises(NameTaken, match="alice"):
             Account.options(name="alice").remote(1)
     spawned.assert_not_called()
     bob.transfer.tell(alice, 1)
