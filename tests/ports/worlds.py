@@ -12,7 +12,7 @@ import rayshot
 from rayshot.errors import RayshotError, SystemDown, UsageError
 from tests.ports.behaviour import DIFFERS, WORKS, Behaviour
 
-LIMIT_S = 60.0
+LIMIT_S = 120.0
 """A body that takes longer hangs."""
 HANGS = "hangs"
 
