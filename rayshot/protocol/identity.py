@@ -22,6 +22,8 @@ RESERVED = (COORDINATOR, ALIGNED, STOPPED)
 
 DRIVER_PREFIX = "driver:"
 """Senders outside the system (the environment of the 1985 paper) carry names that start so."""
+GUEST_PREFIX = f"{DRIVER_PREFIX}task-"
+"""So those of plain tasks and plain actors."""
 
 NAME_LENGTH_MAX = 128
 SHOWN_MAX = 200
@@ -97,6 +99,11 @@ def is_initiator(text: str) -> bool:
 def is_driver(process: str) -> bool:
     """Whether `process` is a driver: part of the environment, which never records."""
     return process.startswith(DRIVER_PREFIX)
+
+
+def is_guest(process: str) -> bool:
+    """Whether `process` is a driver that lives in a plain task or a plain actor, and may return what it hears."""
+    return process.startswith(GUEST_PREFIX)
 
 
 def check_name(name: str, what: str, reserved: Collection[str] = ()) -> str:

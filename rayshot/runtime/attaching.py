@@ -5,10 +5,13 @@ actor, a handle that is used attaches to its system, and a class that is made an
 """
 
 import threading
+from collections import deque
+from collections.abc import Iterable
 
 import ray
 
 from rayshot.errors import NoAnswer, SystemStopped
+from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.answers import get_answer, the_coordinator
 from rayshot.runtime.driver import DriverPort
 from rayshot.runtime.identity import HostIdentity
@@ -20,6 +23,8 @@ _begun: list[DriverPort] = []
 """Of the program's systems that are not shut down, one at least: `Class.remote()` makes an actor of the last one."""
 _attached: dict[str, DriverPort] = {}
 """By the system's name: those that nobody asked for by `rayshot.init`."""
+_heard: deque[tuple[str, int, tuple[SnapshotId, ...]]] = deque(maxlen=64)
+"""News of open snapshots, by system and life, for a port that is still to come: older ones are over by then."""
 
 
 def begin(identity: HostIdentity) -> DriverPort:
@@ -30,6 +35,7 @@ def begin(identity: HostIdentity) -> DriverPort:
             port = DriverPort(identity)
         _attached.pop(identity.system, None)
         _begun[:] = [*(other for other in _begun if other.down is None and other is not port), port]
+        _tell_news(port)
         return port
 
 
@@ -86,4 +92,21 @@ def _attach(system: str) -> DriverPort:
     except (ray.exceptions.RayActorError, NoAnswer) as error:
         raise SystemStopped(f"system {system!r} cannot be attached to: {error}", system=system) from error
     port = _attached[system] = DriverPort(identity)
+    _tell_news(port)
     return port
+
+
+def _tell_news(port: DriverPort) -> None:
+    """Tell a port what was heard before it could be found."""
+    for system, incarnation, tags in tuple(_heard):
+        if (system, incarnation) == (port.system, port.identity.incarnation):
+            port.hear(tags)
+
+
+def hear(system: str, incarnation: int, tags: Iterable[SnapshotId]) -> None:
+    """This process got a result that may show effects of open snapshots of a system."""
+    heard = system, incarnation, tuple(SnapshotId(*tag) for tag in tags)
+    _heard.append(heard)
+    for port in (*_begun, *_attached.values()):
+        if (port.system, port.identity.incarnation) == heard[:2]:
+            port.hear(heard[2])

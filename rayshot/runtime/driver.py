@@ -6,7 +6,7 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import ray
@@ -19,7 +19,7 @@ from rayshot.model.port import OutPort
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.driver import AnswerArrived, Driver, SendTagged
 from rayshot.protocol.events import BatchAcknowledged, BatchTaken, SnapshotEnded
-from rayshot.protocol.identity import DRIVER_PREFIX, SnapshotId
+from rayshot.protocol.identity import DRIVER_PREFIX, GUEST_PREFIX, SnapshotId
 from rayshot.runtime.births import Births
 from rayshot.runtime.connector import Connector, RayPeer
 from rayshot.runtime.dropping import Dropped
@@ -118,7 +118,7 @@ class DriverPort:
         know_references()
         self.identity = identity
         self.system = identity.system
-        self.name = f"{DRIVER_PREFIX}{uuid.uuid4().hex[:8]}"
+        self.name = f"{_prefix()}{uuid.uuid4().hex[:8]}"
         self.codec = Codec(ActorHandle, self._mention, self.handle_of)
         self.down: SystemDown | None = None
         self._machine = Driver(self.name, identity.incarnation)
@@ -298,6 +298,11 @@ class DriverPort:
             for channel in self._channels.values():
                 channel.shut(self.down)
 
+    def hear(self, tags: Iterable[SnapshotId]) -> None:
+        """This process got an outcome that may hold effects of open snapshots: what it sends now brings their news."""
+        with self._lock:
+            self._machine.handle(AnswerArrived(tuple(tags)))
+
     # Answers of calls ------------------------------------------------------------------------------------------
 
     def _heed_answers(self) -> None:
@@ -445,3 +450,8 @@ class DriverPort:
         channel = self._channels.pop(receiver, None)
         if channel is not None:
             channel.shut(error)
+
+
+def _prefix() -> str:
+    """What the name of this process's driver begins with."""
+    return GUEST_PREFIX if ray.get_runtime_context().worker.mode == ray.WORKER_MODE else DRIVER_PREFIX

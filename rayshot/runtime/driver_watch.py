@@ -2,16 +2,24 @@
 
 import logging
 import threading
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import ray
 
+from rayshot.protocol.abort import AbortReason
+from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.clock import TICK_S
 from rayshot.runtime.notices import UNTIL_ANSWERED
 
 if TYPE_CHECKING:
     from rayshot.runtime.members import Members
+    from rayshot.runtime.under_way import UnderWay
 
 log = logging.getLogger("rayshot")
+GUESTS_WAIT_S = 5.0
+"""So long a plain task's call waits until every actor has recorded a snapshot; then the snapshot is given up."""
 
 
 class DriverWatch:
@@ -24,6 +32,8 @@ class DriverWatch:
 
     _lock: threading.RLock
     _members: "Members"
+    _open: "dict[SnapshotId, UnderWay]"
+    refuse: Callable[[SnapshotId, str, str, AbortReason], None]
 
     def __init__(self) -> None:
         self._drivers: dict[str, Any] = {}
@@ -48,3 +58,22 @@ class DriverWatch:
         log.info("%s is gone: its channels are closed", name)
         with self._lock:
             self._members.tell_all("driver_died", name)
+
+    @ray.method(concurrency_group="wait")
+    def await_recorded(self, snapshot: SnapshotId, name: str) -> None:
+        """Wait until every actor has recorded a snapshot, as the actor `name` has an answer for a plain task.
+
+        One that takes too long is given up: an actor may be waiting for that task, and could not record before.
+        """
+        deadline, was_open = time.monotonic() + GUESTS_WAIT_S, False
+        while time.monotonic() < deadline:
+            with self._lock:
+                under_way = self._open.get(snapshot)
+            if (was_open and under_way is None) or (under_way is not None and under_way.recorded_s is not None):
+                return
+            was_open = under_way is not None  # the news of one that an actor began may still be on its way
+            time.sleep(TICK_S)
+        why = (
+            f"not every actor recorded it within {GUESTS_WAIT_S:g} s, and a plain task waits for an answer of {name!r}"
+        )
+        self.refuse(snapshot, name, why, AbortReason.TIMEOUT)

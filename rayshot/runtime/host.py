@@ -26,6 +26,7 @@ from rayshot.runtime.dead_letters import DeadLetter
 from rayshot.runtime.holding import waiting_in
 from rayshot.runtime.identity import Abandoned, HostIdentity, Offer, Stop
 from rayshot.runtime.naming import NAMESPACE, actor_name
+from rayshot.runtime.news import with_news
 from rayshot.runtime.outcomes import GONE, NotYet
 from rayshot.runtime.priority import go_beside_programs
 from rayshot.runtime.process import ActorProcess
@@ -108,7 +109,10 @@ class Host:
         this before they are ready, so that it takes no thread here.
         """
         outcome = self._process.outcomes.fetch(*unpack(call))
-        return pack(outcome.tags) if outcome.tags else b"", outcome.value
+        if not outcome.tags:
+            return b"", outcome.value
+        identity = self._process.identity
+        return pack(outcome.tags), with_news(outcome.value, identity.system, identity.incarnation, outcome.tags)
 
     @ray.method(concurrency_group="credit")
     def await_credit(self, sender: str, wanted: int) -> int:

@@ -8,6 +8,7 @@ waits for, a round begins: each fetch gives its place up once, and Ray puts it a
 
 import threading
 import traceback
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import ray
@@ -64,7 +65,8 @@ class Outcomes:
     """`lock` is the process's. All but `fetch` are called under it.
 
     `_settled` has the last call of each driver that was answered, as its calls are answered in their order. `_given`
-    counts what waiting threads got. In a round `_turned` are those that gave their places up.
+    counts what waiting threads got. In a round `_turned` are those that gave their places up. `_withheld` are outcomes
+    that are to be given when none of the snapshots beside them is left.
     """
 
     def __init__(self, lock: threading.Lock) -> None:
@@ -76,14 +78,18 @@ class Outcomes:
         self._down: Outcome | None = None
         self._given = 0
         self._turned: set[_Key] | None = None
+        self._withheld: list[tuple[_Key, Outcome, set[SnapshotId]]] = []
 
     def __bool__(self) -> bool:
         """Whether there are outcomes that nobody has fetched."""
-        return bool(self._kept)
+        return bool(self._kept or self._withheld)
 
-    def settle(self, sender: str, call_id: int, outcome: Outcome) -> None:
-        """A call was handled: give its outcome to who waits for it, or keep it."""
+    def settle(self, sender: str, call_id: int, outcome: Outcome, until: Collection[SnapshotId] = ()) -> None:
+        """A call was handled: give its outcome to who waits for it, or keep it; not before all of `until` are released."""
         if sender in self._gone:
+            return
+        if until:
+            self._withheld.append(((sender, call_id), outcome, set(until)))
             return
         self._settled[sender] = call_id
         waiter = self._waiting.pop((sender, call_id), None)
@@ -92,6 +98,12 @@ class Outcomes:
         else:
             self._given += 1
             waiter.give(outcome)
+
+    def release(self, snapshot: SnapshotId) -> None:
+        """Every actor has recorded this snapshot, or it is over: nobody can bring news of it to one that has not."""
+        withheld, self._withheld = self._withheld, []
+        for (sender, call_id), outcome, until in withheld:  # in the order of the calls, so a driver's are settled in it
+            self.settle(sender, call_id, outcome, until - {snapshot})
 
     def fetch(self, sender: str, call_id: int) -> Outcome:
         """The outcome of a call, once it is there. Takes the lock.
@@ -149,6 +161,7 @@ class Outcomes:
         """Nobody waits for outcomes of this driver's calls any more: it is gone, or of an earlier life."""
         self._gone.add(driver)
         self._settled.pop(driver, None)
+        self._withheld = [withheld for withheld in self._withheld if withheld[0][0] != driver]
         for key in [key for key in self._kept if key[0] == driver]:
             del self._kept[key]
         for key in [key for key in self._waiting if key[0] == driver]:
@@ -160,6 +173,7 @@ class Outcomes:
         for waiter in self._waiting.values():
             waiter.give(self._down)
         self._waiting.clear()
+        self._withheld.clear()
 
 
 def failure(error: Exception, actor: str) -> ray.exceptions.RayError:

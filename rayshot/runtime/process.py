@@ -256,7 +256,8 @@ class ActorProcess:
         copied, ok = self._copy(value, ok=ok)
         result = copied if ok else failure(copied, self.name)
         with self.lock:
-            self.outcomes.settle(sender, call_id, Outcome(result, self.participant.open_snapshots))
+            outcome = Outcome(result, self.participant.open_snapshots)
+            self.outcomes.settle(sender, call_id, outcome, self.recording.kept_from(sender, outcome.tags))
 
     def request_snapshot(self, token: str = "") -> None:
         """Begin a snapshot when the running handler has ended; with the `token` of whoever asked the coordinator."""

@@ -9,9 +9,10 @@ import logging
 import threading
 import time
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rayshot.errors import StateNotSerializable
 from rayshot.protocol.abort import AbortReason
@@ -24,7 +25,7 @@ from rayshot.protocol.effects import (
     ReportRecord,
 )
 from rayshot.protocol.events import CaptureFailed, DeadlinePassed, SnapshotRequested, StateCaptured
-from rayshot.protocol.identity import COORDINATOR, SnapshotId
+from rayshot.protocol.identity import COORDINATOR, SnapshotId, is_guest
 from rayshot.runtime.capture import CaptureChild, Captured, Capturer, spool_folder
 from rayshot.runtime.failpoints import failpoint
 from rayshot.runtime.identity import End, Ending
@@ -52,6 +53,8 @@ class Recording:
         self.capturer = Capturer(process.name, spool_folder())
         self._process = process
         self._deadlines: dict[SnapshotId, float] = {}
+        self._asked: dict[SnapshotId, Any] = {}
+        self._everywhere: set[SnapshotId] = set()
         self._outgoing: list[RecordReport] = []
         self._given: dict[SnapshotId, tuple[bytes, Body] | None] = {}
         self._brought: set[SnapshotId] = set()
@@ -71,6 +74,27 @@ class Recording:
     def _goes_on(self, snapshot: SnapshotId) -> bool:
         """Whether a snapshot is open here and was not given up: of those given up the end alone is still to come."""
         return snapshot in self._deadlines
+
+    def kept_from(self, sender: str, snapshots: Iterable[SnapshotId]) -> set[SnapshotId]:
+        """Which of these must be recorded everywhere before an answer goes to `sender`; asks when that is so.
+
+        A driver sends on what it heard with tags. A plain task or actor also returns it, to somebody without tags.
+        """
+        if not is_guest(sender):
+            return set()
+        waiting = {k for k in snapshots if self._goes_on(k) and k not in self._everywhere}
+        for snapshot in waiting - self._asked.keys():
+            self._asked[snapshot] = ref = self._process.identity.coordinator.await_recorded.remote(
+                snapshot, self._process.name
+            )
+            ref._on_completed(lambda _answer, snapshot=snapshot: self._is_everywhere(snapshot))  # noqa: SLF001
+        return waiting
+
+    def _is_everywhere(self, snapshot: SnapshotId) -> None:
+        with self._process.lock:
+            if self._goes_on(snapshot):
+                self._everywhere.add(snapshot)
+            self._process.outcomes.release(snapshot)
 
     def next_deadline(self) -> float | None:
         """When the next recorder is too old, by time.monotonic."""
@@ -181,6 +205,9 @@ class Recording:
                 process.identity.coordinator.announce.remote(snapshot, process.name, floor, self._token)
             case ForgetSnapshot(snapshot):
                 self._deadlines.pop(snapshot, None)
+                self._asked.pop(snapshot, None)
+                self._everywhere.discard(snapshot)
+                process.outcomes.release(snapshot)
                 self._given.pop(snapshot, None)
                 self._brought.discard(snapshot)
                 self._carried.discard(snapshot)

@@ -1,0 +1,102 @@
+"""Plain tasks and plain actors hand on what actors answered, and no snapshot holds the effect without its cause."""
+
+import threading
+
+import pytest
+import ray
+
+from rayshot.errors import SnapshotAborted
+from rayshot.runtime.attaching import driver_port
+from tests.runtime.test_runtime_messages import eventually
+from tests.runtime.workloads import Account
+
+pytestmark = pytest.mark.ray
+
+
+@ray.remote(num_cpus=0)
+def read(account):
+    """A plain task that returns what an actor answered."""
+    return ray.get(account.read.remote())
+
+
+@ray.remote(num_cpus=0)
+def withdraw(account, amount):
+    account.deposit.tell(-amount)
+    ray.get(account.read.remote())
+    return amount
+
+
+@ray.remote(num_cpus=0)
+def tags_of(_answer, account):
+    """A plain task that is given an answer, and then sends: the snapshots of which it brings the news."""
+    account.deposit.tell(0)
+    return driver_port(account._system)._machine.tags
+
+
+@pytest.fixture
+def under_way(system, tmp_path):
+    """A snapshot that alice has recorded and bob has not: `go` lets him; `take()` joins it and gives what came of it."""
+    alice, bob = (Account.options(name=name).remote(100) for name in ("alice", "bob"))
+    ray.get([alice.read.remote(), bob.read.remote()])
+    bob.pause_until.tell(str(tmp_path / "recorded"))
+    taken = []
+
+    def photograph():
+        try:
+            taken.append(system.snapshot())
+        except SnapshotAborted as error:
+            taken.append(error)
+
+    thread = threading.Thread(target=photograph)
+    thread.start()
+    eventually(lambda: [snapshot.missing for snapshot in system.status().snapshots] == [("bob",)])
+    yield (
+        alice,
+        bob,
+        system.status().snapshots[0].id,
+        (tmp_path / "recorded").touch,
+        lambda: (thread.join(), taken[0])[1],
+    )
+    (tmp_path / "recorded").touch()
+    thread.join()
+
+
+def is_withheld(system, name):
+    host = ray.get(system._identity.coordinator.actors.remote())[name]
+    return ray.get(host.__ray_call__.remote(lambda self: bool(getattr(self._process.outcomes, "_withheld", ()))))
+
+
+@pytest.mark.acceptance("O6")
+def test_what_a_task_returns_is_in_no_snapshot_before_its_cause(system, under_way):
+    alice, bob, _, go, take = under_way
+    moved = threading.Event()
+
+    def move():
+        bob.deposit.tell(ray.get(withdraw.remote(alice, 10)))
+        moved.set()
+
+    mover = threading.Thread(target=move)
+    mover.start()
+    eventually(lambda: moved.is_set() or is_withheld(system, "alice"))
+    system._port.await_taken(system._port.told(), 10)
+    go()
+    snapshot = take()
+    mover.join()
+    in_flight = [message.args[0] for state in snapshot.channels.values() for message in state.messages]
+    balances = [state["balance"] for state in snapshot.states().values()]
+    assert sum(balances) + sum(amount for amount in in_flight if isinstance(amount, int)) == 200
+
+
+@pytest.mark.acceptance("O6")
+def test_a_task_that_is_given_an_answer_brings_the_news_that_came_with_it(under_way):
+    alice, _, snapshot, _, _ = under_way
+    assert snapshot in ray.get(tags_of.remote(alice.read.remote(), alice))
+
+
+@pytest.mark.acceptance("O6")
+def test_a_snapshot_that_waits_for_who_waits_for_a_task_is_given_up(under_way):
+    alice, bob, _, _, take = under_way
+    assert ray.get(read.remote(alice)) == 100
+    error = take()
+    assert isinstance(error, SnapshotAborted)
+    assert "a plain task waits for an answer of 'alice'" in error.message
