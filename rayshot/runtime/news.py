@@ -1,7 +1,7 @@
 """Results that bring the news of open snapshots along, to whatever process reads them.
 
-The driver that made a call hears of these snapshots from the tags of its answer. It may pass the reference to the result
-on before, to a plain task, whose messages must bring the news too.
+The driver that made a call hears of these snapshots from the tags of its answer. It may pass the reference to the
+result on before that, to a plain task, whose messages must bring the news too.
 """
 
 from typing import Any

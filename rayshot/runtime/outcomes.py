@@ -85,7 +85,7 @@ class Outcomes:
         return bool(self._kept or self._withheld)
 
     def settle(self, sender: str, call_id: int, outcome: Outcome, until: Collection[SnapshotId] = ()) -> None:
-        """A call was handled: give its outcome to who waits for it, or keep it; not before all of `until` are released."""
+        """A call was handled: give its outcome to who waits for it, or keep it. Not before all `until` are released."""
         if sender in self._gone:
             return
         if until:

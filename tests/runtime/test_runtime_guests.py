@@ -35,7 +35,7 @@ def tags_of(_answer, account):
 
 @pytest.fixture
 def under_way(system, tmp_path):
-    """A snapshot that alice has recorded and bob has not: `go` lets him; `take()` joins it and gives what came of it."""
+    """A snapshot that alice has recorded and bob has not: `go` lets him; `take()` gives what came of it."""
     alice, bob = (Account.options(name=name).remote(100) for name in ("alice", "bob"))
     ray.get([alice.read.remote(), bob.read.remote()])
     bob.pause_until.tell(str(tmp_path / "recorded"))
@@ -95,7 +95,7 @@ def test_a_task_that_is_given_an_answer_brings_the_news_that_came_with_it(under_
 
 @pytest.mark.acceptance("O6")
 def test_a_snapshot_that_waits_for_who_waits_for_a_task_is_given_up(under_way):
-    alice, bob, _, _, take = under_way
+    alice, _, _, _, take = under_way
     assert ray.get(read.remote(alice)) == 100
     error = take()
     assert isinstance(error, SnapshotAborted)
