@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from rayshot.errors import ActorEnded
-from rayshot.format.slots import FAILED, VALUE, Slot, SlottedMessage
+from rayshot.format.slots import FAILED, LARGE, VALUE, Slot, SlottedMessage
 from rayshot.model.reply import OpenCall
 from rayshot.runtime import holding
 from rayshot.runtime.wire import unpack
@@ -66,6 +66,15 @@ def test_a_message_waits_for_all_its_objects_and_those_behind_it_for_the_message
     eventually(lambda: channel.numbers == [1, 2])
     assert channel.held_at is None
     assert [number for (number, _) in channel.came[0]] == [1]
+
+
+def test_large_arguments_fill_a_batch(channel):
+    channel.append_open(OpenCall(CODEC.tell("take", (1,))))
+    for number in (2, 3, 4):
+        channel.append(SlottedMessage.of(CODEC.tell("take", (number,)), (Slot(LARGE, Reference(), size=2 << 20),)))
+    channel.settle(CODEC)
+    eventually(lambda: channel.numbers == [1, 2])  # two calls are under way
+    assert [[number for number, _ in layout] for layout in channel.came] == [[2]]
 
 
 def test_the_end_of_a_handler_releases_its_calls_and_not_what_waits_for_objects(channel):
