@@ -351,3 +351,14 @@ def test_an_actor_of_which_the_handle_is_got_again_right_after_it_was_dropped_li
     witness = born(Mortal.remote())
     assert gone(system, witness)  # what was dropped before it would have ended before
     assert ray.get(again.add.remote()) == 2
+
+
+@pytest.mark.acceptance("O4")
+def test_a_snapshot_does_not_miss_what_was_told_to_an_actor_that_ended(system, caplog):
+    alice, bob = Mortal.options(name="alice").remote(), Mortal.options(name="bob").remote()
+    assert ray.get([alice.add.remote(), bob.add.remote()]) == [1, 1]
+    rayshot.kill(alice)
+    assert gone(system, "alice")
+    for _ in range(2):
+        assert system.snapshot().left_out == {}
+    assert "does not hold" not in caplog.text
