@@ -3,7 +3,7 @@
 import pytest
 
 from rayshot.errors import BadState, LimitExceeded
-from rayshot.format import inert, pickling
+from rayshot.format import inert, paths, pickling
 from rayshot.format.pickling import dump_object, dump_state, load_state
 from tests.format.objects import put
 
@@ -91,3 +91,13 @@ def test_the_inert_reader_does_not_read_one_large_value_again_and_again(values):
     stream = b"\x80\x05(\x97\x94" + call * 50 + b"l."
     with pytest.raises(LimitExceeded):
         inert.read(stream, [buffer])
+
+
+def test_the_paths_of_many_references_are_found_in_one_walk(values, monkeypatch):
+    walked = []
+    parts = paths._parts
+    monkeypatch.setattr(paths, "_parts", lambda value: walked.append(value) or parts(value))
+    state = [put(index) for index in range(100)]
+    pickled = dump_state(state, "alice")
+    assert [found.path for found in pickled.references] == [f"alice[{index}]" for index in range(100)]
+    assert len(walked) <= 2 * len(state) + 1  # each reference of these tests has one part
