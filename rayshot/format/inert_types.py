@@ -340,7 +340,7 @@ def _make_referenced(arguments: _Arguments, limits: ReadingLimits) -> Any:
     """The value of a reference."""
     match arguments:
         case (bytes() | memoryview() as pickled,) if limits.read_inner is not None:
-            limits.charge_copy(len(pickled))
+            limits.charge(len(pickled))  # bytes, of which the budget has some for each
             try:
                 return limits.read_inner(bytes(pickled))
             except (BadState, LookupError, struct.error) as error:

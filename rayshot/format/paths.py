@@ -1,6 +1,6 @@
 """Where in a value something is: the paths that errors tell."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rayshot.format.outside import outside_types
 from rayshot.format.redaction import REDACTED, is_secret_path
@@ -9,19 +9,22 @@ _PATH_DEPTH_MAX = 20
 _PATH_PARTS_MAX = 100_000
 
 
-def find_path(value: object, path: str, wanted: object) -> str:
-    """Path to `wanted` inside of `value`; `path` itself where it is not found among the plain parts."""
+def find_paths(value: object, path: str, wanted: Sequence[object]) -> list[str]:
+    """Path to each of `wanted` inside of `value`; `path` itself where it is not found among the plain parts."""
     start = len(path)
+    missing = {id(one) for one in wanted}
+    found: dict[int, str] = {}
     waiting: list[tuple[str, object]] = [(path, value)]
     seen: set[int] = set()
-    while waiting and len(seen) < _PATH_PARTS_MAX:
+    while waiting and missing and len(seen) < _PATH_PARTS_MAX:
         at, part = waiting.pop()
-        if part is wanted:
-            return at
+        if id(part) in missing:
+            missing.remove(id(part))
+            found[id(part)] = at
         if id(part) not in seen:
             seen.add(id(part))
             waiting += [(_deeper(at, step, start), inner) for step, inner in _parts(part)]
-    return path
+    return [found.get(id(one), path) for one in wanted]
 
 
 def find_culprit(value: object, path: str, can_pickle: Callable[[object], bool], *, secret: bool = False) -> str:

@@ -27,7 +27,7 @@ from rayshot.format.entries import StateCodec
 from rayshot.format.exceptions import fill_leniently, is_same, learn, make_leniently
 from rayshot.format.loop_bound import reduce_without_loop
 from rayshot.format.outside import may_be_outside, outside_types, refuse_outside
-from rayshot.format.paths import find_culprit, find_path
+from rayshot.format.paths import find_culprit, find_paths
 from rayshot.format.pickled import PickledState, Referenced
 from rayshot.format.redaction import name_taken
 from rayshot.format.references import references as _references
@@ -74,7 +74,8 @@ def dump_state(state: object, name: str, own: object = None) -> PickledState:
         if stream is None:
             codec = CLOUDPICKLE
             stream, buffers, places = _with_places(state, own)
-            references = tuple(Referenced(place, find_path(state, name, found), found) for place, found in places)
+            paths = find_paths(state, name, [found for _, found in places])
+            references = tuple(Referenced(at, path, one) for path, (at, one) in zip(paths, places, strict=True))
     except _REFUSALS as error:
         path = find_culprit(state, name, _can_pickle)
         raise StateNotSerializable(

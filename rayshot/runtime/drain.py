@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from rayshot.runtime.driver import DriverPort
 from rayshot.runtime.initiation import some_names
@@ -38,12 +38,15 @@ class Drain:
         wait_with_progress(is_done, lambda: f"waiting for {some_names(awaited)} to take what was told before")
         return awaited
 
-    def left_out(self, sent: Mapping[str, int]) -> dict[str, int]:
-        """How many of the messages are behind a cut that holds those up to `sent`, by receiver; says so in the log."""
+    def left_out(self, sent: Mapping[str, int], ended: Collection[str]) -> dict[str, int]:
+        """How many of the messages are behind a cut that holds those up to `sent`, by receiver; says so in the log.
+
+        None are of a receiver that `ended` before the cut: nothing is in flight to it.
+        """
         left = {
             channel.receiver: last - sent.get(channel.receiver, 0)
             for channel, last in self._told.items()
-            if last > sent.get(channel.receiver, 0) and channel.down is None
+            if last > sent.get(channel.receiver, 0) and channel.down is None and channel.receiver not in ended
         }
         if left:
             counts = ", ".join(f"{count:,} to {receiver}" for receiver, count in left.items())

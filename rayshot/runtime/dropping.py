@@ -7,7 +7,6 @@ import atexit
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
-from weakref import WeakValueDictionary
 
 from rayshot.model.handle import ActorHandle, Hold
 from rayshot.model.port import Port
@@ -30,7 +29,7 @@ class Dropped:
     def __init__(self, end: Callable[[str], None]) -> None:
         self._end = end
         self._names: SimpleQueue[str] = SimpleQueue()
-        self._holds: WeakValueDictionary[str, Hold] = WeakValueDictionary()
+        self._mine: set[str] = set()  # nobody else was given these by name: each change of it is one step
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
 
@@ -46,21 +45,24 @@ class Dropped:
                 self._thread = threading.Thread(target=self._run, name="rayshot-dropped", daemon=True)
                 self._thread.start()
         names = self._names  # a SimpleQueue may be put to from wherever an object dies
-        hold = self._holds[name] = Hold(lambda: names.put(name))
-        return hold
+        self._mine.add(name)
+        return Hold(lambda: names.put(name))
 
     def holds(self, name: str) -> bool:
-        """Whether the maker's handle of the actor is held."""
-        return name in self._holds
+        """Whether the maker's handle of the actor is held, or was until just now."""
+        return name in self._mine
 
     def give_out(self, name: str) -> None:
-        """This process gets another handle of the actor, if it has one that is held: it came from somewhere."""
-        if (hold := self._holds.get(name)) is not None:
-            hold.give_out()
+        """This process gets another handle of the actor: it came from somewhere, and the actor does not end."""
+        self._mine.discard(name)
 
     def _run(self) -> None:
         while True:
             name = self._names.get()
             if _exiting.wait(PAUSE_S):
                 return
+            try:
+                self._mine.remove(name)
+            except KeyError:  # a handle was got again in the pause
+                continue
             self._end(name)

@@ -40,11 +40,12 @@ class Order(NamedTuple):
 class Committed(NamedTuple):
     """What is answered to an order: the commit, and what of the messages of the `driver` that asked is inside the cut.
 
-    `sent` holds for each receiver the number of the last such message.
+    `sent` holds for each receiver the number of the last such message; `ended` are the actors that ended before it.
     """
 
     record: "CommitRecord"
     sent: Mapping[str, int]
+    ended: frozenset[str]
 
 
 @dataclass(slots=True, eq=False)
@@ -60,7 +61,8 @@ class Request:
     def settle(self, record: "CommitRecord", cut: Cut) -> None:
         """Let the one who waits go on: it is durable."""
         channels = (channel for channel in cut.channels if channel.channel.sender == self.order.driver)
-        self.committed = Committed(record, {channel.channel.receiver: channel.sent for channel in channels})
+        sent = {channel.channel.receiver: channel.sent for channel in channels}
+        self.committed = Committed(record, sent, frozenset(cut.ended))
         self.done.set()
 
     def refuse(self, error: RayshotError) -> None:

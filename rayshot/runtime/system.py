@@ -290,7 +290,8 @@ class System:
                 "snapshot is lost, unless it was committed just then and system.snapshots() has it; take another one",
                 reason=AbortReason.COORDINATOR_LOST.value,
             ) from error
-        return Snapshot(self._store, self.name, committed.record, left_out=drain.left_out(committed.sent))
+        left_out = drain.left_out(committed.sent, committed.ended)
+        return Snapshot(self._store, self.name, committed.record, left_out=left_out)
 
     def snapshots(self) -> list[Snapshot]:
         """The committed snapshots, oldest first."""

@@ -2,8 +2,8 @@
 
 import pytest
 
-from rayshot.errors import BadState
-from rayshot.format import inert, pickling
+from rayshot.errors import BadState, LimitExceeded
+from rayshot.format import inert, paths, pickling
 from rayshot.format.pickling import dump_object, dump_state, load_state
 from tests.format.objects import put
 
@@ -77,3 +77,27 @@ def test_bytes_that_are_no_pickle_in_the_place_of_a_value_stay_a_record(values):
 
 def test_without_a_runtime_nothing_is_a_reference():
     assert dump_state({"a": "Ref"}, "alice").references == ()
+
+
+def test_the_inert_reader_shows_large_values_of_many_references(values):
+    numpy = pytest.importorskip("numpy")
+    pickled, buffers = stored([put(numpy.arange(300_000) + index) for index in range(8)])
+    assert [int(array[0]) for array in inert.read(pickled.stream, buffers)] == list(range(8))
+
+
+def test_the_inert_reader_does_not_read_one_large_value_again_and_again(values):
+    buffer = dump_object(bytes(8_000_000), None)
+    call = b"crayshot.format.pickling\nput_again\n(h\x00tR"
+    stream = b"\x80\x05(\x97\x94" + call * 50 + b"l."
+    with pytest.raises(LimitExceeded):
+        inert.read(stream, [buffer])
+
+
+def test_the_paths_of_many_references_are_found_in_one_walk(values, monkeypatch):
+    walked = []
+    parts = paths._parts
+    monkeypatch.setattr(paths, "_parts", lambda value: walked.append(value) or parts(value))
+    state = [put(index) for index in range(100)]
+    pickled = dump_state(state, "alice")
+    assert [found.path for found in pickled.references] == [f"alice[{index}]" for index in range(100)]
+    assert len(walked) <= 2 * len(state) + 1  # each reference of these tests has one part

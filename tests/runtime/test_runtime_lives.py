@@ -18,7 +18,7 @@ pytestmark = pytest.mark.ray
 
 
 def gone(system, *names):
-    return eventually(lambda: not set(names) & set(system.actors()))
+    return eventually(lambda: not set(names) & set(system._ask("actors")))  # `actors()` gets handles of them again
 
 
 @pytest.mark.acceptance("O4")
@@ -341,3 +341,24 @@ def test_an_end_that_is_under_way_is_in_the_snapshot_and_does_its_work_after_a_r
     new_system.made.append(restored := rayshot.restore(system.storage, system=system.name))
     assert gone(restored, "alice")
     assert [message.kind for message in snapshot.channel("bob", "alice").messages] in ([], ["end"])
+
+
+@pytest.mark.acceptance("O4")
+def test_an_actor_of_which_the_handle_is_got_again_right_after_it_was_dropped_lives_on(system):
+    name = born(Mortal.remote())  # its handle is gone here, and its end waits
+    again = system.get_actor(name)
+    assert ray.get(again.add.remote()) == 1
+    witness = born(Mortal.remote())
+    assert gone(system, witness)  # what was dropped before it would have ended before
+    assert ray.get(again.add.remote()) == 2
+
+
+@pytest.mark.acceptance("O4")
+def test_a_snapshot_does_not_miss_what_was_told_to_an_actor_that_ended(system, caplog):
+    alice, bob = Mortal.options(name="alice").remote(), Mortal.options(name="bob").remote()
+    assert ray.get([alice.add.remote(), bob.add.remote()]) == [1, 1]
+    rayshot.kill(alice)
+    assert gone(system, "alice")
+    for _ in range(2):
+        assert system.snapshot().left_out == {}
+    assert "does not hold" not in caplog.text
