@@ -40,7 +40,7 @@ class ActorLoop(asyncio.SelectorEventLoop):
     """An event loop that notices when its handler waits for what only another handler of the same actor could bring.
 
     `main` is the task of the handler that runs, and `hopeless` says that it was cancelled for that reason. Threads
-    that are not `threads_known` may wake it.
+    that are not `threads_known` may wake it. `has_strays`: tasks were made while no async handler ran.
     """
 
     def __init__(self) -> None:
@@ -50,6 +50,7 @@ class ActorLoop(asyncio.SelectorEventLoop):
         self.hopeless = False
         self.threads_known: frozenset[threading.Thread] = frozenset()
         self._jobs: weakref.WeakSet[partial[Any]] = weakref.WeakSet()
+        self.has_strays = False
         self._what = ""
         self._began = self._warn_at = 0.0
 
@@ -58,6 +59,11 @@ class ActorLoop(asyncio.SelectorEventLoop):
         self.main, self.hopeless, self._what = main, False, what
         self._began = self.time()
         self._warn_at = self._began + SILENCE_S
+
+    def create_task(self, *args: Any, **kwargs: Any) -> asyncio.Task[Any]:
+        """See asyncio.BaseEventLoop."""
+        self.has_strays |= self.main is None
+        return super().create_task(*args, **kwargs)
 
     def wait(self, poll: Callable[[float | None], Ready], timeout: float | None) -> Ready:
         """Wait as a selector does; `poll` is the selector's own way, and no timeout says that no timer is set."""
@@ -152,6 +158,18 @@ class Coroutines:
                 asyncio.set_event_loop(self._loop)
         return self._loop
 
+    def end_plain(self) -> None:
+        """A handler that is not async has returned. Raises TaskLeftBehind where a task that it made does not end."""
+        loop = self._loop
+        if loop is None or not loop.has_strays:
+            return
+        left = loop.run_until_complete(self._end_tasks()) if asyncio.all_tasks(loop) else ()
+        loop.has_strays = False
+        if self._is_spoilt:
+            self._drop()
+        if left:
+            raise self._left_behind(left)
+
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """Run a coroutine to its end and return its result.
 
@@ -160,6 +178,7 @@ class Coroutines:
         """
         loop = self._open()
         main = loop.create_task(self._whole(loop, coroutine))
+        loop.has_strays = False
         loop.begin(main, f"actor {self._name!r}: handler {_name(coroutine)}")
         try:
             return loop.run_until_complete(main)

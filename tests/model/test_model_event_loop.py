@@ -48,6 +48,9 @@ class Async:
         self.kept = asyncio.create_task(self.tick(seconds))
         return "begun"
 
+    def begin_plainly(self, seconds):
+        self.kept = asyncio.get_event_loop().create_task(self.tick(seconds))
+
     async def tick(self, seconds):
         try:
             await asyncio.sleep(seconds)
@@ -204,6 +207,39 @@ def test_a_task_that_a_handler_leaves_behind_is_named_and_ended(world, actor):
     assert actor.kept.cancelled()
     world.tell("note_loop")
     assert len(actor.seen) == 2, "the next handler runs as ever"
+
+
+def test_a_plain_handler_that_leaves_a_task_behind_is_blamed_itself(world, actor):
+    world.cell.coroutines.enter()
+    try:
+        with pytest.raises(TaskLeftBehind, match=r"Async\.tick"):
+            ask(world, "begin_plainly", 60)
+        assert actor.kept.cancelled()
+        ask(world, "begin_plainly", 0)
+        assert actor.kept.done(), "one that ends at once may do so"
+        assert ask(world, "compute") == 45
+    finally:
+        asyncio.set_event_loop(None)
+
+
+class BeginsInConstructor:
+    """Its constructor leaves a task behind."""
+
+    def __init__(self):
+        self.kept = asyncio.get_event_loop().create_task(self.tick())
+
+    async def tick(self):
+        await asyncio.sleep(60)
+
+
+def test_a_plain_constructor_that_leaves_a_task_behind_is_blamed_itself(world):
+    world.cell.coroutines.enter()
+    try:
+        with pytest.raises(TaskLeftBehind, match=r"BeginsInConstructor\.tick"):
+            world.construct(BeginsInConstructor)
+        world.cell.coroutines.close()
+    finally:
+        asyncio.set_event_loop(None)
 
 
 def test_a_task_that_has_nothing_to_wait_for_may_end_behind_its_handler(world, actor):
