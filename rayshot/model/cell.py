@@ -62,6 +62,7 @@ class _Handlers(dict[str, Callable[..., Any]]):
         self._methods = frozenset(methods)
         self._name = name
         self._coroutines = coroutines
+        self._is_async = _has_coroutines(instance, methods)
 
     def __missing__(self, method: str) -> Callable[..., Any]:
         if method not in self._methods:
@@ -69,7 +70,8 @@ class _Handlers(dict[str, Callable[..., Any]]):
             if hasattr(user_class, method) and is_generator(user_class, method):
                 raise generator_called(self._name, method)
             raise unknown_method(self._name, method, self._methods)
-        bound = self[method] = _to_completion(getattr(self._instance, method), self._coroutines)
+        found = _to_completion(getattr(self._instance, method), self._coroutines, is_async=self._is_async)
+        bound = self[method] = found
         return bound
 
 
@@ -167,7 +169,8 @@ class Cell:
         self._become(specification, user_class)
         self.constructing = True
         try:
-            _to_completion(self.instance.__init__, self.coroutines)(*args, **kwargs)
+            is_async = _has_coroutines(self.instance, specification.methods)
+            _to_completion(self.instance.__init__, self.coroutines, is_async=is_async)(*args, **kwargs)
         except BaseException:
             self.specification = None  # not born after all
             raise
@@ -294,8 +297,24 @@ def _bare(user_class: Any) -> Any:
     return user_class.__new__(user_class)
 
 
-def _to_completion(method: Callable[..., Any], coroutines: Coroutines) -> Callable[..., Any]:
-    """The method itself, or where it is `async def` what calls it and waits for its end."""
-    if not inspect.iscoroutinefunction(method):
+def _has_coroutines(instance: object, methods: Sequence[str]) -> bool:
+    """Whether a handler is `async def`: only then does the loop turn, and do tasks on it begin."""
+    return any(inspect.iscoroutinefunction(getattr(type(instance), name, None)) for name in methods)
+
+
+def _to_completion(method: Callable[..., Any], coroutines: Coroutines, *, is_async: bool) -> Callable[..., Any]:
+    """The method itself, or where it is `async def` what calls it and waits for its end.
+
+    Beside async handlers a plain one may leave a task behind, and is told so itself.
+    """
+    if inspect.iscoroutinefunction(method):
+        return lambda *args, **kwargs: coroutines.run(method(*args, **kwargs))
+    if not is_async:
         return method
-    return lambda *args, **kwargs: coroutines.run(method(*args, **kwargs))
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        result = method(*args, **kwargs)
+        coroutines.end_plain()
+        return result
+
+    return call

@@ -8,12 +8,16 @@ hold half of what such a task does.
 import asyncio
 import logging
 import selectors
+import threading
+import weakref
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rayshot.errors import TaskLeftBehind, WaitsForHandler
+from rayshot.model.waiting import is_among_themselves, place, threads_besides
 
 log = logging.getLogger("rayshot")
 TURNS_BEFORE = 2
@@ -26,7 +30,8 @@ CANCEL_S = 5.0
 """A task that was cancelled has so long to end."""
 SILENCE_S = 10.0
 """A handler that waits for nobody but handlers is given up after this: another thread may still have woken it."""
-_LOCKS = frozenset({asyncio.locks.__file__, asyncio.queues.__file__})
+WARNING_FACTOR = 3
+"""A handler that waits is warned of after SILENCE_S, and again each time that it has run for so many times as long."""
 
 Ready = list[tuple[selectors.SelectorKey, int]]
 
@@ -34,7 +39,8 @@ Ready = list[tuple[selectors.SelectorKey, int]]
 class ActorLoop(asyncio.SelectorEventLoop):
     """An event loop that notices when its handler waits for what only another handler of the same actor could bring.
 
-    `main` is the task of the handler that runs, and `hopeless` says that it was cancelled for that reason.
+    `main` is the task of the handler that runs, and `hopeless` says that it was cancelled for that reason. Threads
+    that are not `threads_known` may wake it. `has_strays`: tasks were made while no async handler ran.
     """
 
     def __init__(self) -> None:
@@ -42,14 +48,38 @@ class ActorLoop(asyncio.SelectorEventLoop):
         super().__init__(self._files)
         self.main: asyncio.Task[Any] | None = None
         self.hopeless = False
+        self.threads_known: frozenset[threading.Thread] = frozenset()
+        self._jobs: weakref.WeakSet[partial[Any]] = weakref.WeakSet()
+        self.has_strays = False
+        self._what = ""
+        self._began = self._warn_at = 0.0
+
+    def begin(self, main: asyncio.Task[Any], what: str) -> None:
+        """Run a handler from now on: `what` names it."""
+        self.main, self.hopeless, self._what = main, False, what
+        self._began = self.time()
+        self._warn_at = self._began + SILENCE_S
+
+    def create_task(self, *args: Any, **kwargs: Any) -> asyncio.Task[Any]:
+        """See asyncio.BaseEventLoop."""
+        self.has_strays |= self.main is None
+        return super().create_task(*args, **kwargs)
 
     def wait(self, poll: Callable[[float | None], Ready], timeout: float | None) -> Ready:
         """Wait as a selector does; `poll` is the selector's own way, and no timeout says that no timer is set."""
-        if timeout is not None or not self.is_stuck():
+        if timeout == 0 or self.main is None:
             return poll(timeout)
-        ready = poll(SILENCE_S)
+        if timeout is None and self.is_stuck():
+            ready = poll(SILENCE_S)
+            if not ready and self.is_stuck():
+                self.give_up()
+            return ready
+        left = max(0.0, self._warn_at - self.time())
+        if timeout is not None and timeout < left:
+            return poll(timeout)
+        ready = poll(left)
         if not ready:
-            self.give_up()
+            self._warn(self.main)
         return ready
 
     @property
@@ -58,15 +88,38 @@ class ActorLoop(asyncio.SelectorEventLoop):
         return len(self._files.get_map()) > 1
 
     def is_stuck(self) -> bool:
-        """Whether every task waits for a lock, an event or a queue, and nothing on this loop can bring it."""
-        tasks = asyncio.all_tasks(self)
-        return bool(tasks) and not self.has_files and all(_innermost_file(task) in _LOCKS for task in tasks)
+        """Whether every task waits for a lock, an event or a queue, and nothing on this loop can bring it.
+
+        Nor can a thread: where one works for the loop, or the user has one, it may.
+        """
+        if self.has_files or self._jobs or not is_among_themselves(asyncio.all_tasks(self)):
+            return False
+        idle: frozenset[threading.Thread] = getattr(getattr(self, "_default_executor", None), "_threads", frozenset())
+        return not threads_besides(self.threads_known | idle)
+
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
+        """See asyncio.BaseEventLoop. A job of the default executor is known until it has ended."""
+        job = partial(func, *args)
+        self._jobs.add(job)
+        return super().run_in_executor(executor, job)
 
     def give_up(self) -> None:
         """End the handler that is stuck."""
         if self.main is not None:
             self.hopeless = True
             self.main.cancel()
+
+    def _warn(self, main: asyncio.Task[Any]) -> None:
+        """Say that the handler still waits: whether for another handler cannot be known here."""
+        ran = self.time() - self._began
+        self._warn_at = self._began + WARNING_FACTOR * ran
+        log.warning(
+            "%s began %.0f s ago and waits at %s; if it waits for another handler of its actor it waits for ever: "
+            "docs/porting.md#async",
+            self._what,
+            ran,
+            place(main),
+        )
 
 
 class _Files(selectors.DefaultSelector):
@@ -90,6 +143,7 @@ class Coroutines:
         self._loop: ActorLoop | None = None
         self._is_of_thread = False
         self._is_spoilt = False
+        self._threads = frozenset(threading.enumerate())
 
     def enter(self) -> None:
         """Be this thread's own: `asyncio.get_event_loop()` in a plain handler gives the actor's loop."""
@@ -99,9 +153,22 @@ class Coroutines:
     def _open(self) -> ActorLoop:
         if self._loop is None or self._loop.is_closed():
             self._loop = self._new_loop()
+            self._loop.threads_known = self._threads
             if self._is_of_thread:
                 asyncio.set_event_loop(self._loop)
         return self._loop
+
+    def end_plain(self) -> None:
+        """A handler that is not async has returned. Raises TaskLeftBehind where a task that it made does not end."""
+        loop = self._loop
+        if loop is None or not loop.has_strays:
+            return
+        left = loop.run_until_complete(self._end_tasks()) if asyncio.all_tasks(loop) else ()
+        loop.has_strays = False
+        if self._is_spoilt:
+            self._drop()
+        if left:
+            raise self._left_behind(left)
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """Run a coroutine to its end and return its result.
@@ -110,8 +177,9 @@ class Coroutines:
         where it waits for what only another handler of the actor could bring.
         """
         loop = self._open()
-        loop.hopeless = False
-        main = loop.main = loop.create_task(self._whole(loop, coroutine))
+        main = loop.create_task(self._whole(loop, coroutine))
+        loop.has_strays = False
+        loop.begin(main, f"actor {self._name!r}: handler {_name(coroutine)}")
         try:
             return loop.run_until_complete(main)
         finally:
@@ -208,19 +276,14 @@ def _others() -> set[asyncio.Task[Any]]:
 def _described(task: asyncio.Task[Any]) -> str:
     """The qualified name of its coroutine, and where that stands."""
     coroutine: Any = task.get_coro()
-    name = getattr(coroutine, "__qualname__", None) or repr(coroutine)
+    name = _name(coroutine)
     frame = getattr(coroutine, "cr_frame", None)
     return name if frame is None else f"{name} ({Path(frame.f_code.co_filename).name}:{frame.f_lineno})"
 
 
+def _name(coroutine: Any) -> str:
+    return getattr(coroutine, "__qualname__", None) or repr(coroutine)
+
+
 def _listed(left: Iterable[str]) -> str:
     return ", ".join(left)
-
-
-def _innermost_file(task: asyncio.Task[Any]) -> str:
-    """The file of the innermost coroutine that a task waits in."""
-    file = ""
-    waiting: Any = task.get_coro()
-    while (code := getattr(waiting, "cr_code", None)) is not None:
-        file, waiting = code.co_filename, getattr(waiting, "cr_await", None)
-    return file

@@ -67,6 +67,9 @@ class ActorHandle:
         found = self.__dict__[method] = Method(self, method)
         return found
 
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *(self._methods or ())})
+
     def __reduce__(self) -> tuple[Any, ...]:
         self.give_out()
         methods = None if self._methods is None else tuple(sorted(self._methods))

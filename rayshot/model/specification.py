@@ -46,9 +46,19 @@ _REFUSED = {
     "lifetime": ("actors live as long as their system, which its drivers may leave", "detached"),
     "namespace": ("actors live in their system, where names are looked up", "namespaces"),
     "allow_out_of_order_execution": ("the messages of one sender are handled in their order", "out-of-order"),
+    "placement_group": ("give it as scheduling_strategy=PlacementGroupSchedulingStrategy(group)", "placement-options"),
+    "placement_group_bundle_index": ("give it in a PlacementGroupSchedulingStrategy", "placement-options"),
+    "fallback_strategy": ("an actor has one strategy: give scheduling_strategy", "placement-options"),
     "get_if_exists": ("give it beside the name, Class.options(name=..., get_if_exists=True)", "get-if-exists"),
 }
 """With the reason, and the line of the table in docs/porting.md."""
+_DEFAULTS = (
+    ("max_concurrency", 1),
+    ("lifetime", "non_detached"),
+    ("placement_group", "default"),
+    ("placement_group_bundle_index", -1),
+)
+"""Values of those that are refused which ask for nothing."""
 _NEEDLESS = frozenset({"max_restarts", "max_task_retries"})
 """Taken with a warning: rayshot does better than they ask."""
 _CONTAINERS = (dict, list, set, frozenset, tuple, str, bytes, bytearray, int, float, deque)
@@ -169,7 +179,7 @@ def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options without defaults; raise ConfigError for one that is unknown, refused or cannot be stored."""
     checked = {}
     for key, value in options.items():
-        if key in _REFUSED and value not in (None, 0) and (key, value) != ("max_concurrency", 1):
+        if key in _REFUSED and value not in (None, 0) and (key, value) not in _DEFAULTS:
             reason, line = _REFUSED[key]
             raise ConfigError(f"{key}={value!r} does not go with rayshot: {reason}; see {porting(line)}")
         if key in OWN_OPTIONS and value not in OWN_OPTIONS[key]:

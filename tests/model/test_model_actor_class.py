@@ -17,6 +17,9 @@ from tests.protocol.test_protocol_identity import NAMES
 REFUSED = [
     ({"max_concurrency": 2}, r"one at a time.*docs/porting\.md#max-concurrency"),
     ({"concurrency_groups": {"io": 2}}, r"one at a time.*docs/porting\.md#concurrency-groups"),
+    ({"placement_group": "mine"}, r"PlacementGroupSchedulingStrategy.*docs/porting\.md#placement-options"),
+    ({"placement_group_bundle_index": 2}, r"docs/porting\.md#placement-options"),
+    ({"fallback_strategy": [{}]}, r"docs/porting\.md#placement-options"),
     ({"lifetime": "detached"}, r"as long as their system.*docs/porting\.md#detached"),
     ({"namespace": "mine"}, r"live in their system.*docs/porting\.md#namespaces"),
     ({"num_cpu": 1}, r"no option 'num_cpu'; .*num_cpus"),
@@ -30,6 +33,8 @@ HARMLESS = [
     {"max_concurrency": 1},
     {"max_restarts": 0, "max_task_retries": 0},
     {"lifetime": None},
+    {"lifetime": "non_detached"},
+    {"placement_group": "default"},
     {"get_if_exists": False},
     {"num_cpus": None},
 ]

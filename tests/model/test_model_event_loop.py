@@ -1,8 +1,13 @@
 """Coroutines of an actor: one loop for its life, one handler at a time, and nothing that goes on behind a handler."""
 
+import _thread
 import asyncio
+import contextlib
 import gc
+import logging
+import re
 import threading
+import time
 import warnings
 
 import pytest
@@ -42,6 +47,9 @@ class Async:
     async def begin(self, seconds):
         self.kept = asyncio.create_task(self.tick(seconds))
         return "begun"
+
+    def begin_plainly(self, seconds):
+        self.kept = asyncio.get_event_loop().create_task(self.tick(seconds))
 
     async def tick(self, seconds):
         try:
@@ -86,6 +94,42 @@ class Async:
         self.seen.append(await anext(self.generator))
 
     async def wait(self):
+        await self.event.wait()
+
+    async def wait_shielded(self):
+        await asyncio.shield(asyncio.create_task(self.event.wait()))
+
+    async def wait_gathered(self):
+        await asyncio.gather(self.event.wait(), asyncio.gather(self.event.wait(), asyncio.sleep(0)))
+
+    async def wait_for_first(self):
+        await asyncio.wait([asyncio.create_task(self.event.wait())], return_when=asyncio.FIRST_COMPLETED)
+
+    async def wait_in_group(self):
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.event.wait())
+
+    async def wait_for_future(self):
+        future = asyncio.get_running_loop().create_future()
+        wake = asyncio.get_running_loop().call_soon_threadsafe
+        _thread.start_new_thread(lambda: (time.sleep(0.3), wake(future.set_result, 7)), ())  # as native code does
+        return await future
+
+    async def poll(self):
+        deadline = time.monotonic() + 0.3
+        while time.monotonic() < deadline:  # noqa: ASYNC110 - as programs do
+            await asyncio.sleep(0.01)
+
+    async def wait_for_slow_thread(self):
+        queue, wake = asyncio.Queue(), asyncio.get_running_loop().call_soon_threadsafe
+        threading.Thread(target=lambda: (time.sleep(0.3), wake(queue.put_nowait, 5))).start()
+        return await queue.get()
+
+    async def wait_for_slow_job(self):
+        wake = asyncio.get_running_loop().call_soon_threadsafe
+        job = asyncio.to_thread(lambda: (time.sleep(0.3), wake(self.event.set)))
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(job, 0.01)
         await self.event.wait()
 
     async def wait_with_timeout(self):
@@ -165,6 +209,39 @@ def test_a_task_that_a_handler_leaves_behind_is_named_and_ended(world, actor):
     assert len(actor.seen) == 2, "the next handler runs as ever"
 
 
+def test_a_plain_handler_that_leaves_a_task_behind_is_blamed_itself(world, actor):
+    world.cell.coroutines.enter()
+    try:
+        with pytest.raises(TaskLeftBehind, match=r"Async\.tick"):
+            ask(world, "begin_plainly", 60)
+        assert actor.kept.cancelled()
+        ask(world, "begin_plainly", 0)
+        assert actor.kept.done(), "one that ends at once may do so"
+        assert ask(world, "compute") == 45
+    finally:
+        asyncio.set_event_loop(None)
+
+
+class BeginsInConstructor:
+    """Its constructor leaves a task behind."""
+
+    def __init__(self):
+        self.kept = asyncio.get_event_loop().create_task(self.tick())
+
+    async def tick(self):
+        await asyncio.sleep(60)
+
+
+def test_a_plain_constructor_that_leaves_a_task_behind_is_blamed_itself(world):
+    world.cell.coroutines.enter()
+    try:
+        with pytest.raises(TaskLeftBehind, match=r"BeginsInConstructor\.tick"):
+            world.construct(BeginsInConstructor)
+        world.cell.coroutines.close()
+    finally:
+        asyncio.set_event_loop(None)
+
+
 def test_a_task_that_has_nothing_to_wait_for_may_end_behind_its_handler(world, actor):
     assert ask(world, "begin", 0) == "begun"
     assert actor.seen == ["ticked", "over"]
@@ -225,6 +302,31 @@ def test_a_handler_that_waits_for_another_one_is_told_so(world, actor, monkeypat
     with pytest.raises(TimeoutError):
         ask(world, "wait_with_timeout")
     assert ask(world, "compute") == 45
+
+
+@pytest.mark.parametrize("method", ["wait_gathered", "wait_shielded", "wait_for_first", "wait_in_group"])
+def test_a_handler_that_waits_for_another_one_by_way_of_tasks_is_told_so(world, actor, monkeypatch, method):
+    monkeypatch.setattr(event_loop, "SILENCE_S", 0.05)
+    with pytest.raises(WaitsForHandler, match="go on in the handler that brings"):
+        ask(world, method)
+    assert ask(world, "compute") == 45
+
+
+@pytest.mark.parametrize(
+    ("method", "answer"),
+    [("wait_for_future", 7), ("poll", None), ("wait_for_slow_thread", 5), ("wait_for_slow_job", None)],
+)
+def test_of_a_handler_that_may_be_woken_from_outside_a_warning_says_where_it_waits(
+    world, actor, monkeypatch, caplog, method, answer
+):
+    monkeypatch.setattr(event_loop, "SILENCE_S", 0.02)
+    with caplog.at_level(logging.WARNING, "rayshot"):
+        assert ask(world, method) == answer
+    first, *more = [record.getMessage() for record in caplog.records]
+    assert first.startswith(f"actor 'alice': handler Async.{method} began ")
+    assert re.search(r"waits at .*test_model_event_loop\.py:\d+; if it waits for another handler", first)
+    assert "docs/porting.md#async" in first
+    assert 1 <= len(more) < 10, "at growing intervals"
 
 
 def test_a_handler_may_wait_for_a_thread(world, actor):

@@ -39,6 +39,11 @@ def test_an_unknown_method_is_refused_at_the_call_with_those_there_are(world):
     assert world.sent.get("bob", []) == []
 
 
+def test_a_handle_shows_the_methods_that_it_knows(world):
+    assert {"deposit", "read", "name"} <= set(dir(world.handle("bob", ["deposit", "read"])))
+    assert "name" in dir(world.handle("bob"))
+
+
 def test_a_handle_that_does_not_know_the_methods_leaves_the_check_to_the_receiver(world):
     world.handle("bob").withdraw.tell(1)
     assert world.messages("bob") == [("withdraw", (1,))]

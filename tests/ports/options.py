@@ -156,3 +156,18 @@ def options_of_a_call_are_kept_and_used_again(port):
 def calls_out_of_order(port):
     counter = port.actor(Counter).options(allow_out_of_order_execution=True).remote()
     return ray.get([counter.add.remote() for _ in range(3)])
+
+
+@refused("placement-options", "ConfigError", "docs/porting.md#placement-options")
+def a_placement_group_as_an_option_of_its_own(port):
+    group = placement_group([{"CPU": 1}])
+    ray.get(group.ready())
+    try:
+        return _asked(port, port.actor(Counter), placement_group=group, placement_group_bundle_index=0)
+    finally:
+        remove_placement_group(group)
+
+
+@works("resources")
+def options_that_ask_for_what_is_the_default(port):
+    return _asked(port, port.actor(Counter), lifetime="non_detached", placement_group="default")
