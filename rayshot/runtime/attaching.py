@@ -31,12 +31,17 @@ def begin(identity: HostIdentity) -> DriverPort:
     """The port of a system that the program begins, restores or attaches to; its actors are made there from now on."""
     with _lock:
         port = _living(identity.system)
-        if port is None or port.identity.incarnation != identity.incarnation:
+        if port is None or not _is_of(port, identity):
             port = DriverPort(identity)
         _attached.pop(identity.system, None)
-        _begun[:] = [*(other for other in _begun if other.down is None and other is not port), port]
+        _begun[:] = [*(other for other in _begun if other.down is None and other.system != port.system), port]
         _tell_news(port)
         return port
+
+
+def _is_of(port: DriverPort, identity: HostIdentity) -> bool:
+    """Whether a port is one of this life; of another cluster there may be one with the same name and number."""
+    return bool(port.identity.coordinator._actor_id == identity.coordinator._actor_id)  # noqa: SLF001
 
 
 def shut(port: DriverPort) -> None:

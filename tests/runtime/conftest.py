@@ -8,6 +8,7 @@ import pytest
 
 import rayshot
 from rayshot.protocol.participant import Participant
+from rayshot.runtime.outcomes import Outcomes
 from rayshot.runtime.priority import Hurry
 
 
@@ -47,4 +48,5 @@ def process():
         channels={},
         down=None,
         hurry=Mock(Hurry),
+        outcomes=Outcomes(lock),
     )
