@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import ray
+from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
 from tests.acceptance import AcceptancePlugin, cases, in_full
@@ -22,6 +23,9 @@ FIRST = "gw0"
 """Of several processes that share the tests, the one that gets the room which comes first."""
 BEHIND = 19
 """The nice value of the others, which compute: Ray's workers are at 15, and those of FIRST would starve beside them."""
+
+settings.register_profile("rayshot", deadline=None, derandomize=True)
+settings.load_profile("rayshot")  # no test asserts a time, and each run tries the same
 
 
 def pytest_configure(config):

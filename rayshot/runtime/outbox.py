@@ -303,7 +303,8 @@ class OutChannel(OutPort):
             index = number - self.transported - 1
             if index >= limit:
                 break
-            size += values_size({number: self.slots[number]})
+            beside = {number: self.slots[number]}
+            size += size_of(beside) + values_size(beside)
             if size > BATCH_BYTES_MAX:
                 return max(1, index)
         return limit

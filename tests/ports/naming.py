@@ -110,6 +110,7 @@ def a_detached_actor(port):
 
 @differs("list-names", True, False)
 def names_are_listed_by_ray(port):
-    counter = port.actor(Counter).options(name="names-listed").remote()
+    name = f"names-listed-{id(port)}"  # both worlds are there at the same time
+    counter = port.actor(Counter).options(name=name).remote()
     ray.get(counter.add.remote())
-    return "names-listed" in ray.util.list_named_actors()
+    return name in ray.util.list_named_actors()
