@@ -129,6 +129,7 @@ class DriverPort:
         self._connector = Connector(identity.system, identity.incarnation)
         self._next_call = 1
         self._unanswered: dict[str, set[Any]] = {}
+        self._awaited: set[Any] = set()
         self._calls_max: dict[str, int | None] = {}
         self.starting: set[str] = set()
         self.births = Births(self._connector)
@@ -177,12 +178,12 @@ class DriverPort:
             gates = channel.put_call(self.codec.call(call_id, tell))
             tags, result = fetch(pack((self.name, call_id)), *gates)
             self._unanswered.setdefault(receiver, set()).add(tags)
+            self._awaited.add(tags.task_id())  # which its result has too
         return result
 
     def is_unanswered(self, reference: Any) -> bool:
         """Whether it is the outcome of a call of this driver, and is not there. Call under the lock."""
-        task = reference.task_id()
-        return any(tags.task_id() == task for several in self._unanswered.values() for tags in several)
+        return reference.task_id() in self._awaited
 
     def _find_fetch(self, channel: DriverChannel) -> Callable[..., Any] | None:
         """The Ray method for outcomes; None where the actor is not there, and then the channel says why."""
@@ -307,6 +308,7 @@ class DriverPort:
             if refs and (channel is None or channel.peer is not None):  # who is not there has answered nothing
                 ready, _ = ray.wait(list(refs), num_returns=len(refs), timeout=0, fetch_local=False)
                 refs.difference_update(ready)
+                self._awaited.difference_update(ref.task_id() for ref in ready)
                 for tags in self._get_all(ready):
                     self._machine.handle(AnswerArrived(tuple(SnapshotId(*tag) for tag in unpack(tags))))
 
