@@ -73,7 +73,10 @@ def an_actor_in_a_placement_group(port):
     group = placement_group([{"CPU": 1}])
     ray.get(group.ready(), timeout=20)
     strategy = PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=0)
-    value = ray.get(port.actor(num_cpus=1)(Counter).options(scheduling_strategy=strategy).remote().add.remote())
+    counter = port.actor(num_cpus=1)(Counter).options(scheduling_strategy=strategy).remote()
+    value = ray.get(counter.add.remote())
+    port.kill(counter)
+    raised(lambda: ray.get(counter.add.remote()))  # a group that goes takes its actors along, and a system with them
     remove_placement_group(group)
     return value
 
