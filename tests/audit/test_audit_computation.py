@@ -11,8 +11,10 @@ from rayshot.audit.computation import Computation
 from rayshot.audit.document import StoredActor, StoredChannel
 from rayshot.audit.findings import NoTrace, Unproved
 from rayshot.audit.history import from_common_cut, join
+from rayshot.audit.proof import trace_of
 from rayshot.audit.segment import Fired, Handled, Recorded, Segment, Sent
 from rayshot.audit.shiviz import PARSER, _host, shiviz
+from rayshot.protocol.identity import SnapshotId
 from tests.protocol.test_protocol_identity import NAMES
 
 CUT = "1-coordinator-1"
@@ -140,6 +142,43 @@ def test_without_a_common_cut_there_is_nothing_to_judge_by():
         from_common_cut(join(lost), CUT, ("p", "q"), {})
     with pytest.raises(NoTrace, match="there is no trace of q"):
         from_common_cut(join([segment("p", Recorded(CUT))]), CUT, ("p", "q"), {})
+
+
+def recorded_in_order(actor, order, bases):
+    """The segments of an actor that recorded snapshots in this order, and began each at its base, by snapshot."""
+    found = {}
+    for place, snapshot in enumerate(order):
+        base = bases.get(snapshot, "")
+        start = order.index(base) + 1 if base else 0
+        events = [Recorded(one) for one in order[start : place + 1]]
+        before = {"driver:d": 1} if base else {}
+        found[snapshot] = segment(actor, *events, base=base, first=start + 1, received=before)
+    return found
+
+
+def test_where_the_nearest_snapshots_have_no_cut_in_common_further_ones_are_read(monkeypatch):
+    *names, target = [f"1-coordinator-{number}" for number in range(1, 10)]
+    one, two, three, four, five, six, seven, eight = names
+    p = recorded_in_order("p", [five, *names[:4], *names[5:], target], dict.fromkeys((six, seven, eight, target), four))
+    q = recorded_in_order("q", [six, seven, eight, four, one, two, three, five, target], {five: three, target: three})
+    documents = {
+        name: SimpleNamespace(
+            snapshot=name,
+            actors={actor: StoredActor(actor, born=True, deterministic=False) for actor in "pq"},
+            traces=[p[name], q[name]],
+            ended=frozenset(),
+        )
+        for name in (*names, target)
+    }
+    monkeypatch.setattr("rayshot.audit.proof._document_of", lambda snapshot: documents[str(snapshot.id)])
+    monkeypatch.setattr("rayshot.audit.proof._segments", lambda document: list(document.traces))
+    snapshots = [
+        SimpleNamespace(id=SnapshotId.parse(name), record=SimpleNamespace(sealed_for=position))
+        for position, name in enumerate(documents)
+    ]
+    with pytest.raises(NoTrace, match="start at different cuts"):
+        trace_of(snapshots[-1], snapshots[4:-1])
+    assert trace_of(snapshots[-1], snapshots[:-1]).base == ""
 
 
 def test_one_who_recorded_before_it_came_into_being_is_no_obstacle():
