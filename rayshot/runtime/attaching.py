@@ -23,25 +23,20 @@ _begun: list[DriverPort] = []
 """Of the program's systems that are not shut down, one at least: `Class.remote()` makes an actor of the last one."""
 _attached: dict[str, DriverPort] = {}
 """By the system's name: those that nobody asked for by `rayshot.init`."""
-_heard: deque[tuple[str, int, tuple[SnapshotId, ...]]] = deque(maxlen=64)
-"""News of open snapshots, by system and life, for a port that is still to come: older ones are over by then."""
+_heard: deque[tuple[bytes, tuple[SnapshotId, ...]]] = deque(maxlen=64)
+"""News of open snapshots, by life, for a port that is still to come: older ones are over by then."""
 
 
 def begin(identity: HostIdentity) -> DriverPort:
     """The port of a system that the program begins, restores or attaches to; its actors are made there from now on."""
     with _lock:
         port = _living(identity.system)
-        if port is None or not _is_of(port, identity):
+        if port is None or port.identity.life != identity.life:
             port = DriverPort(identity)
         _attached.pop(identity.system, None)
         _begun[:] = [*(other for other in _begun if other.down is None and other.system != port.system), port]
         _tell_news(port)
         return port
-
-
-def _is_of(port: DriverPort, identity: HostIdentity) -> bool:
-    """Whether a port is one of this life; of another cluster there may be one with the same name and number."""
-    return bool(port.identity.coordinator._actor_id == identity.coordinator._actor_id)  # noqa: SLF001
 
 
 def shut(port: DriverPort) -> None:
@@ -106,15 +101,15 @@ def _attach(system: str) -> DriverPort:
 
 def _tell_news(port: DriverPort) -> None:
     """Tell a port what was heard before it could be found."""
-    for system, incarnation, tags in tuple(_heard):
-        if (system, incarnation) == (port.system, port.identity.incarnation):
+    for life, tags in tuple(_heard):
+        if life == port.identity.life:
             port.hear(tags)
 
 
-def hear(system: str, incarnation: int, tags: Iterable[SnapshotId]) -> None:
-    """This process got a result that may show effects of open snapshots of a system."""
-    heard = system, incarnation, tuple(SnapshotId(*tag) for tag in tags)
-    _heard.append(heard)
+def hear(life: bytes, tags: Iterable[SnapshotId]) -> None:
+    """This process got a result that may show effects of open snapshots of a system's life."""
+    heard = tuple(SnapshotId(*tag) for tag in tags)
+    _heard.append((life, heard))
     for port in (*_begun, *_attached.values()):
-        if (port.system, port.identity.incarnation) == heard[:2]:
-            port.hear(heard[2])
+        if port.identity.life == life:
+            port.hear(heard)

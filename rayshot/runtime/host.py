@@ -111,8 +111,7 @@ class Host:
         outcome = self._process.outcomes.fetch(*unpack(call))
         if not outcome.tags:
             return b"", outcome.value
-        identity = self._process.identity
-        return pack(outcome.tags), with_news(outcome.value, identity.system, identity.incarnation, outcome.tags)
+        return pack(outcome.tags), with_news(outcome.value, self._process.identity.life, outcome.tags)
 
     @ray.method(concurrency_group="credit")
     def await_credit(self, sender: str, wanted: int) -> int:

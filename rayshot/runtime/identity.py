@@ -24,6 +24,12 @@ class HostIdentity:
     trace: Trace = False
     loading: bool = False
 
+    @property
+    def life(self) -> bytes:
+        """What tells this life from others, also from one of another cluster that has the same name and number."""
+        actor_id: bytes = self.coordinator._actor_id.binary()  # noqa: SLF001 - it has no public name
+        return actor_id
+
 
 class Offer(NamedTuple):
     """What an actor's class and options offer to those who send to it."""

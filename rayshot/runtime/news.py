@@ -14,22 +14,25 @@ from rayshot.protocol.identity import SnapshotId
 class WithNews:
     """A result that is unpickled as itself, and tells the process of snapshots whose effects it may show."""
 
-    def __init__(self, value: Any, system: str, incarnation: int, tags: tuple[SnapshotId, ...]) -> None:
+    def __init__(self, value: Any, life: bytes, tags: tuple[SnapshotId, ...]) -> None:
         self._value = value
-        self._news = system, incarnation, tags
+        self._news = life, tags
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _told, (self._value, *self._news)
 
 
-def with_news(value: Any, system: str, incarnation: int, tags: tuple[SnapshotId, ...]) -> Any:
-    """The value, wrapped where there is news. Ray must see an error as one, so that it has none."""
+def with_news(value: Any, life: bytes, tags: tuple[SnapshotId, ...]) -> Any:
+    """The value, wrapped where there is news; `life` is that of the actor that answered.
+
+    Ray must see an error as one, so that it has none.
+    """
     has_none = not tags or isinstance(value, ray.exceptions.RayError)
-    return value if has_none else WithNews(value, system, incarnation, tags)
+    return value if has_none else WithNews(value, life, tags)
 
 
-def _told(value: Any, system: str, incarnation: int, tags: tuple[SnapshotId, ...]) -> Any:
+def _told(value: Any, life: bytes, tags: tuple[SnapshotId, ...]) -> Any:
     from rayshot.runtime.attaching import hear  # noqa: PLC0415 - an actor's process needs no drivers
 
-    hear(system, incarnation, tags)
+    hear(life, tags)
     return value

@@ -6,7 +6,7 @@ import pytest
 import ray
 
 from rayshot.errors import SnapshotAborted
-from rayshot.runtime.attaching import driver_port
+from rayshot.runtime.attaching import driver_port, hear
 from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account
 
@@ -100,3 +100,14 @@ def test_a_snapshot_that_waits_for_who_waits_for_a_task_is_given_up(under_way):
     error = take()
     assert isinstance(error, SnapshotAborted)
     assert "a plain task waits for an answer of 'alice'" in error.message
+
+
+@pytest.mark.acceptance("O6")
+def test_news_of_an_earlier_system_of_the_same_name_and_number_is_not_this_ones(new_system, tmp_path):
+    first = new_system("bank")
+    hear(first._identity.life, [(1, "coordinator", 1)])
+    assert first._port._machine.tags
+    first.shutdown()
+    second = new_system("bank", storage=tmp_path / "other")
+    assert second.incarnation == first.incarnation
+    assert not second._port._machine.tags

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import ray
@@ -173,6 +174,8 @@ def test_a_restore_whose_program_was_killed_is_taken_over_by_the_next_one(new_sy
 def test_a_restore_gives_an_actor_up_that_hangs_while_it_is_loaded(new_system, tmp_path, monkeypatch):
     for limit in ("START_S", "HANG_S"):
         monkeypatch.setattr(f"rayshot.runtime.restoring.{limit}", 1.0)
+    passed_s = 0.0  # no time passes before the process is there
+    monkeypatch.setattr("rayshot.runtime.restoring.time", SimpleNamespace(monotonic=lambda: passed_s))
     flag, failures = tmp_path / "flag", []
     system = new_system("bank")
     Waiter.options(name="waiter").remote(str(flag))
@@ -190,6 +193,7 @@ def test_a_restore_gives_an_actor_up_that_hangs_while_it_is_loaded(new_system, t
     thread.start()
     try:
         with stopped(eventually(lambda: pid_of("bank", "waiter"), 60)):
+            passed_s = 1.0
             thread.join(60)
     finally:
         flag.unlink()
