@@ -37,6 +37,7 @@ _HOMES = {
     "restore": ("rayshot.runtime.starting", "restore"),
     "resume": ("rayshot.runtime.resuming", "resume"),
     "_driver_port": ("rayshot.runtime.attaching", "driver_port"),
+    "_open_table": ("rayshot.analysis.table", "open_table"),
 }
 
 __all__ = [

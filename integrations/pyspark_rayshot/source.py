@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from pyspark_rayshot.options import ReadOptions, parse_options
-from pyspark_rayshot.planning import Share, plan, read_items
-from rayshot.format.redaction import show_secrets
+from rayshot.analysis.planning import Share, plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,12 +24,12 @@ class DefaultSource(DataSource):  # type: ignore[misc]  # Spark has no types
 
     def schema(self) -> str:
         """All columns of the view; not asked for where the user gives a schema."""
-        return self._options().view.ddl
+        return self._options().query.view.ddl
 
     def reader(self, schema: Any) -> "SnapshotReader":
         """Read the columns of `schema` and no others; raises ConfigError where the view does not have them so."""
         options = self._options()
-        options.view.check_schema([(field.name, field.dataType.simpleString()) for field in schema.fields])
+        options.query.view.check_schema([(field.name, field.dataType.simpleString()) for field in schema.fields])
         return SnapshotReader(options, {field.name: field.nullable for field in schema.fields})
 
     def _options(self) -> ReadOptions:
@@ -58,13 +57,12 @@ class SnapshotReader(DataSourceReader):  # type: ignore[misc]  # Spark has no ty
 
     def partitions(self) -> list[SnapshotPartition]:
         """Which snapshots, and which of their actors or channels, are read by which task."""
-        return [SnapshotPartition(share) for share in plan(self._options, self._keys)]
+        shares = plan(self._options.query, self._options.open_system(), self._keys)
+        return [SnapshotPartition(share) for share in shares]
 
     def read(self, partition: SnapshotPartition) -> "Iterator[pa.RecordBatch]":
         """The rows of one partition."""
-        from pyspark_rayshot.batches import arrow_schema, to_batches  # noqa: PLC0415 - needs pyarrow, which may be missing
+        from rayshot.analysis.batches import read_batches  # noqa: PLC0415 - needs pyarrow, which may be missing
 
-        columns = self._options.view.columns_named(self._nullable)
-        schema = arrow_schema(columns, self._nullable)
-        with show_secrets(self._options.show_secrets):
-            yield from to_batches(read_items(self._options, partition.share, self._keys), columns, schema)
+        share = partition.share
+        yield from read_batches(self._options.query, share.open_system(), share.pieces, self._keys, self._nullable)

@@ -2,8 +2,9 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 from rayshot.errors import (
     AlreadyExists,
@@ -16,6 +17,7 @@ from rayshot.errors import (
     SnapshotNotFound,
     SystemNotFound,
 )
+from rayshot.format.encryption_key import EncryptionKey
 from rayshot.protocol.identity import NAME_LENGTH_MAX, SnapshotId, check_name
 from rayshot.store.history import History
 from rayshot.store.layout import format_key, log_folder
@@ -46,18 +48,23 @@ class SystemView:
         self.name = name
 
     def __repr__(self) -> str:
-        return f"<SystemView {self.name!r} in {self._store.url}>"
+        return f"<SystemView {self.name!r} in {self.url}>"
+
+    @property
+    def url(self) -> str:
+        """The address of the storage."""
+        return self._store.url
 
     def snapshots(self) -> list[Snapshot]:
         """All committed snapshots, in the order of their commits."""
-        return [self._snapshot(record) for record in self._history().retained.values()]
+        return [self.open(record) for record in self._history().retained.values()]
 
     def latest(self) -> Snapshot:
         """The snapshot committed last. Raises SnapshotNotFound where there is none."""
         records = list(self._history().retained.values())
         if not records:
             raise SnapshotNotFound(f"the system {self.name!r} has no committed snapshot yet", exists=[])
-        return self._snapshot(records[-1])
+        return self.open(records[-1])
 
     def snapshot(self, which: SnapshotId | str | None = None) -> Snapshot:
         """The snapshot with that id; None means the latest.
@@ -72,7 +79,7 @@ class SystemView:
         history = self._history()
         if wanted in history.retained:
             self._check_position(f"the snapshot {wanted}", history.retained[wanted])
-            return self._snapshot(history.retained[wanted])
+            return self.open(history.retained[wanted])
         deleted = wanted in history.deleted
         fate, kind = ("was deleted", SnapshotDeleted) if deleted else ("does not exist", SnapshotNotFound)
         exists = [str(snapshot) for snapshot in history.retained]
@@ -104,8 +111,23 @@ class SystemView:
                 min_position=self._min_position,
             )
 
-    def _snapshot(self, record: CommitRecord) -> Snapshot:
-        return Snapshot(self._store, self.name, record)
+    def open(self, record: CommitRecord, keys: Sequence[EncryptionKey] | None = None) -> Snapshot:
+        """The snapshot that a COMMIT record of this system names; `keys` as for Snapshot."""
+        return Snapshot(self._store, self.name, record, keys)
+
+    def table(self, view: str = "snapshots", **options: Any) -> Any:
+        """The snapshots as a `rayshot.analysis.table.Table`: `table("messages", sender="alice").to_pandas()`.
+
+        Args:
+            view: one of docs/spark.md.
+            options: those of the view, also in small letters with underscores: `show_secrets=True`.
+
+        Which snapshots are read is settled now; rows are read when they are asked for. Raises ConfigError for options
+        that cannot work, and where pyarrow is missing, and what is raised for a snapshot or an actor that is not there.
+        """
+        import rayshot  # noqa: PLC0415 - what makes tables lies above this room
+
+        return rayshot._open_table(self, view, options)  # noqa: SLF001
 
 
 class Storage:
@@ -143,6 +165,10 @@ class Storage:
         if len(names) > 1:
             raise ConfigError(f"{self.url} holds several systems; name one of {', '.join(names)}", exists=names)
         return self._view(names[0])
+
+    def table(self, view: str = "snapshots", **options: Any) -> Any:
+        """As `SystemView.table`, of the only system. Raises as `system` too."""
+        return self.system().table(view, **options)
 
     def _view(self, name: str) -> SystemView:
         return SystemView(self._store, name, self._min_position)

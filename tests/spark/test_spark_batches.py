@@ -6,11 +6,11 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from pyspark_rayshot import batches
 from pyspark_rayshot.options import parse_options
-from pyspark_rayshot.planning import plan, read_items
 from pyspark_rayshot.source import SnapshotPartition
-from pyspark_rayshot.views import VIEWS
+from rayshot.analysis import batches
+from rayshot.analysis.planning import plan, read_items
+from rayshot.analysis.views import VIEWS
 from rayshot.store.local import LocalStore
 from tests.store.snapshot_builder import Bank, Flow, make_snapshot, open_bank
 
@@ -20,10 +20,11 @@ NAMES = ["number", "args"]
 def numbers(storage: Path) -> tuple[list[int], list[int]]:
     """All message numbers, and the sizes of the batches that they came in."""
     options = parse_options({"path": str(storage), "view": "messages"})
-    (share,) = plan(options)
+    system = options.open_system()
+    (share,) = plan(options.query, system)
     columns = VIEWS["messages"].columns_named(NAMES)
     schema = batches.arrow_schema(columns, dict.fromkeys(NAMES, True))
-    found = list(batches.to_batches(read_items(options, share), columns, schema))
+    found = list(batches.to_batches(read_items(options.query, system, share.pieces), columns, schema))
     assert all(batch.schema == schema for batch in found)
     return [number for batch in found for number in batch["number"].to_pylist()], [batch.num_rows for batch in found]
 
@@ -48,7 +49,8 @@ def test_a_batch_has_a_bounded_length_of_text(many: Path, monkeypatch: pytest.Mo
 
 
 def test_a_partition_travels_as_an_address_and_ids(many: Path) -> None:
-    partition = SnapshotPartition(plan(parse_options({"path": str(many), "view": "messages"}))[0])
+    options = parse_options({"path": str(many), "view": "messages"})
+    partition = SnapshotPartition(plan(options.query, options.open_system())[0])
     travelled = pickle.dumps(partition)
     assert pickle.loads(travelled) == partition
     assert partition.share.url == many.as_uri()

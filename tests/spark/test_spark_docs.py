@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 
-from pyspark_rayshot.options import COMMON_OPTIONS, DEFAULT_VIEW
-from pyspark_rayshot.views import ENTRY_OPTIONS, VIEWS
+from pyspark_rayshot.options import PLACE_OPTIONS
+from rayshot.analysis.query import COMMON_OPTIONS, DEFAULT_VIEW
+from rayshot.analysis.view import ENTRY_OPTIONS
+from rayshot.analysis.views import VIEWS
 from rayshot.store.local import LocalStore
 from tests.store.snapshot_builder import Bank, Flow, make_snapshot, open_bank
 
 PAGE = Path(__file__).parents[2] / "docs" / "spark.md"
-EVERY = 4
+EVERY = 6
 """Columns that all views begin with."""
 
 
@@ -31,7 +33,7 @@ def view_table() -> str:
 
 
 def option_table() -> str:
-    common = [f"| `{name}` | {about} | all |" for name, about in COMMON_OPTIONS.items()]
+    common = [f"| `{name}` | {about} | all |" for name, about in {**PLACE_OPTIONS, **COMMON_OPTIONS}.items()]
     users = {name: [view.name for view in VIEWS.values() if name in view.options] for name in ENTRY_OPTIONS}
     own = [f"| `{name}` | {option.about} | {', '.join(users[name])} |" for name, option in ENTRY_OPTIONS.items()]
     return "\n".join(["| option | | views |", "| --- | --- | --- |", *common, *own])
@@ -55,7 +57,7 @@ def test_the_examples_print_what_the_page_shows(spark: Any, tmp_path: Path) -> N
     page = PAGE.read_text().replace('"./shots"', repr(str(tmp_path / "shots")))
     names: dict[str, Any] = {}
     examples = re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", page, re.DOTALL)
-    assert len(examples) == 4
+    assert len(examples) == 5
     for code, promised in examples:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):

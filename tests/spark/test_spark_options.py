@@ -6,7 +6,7 @@ import pytest
 from pyspark.errors import AnalysisException
 
 from pyspark_rayshot.options import parse_options
-from pyspark_rayshot.planning import SHARE_BYTES, SNAPSHOT_COST_BYTES, plan, read_items
+from rayshot.analysis.planning import SHARE_BYTES, SNAPSHOT_COST_BYTES, plan, read_items
 from rayshot.errors import ActorNotFound, ConfigError, NotFound, SnapshotNotFound, SystemNotFound
 from rayshot.store.local import LocalStore
 from rayshot.store.snapshot import Snapshot
@@ -18,12 +18,14 @@ Table = Callable[..., Any]
 
 
 def planned(storage: Path, **options: str) -> list[Any]:
-    return plan(parse_options({"path": str(storage), **options}))
+    parsed = parse_options({"path": str(storage), **options})
+    return plan(parsed.query, parsed.open_system())
 
 
 def read(storage: Path, **options: str) -> list[tuple[Snapshot, Any]]:
     parsed = parse_options({"path": str(storage), **options})
-    return [item for share in plan(parsed) for item in read_items(parsed, share)]
+    system = parsed.open_system()
+    return [item for share in plan(parsed.query, system) for item in read_items(parsed.query, system, share.pieces)]
 
 
 def lose_chunks(store: Store, doomed: Snapshot, *kept: Snapshot) -> None:
@@ -37,7 +39,7 @@ def lose_chunks(store: Store, doomed: Snapshot, *kept: Snapshot) -> None:
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"view": "chanels"}, "'view' must be one of snapshots, actors, state, channels, messages; it is 'chanels'"),
+        ({"view": "chanels"}, "'view' must be one of snapshots, actors, channels, state, messages; it is 'chanels'"),
         ({"snapshot": "newest"}, "'snapshot' must be the id of a snapshot, like .* or 'latest'; it is 'newest'"),
         ({"system": "a/b"}, "'system' must be the name of a system; it is 'a/b'"),
         ({"view": "state", "actor": ""}, "'actor' must be the name of an actor; it is ''"),
@@ -64,7 +66,7 @@ def test_an_actor_of_any_name_is_found_by_it(name: str, tmp_path: Path) -> None:
 
 
 def test_option_names_are_not_case_sensitive() -> None:
-    assert parse_options({"path": "./shots", "View": "messages", "SENDER": "bob"}).entry == (("sender", "bob"),)
+    assert parse_options({"path": "./shots", "View": "messages", "SENDER": "bob"}).query.entry == (("sender", "bob"),)
 
 
 def test_what_is_not_there_is_refused_with_what_is(storage: Path, tmp_path: Path) -> None:
@@ -116,8 +118,8 @@ def test_many_small_snapshots_share_a_task_and_each_row_is_read_once(tmp_path: P
 def test_a_large_snapshot_is_cut_into_several_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     states = {f"a{number}": {"n": number, "text": "x" * number} for number in range(20)}
     make_snapshot(open_bank(LocalStore(tmp_path)), Bank(states=states, flows={}))
-    monkeypatch.setattr("pyspark_rayshot.planning.SHARE_BYTES", 1000)
-    monkeypatch.setattr("pyspark_rayshot.planning.SNAPSHOT_COST_BYTES", 100)
+    monkeypatch.setattr("rayshot.analysis.planning.SHARE_BYTES", 1000)
+    monkeypatch.setattr("rayshot.analysis.planning.SNAPSHOT_COST_BYTES", 100)
     shares = planned(tmp_path, view="state")
     assert len(shares) > 2
     assert [row.value for _, row in read(tmp_path, view="state") if row.attribute == "n"] == list(range(20))

@@ -75,9 +75,9 @@ def test_show_secrets_is_true_or_false_or_names_of_what_is_hidden() -> None:
     for text in ("perhaps", "token,pasword", "token,", "", "balance"):
         with pytest.raises(ConfigError, match="'showSecrets' must be true, false, or names of what is hidden"):
             parse_options({"path": "shots", "showSecrets": text})
-    assert parse_options({"path": "shots", "showSecrets": "TRUE"}).show_secrets is None
-    assert parse_options({"path": "shots", "showSecrets": "False"}).show_secrets == frozenset()
-    named = parse_options({"path": "shots", "showSecrets": "token, db_password"}).show_secrets
+    assert parse_options({"path": "shots", "showSecrets": "TRUE"}).query.show_secrets is None
+    assert parse_options({"path": "shots", "showSecrets": "False"}).query.show_secrets == frozenset()
+    named = parse_options({"path": "shots", "showSecrets": "token, db_password"}).query.show_secrets
     assert named == {"token", "db_password"}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pyspark_rayshot import values
+from rayshot.analysis import values
 from rayshot.format.inert import HandleRecord, read
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from pyspark.errors import AnalysisException
 
-from pyspark_rayshot.views import VIEWS
+from rayshot.analysis.view import EVERY
+from rayshot.analysis.views import VIEWS
 from tests.store.snapshot_builder import TAKEN_AT
 
 pytestmark = pytest.mark.spark
@@ -26,10 +27,13 @@ def test_every_view_has_the_columns_it_promises_and_says_which_snapshot_each_row
         frame = table(storage, name)
         assert frame.dtypes == [(column.name, column.type) for column in view.columns]
         assert [field.metadata["comment"] for field in frame.schema] == [column.about for column in view.columns]
-        ids = {(row.system, row.snapshot, row.position, row.taken_at.timestamp()) for row in frame.collect()}
+        ids = {
+            (row.system, row.snapshot, row.position, row.taken_at.timestamp(), row.log_index, row.life)
+            for row in frame.collect()
+        }
         assert ids == {
-            ("bank", "1-coordinator-1", 1, TAKEN_AT + 1),
-            ("bank", "1-coordinator-2", 2, TAKEN_AT + 2),
+            ("bank", "1-coordinator-1", 1, TAKEN_AT + 1, 1, 1),
+            ("bank", "1-coordinator-2", 2, TAKEN_AT + 2, 2, 1),
         }
 
 
@@ -87,7 +91,7 @@ def test_a_state_that_is_no_dict_is_one_row(table: Table, storage: Path) -> None
 
 
 def test_a_channel_is_a_row_with_its_counters(table: Table, storage: Path) -> None:
-    channels = table(storage, "channels", snapshot="1-coordinator-1").drop("system", "snapshot", "position", "taken_at")
+    channels = table(storage, "channels", snapshot="1-coordinator-1").drop(*(column.name for column in EVERY))
     assert [row[:6] for row in rows(channels)] == [
         ("alice", "bob", 5, 4, 2, 3),
         ("driver:main", "alice", 3, 3, 3, 0),
@@ -97,7 +101,7 @@ def test_a_channel_is_a_row_with_its_counters(table: Table, storage: Path) -> No
 
 def test_a_message_in_flight_is_a_row(table: Table, storage: Path) -> None:
     messages = table(storage, "messages", snapshot="latest", sender="alice")
-    assert rows(messages.drop("system", "snapshot", "position", "taken_at")) == [
+    assert rows(messages.drop(*(column.name for column in EVERY))) == [
         ("alice", "bob", 3, "mailbox", "tell", "deposit", "[30]", "{}"),
         ("alice", "bob", 4, "mailbox", "tell", "deposit", "[40]", "{}"),
         ("alice", "bob", 5, "outbox", "tell", "deposit", "[50]", "{}"),

@@ -4,17 +4,17 @@ Planning reads the commit log, and for all views but `snapshots` the manifests; 
 address and COMMIT record, so that a task opens only that and never lists the log again.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from pyspark_rayshot.options import LATEST, ReadOptions
+from rayshot.analysis.query import LATEST, Query
 from rayshot.errors import ActorNotFound, NotFound
 from rayshot.format.encryption_key import EncryptionKey
+from rayshot.store.catalog import SystemView
 from rayshot.store.locate import open_store
 from rayshot.store.records import CommitRecord
-from rayshot.store.repository import open as open_storage
 from rayshot.store.snapshot import Snapshot
 
 SHARE_BYTES = 16 << 20
@@ -44,6 +44,10 @@ class Share:
     system: str
     pieces: tuple[Piece, ...]
 
+    def open_system(self) -> SystemView:
+        """The system, in whatever process this is."""
+        return SystemView(open_store(self.url), self.system)
+
 
 @dataclass(frozen=True, slots=True)
 class _Weighed:
@@ -51,76 +55,68 @@ class _Weighed:
     bytes: int
 
 
-def plan(options: ReadOptions, keys: Sequence[EncryptionKey] | None = None) -> list[Share]:
-    """Divide what `options` select into at least one share; empty only where the system has no snapshot.
+def plan(query: Query, system: SystemView, keys: Sequence[EncryptionKey] | None = None) -> list[Share]:
+    """Divide what `query` selects into at least one share; empty only where the system has no snapshot.
 
     `keys` open encrypted snapshots; None means those of the environment.
 
-    Raises NotFound for a system, snapshot, actor or channel that is nowhere in what was selected; the message
-    lists what is.
+    Raises NotFound for a snapshot, actor or channel that is nowhere in what was selected; the message lists what is.
     """
-    storage = open_storage(options.storage)
-    system = storage.system(options.system)
-    if options.snapshot is None:
+    if query.snapshot is None:
         snapshots = system.snapshots()
     else:
-        snapshots = [system.snapshot(None if options.snapshot == LATEST else options.snapshot)]
+        snapshots = [system.snapshot(None if query.snapshot == LATEST else query.snapshot)]
     records = [snapshot.record for snapshot in snapshots]
-    pieces = _cut(storage.url, system.name, records, options, keys)
-    return [Share(storage.url, system.name, packed) for packed in _pack(pieces)] or [
-        Share(storage.url, system.name, ())
-    ]
+    pieces = _cut(system, records, query, keys)
+    return [Share(system.url, system.name, packed) for packed in _pack(pieces)] or [Share(system.url, system.name, ())]
 
 
 def read_items(
-    options: ReadOptions, share: Share, keys: Sequence[EncryptionKey] | None = None
+    query: Query, system: SystemView, pieces: Iterable[Piece], keys: Sequence[EncryptionKey] | None = None
 ) -> Iterator[tuple[Snapshot, Any]]:
-    """The rows of one share, each with its snapshot; `keys` as for `plan`. Raises what reading snapshots raises."""
-    store = open_store(share.url)
-    for piece in share.pieces:
-        snapshot = Snapshot(store, share.system, piece.record, keys)
-        for entry in _entries(snapshot, piece, options):
-            for row in options.view.rows(snapshot, entry):
+    """The rows of pieces, each with its snapshot; `keys` as for `plan`. Raises what reading snapshots raises."""
+    for piece in pieces:
+        snapshot = system.open(piece.record, keys)
+        for entry in _entries(snapshot, piece, query):
+            for row in query.view.rows(snapshot, entry):
                 yield snapshot, row
 
 
-def _entries(snapshot: Snapshot, piece: Piece, options: ReadOptions) -> Iterator[Any]:
-    if options.view.entries is None:
+def _entries(snapshot: Snapshot, piece: Piece, query: Query) -> Iterator[Any]:
+    if query.view.entries is None:
         return iter((None,))
-    return filter(options.selects, islice(options.view.entries(snapshot), piece.first, piece.stop))
+    return filter(query.selects, islice(query.view.entries(snapshot), piece.first, piece.stop))
 
 
 def _cut(
-    url: str,
-    system: str,
+    system: SystemView,
     records: Sequence[CommitRecord],
-    options: ReadOptions,
+    query: Query,
     keys: Sequence[EncryptionKey] | None,
 ) -> Iterator[_Weighed]:
     """Cut the selected entries of all snapshots into pieces of about SHARE_BYTES."""
-    if options.view.entries is None:
+    if query.view.entries is None:
         yield from (_Weighed(Piece(record), SNAPSHOT_COST_BYTES) for record in records)
         return
-    store = open_store(url)
     found = False
     seen: dict[str, None] = {}
     for record in records:
-        entries = options.view.entries(Snapshot(store, system, record, keys))  # opened anew: it keeps its manifest
-        for weighed in _cut_one(record, entries, options):
+        entries = query.view.entries(system.open(record, keys))  # opened anew: it keeps its manifest
+        for weighed in _cut_one(record, entries, query):
             found = True
             yield weighed
         seen.update(dict.fromkeys(_name(entry) for entry in islice(entries, NAMES_SHOWN_MAX)))
-    if options.entry and not found:
-        raise _not_found(system, records, options, list(seen))
+    if query.entry and not found:
+        raise _not_found(system.name, records, query, list(seen))
 
 
-def _cut_one(record: CommitRecord, entries: Sequence[Any], options: ReadOptions) -> Iterator[_Weighed]:
+def _cut_one(record: CommitRecord, entries: Sequence[Any], query: Query) -> Iterator[_Weighed]:
     first, size, any_selected = 0, SNAPSHOT_COST_BYTES, False
     for index, entry in enumerate(entries):
-        if not options.selects(entry):
+        if not query.selects(entry):
             continue
         any_selected = True
-        size += ENTRY_COST_BYTES + options.view.weigh(entry)
+        size += ENTRY_COST_BYTES + query.view.weigh(entry)
         if size >= SHARE_BYTES:
             yield _Weighed(Piece(record, first, index + 1), size)
             first, size, any_selected = index + 1, SNAPSHOT_COST_BYTES, False
@@ -147,14 +143,14 @@ def _name(entry: Any) -> str:
     return entry.name if hasattr(entry, "name") else f"{entry.sender} -> {entry.receiver}"
 
 
-def _not_found(system: str, records: Sequence[CommitRecord], options: ReadOptions, seen: list[str]) -> NotFound:
-    wanted = ", ".join(f"{option} {name!r}" for option, name in options.entry)
+def _not_found(system: str, records: Sequence[CommitRecord], query: Query, seen: list[str]) -> NotFound:
+    wanted = ", ".join(f"{option} {name!r}" for option, name in query.entry)
     where = f"the snapshot {records[0].snapshot}" if len(records) == 1 else f"{len(records)} snapshots"
     shown = ", ".join(seen[:NAMES_SHOWN_MAX]) or "none"
     more = " ..." if len(seen) >= NAMES_SHOWN_MAX else ""
-    kind = ActorNotFound if options.view.options == ("actor",) else NotFound
+    kind = ActorNotFound if query.view.options == ("actor",) else NotFound
     return kind(
         f"the options ask for {wanted}, which is not in {where} of {system!r}; there is {shown}{more}",
-        **dict(options.entry),
+        **dict(query.entry),
         exists=seen,
     )

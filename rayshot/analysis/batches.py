@@ -1,4 +1,4 @@
-"""Rows into Arrow record batches of bounded size, column by column."""
+"""Rows into Arrow record batches of bounded size, column by column. Needs pyarrow."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -6,7 +6,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyspark_rayshot.views import Column
+from rayshot.analysis.planning import Piece, read_items
+from rayshot.analysis.query import Query
+from rayshot.analysis.view import Column
+from rayshot.format.encryption_key import EncryptionKey
+from rayshot.format.redaction import show_secrets
+from rayshot.store.catalog import SystemView
 from rayshot.store.snapshot import Snapshot
 
 BATCH_ROWS_MAX = 4096
@@ -30,6 +35,23 @@ _ARROW_TYPES: Mapping[str, pa.DataType] = MappingProxyType(
 def arrow_schema(columns: Iterable[Column], nullable: Mapping[str, bool]) -> pa.Schema:
     """The Arrow schema that Spark expects of these columns."""
     return pa.schema([pa.field(column.name, _ARROW_TYPES[column.type], nullable[column.name]) for column in columns])
+
+
+def read_batches(
+    query: Query,
+    system: SystemView,
+    pieces: Iterable[Piece],
+    keys: Sequence[EncryptionKey] | None = None,
+    nullable: Mapping[str, bool] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of pieces: the columns that `nullable` names, and which of them may hold nulls; all that may, if None.
+
+    Raises what reading snapshots raises.
+    """
+    nullable = nullable or dict.fromkeys((column.name for column in query.view.columns), True)
+    columns = query.view.columns_named(nullable)
+    with show_secrets(query.show_secrets):
+        yield from to_batches(read_items(query, system, pieces, keys), columns, arrow_schema(columns, nullable))
 
 
 def to_batches(

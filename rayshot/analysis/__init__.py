@@ -1,0 +1,12 @@
+"""Snapshots as tables: one implementation of each view, for Spark, Arrow, pandas, polars and DuckDB.
+
+    view       what a table is: its columns, and what gives it its rows
+    *_views    the tables; `views` has all of them by name
+    query      what a table was asked for
+    planning   which snapshots, actors and channels are read for it, in pieces of about equal work
+    values     a value of a state or a message, in cells
+    batches    rows into Arrow record batches
+    table      a table for programs without Spark
+
+Only `batches` and `table` need pyarrow.
+"""

@@ -1,0 +1,143 @@
+"""What a table is: its columns, and what gives it its rows.
+
+A view takes the entries of a manifest (its actors, or its channels), and gives rows for each of them; a column takes
+its cell out of a row. Only the columns that are asked for are computed.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from rayshot.errors import ConfigError
+from rayshot.format.manifest import ActorEntry, ChannelEntry
+from rayshot.store.snapshot import Snapshot
+
+
+class EntryOption(NamedTuple):
+    """An option that selects entries: the field of the entry that it is compared with, and what it says."""
+
+    field: str
+    about: str
+
+
+ENTRY_OPTIONS: Mapping[str, EntryOption] = MappingProxyType(
+    {
+        "actor": EntryOption("name", "the name of an actor"),
+        "sender": EntryOption("sender", "the name of an actor, or a driver as driver:ID"),
+        "receiver": EntryOption("receiver", "the name of an actor"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its type as Spark spells it, what it holds, and how it comes out of a snapshot and a row."""
+
+    name: str
+    type: str
+    about: str
+    cell: Callable[[Snapshot, Any], Any]
+
+    @property
+    def ddl(self) -> str:
+        """The column as Spark reads it."""
+        comment = self.about.replace("'", r"\'")
+        return f"{self.name} {self.type} COMMENT '{comment}'"
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One table.
+
+    `rows` gives the rows of one entry (None stands for the snapshot itself); `entries` the entries of a
+    snapshot, None where the snapshot itself is the only one; `weigh` tells roughly how many bytes are read for
+    one entry; `options` are those of ENTRY_OPTIONS that apply.
+    """
+
+    name: str
+    about: str
+    columns: tuple[Column, ...]
+    rows: Callable[[Snapshot, Any], Iterable[Any]]
+    entries: Callable[[Snapshot], Sequence[Any]] | None = None
+    weigh: Callable[[Any], int] = lambda _: 0
+    options: tuple[str, ...] = ()
+
+    @property
+    def ddl(self) -> str:
+        """The schema as Spark reads it; each column's comment says what it holds."""
+        return ", ".join(column.ddl for column in self.columns)
+
+    def columns_named(self, names: Iterable[str]) -> list[Column]:
+        """The columns of those names, in their order."""
+        known = {column.name: column for column in self.columns}
+        return [known[name] for name in names]
+
+    def check_schema(self, wanted: Sequence[tuple[str, str]]) -> None:
+        """Raise ConfigError unless the view has all columns `wanted`, given as (name, type)."""
+        known = {column.name: column for column in self.columns}
+        if not wanted:
+            raise ConfigError(f"the schema has no columns; the view {self.name!r} has {', '.join(known)}")
+        if len({name for name, _ in wanted}) < len(wanted):
+            raise ConfigError(f"the schema names a column twice: {', '.join(name for name, _ in wanted)}")
+        for name, kind in wanted:
+            if name not in known:
+                raise ConfigError(
+                    f"the view {self.name!r} has no column {name!r} ({kind}); it has {', '.join(known)}",
+                    column=name,
+                    exists=list(known),
+                )
+            if known[name].type != kind:
+                raise ConfigError(
+                    f"the column {name!r} of the view {self.name!r} is {known[name].type}, not {kind}; "
+                    "read it as that and cast it",
+                    column=name,
+                    expected=known[name].type,
+                    value=kind,
+                )
+
+
+def actors(snapshot: Snapshot) -> Sequence[ActorEntry]:
+    """For a view with rows of each actor."""
+    return snapshot.manifest.actors
+
+
+def channels(snapshot: Snapshot) -> Sequence[ChannelEntry]:
+    """For a view with rows of each channel."""
+    return snapshot.manifest.channels
+
+
+def itself(_: Snapshot, entry: Any) -> Iterable[Any]:
+    """For a view whose rows are the entries."""
+    return (entry,)
+
+
+def channel_bytes(entry: ChannelEntry) -> int:
+    """Of the messages in flight on a channel."""
+    return sum(blob.size for blob in entry.all_blobs())
+
+
+EVERY = (
+    Column("system", "string", "the system's name", lambda snapshot, _: snapshot.system),
+    Column("snapshot", "string", "the snapshot's id", lambda snapshot, _: str(snapshot.id)),
+    Column(
+        "position",
+        "bigint",
+        "the place of its commit in the log that it was committed to: of a copy that is its origin's",
+        lambda snapshot, _: snapshot.position,
+    ),
+    Column("taken_at", "timestamp", "when it was taken", lambda snapshot, _: snapshot.taken_at),
+    Column(
+        "log_index",
+        "bigint",
+        "its place in the log of this storage: later is higher, copies included",
+        lambda snapshot, _: snapshot.record.position,
+    ),
+    Column(
+        "life",
+        "bigint",
+        "the life of the system that took it: each restore begins a new one",
+        lambda snapshot, _: snapshot.id.incarnation,
+    ),
+)
+"""What all views begin with."""

@@ -1,0 +1,84 @@
+"""Views as tables of Arrow, pandas, polars and DuckDB, without Spark and without Ray."""
+
+import subprocess
+import sys
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import rayshot
+from rayshot.analysis.views import VIEWS
+from rayshot.errors import ActorNotFound, ConfigError, SnapshotNotFound
+from rayshot.store.catalog import Storage
+from rayshot.store.local import LocalStore
+from rayshot.store.memory import MemoryStore
+from tests.store.snapshot_builder import Bank, Flow, make_snapshot, open_bank
+
+BANK = Bank(
+    states={"alice": {"balance": 75, "token": "hidden"}, "bob": {"balance": 95}},
+    flows={("alice", "bob"): Flow(sent=7, received=5), ("bob", "alice"): Flow(sent=2, received=1)},
+)
+
+
+@pytest.fixture
+def storage(tmp_path):
+    repository = open_bank(LocalStore(tmp_path / "shots"))
+    make_snapshot(repository, Bank(), 1)
+    make_snapshot(repository, BANK, 2)
+    return rayshot.open(tmp_path / "shots")
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_view_is_the_same_in_arrow_pandas_polars_and_duckdb(view, storage):
+    table = storage.table(view)
+    arrow = table.to_arrow()
+    assert arrow.schema.names == [column.name for column in VIEWS[view].columns]
+    assert arrow.num_rows > 0
+    assert table.to_pandas().equals(arrow.to_pandas())
+    assert table.to_polars().equals(pl.DataFrame(arrow))
+    assert pa.table(table) == arrow
+    assert duckdb.sql("select count(*) from arrow").fetchall() == [(arrow.num_rows,)]
+
+
+def test_duckdb_asks_a_table_in_sql(storage):
+    messages = storage.table("messages", snapshot="latest").to_arrow()
+    found = duckdb.sql("select sender, count(*) from messages group by all order by all").fetchall()
+    assert found == [("alice", 2), ("bob", 1)]
+    assert messages.schema.field("number").metadata[b"comment"] == b"its number on the channel"
+
+
+def test_options_are_those_of_spark_with_names_of_python(storage):
+    balance, token = storage.table("state", actor="alice", snapshot="latest").to_arrow()["value"].to_pylist()
+    assert (balance, token) == ("75", '"<redacted>"')
+    shown = storage.table("state", actor="alice", snapshot="latest", show_secrets=["token"]).to_arrow()
+    assert shown["value_string"].to_pylist() == [None, "hidden"]
+    with pytest.raises(ConfigError, match="has no option 'actr'"):
+        storage.table("state", actr="alice")
+    with pytest.raises(ActorNotFound, match="there is alice, bob"):
+        storage.table("state", actor="zed")
+    with pytest.raises(SnapshotNotFound):
+        storage.table(snapshot="7-coordinator-7")
+
+
+def test_a_table_is_a_moment(storage, tmp_path):
+    table = storage.table("snapshots")
+    make_snapshot(open_bank(LocalStore(tmp_path / "shots")), BANK, 3)
+    assert [table.to_arrow().num_rows, storage.table().to_arrow().num_rows] == [2, 3]
+
+
+def test_a_store_that_no_other_process_can_open_is_read_too():
+    store = MemoryStore()
+    make_snapshot(open_bank(store), BANK)
+    assert Storage(store).table("actors").to_arrow()["actor"].to_pylist() == ["alice", "bob"]
+
+
+def test_without_pyarrow_the_error_says_what_to_install(tmp_path, storage):
+    code = (
+        "import sys, rayshot, rayshot.errors; sys.modules['pyarrow'] = None\n"
+        "try: rayshot.open(sys.argv[1]).table()\n"
+        "except rayshot.errors.ConfigError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, tmp_path / "shots"], capture_output=True, text=True, check=False)
+    assert "tables need pyarrow: pip install 'rayshot[tables]'" in done.stdout + done.stderr, done.stderr
