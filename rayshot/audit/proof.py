@@ -13,8 +13,9 @@ from rayshot.errors import Damaged, EncryptionKeyNeeded, Incompatible, NotFound,
 from rayshot.format.signing import Prover, verify
 from rayshot.store.snapshot import Snapshot
 
-NEIGHBOURS_MAX = 4
-"""So many snapshots before and after are read for their traces."""
+NEIGHBOURS = 4
+"""So many snapshots before and after are read for their traces at first; again and again twice as many, if need be."""
+NEIGHBOURS_MAX = 256
 UNTRACED = "not traced: rayshot.init(..., trace=True) lets actors write down what they do"
 
 
@@ -63,41 +64,53 @@ def prove(
 
 
 def trace_of(snapshot: Snapshot, others: Sequence[Snapshot]) -> Traced:
-    """What the actors of a snapshot did, as far as it and those near to it know. Raises NoTrace and Damaged."""
+    """What the actors of a snapshot did, as far as it and those near to it know. Raises NoTrace and Damaged.
+
+    Where many snapshots overlap, those that are nearest may have no cut in common: then further ones are read.
+    """
     document = _document_of(snapshot)
     if document.actors and not document.traces:
         raise NoTrace(UNTRACED)
     segments = _segments(document)
     ended = {document.snapshot: document.ended}
-    near = []
-    for one in _neighbours(snapshot, others):
-        try:
-            beside = _document_of(one)
-            segments += _segments(beside)
-        except (Damaged, Incompatible, StoreError, NotFound, NoTrace, EncryptionKeyNeeded):
-            continue  # it is not the one that is being judged
-        ended[beside.snapshot] = beside.ended
-        near.append(one)
-    histories = join(segments, document.snapshot)
-    recorders = [name for name, actor in document.actors.items() if actor.born or name in histories]
+    before, after = _neighbours(snapshot, others)
     at_hand = {str(one.id) for one in others}
-    base = from_common_cut(histories, document.snapshot, recorders, ended, at_hand)
-    return Traced(histories, base, near)
+    near: list[Snapshot] = []
+    read, reach = 0, NEIGHBOURS
+    while True:
+        for one in (*before[read:reach], *after[read:reach]):
+            try:
+                beside = _document_of(one)
+                segments += _segments(beside)
+            except (Damaged, Incompatible, StoreError, NotFound, NoTrace, EncryptionKeyNeeded):
+                continue  # it is not the one that is being judged
+            ended[beside.snapshot] = beside.ended
+            near.append(one)
+        histories = join(segments, document.snapshot)
+        recorders = [name for name, actor in document.actors.items() if actor.born or name in histories]
+        try:
+            base = from_common_cut(histories, document.snapshot, recorders, ended, at_hand)
+        except NoTrace:
+            if reach >= min(NEIGHBOURS_MAX, max(len(before), len(after))):
+                raise
+            read, reach = reach, 2 * reach
+            continue
+        return Traced(histories, base, near)
 
 
 def _segments(document: Document) -> list[Segment]:
     return [read_segment(actor, document.bytes_of(spans)) for actor, spans in document.traces.items()]
 
 
-def _neighbours(snapshot: Snapshot, others: Iterable[Snapshot]) -> list[Snapshot]:
-    """The nearest snapshots of the same life, before and after."""
+def _neighbours(snapshot: Snapshot, others: Iterable[Snapshot]) -> tuple[list[Snapshot], list[Snapshot]]:
+    """The snapshots of the same life before and after this one, the nearest ones first."""
     same = sorted(
         (one for one in others if one.id.incarnation == snapshot.id.incarnation and one.id != snapshot.id),
         key=lambda one: one.record.sealed_for,
     )
     before = [one for one in same if one.record.sealed_for < snapshot.record.sealed_for]
     after = [one for one in same if one.record.sealed_for > snapshot.record.sealed_for]
-    return [*before[-NEIGHBOURS_MAX:], *after[:NEIGHBOURS_MAX]]
+    return before[::-1], after
 
 
 def _document_of(snapshot: Snapshot) -> Document:
