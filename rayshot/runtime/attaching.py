@@ -96,7 +96,10 @@ def _attach(system: str) -> DriverPort:
         identity = get_answer(coordinator.identity.remote(), the_coordinator(system))
     except (ray.exceptions.RayActorError, NoAnswer) as error:
         raise SystemStopped(f"system {system!r} cannot be attached to: {error}", system=system) from error
-    port = _attached[system] = DriverPort(identity)
+    port = DriverPort(identity)
+    for other in [name for name, old in _attached.items() if old.down is not None]:
+        del _attached[other]
+    _attached[system] = port
     _tell_news(port)
     return port
 

@@ -298,6 +298,7 @@ class DriverPort:
             self.down = self.down or error
             for channel in self._channels.values():
                 channel.shut(self.down)
+        self._dropped.close()
 
     def hear(self, tags: Iterable[SnapshotId]) -> None:
         """This process got an outcome that may hold effects of open snapshots: what it sends now brings their news."""

@@ -28,7 +28,7 @@ class Dropped:
 
     def __init__(self, end: Callable[[str], None]) -> None:
         self._end = end
-        self._names: SimpleQueue[str] = SimpleQueue()
+        self._names: SimpleQueue[str | None] = SimpleQueue()  # None behind the last one
         self._mine: set[str] = set()  # nobody else was given these by name: each change of it is one step
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
@@ -56,9 +56,12 @@ class Dropped:
         """This process gets another handle of the actor: it came from somewhere, and the actor does not end."""
         self._mine.discard(name)
 
+    def close(self) -> None:
+        """The system is down: nothing is to be ended any more."""
+        self._names.put(None)
+
     def _run(self) -> None:
-        while True:
-            name = self._names.get()
+        while (name := self._names.get()) is not None:
             if _exiting.wait(PAUSE_S):
                 return
             try:
