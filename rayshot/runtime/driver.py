@@ -131,7 +131,7 @@ class DriverPort:
         self._ended: dict[str, ActorEnded] = {}
         self._connector = Connector(identity.system, identity.incarnation)
         self._next_call = 1
-        self._unanswered: dict[str, set[Any]] = {}
+        self._unanswered: dict[str, dict[Any, int]] = {}  # by receiver, the tags to come, with the numbers of the calls
         self._awaited: set[Any] = set()
         self._calls_max: dict[str, int | None] = {}
         self.starting: set[str] = set()
@@ -182,8 +182,9 @@ class DriverPort:
             call_id = self._next_call
             self._next_call += 1
             gates = channel.put_call(self.codec.call(call_id, tell))
-            tags, result = fetch(pack((self.name, call_id)), *gates)
-            self._unanswered.setdefault(receiver, set()).add(tags)
+            has_all_before = next(iter(self._unanswered.get(receiver, {}).values()), call_id)
+            tags, result = fetch(pack((self.name, call_id, has_all_before)), *gates)
+            self._unanswered.setdefault(receiver, {})[tags] = call_id
             self._awaited.add(tags.task_id())  # which its result has too
         return result
 
@@ -328,8 +329,9 @@ class DriverPort:
             channel = self._channels.get(receiver)
             if channel is None or channel.peer is not None:  # who is not there has answered nothing
                 ready, _ = ray.wait(list(refs), num_returns=len(refs), timeout=0, fetch_local=False)
-                refs.difference_update(ready)
-                self._awaited.difference_update(ref.task_id() for ref in ready)
+                for ref in ready:
+                    del refs[ref]
+                    self._awaited.discard(ref.task_id())
                 if not refs:
                     del self._unanswered[receiver]
                 for tags in self._get_all(ready):

@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+from unittest.mock import Mock
 
 import pytest
 import ray
@@ -9,6 +10,7 @@ import ray
 import rayshot
 from rayshot.errors import ConfigError, NoAnswer, SystemStopped
 from rayshot.runtime.outcomes import CALLS_AT_ONCE, NotYet, Outcome, Outcomes
+from rayshot.runtime.wire import pack
 from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account, Occupant
 
@@ -170,11 +172,58 @@ def fetch_all(outcomes, keys):
     return came, threads
 
 
-def test_an_outcome_is_kept_until_it_is_fetched_and_then_no_more(outcomes):
-    outcomes.settle("driver:a", 1, Outcome("one"))
-    assert outcomes.fetch("driver:a", 1).value == "one"
+def settle(outcomes, *calls):
+    for call_id in calls:
+        with outcomes._lock:
+            outcomes.settle("driver:a", call_id, Outcome(call_id))
+
+
+def test_an_outcome_is_fetched_again_until_its_driver_says_that_it_has_it(outcomes):
+    settle(outcomes, 1, 2)
+    for _ in range(2):
+        assert [outcomes.fetch("driver:a", call_id, 1).value for call_id in (1, 2)] == [1, 2]
+    assert not outcomes
+    settle(outcomes, 3)
+    assert outcomes.fetch("driver:a", 3, 2).value == 3
+    assert outcomes.fetch("driver:a", 2, 2).value == 2
     with pytest.raises(NoAnswer, match="lost"):
         outcomes.fetch("driver:a", 1)
+
+
+def test_an_outcome_that_a_thread_waited_for_is_fetched_again(outcomes):
+    came, (thread,) = fetch_all(outcomes, [("driver:a", 1)])
+    eventually(lambda: outcomes._waiting)
+    settle(outcomes, 1)
+    thread.join()
+    assert came == [(("driver:a", 1), 1)]
+    assert outcomes.fetch("driver:a", 1).value == 1
+
+
+def test_an_outcome_that_was_fetched_goes_in_time_or_with_its_driver(outcomes, monkeypatch):
+    timers = []
+    monkeypatch.setattr("rayshot.runtime.outcomes.threading.Timer", lambda _seconds, age: timers.append(age) or Mock())
+    settle(outcomes, 1)
+    outcomes.fetch("driver:a", 1)
+    timers.pop()()
+    assert outcomes.fetch("driver:a", 1).value == 1
+    timers.pop()()
+    with pytest.raises(NoAnswer, match="lost"):
+        outcomes.fetch("driver:a", 1)
+    assert timers == []
+    settle(outcomes, 2)
+    outcomes.fetch("driver:a", 2)
+    with outcomes._lock:
+        outcomes.forget("driver:a")
+    assert (outcomes._fetched, outcomes._fetched_before) == ({}, {})
+
+
+@pytest.mark.acceptance("O3")
+def test_a_result_whose_connection_broke_on_its_way_is_fetched_again(system):
+    alice = Account.options(name="alice").remote(1)
+    assert ray.get(alice.read.remote()) == 1
+    host, port = ray.get(system._identity.coordinator.actors.remote())["alice"], system._port
+    again = host.result.remote(pack((port.name, port._next_call - 1)))  # as Ray does where a connection broke
+    assert ray.get(again[1]) == 1
 
 
 def test_a_fetch_that_is_tried_again_takes_the_place_of_the_one_before(outcomes):
