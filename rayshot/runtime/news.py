@@ -22,10 +22,18 @@ class WithNews:
         return _told, (self._value, *self._news)
 
 
+class ErrorWithNews(WithNews, ray.exceptions.RayTaskError):  # type: ignore[misc]
+    """An error as a result, which Ray must see as one."""
+
+    def __init__(self, error: ray.exceptions.RayTaskError, *news: Any) -> None:
+        self.__dict__.update(error.__dict__)
+        super().__init__(error, *news)
+
+
 def with_news(value: Any, system: str, incarnation: int, tags: tuple[SnapshotId, ...]) -> Any:
-    """The value, wrapped where there is news. Ray must see an error as one, so that it has none."""
-    has_none = not tags or isinstance(value, ray.exceptions.RayError)
-    return value if has_none else WithNews(value, system, incarnation, tags)
+    """The value, wrapped where there is news."""
+    wrapped = ErrorWithNews if isinstance(value, ray.exceptions.RayTaskError) else WithNews
+    return wrapped(value, system, incarnation, tags) if tags else value
 
 
 def _told(value: Any, system: str, incarnation: int, tags: tuple[SnapshotId, ...]) -> Any:
