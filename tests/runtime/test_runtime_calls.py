@@ -8,7 +8,7 @@ import pytest
 import ray
 
 import rayshot
-from rayshot.errors import ConfigError, NoAnswer, SystemStopped
+from rayshot.errors import ConfigError, NoAnswer, SnapshotAborted, SystemStopped
 from rayshot.runtime.outcomes import CALLS_AT_ONCE, NotYet, Outcome, Outcomes
 from rayshot.runtime.wire import pack
 from tests.runtime.test_runtime_messages import eventually
@@ -71,6 +71,19 @@ def test_a_call_that_mentions_an_actor_that_waits_for_room_returns_at_once(syste
     no_room()
     assert ray.get([moved, seen]) == [None, 6]
     eventually(lambda: ray.get(bob.read.remote()) == 4)
+
+
+@pytest.mark.acceptance("O6")
+def test_a_snapshot_with_messages_to_an_actor_whose_creation_waits_is_given_up_naming_it(system, no_room):
+    alice = Account.options(name="alice", num_cpus=0).remote(10)
+    bob = Account.options(name="bob", num_cpus=1).remote(0)
+    alice.transfer.tell(ray.put(bob), 4)  # an object hides what it holds, and the message waits for nobody
+    assert ray.get(alice.read.remote()) == 6
+    with pytest.raises(SnapshotAborted, match=r"messages go to actor 'bob'.* when 'bob' runs"):
+        system.snapshot()
+    no_room()
+    assert eventually(lambda: ray.get(bob.read.remote())) == 4
+    assert system.snapshot().states() == {"alice": {"balance": 6}, "bob": {"balance": 4}}
 
 
 @pytest.mark.acceptance("O3")

@@ -79,6 +79,18 @@ def test_a_plain_task_tells_calls_and_makes_actors(system):
 
 
 @pytest.mark.acceptance("O6")
+def test_what_a_task_tells_arrives_though_its_process_takes_no_other_task(system):
+    @ray.remote(num_cpus=0, max_calls=1)
+    def deposit(account):
+        for _ in range(100):
+            account.deposit.tell(1)
+
+    alice = Account.options(name="alice").remote(0)
+    ray.get(deposit.remote(alice))
+    eventually(lambda: ray.get(alice.read.remote()) == 100, 60)
+
+
+@pytest.mark.acceptance("O6")
 def test_a_plain_actor_tells_calls_and_makes_actors_in_its_threads_too(system):
     worker = Worker.remote(Account.options(name="alice").remote(1))
     assert ray.get(worker.deposit.remote(2)) == 3
