@@ -33,6 +33,7 @@ from rayshot.format.slots import LARGE_BYTES, Slot, SlottedMessage
 from rayshot.format.walking import ContainerBudget, count_documents
 
 PICKLED, CALL, REPLY, CREATE, END = 0, 1, 2, 3, 4
+_ENDS = frozenset(msgpack.packb([END, dropped]) for dropped in (False, True))
 HANDLE_EXTENSION = 1
 FLAT = frozenset({type(None), bool, int, float, str, bytes})
 """Types that msgpack carries without loss. Handles join them at run time."""
@@ -222,6 +223,11 @@ def method_of_encoded(message: bytes) -> str:
     unpacker = msgpack.Unpacker(None, ext_hook=_inert_extension, max_buffer_size=0, **_UNBOUNDED)
     unpacker.feed(message)
     return method_of(unpacker.unpack())
+
+
+def is_end(message: bytes) -> bool:
+    """Whether a message, given as bytes, is the order to end: nobody misses it at a receiver that has ended."""
+    return message in _ENDS
 
 
 def _fields(tell: bytes) -> Iterator[Any]:

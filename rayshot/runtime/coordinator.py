@@ -39,6 +39,7 @@ from rayshot.protocol.topology import forward_inputs
 from rayshot.runtime.birth import Birth
 from rayshot.runtime.clock import TICK_S, start_clock
 from rayshot.runtime.commit_queue import CommitQueue
+from rayshot.runtime.dead_letters import DeadLetter
 from rayshot.runtime.driver_watch import DriverWatch
 from rayshot.runtime.failpoints import failpoint
 from rayshot.runtime.identity import Ending, HostIdentity, Joined, Stop
@@ -167,6 +168,11 @@ class Coordinator(DriverWatch):
         """Ray handles of the living actors by name."""
         with self._lock:
             return dict(self._members.hosts)
+
+    @ray.method(concurrency_group="ask", max_task_retries=UNTIL_ANSWERED)
+    def dead_letters(self) -> tuple[DeadLetter, ...]:
+        """Those of the actors that have ended."""
+        return self._members.letters.all()
 
     def _died(self, name: str, detail: str) -> None:
         with self._lock:
@@ -453,11 +459,6 @@ class Coordinator(DriverWatch):
     def state(self) -> str:
         """See `states`."""
         return STOPPED if self._stop else self._birth.state
-
-    @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
-    def watch_starter(self, held: list[Any]) -> None:
-        """See `Birth.watch`; a reference by itself would arrive as its value."""
-        self._birth.watch(*held)
 
     @ray.method(concurrency_group="ask", max_task_retries=UNTIL_ANSWERED)
     def status(self) -> dict[str, Any]:

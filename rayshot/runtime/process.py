@@ -49,7 +49,7 @@ from rayshot.protocol.participant import Participant
 from rayshot.runtime.beside import Slots, size_of
 from rayshot.runtime.connector import Connector, RayPeer
 from rayshot.runtime.dead_drivers import DeadDrivers
-from rayshot.runtime.dead_letters import DeadLetter, DeadLetters
+from rayshot.runtime.dead_letters import DeadLetters
 from rayshot.runtime.dropping import Dropped
 from rayshot.runtime.identity import Ending, HostIdentity
 from rayshot.runtime.mailbox import Mailbox
@@ -383,12 +383,9 @@ class ActorProcess:
         self.carry_out(self.participant.handle(ReceiverEnded(receiver)))
         self.channel_locked(receiver).end(detail)
 
-    def undeliverable(self, channel: OutChannel, count: int, detail: str) -> None:
-        """So many messages are dead letters."""
-        if count:
-            log.warning("%s: %d messages to %s have no receiver: %s", self.name, count, channel.receiver, detail)
-        for _ in range(count):
-            self.dead_letters.add(DeadLetter(channel.receiver, self.name, 0, "", detail))
+    def undeliverable(self, channel: OutChannel, messages: Sequence[bytes], detail: str) -> None:
+        """These messages are dead letters."""
+        self.dead_letters.add_undeliverable(channel.receiver, self.name, messages, detail)
 
     def limits(self) -> Mapping[str, int]:
         """Up to where messages may be handled now, per sender. Call under the lock."""

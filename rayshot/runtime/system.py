@@ -126,9 +126,11 @@ class System:
     def dead_letters(self) -> list[DeadLetter]:
         """Messages that could not be processed: a handler raised, or the receiver had ended.
 
-        Without those of an actor whose process does not answer, which a warning names.
+        The last thousand of each actor, of all that have ended together, and of what this process sent. Without those
+        of an actor whose process does not answer, which a warning names.
         """
-        return [letter for letters in self._ask_actors("dead_letters").values() for letter in letters or ()]
+        ended, living = self._ask("dead_letters"), self._ask_actors("dead_letters").values()
+        return [letter for letters in (ended, *living, self._port.dead_letters.all()) for letter in letters or ()]
 
     # Channels --------------------------------------------------------------------------------------------------
 

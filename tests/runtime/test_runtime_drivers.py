@@ -1,8 +1,10 @@
 """Handles work wherever they are: in plain tasks, plain actors and threads; and drivers that die are forgotten."""
 
+import gc
 import os
 import signal
 import threading
+import weakref
 
 import pytest
 import ray
@@ -77,6 +79,18 @@ def test_a_plain_task_tells_calls_and_makes_actors(system):
 
 
 @pytest.mark.acceptance("O6")
+def test_what_a_task_tells_arrives_though_its_process_takes_no_other_task(system):
+    @ray.remote(num_cpus=0, max_calls=1)
+    def deposit(account):
+        for _ in range(100):
+            account.deposit.tell(1)
+
+    alice = Account.options(name="alice").remote(0)
+    ray.get(deposit.remote(alice))
+    eventually(lambda: ray.get(alice.read.remote()) == 100, 60)
+
+
+@pytest.mark.acceptance("O6")
 def test_a_plain_actor_tells_calls_and_makes_actors_in_its_threads_too(system):
     worker = Worker.remote(Account.options(name="alice").remote(1))
     assert ray.get(worker.deposit.remote(2)) == 3
@@ -120,6 +134,29 @@ def test_a_hundred_drivers_leave_no_counter(system):
     eventually(lambda: not others_in(system))
     for port in ports:
         port.close(SystemStopped("the test is over"))
+
+
+@pytest.mark.acceptance("O6")
+def test_lives_that_are_over_leave_no_thread_and_no_port_in_a_process(new_system):
+    def live(name):
+        system = new_system(name)
+        ports.append(weakref.ref(system._port))
+        assert ray.get(Account.remote(1).read.remote()) == 1
+        system.shutdown()
+        new_system.made.remove(system)
+
+    def threads():
+        return sum(thread.name.startswith("rayshot-dropped") for thread in threading.enumerate())
+
+    ports, before = [], threads()
+    for n in range(3):
+        live(f"life{n}")
+
+    def is_over():
+        gc.collect()
+        return threads() <= before and [port() is None for port in ports] == [True, True, False]
+
+    eventually(is_over, 60)  # the last one says of its system that it was shut down
 
 
 @pytest.mark.acceptance("O6")
