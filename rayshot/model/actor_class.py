@@ -5,6 +5,7 @@ from typing import Any, NoReturn, overload
 
 from rayshot.errors import ConfigError, NameTaken
 from rayshot.model.handle import ActorHandle, no_graphs
+from rayshot.model.parameters import parameters_of
 from rayshot.model.port import process_port
 from rayshot.model.specification import ActorSpecification, check_class, check_options
 from rayshot.model.taking_turns import warn_of_turns
@@ -63,8 +64,11 @@ class _Spawner:
         return _Spawner(self._class, checked, name, get_if_exists=get_if_exists or self._get_if_exists)
 
     def remote(self, *args: Any, **kwargs: Any) -> ActorHandle:
-        specification = ActorSpecification.of(_user_class(self._class), self._options)
+        user_class = _user_class(self._class)
+        specification = ActorSpecification.of(user_class, self._options)
         port = process_port()
+        if not self._get_if_exists:  # else an actor that is there is taken, whatever the arguments
+            parameters_of(user_class, "__init__").check(f"{user_class.__qualname__}.remote(...)", args, kwargs)
         try:
             return port.spawn(specification, self._name, args, kwargs)
         except NameTaken:

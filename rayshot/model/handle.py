@@ -9,7 +9,9 @@ from typing import Any, NoReturn
 from rayshot.errors import ActorEnded, ConfigError, ForeignHandle, SystemDown
 from rayshot.format.codec import NUMBERS_MAX, all_numbers
 from rayshot.model.methods import BUILT_IN, check_method_options, porting, unknown_method
+from rayshot.model.parameters import ANYTHING, parameters_of
 from rayshot.model.port import OutPort, Port, find_port, process_port
+from rayshot.model.specification import ActorSpecification
 
 
 class ActorHandle:
@@ -17,7 +19,8 @@ class ActorHandle:
 
     A handle in a state or in a message is stored as the name and bound again by whoever reads it. `methods` are the
     names that the actor's class offers; None where they are not known here, and then the receiver checks. `silent` are
-    those whose calls return nothing, as far as that is known here. `hold`: see Hold.
+    those whose calls return nothing, as far as that is known here. `user_class` is the actor's class in the process
+    that made it, where calls with wrong arguments are refused; elsewhere the receiver checks them. `hold`: see Hold.
     """
 
     # No slots: each method that was used once becomes a plain attribute, found without __getattr__.
@@ -30,6 +33,7 @@ class ActorHandle:
         port: Port | None,
         *,
         silent: frozenset[str] = frozenset(),
+        user_class: type | None = None,
         hold: "Hold | None" = None,
     ) -> None:
         self._system = system
@@ -37,6 +41,7 @@ class ActorHandle:
         self._methods = methods
         self._port = port
         self._silent = silent
+        self._user_class = user_class
         self._hold = hold
 
     @property
@@ -87,6 +92,14 @@ class ActorHandle:
         return f"ActorHandle({self._system}/{self._name})"
 
 
+def handle_for_maker(
+    port: Port, name: str, specification: ActorSpecification, hold: "Hold | None" = None
+) -> ActorHandle:
+    """The handle of an actor in the process that made it, where the class is at hand."""
+    methods, silent, user_class = frozenset(specification.methods), specification.silent, specification.user_class
+    return ActorHandle(port.system, name, methods, port, silent=silent, user_class=user_class, hold=hold)
+
+
 class Hold:
     """What an anonymous actor's handle has in the process that made the actor, and the methods got from it have too.
 
@@ -112,7 +125,10 @@ class Method:
     """One method of an actor, ready to be sent to."""
 
     # It has no reference to the handle, which has it: else a handle that nobody holds would live on for a while.
-    __slots__ = ("_append", "_append_plain", "_encode", "_hold", "_name", "_port", "_receiver", "_returns", "_system")
+    __slots__ = (
+        "_append", "_append_plain", "_encode", "_hold", "_name", "_parameters", "_port", "_receiver", "_returns",
+        "_system",
+    )  # fmt: skip
 
     def __init__(self, handle: ActorHandle, name: str) -> None:
         self._hold = handle._hold  # noqa: SLF001 - the two classes are one thing
@@ -120,6 +136,8 @@ class Method:
         self._receiver = handle.name
         self._system = handle._system  # noqa: SLF001
         self._returns = 0 if name in handle._silent else 1  # noqa: SLF001
+        user_class = handle._user_class  # noqa: SLF001
+        self._parameters = ANYTHING if user_class is None else parameters_of(user_class, name)
         port = handle._port or process_port(self._system)  # noqa: SLF001
         handle.name_in(port.system)
         self._bind(port)
@@ -162,7 +180,12 @@ class Method:
         """Send a message whose result is wanted: returns an ObjectRef to a driver, a Reply inside an actor.
 
         Same channel, same order and same errors as `tell`. With `num_returns=0` it is a `tell`, and returns None.
+        Raises WrongArguments, which is a TypeError, in the process that made the actor; in others the result is the
+        TypeError of the method itself.
         """
+        parameters = self._parameters
+        if kwargs or not parameters.least <= len(args) <= parameters.most:
+            parameters.check(f".{self._name} of actor {self._receiver!r}", args, kwargs)
         if self._returns == 0:
             return self.tell(*args, **kwargs)
         try:

@@ -10,7 +10,9 @@ from typing import Any
 
 from rayshot.errors import ConfigError, UnknownMethod
 
-RESERVED = frozenset({"name", "name_in", "give_out", "_name", "_system", "_methods", "_port", "_hold", "_silent"})
+RESERVED = frozenset(
+    {"name", "name_in", "give_out", "_name", "_system", "_methods", "_port", "_hold", "_silent", "_user_class"}
+)
 """What a handle has itself."""
 BUILT_IN = frozenset({"__ray_ready__", "__ray_call__", "__ray_terminate__"})
 """Methods that every actor has, as in Ray: they can be called, and a class need not define them."""

@@ -70,8 +70,8 @@ class ActorSpecification:
     """Class and options of an actor.
 
     `class_pickle` holds the class by value where no other process can import it (a script, a notebook); it may be
-    unpickled by the same minor version of Python only. `version` is what the class says that its state is of. `silent`
-    are the methods whose calls return nothing: known where the class is at hand, and stored nowhere.
+    unpickled by the same minor version of Python only. `version` is what the class says that its state is of. Where the
+    class is at hand `user_class` is it, and `silent` are the methods whose calls return nothing: stored nowhere.
     """
 
     class_module: str
@@ -81,6 +81,7 @@ class ActorSpecification:
     options: Mapping[str, Any]
     version: int = 1
     silent: frozenset[str] = field(default=frozenset(), compare=False)
+    user_class: type | None = field(default=None, compare=False)
 
     @classmethod
     def of(cls, user_class: type, options: Mapping[str, Any]) -> "ActorSpecification":
@@ -95,6 +96,7 @@ class ActorSpecification:
             check_options(options),
             version_of(user_class),
             silent_methods(user_class),
+            user_class,
         )
 
     @property

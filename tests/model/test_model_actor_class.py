@@ -107,9 +107,9 @@ def test_options_of_the_decorator_and_of_one_actor_join(world):
 
 
 def test_remote_spawns_the_users_own_class_with_the_constructors_arguments(world):
-    handle = Account.options(name="alice").remote(3, kind="a")
+    handle = Account.options(name="alice").remote(balance=3)
     ((specification, name, args, kwargs),) = world.spawned
-    assert (handle.name, name, args, kwargs) == ("alice", "alice", (3,), {"kind": "a"})
+    assert (handle.name, name, args, kwargs) == ("alice", "alice", (), {"balance": 3})
     assert (specification.class_name, specification.class_pickle) == ("Account", None)
     assert specification.resolve() is Account.__rayshot_user_class__
     assert "deposit" in specification.methods

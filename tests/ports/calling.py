@@ -127,7 +127,26 @@ def a_method_that_is_not_there(port):
 @works("call-wrong")
 def wrong_arguments_of_a_method(port):
     counter = port.actor(Counter).remote()
-    return raised(lambda: ray.get(counter.add.remote(1, 2, 3))) is not None, ray.get(counter.read.remote())
+    errors = [
+        raised(counter.add.remote, 1, 2, 3),
+        raised(counter.nap.remote),
+        raised(counter.add.remote, no_such_argument=1),
+        raised(counter.add.options(name="adding").remote, 1, amount=2),
+    ]
+    return [isinstance(error, TypeError) for error in errors], ray.get(counter.read.remote())
+
+
+@works("call-wrong")
+def wrong_arguments_of_a_method_of_an_actor_that_another_process_made(port):
+    counter = port.actor(Counter)
+
+    @port.actor
+    class Maker:
+        def make(self):
+            return counter.remote()
+
+    made = ray.get(Maker.remote().make.remote())
+    return isinstance(raised(lambda: ray.get(made.add.remote(1, 2, 3))), TypeError), ray.get(made.read.remote())
 
 
 @works("get-wait")

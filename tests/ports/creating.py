@@ -354,7 +354,8 @@ def an_actor_that_a_plain_actor_makes(port):
 @works("create-wrong")
 def wrong_arguments_of_a_constructor_are_an_error(port):
     actor = port.actor(Counter)
-    return raised(lambda: ray.get(actor.remote(1, 2, 3).read.remote())) is not None
+    errors = [raised(actor.remote, 1, 2, 3), raised(actor.options(num_cpus=0).remote, no_such_argument=1)]
+    return [isinstance(error, TypeError) for error in errors]
 
 
 @works("create-wrong")
