@@ -7,7 +7,7 @@ from rayshot.format.codec import Codec
 from rayshot.format.pickling import dump_state, load_state
 from rayshot.model.cell import Cell
 from rayshot.model.current import enter
-from rayshot.model.handle import ActorHandle, handle_for_maker
+from rayshot.model.handle import ActorHandle
 from rayshot.model.port import OutPort, provide_port
 from rayshot.model.reply import OpenCall, Reply
 from rayshot.model.specification import ActorSpecification
@@ -57,7 +57,7 @@ class World:
         if name in self.taken:
             raise NameTaken(f"{name} is there")
         self.spawned.append((specification, name, args, kwargs))
-        return handle_for_maker(self, name or "unnamed", specification)
+        return self.handle(name or "unnamed", specification.methods)
 
     def answer(self, sender, call_id, value, *, ok):
         self.answers.append((sender, call_id, value, ok))
