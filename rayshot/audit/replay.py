@@ -23,7 +23,7 @@ from rayshot.format.pickle_bytes import holds_code
 from rayshot.format.pickling import dump_state, load_state
 from rayshot.model.cell import Cell
 from rayshot.model.current import enter
-from rayshot.model.handle import ActorHandle, handle_for_maker
+from rayshot.model.handle import ActorHandle
 from rayshot.model.port import OutPort, swap_port
 from rayshot.model.reply import OpenCall, Reply
 from rayshot.model.specification import ActorSpecification, find_class
@@ -273,7 +273,7 @@ class _Replay:
             place = len(self.sent)
             name = self._expected[place] if place < len(self._expected) else ""
         self.note(name, message)
-        return handle_for_maker(self, name, specification)
+        return ActorHandle(self.system, name, frozenset(specification.methods), self)
 
     def answer(self, sender: str, call_id: int, value: object, *, ok: bool) -> None:
         """See CellPort."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, overload
 
 from rayshot.errors import ConfigError, NameTaken
-from rayshot.model.handle import ActorHandle, no_graphs
+from rayshot.model.handle import ActorHandle, no_graphs, with_class
 from rayshot.model.parameters import parameters_of
 from rayshot.model.port import process_port
 from rayshot.model.specification import ActorSpecification, check_class, check_options
@@ -70,7 +70,7 @@ class _Spawner:
         if not self._get_if_exists:  # else an actor that is there is taken, whatever the arguments
             parameters_of(user_class, "__init__").check(f"{user_class.__qualname__}.remote(...)", args, kwargs)
         try:
-            return port.spawn(specification, self._name, args, kwargs)
+            return with_class(port.spawn(specification, self._name, args, kwargs), user_class)
         except NameTaken:
             if not self._get_if_exists:
                 raise

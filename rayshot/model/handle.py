@@ -8,10 +8,9 @@ from typing import Any, NoReturn
 
 from rayshot.errors import ActorEnded, ConfigError, ForeignHandle, SystemDown
 from rayshot.format.codec import NUMBERS_MAX, all_numbers
-from rayshot.model.methods import BUILT_IN, check_method_options, porting, unknown_method
+from rayshot.model.methods import BUILT_IN, check_method_options, porting, silent_methods, unknown_method
 from rayshot.model.parameters import ANYTHING, parameters_of
 from rayshot.model.port import OutPort, Port, find_port, process_port
-from rayshot.model.specification import ActorSpecification
 
 
 class ActorHandle:
@@ -19,8 +18,7 @@ class ActorHandle:
 
     A handle in a state or in a message is stored as the name and bound again by whoever reads it. `methods` are the
     names that the actor's class offers; None where they are not known here, and then the receiver checks. `silent` are
-    those whose calls return nothing, as far as that is known here. `user_class` is the actor's class in the process
-    that made it, where calls with wrong arguments are refused; elsewhere the receiver checks them. `hold`: see Hold.
+    those whose calls return nothing. `hold`: see Hold.
     """
 
     # No slots: each method that was used once becomes a plain attribute, found without __getattr__.
@@ -33,7 +31,6 @@ class ActorHandle:
         port: Port | None,
         *,
         silent: frozenset[str] = frozenset(),
-        user_class: type | None = None,
         hold: "Hold | None" = None,
     ) -> None:
         self._system = system
@@ -41,7 +38,7 @@ class ActorHandle:
         self._methods = methods
         self._port = port
         self._silent = silent
-        self._user_class = user_class
+        self._user_class: type | None = None
         self._hold = hold
 
     @property
@@ -78,7 +75,7 @@ class ActorHandle:
     def __reduce__(self) -> tuple[Any, ...]:
         self.give_out()
         methods = None if self._methods is None else tuple(sorted(self._methods))
-        return _rebind, (self._system, self._name, methods)
+        return _rebind, (self._system, self._name, methods, *((tuple(sorted(self._silent)),) if self._silent else ()))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ActorHandle):
@@ -92,12 +89,10 @@ class ActorHandle:
         return f"ActorHandle({self._system}/{self._name})"
 
 
-def handle_for_maker(
-    port: Port, name: str, specification: ActorSpecification, hold: "Hold | None" = None
-) -> ActorHandle:
-    """The handle of an actor in the process that made it, where the class is at hand."""
-    methods, silent, user_class = frozenset(specification.methods), specification.silent, specification.user_class
-    return ActorHandle(port.system, name, methods, port, silent=silent, user_class=user_class, hold=hold)
+def with_class(handle: ActorHandle, user_class: type) -> ActorHandle:
+    """The handle, in a process that has the actor's class at hand: there calls with wrong arguments are refused."""
+    handle._user_class, handle._silent = user_class, silent_methods(user_class)  # noqa: SLF001 - a handle's own
+    return handle
 
 
 class Hold:
@@ -247,14 +242,15 @@ def no_graphs(what: str) -> ConfigError:
     )
 
 
-def rebind_anew(system: str, name: str, _methods: tuple[str, ...] | None) -> ActorHandle:
+def rebind_anew(system: str, name: str, _methods: tuple[str, ...] | None, silent: tuple[str, ...] = ()) -> ActorHandle:
     """As `_rebind`, for a handle that was recorded when the actor's class had other methods: the receiver checks."""
-    return ActorHandle(system, name, None, find_port())
+    return _rebind(system, name, None, silent)
 
 
-def _rebind(system: str, name: str, methods: tuple[str, ...] | None) -> ActorHandle:
+def _rebind(system: str, name: str, methods: tuple[str, ...] | None, silent: tuple[str, ...] = ()) -> ActorHandle:
     """Make a handle in the process that unpickles it. Snapshots hold this function by name: keep it here."""
-    return ActorHandle(system, name, None if methods is None else frozenset(methods), find_port())
+    known = None if methods is None else frozenset(methods)
+    return ActorHandle(system, name, known, find_port(), silent=frozenset(silent))
 
 
 REBIND = f"{_rebind.__module__}.{_rebind.__qualname__}"

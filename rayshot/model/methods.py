@@ -7,6 +7,7 @@ import inspect
 import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from rayshot.errors import ConfigError, UnknownMethod
 
@@ -26,6 +27,7 @@ _OPTIONS = {
 """Options that are refused, with the reason and the line of the table."""
 _TAKEN = frozenset({"num_returns", "max_task_retries", "name", "enable_task_events"})
 _UNUSED = ("", None, False, 0)
+_silent: WeakKeyDictionary[type, frozenset[str]] = WeakKeyDictionary()
 
 
 def porting(line: str) -> str:
@@ -52,7 +54,11 @@ def is_generator(user_class: type, name: str) -> bool:
 
 def silent_methods(user_class: type) -> frozenset[str]:
     """Those that `@ray.method(num_returns=0)` declares: a call of one returns nothing."""
-    return frozenset(name for name in methods_of(user_class) if _declared(user_class, name).get("num_returns") == 0)
+    found = _silent.get(user_class)
+    if found is None:
+        declared = {name: _declared(user_class, name).get("num_returns") for name in methods_of(user_class)}
+        found = _silent[user_class] = frozenset(name for name, returns in declared.items() if returns == 0)
+    return found
 
 
 def check_methods(user_class: type) -> None:

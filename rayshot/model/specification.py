@@ -4,7 +4,7 @@ import importlib
 import sys
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgpack
@@ -15,7 +15,7 @@ from rayshot.format.pickle_bytes import mentions
 from rayshot.format.pickling import Names, dump_class, load_class
 from rayshot.format.redaction import shown
 from rayshot.format.walking import count_documents
-from rayshot.model.methods import check_methods, methods_of, porting, silent_methods, warn_of_retries
+from rayshot.model.methods import check_methods, methods_of, porting, warn_of_retries
 from rayshot.model.versions import hooks_of, version_of
 
 RAY_OPTIONS = frozenset(
@@ -70,8 +70,7 @@ class ActorSpecification:
     """Class and options of an actor.
 
     `class_pickle` holds the class by value where no other process can import it (a script, a notebook); it may be
-    unpickled by the same minor version of Python only. `version` is what the class says that its state is of. Where the
-    class is at hand `user_class` is it, and `silent` are the methods whose calls return nothing: stored nowhere.
+    unpickled by the same minor version of Python only. `version` is what the class says that its state is of.
     """
 
     class_module: str
@@ -80,8 +79,6 @@ class ActorSpecification:
     methods: tuple[str, ...]
     options: Mapping[str, Any]
     version: int = 1
-    silent: frozenset[str] = field(default=frozenset(), compare=False)
-    user_class: type | None = field(default=None, compare=False)
 
     @classmethod
     def of(cls, user_class: type, options: Mapping[str, Any]) -> "ActorSpecification":
@@ -95,8 +92,6 @@ class ActorSpecification:
             tuple(name for name in methods_of(user_class) if name not in hooks_of(user_class)),
             check_options(options),
             version_of(user_class),
-            silent_methods(user_class),
-            user_class,
         )
 
     @property

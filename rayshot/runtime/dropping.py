@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 
-from rayshot.model.handle import ActorHandle, Hold, handle_for_maker
+from rayshot.model.handle import ActorHandle, Hold
 from rayshot.model.port import Port
 from rayshot.model.specification import ActorSpecification
 
@@ -36,7 +36,7 @@ class Dropped:
     def handle(self, port: Port, name: str, specification: ActorSpecification, *, held: bool) -> ActorHandle:
         """The handle that the maker of an actor gets. Where it is `held`, nothing else here may have it."""
         hold = self._hold(name) if held else None
-        return handle_for_maker(port, name, specification, hold)
+        return ActorHandle(port.system, name, frozenset(specification.methods), port, hold=hold)
 
     def _hold(self, name: str) -> Hold:
         with self._lock:

@@ -17,7 +17,7 @@ from rayshot.format.codec import FLAT, Codec, Frame, cut_frame
 from rayshot.format.pickling import carry
 from rayshot.model.cell import Cell
 from rayshot.model.current import runs_here
-from rayshot.model.handle import ActorHandle
+from rayshot.model.handle import ActorHandle, with_class
 from rayshot.model.reply import OpenCall, Reply
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.effects import (
@@ -177,7 +177,7 @@ class ActorProcess:
     def own_handle(self) -> ActorHandle:
         """The actor's own handle, for its code."""
         self.cell.shared = True
-        return self.handle_of(self.name)
+        return with_class(self.handle_of(self.name), type(self.cell.instance))
 
     def channel(self, receiver: str) -> OutChannel:
         """The channel to `receiver`."""
@@ -373,7 +373,7 @@ class ActorProcess:
             return  # it died, or the coordinator did: the system stops
         with self.lock:
             if offer is not None and not self._dropped.holds(receiver):
-                self.handle_of(receiver)._methods = frozenset(offer.methods)  # noqa: SLF001 - known from now on
+                self.handle_of(receiver)._methods = offer.methods  # noqa: SLF001 - known from now on
             channel.connected(RayPeer(handle))
             self.carry_out(self.participant.handle(ReceiverReady(receiver)))
             channel.flush()

@@ -11,7 +11,7 @@ from typing import Any, Protocol, assert_never, cast
 from rayshot.errors import ConfigError, ForeignHandle
 from rayshot.format.codec import CALL, Codec
 from rayshot.model.dead_letter import DeadLetter
-from rayshot.model.handle import ActorHandle, handle_for_maker
+from rayshot.model.handle import ActorHandle
 from rayshot.model.port import OutPort, find_port
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.driver import AnswerArrived, Driver, DriverEvent, ReleaseMessages, RolledBack, SendTagged
@@ -111,7 +111,7 @@ class ActorDriver:
         self.creations.append(made)
         self.send(made, message)
         self.world.created(made)
-        return handle_for_maker(self, made, specification)
+        return self.handle_of(made, frozenset(specification.methods))
 
     def send(self, receiver: str, message: bytes) -> None:
         """Put a message into the outbox. Raises ActorEnded, and ConfigError or ForeignHandle inside a handler."""

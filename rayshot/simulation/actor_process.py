@@ -13,7 +13,7 @@ from rayshot.model.cell import Cell
 from rayshot.model.current import enter
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.event_loop import Coroutines
-from rayshot.model.handle import ActorHandle, handle_for_maker
+from rayshot.model.handle import ActorHandle
 from rayshot.model.port import OutPort, swap_port
 from rayshot.model.reply import OpenCall, Reply
 from rayshot.model.specification import ActorSpecification
@@ -90,7 +90,7 @@ class ActorProcess(ActorMachine):
         made = self.world.spawn(specification, name)
         self.children.append(made)
         self.send(made, message)
-        return handle_for_maker(self, made, specification)
+        return ActorHandle(self.system, made, frozenset(specification.methods), self)
 
     def answer(self, sender: str, call_id: int, value: object, *, ok: bool) -> None:
         """Send the outcome of a call back."""

@@ -1,6 +1,7 @@
 """`@rayshot.actor`: what it accepts, what it refuses and what the decorated class still is."""
 
 import inspect
+import pickle
 import re
 
 import pytest
@@ -8,7 +9,8 @@ import pytest
 import rayshot
 from rayshot.errors import CodeMismatch, ConfigError, NameTaken, SystemStopped, UnknownMethod
 from rayshot.model.actor_class import ActorClass
-from rayshot.model.handle import ActorHandle
+from rayshot.model.handle import ActorHandle, rebind_anew
+from rayshot.model.methods import silent_methods
 from rayshot.model.specification import ActorSpecification, check_options, find_class
 from rayshot.protocol.identity import NAME_LENGTH_MAX
 from tests.model.workloads import Account, Configured, Registered, Registry
@@ -270,11 +272,30 @@ def test_a_call_that_returns_nothing_is_a_tell(world):
 
     note.__ray_num_returns__ = 0
     made = rayshot.actor(type("Noting", (), {"note": note}))
-    assert ActorSpecification.of(made, {}).silent == {"note"}
+    assert silent_methods(made) == {"note"}
     handle = world.handle("alice")
     assert handle.note.options(num_returns=0).remote("a") is None
     assert ActorHandle("bank", "alice", None, world, silent=frozenset({"note"})).note.remote("b") is None
     assert world.messages("alice") == [("note", ("a",)), ("note", ("b",))]
+
+
+@pytest.mark.acceptance("O7")
+def test_a_handle_takes_along_which_calls_return_nothing(world):
+    def note(self, word):
+        pass
+
+    note.__ray_num_returns__ = 0
+    alice = rayshot.actor(type("Noting", (), {"note": note})).options(name="alice").remote()
+    world.handle("bob").meet.tell(alice)
+    world.handle("bob").meet.tell([alice])
+    ((flat,), ((nested,),)) = (args for _, args in world.messages("bob"))
+    for handle in (flat, nested, pickle.loads(pickle.dumps(nested))):
+        assert handle.note.remote("a") is None
+    assert rebind_anew("bank", "alice", ("note",), ("note",)).note.remote("b") is None
+    plain = world.handle("carol")
+    world.handle("bob").meet.tell(plain)
+    assert len(pickle.dumps(plain)) < len(pickle.dumps(alice))
+    assert len(world.sent["bob"][-1]) < 20
 
 
 @pytest.mark.acceptance("O7")

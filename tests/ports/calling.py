@@ -220,6 +220,46 @@ def a_method_without_a_return_by_decoration(port):
 
 
 @works("num-returns-one")
+def a_method_without_a_return_of_an_actor_that_others_know(port):
+    @port.actor
+    class Noting:
+        def __init__(self):
+            self.noted = []
+
+        @ray.method(num_returns=0)
+        def note(self, word):
+            self.noted.append(word)
+
+        def read(self):
+            return self.noted
+
+        def me(self):
+            return ray.get_runtime_context().current_actor
+
+    @port.actor
+    class Other:
+        def note(self, handle, handles):
+            return handle.note.remote("a"), handles[0].note.remote("b")
+
+        def same(self, handle):
+            return handle
+
+    @ray.remote
+    def task(handle, handles):
+        return handle.note.remote("c"), handles[0].note.remote("d")
+
+    noting, other = Noting.options(name="calling-noting").remote(), Other.remote()
+    ray.get(noting.read.remote())
+    back = [ray.get(other.same.remote(noting)), ray.get(noting.me.remote()), port.get_actor("calling-noting")]
+    returned = [
+        ray.get(other.note.remote(noting, [noting])),
+        ray.get(task.remote(noting, [noting])),
+        [handle.note.remote("e") for handle in back],
+    ]
+    return returned, eventually(lambda: len(ray.get(noting.read.remote())) == 7)
+
+
+@works("num-returns-one")
 def a_call_without_a_return_by_option(port):
     counter = port.actor(Counter).remote()
     return counter.add.options(num_returns=0).remote(), ray.get(counter.read.remote())
