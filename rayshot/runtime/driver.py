@@ -31,7 +31,7 @@ from rayshot.runtime.outbox import OutChannel
 from rayshot.runtime.presence import Presence
 from rayshot.runtime.references import know_references
 from rayshot.runtime.sender import InFlight
-from rayshot.runtime.spawning import name_taken, spawn_host
+from rayshot.runtime.spawning import is_there, name_taken, spawn_host
 from rayshot.runtime.wire import Answer, Status, pack, pack_packet, unpack
 
 log = logging.getLogger("rayshot")
@@ -149,6 +149,10 @@ class DriverPort:
             methods, silent = (None, frozenset[str]()) if offer is None else (offer.methods, offer.silent)
             handle = self._handles[name] = ActorHandle(self.system, name, methods, self, silent=silent)
         return handle
+
+    def is_there(self, name: str) -> bool | None:
+        """See Port."""
+        return is_there(self.identity, name)
 
     def channel(self, receiver: str) -> DriverChannel:
         """The channel to `receiver`: one that takes nothing where it is known to have ended."""

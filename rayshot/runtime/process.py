@@ -7,7 +7,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, assert_never
 
 import ray
@@ -62,7 +62,7 @@ from rayshot.runtime.references import know_references
 from rayshot.runtime.relay import RelayEnd
 from rayshot.runtime.sender import InFlight
 from rayshot.runtime.shared_memory import note_buffers
-from rayshot.runtime.spawning import name_taken, spawn_host
+from rayshot.runtime.spawning import is_there, name_taken, spawn_host
 from rayshot.runtime.tracing import TracedChannel, Tracer
 from rayshot.runtime.wire import Answer, Status, pack_packet
 
@@ -137,6 +137,7 @@ class ActorProcess:
         self.mailbox = Mailbox()
         self.codec = Codec(ActorHandle, self._name_of, self.handle_of)
         self.cell = Cell(identity.name, self, time.monotonic)
+        self.is_there: Callable[[str], bool | None] = lambda name: is_there(identity, name)
         self.connector = Connector(identity.system, identity.incarnation)
         self.dead_letters = DeadLetters()
         self.recording = Recording(self, relay)

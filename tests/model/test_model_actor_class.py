@@ -166,6 +166,9 @@ def test_an_actor_that_is_there_already_is_taken_where_that_is_asked_for(world):
     for made in (Account.options(name="alice", get_if_exists=True), Account.options(get_if_exists=True, name="alice")):
         assert made.options(num_cpus=1).remote(3).name == "alice"
     assert Account.options(name="bob", get_if_exists=True).remote(3).name == "bob"
+    world.ended.add("carol")
+    with pytest.raises(NameTaken, match=r"'carol' has ended.*docs/porting\.md#name-again"):
+        Account.options(name="carol", get_if_exists=True).remote(3)
     assert [name for _, name, _, _ in world.spawned] == ["bob"]
     for asked in (lambda: Account.options(get_if_exists=True), lambda: rayshot.actor(get_if_exists=True)):
         with pytest.raises(ConfigError, match=r"name=\.\.\., get_if_exists=True"):

@@ -254,6 +254,28 @@ def test_an_actor_that_is_there_is_taken_where_that_is_asked_for(system):
         Mortal.options(name="alice").remote()
 
 
+@pytest.mark.acceptance("O4")
+def test_an_actor_that_ended_is_not_taken_for_one_that_is_there(system):
+    @ray.remote
+    def made_by_a_task(name):
+        return Mortal.options(name=name, get_if_exists=True).remote()
+
+    alice, bob = Mortal.options(name="alice").remote(), Mortal.options(name="bob").remote()
+    ray.get([alice.add.remote(), bob.add.remote()])
+    rayshot.kill(alice)
+    assert gone(system, "alice")
+    for ask in (
+        lambda: Mortal.options(name="alice", get_if_exists=True).remote(),
+        lambda: ray.get(made_by_a_task.remote("alice")),
+        lambda: ray.get(bob.make_named.remote("alice", get_if_exists=True)),
+    ):
+        with pytest.raises(NameTaken, match=r"'alice' has ended"):
+            ask()
+    assert ray.get(ray.get(made_by_a_task.remote("bob")).add.remote()) == 2
+    assert ray.get(ray.get(bob.make_named.remote("bob", get_if_exists=True)).add.remote()) == 3
+    assert list(system.actors()) == ["bob"]
+
+
 REFUSED = {
     "ray-kill": ray.kill,
     "ray-get-actor": lambda alice: ray.get_actor("alice"),
