@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from rayshot.errors import ActorEnded, ConfigError, ForeignHandle, SystemDown
 from rayshot.format.codec import NUMBERS_MAX, all_numbers
-from rayshot.model.methods import BUILT_IN, check_method_options, porting, silent_methods, unknown_method
+from rayshot.model.methods import BUILT_IN, check_method_options, may_be_method, porting, silent_methods, unknown_method
 from rayshot.model.parameters import ANYTHING, parameters_of
 from rayshot.model.port import OutPort, Port, find_port, process_port
 
@@ -62,10 +62,9 @@ class ActorHandle:
             self._hold.give_out()
 
     def __getattr__(self, method: str) -> "Method":
-        if method.startswith("__") and method not in BUILT_IN:
-            raise AttributeError(method)
-        if method not in BUILT_IN and self._methods is not None and method not in self._methods:
-            raise unknown_method(self._name, method, self._methods)
+        methods = self._methods
+        if method not in BUILT_IN and not (may_be_method(method) if methods is None else method in methods):
+            raise unknown_method(self._name, method, methods or ())
         found = self.__dict__[method] = Method(self, method)
         return found
 

@@ -48,6 +48,7 @@ _REFUSED = {
     "allow_out_of_order_execution": ("the messages of one sender are handled in their order", "out-of-order"),
     "placement_group": ("give it as scheduling_strategy=PlacementGroupSchedulingStrategy(group)", "placement-options"),
     "placement_group_bundle_index": ("give it in a PlacementGroupSchedulingStrategy", "placement-options"),
+    "enable_task_events": ("Ray would list batches of messages, and no calls", "task-events"),
     "fallback_strategy": ("an actor has one strategy: give scheduling_strategy", "placement-options"),
     "get_if_exists": ("give it beside the name, Class.options(name=..., get_if_exists=True)", "get-if-exists"),
 }

@@ -1,5 +1,6 @@
 """`@rayshot.actor`: what it accepts, what it refuses and what the decorated class still is."""
 
+import functools
 import inspect
 import pickle
 import re
@@ -21,6 +22,7 @@ REFUSED = [
     ({"concurrency_groups": {"io": 2}}, r"one at a time.*docs/porting\.md#concurrency-groups"),
     ({"placement_group": "mine"}, r"PlacementGroupSchedulingStrategy.*docs/porting\.md#placement-options"),
     ({"placement_group_bundle_index": 2}, r"docs/porting\.md#placement-options"),
+    ({"enable_task_events": True}, r"no calls.*docs/porting\.md#task-events"),
     ({"fallback_strategy": [{}]}, r"docs/porting\.md#placement-options"),
     ({"lifetime": "detached"}, r"as long as their system.*docs/porting\.md#detached"),
     ({"namespace": "mine"}, r"live in their system.*docs/porting\.md#namespaces"),
@@ -39,6 +41,7 @@ HARMLESS = [
     {"placement_group": "default"},
     {"get_if_exists": False},
     {"num_cpus": None},
+    {"enable_task_events": False},
 ]
 
 
@@ -218,6 +221,51 @@ def test_a_generator_is_refused_when_it_is_called_and_not_before(user_class, wor
     )
 
 
+def logged(function):
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+def listed(function):
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        return list(function(*args, **kwargs))
+
+    return wrapper
+
+
+class GeneratingBehindDecorators:
+    @logged
+    def rows(self):
+        yield 1
+
+    @logged
+    async def async_rows(self):
+        yield 1
+
+    @listed
+    def whole(self):
+        yield 1
+
+
+@pytest.mark.acceptance("O4")
+def test_a_generator_behind_a_decorator_is_refused_where_a_handler_returns_one(world):
+    world.construct(rayshot.actor(GeneratingBehindDecorators))
+    for method in ("rows", "async_rows", "whole"):
+        world.receive(world.codec.call(1, world.codec.tell(method, ())))
+    *refused, (_, _, value, ok) = world.answers
+    assert (value, ok) == ([1], True)
+    for (_, _, error, ok), method in zip(refused, ("rows", "async_rows"), strict=True):
+        assert not ok
+        assert isinstance(error, ConfigError)
+        assert re.search(rf"\.{method} of actor 'alice' is a generator.*docs/porting\.md#generators", str(error))
+    with pytest.raises(ConfigError, match="is a generator"):
+        world.tell("rows")
+
+
 @pytest.mark.acceptance("O4")
 def test_handlers_call_generators_of_their_own(world):
     decorated = rayshot.actor(GeneratingPrivately)
@@ -239,6 +287,7 @@ def test_handlers_call_generators_of_their_own(world):
         ({"retry_exceptions": True}, "retry-exceptions"),
         ({"retry_exceptions": [ValueError]}, "retry-exceptions"),
         ({"tensor_transport": "nccl"}, "tensor-transport"),
+        ({"enable_task_events": True}, "task-events"),
     ],
     ids=repr,
 )
@@ -324,7 +373,7 @@ def test_a_method_that_a_handle_hides_is_refused_at_decoration():
         def name(self):
             return "me"
 
-    with pytest.raises(ConfigError, match=r"Named\.name cannot be reached.*rename"):
+    with pytest.raises(ConfigError, match=r"Named\.name cannot be reached.*rename.*docs/porting\.md#method-names"):
         rayshot.actor(Named)
 
 

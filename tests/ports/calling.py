@@ -1,5 +1,7 @@
 """Calls: order, results, and what a method may be called with."""
 
+import functools
+
 import ray
 
 from tests.ports.behaviour import refused, works
@@ -321,6 +323,41 @@ def a_call_that_asks_for_streaming(port):
 
     actor = Actor.remote()
     return [ray.get(ref) for ref in actor.numbers.options(num_returns="streaming").remote()]
+
+
+@refused("generators", "UsageError", "docs/porting.md#generators")
+def a_generator_behind_a_decorator(port):
+    def logged(function):
+        @functools.wraps(function)
+        def wrapper(*args):
+            return function(*args)
+
+        return wrapper
+
+    @port.actor
+    class Actor:
+        @logged
+        def numbers(self):
+            for number in range(3):  # noqa: UP028 - Ray sends into it
+                yield number
+
+    result = Actor.remote().numbers.remote()
+    return ray.get(result if isinstance(result, ray.ObjectRef) else list(result))
+
+
+@refused("dunder-methods", "UnknownMethod", "'__call__'", "docs/porting.md#dunder-methods")
+def a_method_of_pythons_own(port):
+    @port.actor
+    class Actor:
+        def __call__(self, value):
+            return value
+
+    return ray.get(Actor.remote().__call__.remote(2))
+
+
+@refused("actor-id", "UnknownMethod", "handle.name", "docs/porting.md#actor-id")
+def the_id_of_an_actor_from_its_handle(port):
+    return len(port.actor(Counter).remote()._actor_id.hex())
 
 
 @refused("cancel", "ConfigError", "docs/porting.md#cancel")

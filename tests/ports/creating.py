@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 import ray
 
-from tests.ports.behaviour import differs, works
+from tests.ports.behaviour import differs, refused, works
 from tests.ports.classes import Counter, Echo, Keeper, Log, eventually, raised
 
 
@@ -349,6 +349,16 @@ def an_actor_that_a_plain_actor_makes(port):
             return ray.get(self.counter.add.remote())
 
     return ray.get(Plain.remote().make.remote())
+
+
+@refused("method-names", "ConfigError", "rename", "docs/porting.md#method-names")
+def a_method_that_is_called_name(port):
+    @port.actor
+    class Actor:
+        def name(self):
+            return "its own"
+
+    return ray.get(Actor.remote().name.remote())
 
 
 @works("create-wrong")
