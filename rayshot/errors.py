@@ -69,6 +69,10 @@ class UnknownMethod(UsageError, AttributeError):
     """The actor's class has no such method. Also an AttributeError, so that `hasattr(handle, name)` answers."""
 
 
+class WrongArguments(UsageError, TypeError):
+    """A method, or a constructor, does not take these arguments; nothing was sent. Also a TypeError, as in Ray."""
+
+
 class ActorEnded(UsageError):
     """The actor ended by its own wish; what is sent to it has no receiver."""
 

@@ -83,7 +83,7 @@ class Codec:
         self.flat = FLAT | {handle_type}
         self._name_of = name_of
         self._bind = bind
-        self._handle_type = handle_type
+        self._handle_type: Any = handle_type
         # Threads share it, so nothing may call back into Python while it packs: handles are made flat before.
         self.pack: Callable[[Any], bytes] = msgpack.Packer(strict_types=True, use_bin_type=True).pack
 
@@ -97,7 +97,8 @@ class Codec:
             else:
                 message = self.pack([method, *map(self._flatten, args)])
         except (OverflowError, UnicodeEncodeError, ValueError):
-            # An integer wider than 64 bits, a text that is no Unicode, bytes that are more than msgpack takes.
+            # An integer wider than 64 bits, a text that is no Unicode, bytes that are more than msgpack takes, a handle
+            # that is more than a name.
             return self._pickled(method, args, kwargs)
         return message if len(message) <= LARGE_BYTES else self._pickled(method, args, kwargs)
 
@@ -180,8 +181,13 @@ class Codec:
         return SlottedMessage.of(message, slots) if slots else message
 
     def _flatten(self, value: Any) -> Any:
-        """A handle as an extension that holds its name; anything else as it is."""
+        """A handle as an extension that holds its name; anything else as it is.
+
+        Raises ValueError for a handle that knows of calls without a result: it takes that along, which a pickle does.
+        """
         if type(value) is self._handle_type:
+            if value._silent:  # noqa: SLF001 - said nowhere else
+                raise ValueError
             return msgpack.ExtType(HANDLE_EXTENSION, self._name_of(value).encode())
         return value
 

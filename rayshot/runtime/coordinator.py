@@ -153,10 +153,7 @@ class Coordinator(DriverWatch):
 
     @ray.method(concurrency_group="wait", max_task_retries=UNTIL_ANSWERED)
     def fate(self, name: str) -> Stop | Ending:
-        """Why `name` does not answer: the system stopped, or it ended or never was.
-
-        Its caller may see a death before the coordinator does, so this waits for what explains it.
-        """
+        """Why `name` does not answer: the system stopped, or it ended or never was. Waits for what explains a death."""
         deadline = time.monotonic() + FATE_S
         while self._stop is None and name in self._members.hosts and time.monotonic() < deadline:
             time.sleep(TICK_S)
@@ -173,6 +170,12 @@ class Coordinator(DriverWatch):
     def dead_letters(self) -> tuple[DeadLetter, ...]:
         """Those of the actors that have ended."""
         return self._members.letters.all()
+
+    @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
+    def is_there(self, name: str) -> bool | None:
+        """Whether an actor of that name lives: False where it has ended, None where there never was one."""
+        with self._lock:
+            return self._members.is_there(name)
 
     def _died(self, name: str, detail: str) -> None:
         with self._lock:

@@ -25,14 +25,14 @@ from rayshot.runtime.connector import Connector, RayPeer
 from rayshot.runtime.dead_letters import DeadLetters
 from rayshot.runtime.dropping import Dropped
 from rayshot.runtime.holding import Waiting, waiting_in
-from rayshot.runtime.identity import Ending, HostIdentity
+from rayshot.runtime.identity import Ending, HostIdentity, Offer
 from rayshot.runtime.leaving import wait_at_exit
 from rayshot.runtime.naming import find_coordinator, new_name
 from rayshot.runtime.outbox import OutChannel
 from rayshot.runtime.presence import Presence
 from rayshot.runtime.references import know_references
 from rayshot.runtime.sender import InFlight
-from rayshot.runtime.spawning import name_taken, spawn_host
+from rayshot.runtime.spawning import is_there, name_taken, spawn_host
 from rayshot.runtime.wire import Answer, Status, pack, pack_packet, unpack
 
 log = logging.getLogger("rayshot")
@@ -145,13 +145,18 @@ class DriverPort:
 
     # Port ------------------------------------------------------------------------------------------------------
 
-    def handle_of(self, name: str, methods: frozenset[str] | None = None) -> ActorHandle:
-        """This driver's handle of the actor `name`."""
+    def handle_of(self, name: str, offer: Offer | None = None) -> ActorHandle:
+        """This driver's handle of the actor `name`, which knows what the actor's class offers where that is given."""
         handle = self._handles.get(name)
-        if handle is None or (methods is not None and handle._methods is None):  # noqa: SLF001
+        if handle is None or (offer is not None and (offer.methods, offer.silent) != (handle._methods, handle._silent)):  # noqa: SLF001
             self._dropped.give_out(name)
-            handle = self._handles[name] = ActorHandle(self.system, name, methods, self)
+            methods, silent = (None, frozenset[str]()) if offer is None else (offer.methods, offer.silent)
+            handle = self._handles[name] = ActorHandle(self.system, name, methods, self, silent=silent)
         return handle
+
+    def is_there(self, name: str) -> bool | None:
+        """See Port."""
+        return is_there(self.identity, name)
 
     def channel(self, receiver: str) -> DriverChannel:
         """The channel to `receiver`: one that takes nothing where it is known to have ended."""
@@ -414,7 +419,7 @@ class DriverPort:
             return
         with self._lock:
             if offer is not None and not self._dropped.holds(receiver):
-                self.handle_of(receiver)._methods = frozenset(offer.methods)  # noqa: SLF001 - known from now on
+                self.handle_of(receiver)._methods = offer.methods  # noqa: SLF001 - known from now on
                 self._calls_max[receiver] = offer.calls_max
             channel.connected(RayPeer(handle))
             channel.flush()

@@ -35,7 +35,8 @@ class HostIdentity:
 class Offer(NamedTuple):
     """What an actor's class and options offer to those who send to it."""
 
-    methods: tuple[str, ...]
+    methods: frozenset[str]
+    silent: frozenset[str]
     calls_max: int | None
 
 

@@ -146,6 +146,10 @@ class Members:
             threading.Thread(target=_bury, args=(handle,), daemon=True).start()
         return True
 
+    def is_there(self, name: str) -> bool | None:
+        """Whether it is a member; None where it never was."""
+        return False if name in self._ended else True if name in self.hosts else None
+
     def fate(self, name: str) -> Ending:
         """What became of `name`."""
         return self._ended.get(name) or Ending(f"there is no actor {name!r} in system {self._system!r}")

@@ -118,10 +118,7 @@ class System:
 
     def _handles(self, hosts: Mapping[str, Any]) -> dict[str, ActorHandle]:
         """Handles of those of them that live."""
-        return {
-            name: self._port.handle_of(name, None if offer is None else frozenset(offer.methods))
-            for name, offer in self._ask_actors("hello", hosts).items()
-        }
+        return {name: self._port.handle_of(name, offer) for name, offer in self._ask_actors("hello", hosts).items()}
 
     def dead_letters(self) -> list[DeadLetter]:
         """Messages that could not be processed: a handler raised, or the receiver had ended.

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 import ray
 
-from tests.ports.behaviour import differs, works
+from tests.ports.behaviour import differs, refused, works
 from tests.ports.classes import Counter, Echo, Keeper, Log, eventually, raised
 
 
@@ -351,10 +351,21 @@ def an_actor_that_a_plain_actor_makes(port):
     return ray.get(Plain.remote().make.remote())
 
 
+@refused("method-names", "ConfigError", "rename", "docs/porting.md#method-names")
+def a_method_that_is_called_name(port):
+    @port.actor
+    class Actor:
+        def name(self):
+            return "its own"
+
+    return ray.get(Actor.remote().name.remote())
+
+
 @works("create-wrong")
 def wrong_arguments_of_a_constructor_are_an_error(port):
     actor = port.actor(Counter)
-    return raised(lambda: ray.get(actor.remote(1, 2, 3).read.remote())) is not None
+    errors = [raised(actor.remote, 1, 2, 3), raised(actor.options(num_cpus=0).remote, no_such_argument=1)]
+    return [isinstance(error, TypeError) for error in errors]
 
 
 @works("create-wrong")

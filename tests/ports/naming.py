@@ -66,6 +66,31 @@ def the_name_of_an_actor_that_was_killed(port):
     return "free"
 
 
+@differs("name-again", "made", "NameTaken")
+def an_actor_that_was_killed_is_made_or_found(port):
+    actor = port.actor(Counter).options(name="names-ended", get_if_exists=True)
+    counter = actor.remote(5)
+    ray.get(counter.add.remote())
+    port.kill(counter)
+    eventually(lambda: raised(lambda: ray.get(counter.add.remote())))
+
+    def lives():
+        made = actor.remote()
+        return raised(lambda: ray.get(made.add.remote())) is None
+
+    error = raised(lambda: eventually(lives))
+    return type(error).__name__ if error else "made"
+
+
+@works("get-if-exists")
+def an_actor_is_found_whatever_the_arguments(port):
+    actor = port.actor(Counter).options(name="names-arguments", get_if_exists=True)
+    wrong = raised(actor.remote, 1, 2, 3)
+    counter = actor.remote(3)
+    ray.get(counter.add.remote())
+    return isinstance(wrong, TypeError), ray.get(actor.remote(1, 2, 3).add.remote())
+
+
 @works("get-if-exists")
 def an_actor_is_made_or_found(port):
     actor = port.actor(Counter).options(name="names-exists", get_if_exists=True)

@@ -155,6 +155,16 @@ def options_of_a_call_are_kept_and_used_again(port):
     return ray.get([add.remote(), add.remote(5)])
 
 
+@refused("task-events", "ConfigError", "docs/porting.md#task-events")
+def events_of_tasks(port):
+    return _asked(port, port.actor(Counter), enable_task_events=True)
+
+
+@works("resources")
+def no_events_of_tasks(port):
+    return _asked(port, port.actor(Counter), enable_task_events=False)
+
+
 @refused("out-of-order", "ConfigError", "docs/porting.md#out-of-order")
 def calls_out_of_order(port):
     counter = port.actor(Counter).options(allow_out_of_order_execution=True).remote()

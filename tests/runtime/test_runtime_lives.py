@@ -257,6 +257,28 @@ def test_an_actor_that_is_there_is_taken_where_that_is_asked_for(system):
         Mortal.options(name="alice").remote()
 
 
+@pytest.mark.acceptance("O4")
+def test_an_actor_that_ended_is_not_taken_for_one_that_is_there(system):
+    @ray.remote
+    def made_by_a_task(name):
+        return Mortal.options(name=name, get_if_exists=True).remote()
+
+    alice, bob = Mortal.options(name="alice").remote(), Mortal.options(name="bob").remote()
+    ray.get([alice.add.remote(), bob.add.remote()])
+    rayshot.kill(alice)
+    assert gone(system, "alice")
+    for ask in (
+        lambda: Mortal.options(name="alice", get_if_exists=True).remote(),
+        lambda: ray.get(made_by_a_task.remote("alice")),
+        lambda: ray.get(bob.make_named.remote("alice", get_if_exists=True)),
+    ):
+        with pytest.raises(NameTaken, match=r"'alice' has ended"):
+            ask()
+    assert ray.get(ray.get(made_by_a_task.remote("bob")).add.remote()) == 2
+    assert ray.get(ray.get(bob.make_named.remote("bob", get_if_exists=True)).add.remote()) == 3
+    assert list(system.actors()) == ["bob"]
+
+
 REFUSED = {
     "ray-kill": ray.kill,
     "ray-get-actor": lambda alice: ray.get_actor("alice"),
@@ -285,8 +307,8 @@ def test_rays_functions_do_for_rays_own_what_they_did(system):
     assert ray.get(ray.get_actor("plain").read.remote()) == 1
     ray.cancel(plain.read.remote())
     ray.kill(plain)
-    with pytest.raises(ray.exceptions.RayActorError):
-        ray.get(plain.read.remote())
+    with pytest.raises(ray.exceptions.RayActorError):  # a call may still come before the end
+        eventually(lambda: ray.get(plain.read.remote()) is None)
     with pytest.raises(ValueError, match="nobody"):
         ray.get_actor("nobody")
 
