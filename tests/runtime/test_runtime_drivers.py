@@ -44,6 +44,9 @@ class Worker:
         thread.join()
         return ray.get(self.handle.read.remote())
 
+    def look(self):
+        return self.handle.deposit is not None
+
     def make(self):
         return Account.remote(3)
 
@@ -176,6 +179,17 @@ def test_a_plain_actor_goes_on_with_a_later_life_of_the_system(new_system):
 
     assert eventually(goes_on) == 3
     assert ray.get(worker.deposit.remote(4)) == 7
+
+
+@pytest.mark.acceptance("O6")
+def test_a_process_that_knew_a_system_which_is_over_makes_actors_in_the_one_that_runs(new_system):
+    first = new_system("first")
+    worker = Worker.remote(Account.options(name="alice").remote(1))
+    assert ray.get(worker.look.remote()), "attached, and nothing sent of which an answer would tell it more"
+    first.shutdown()
+    second = new_system("second")
+    assert ray.get(ray.get(worker.make.remote()).read.remote()) == 3
+    assert len(second.actors()) == 1
 
 
 @pytest.mark.acceptance("O6")
