@@ -132,8 +132,8 @@ class SnapshotDeleted(SnapshotNotFound):
     """The snapshot was there and was deleted."""
 
 
-class ActorNotFound(NotFound):
-    """The system has no such actor."""
+class ActorNotFound(NotFound, ValueError):
+    """The system has no such actor. Also a ValueError, as in Ray."""
 
 
 # Do not trust these bytes. ----------------------------------------------------------------------------------------

@@ -426,6 +426,11 @@ class DriverPort:
             channel.room.notify_all()
 
     @property
+    def has_coordinator(self) -> bool:
+        """Whether this life of the system goes on: without its coordinator no actor can be made."""
+        return bool(find_coordinator(self.system) == self.identity.coordinator)
+
+    @property
     def has_later_life(self) -> bool:
         """Whether a later life of the system has begun."""
         later = find_coordinator(self.system) if ray.is_initialized() else None

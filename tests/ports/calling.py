@@ -289,40 +289,37 @@ def a_call_with_two_returns_by_option(port):
     return ray.get(list(echo.pair.options(num_returns=2).remote(1, 2)))
 
 
+class Numbers:
+    """Yields."""
+
+    def numbers(self):
+        for number in range(3):  # noqa: UP028 - Ray sends into it
+            yield number
+
+    async def async_numbers(self):
+        for number in range(3):
+            yield number
+
+    def count(self):
+        return 3
+
+
 @refused("generators", "UsageError", "docs/porting.md#generators")
 def a_streaming_generator(port):
-    @port.actor
-    class Actor:
-        def numbers(self):
-            for number in range(3):  # noqa: UP028 - Ray sends into it
-                yield number
-
-    actor = Actor.remote()
-    return [ray.get(ref) for ref in actor.numbers.remote()]
+    return [ray.get(ref) for ref in port.actor(Numbers).remote().numbers.remote()]
 
 
 @refused("generators", "UsageError", "docs/porting.md#generators")
 def an_asynchronous_generator(port):
-    @port.actor
-    class Actor:
-        async def numbers(self):
-            for number in range(3):
-                yield number
-
-    actor = Actor.remote()
-    return [ray.get(ref) for ref in actor.numbers.remote()]
+    return [ray.get(ref) for ref in port.actor(Numbers).remote().async_numbers.remote()]
 
 
-@refused("generators", "UsageError", "docs/porting.md#generators")
+@refused("generators", "ConfigError", "num_returns='streaming'", "docs/porting.md#generators")
 def a_call_that_asks_for_streaming(port):
-    @port.actor
-    class Actor:
-        def numbers(self):
-            for number in range(3):  # noqa: UP028 - Ray sends into it
-                yield number
-
-    actor = Actor.remote()
-    return [ray.get(ref) for ref in actor.numbers.options(num_returns="streaming").remote()]
+    actor = port.actor(Numbers).remote()
+    ray.get(actor.count.remote())
+    method = actor.numbers if port.world == "plain" else actor.count  # a handle of rayshot has no generators
+    return [ray.get(ref) for ref in method.options(num_returns="streaming").remote()]
 
 
 @refused("generators", "UsageError", "docs/porting.md#generators")

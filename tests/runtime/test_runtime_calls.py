@@ -138,21 +138,27 @@ def test_a_limit_of_calls_that_is_no_count_is_refused(limit):
         Account.options(max_pending_calls=limit)
 
 
-def test_calls_that_come_out_of_a_snapshot_leave_no_outcomes_behind(new_system, tmp_path):
-    system = new_system("bank")
+def snapshot_with_in_flight(system, gate, send):
+    """A snapshot of a system whose actor alice is busy until all record, after `send(alice)`: that is in flight."""
     alice = Account.options(name="alice").remote(1)
     assert ray.get(alice.read.remote()) == 1
-    alice.pause_until.tell(str(tmp_path / "gate"))
-    _ref = alice.read.remote()
+    alice.pause_until.tell(str(gate))
+    _sent = send(alice)
     assert system._port.await_taken(system._port.told(), 30) == []
     taken = []
     thread = threading.Thread(target=lambda: taken.append(system.snapshot()))
     thread.start()
     eventually(lambda: system.status().snapshots)
-    (tmp_path / "gate").touch()
+    gate.touch()
     thread.join()
-    (driver,) = {channel.sender for channel in taken[0].channels}
-    assert taken[0].channel(driver, "alice").messages
+    return taken[0]
+
+
+def test_calls_that_come_out_of_a_snapshot_leave_no_outcomes_behind(new_system, tmp_path):
+    system = new_system("bank")
+    taken = snapshot_with_in_flight(system, tmp_path / "gate", lambda alice: alice.read.remote())
+    (driver,) = {channel.sender for channel in taken.channels}
+    assert taken.channel(driver, "alice").messages
     system.shutdown()
     restored = rayshot.restore(system.storage)
     new_system.made.append(restored)
