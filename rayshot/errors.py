@@ -69,6 +69,10 @@ class UnknownMethod(UsageError, AttributeError):
     """The actor's class has no such method. Also an AttributeError, so that `hasattr(handle, name)` answers."""
 
 
+class WrongArguments(UsageError, TypeError):
+    """A method, or a constructor, does not take these arguments; nothing was sent. Also a TypeError, as in Ray."""
+
+
 class ActorEnded(UsageError):
     """The actor ended by its own wish; what is sent to it has no receiver."""
 
@@ -128,8 +132,8 @@ class SnapshotDeleted(SnapshotNotFound):
     """The snapshot was there and was deleted."""
 
 
-class ActorNotFound(NotFound):
-    """The system has no such actor."""
+class ActorNotFound(NotFound, ValueError):
+    """The system has no such actor. Also a ValueError, as in Ray."""
 
 
 # Do not trust these bytes. ----------------------------------------------------------------------------------------

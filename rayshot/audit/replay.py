@@ -253,6 +253,9 @@ class _Replay:
 
     # What user code reaches ------------------------------------------------------------------------------------
 
+    def is_there(self, name: str) -> bool | None:
+        """See Port. Nobody knows any more."""
+
     def channel(self, receiver: str) -> _Channel:
         """See Port."""
         return _Channel(self, receiver)

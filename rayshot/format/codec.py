@@ -33,6 +33,7 @@ from rayshot.format.slots import LARGE_BYTES, Slot, SlottedMessage
 from rayshot.format.walking import ContainerBudget, count_documents
 
 PICKLED, CALL, REPLY, CREATE, END = 0, 1, 2, 3, 4
+_ENDS = frozenset(msgpack.packb([END, dropped]) for dropped in (False, True))
 HANDLE_EXTENSION = 1
 FLAT = frozenset({type(None), bool, int, float, str, bytes})
 """Types that msgpack carries without loss. Handles join them at run time."""
@@ -82,7 +83,7 @@ class Codec:
         self.flat = FLAT | {handle_type}
         self._name_of = name_of
         self._bind = bind
-        self._handle_type = handle_type
+        self._handle_type: Any = handle_type
         # Threads share it, so nothing may call back into Python while it packs: handles are made flat before.
         self.pack: Callable[[Any], bytes] = msgpack.Packer(strict_types=True, use_bin_type=True).pack
 
@@ -96,7 +97,8 @@ class Codec:
             else:
                 message = self.pack([method, *map(self._flatten, args)])
         except (OverflowError, UnicodeEncodeError, ValueError):
-            # An integer wider than 64 bits, a text that is no Unicode, bytes that are more than msgpack takes.
+            # An integer wider than 64 bits, a text that is no Unicode, bytes that are more than msgpack takes, a handle
+            # that is more than a name.
             return self._pickled(method, args, kwargs)
         return message if len(message) <= LARGE_BYTES else self._pickled(method, args, kwargs)
 
@@ -179,8 +181,13 @@ class Codec:
         return SlottedMessage.of(message, slots) if slots else message
 
     def _flatten(self, value: Any) -> Any:
-        """A handle as an extension that holds its name; anything else as it is."""
+        """A handle as an extension that holds its name; anything else as it is.
+
+        Raises ValueError for a handle that knows of calls without a result: it takes that along, which a pickle does.
+        """
         if type(value) is self._handle_type:
+            if value._silent:  # noqa: SLF001 - said nowhere else
+                raise ValueError
             return msgpack.ExtType(HANDLE_EXTENSION, self._name_of(value).encode())
         return value
 
@@ -222,6 +229,11 @@ def method_of_encoded(message: bytes) -> str:
     unpacker = msgpack.Unpacker(None, ext_hook=_inert_extension, max_buffer_size=0, **_UNBOUNDED)
     unpacker.feed(message)
     return method_of(unpacker.unpack())
+
+
+def is_end(message: bytes) -> bool:
+    """Whether a message, given as bytes, is the order to end: nobody misses it at a receiver that has ended."""
+    return message in _ENDS
 
 
 def _fields(tell: bytes) -> Iterator[Any]:

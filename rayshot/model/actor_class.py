@@ -4,8 +4,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, overload
 
 from rayshot.errors import ConfigError, NameTaken
-from rayshot.model.handle import ActorHandle, no_graphs
-from rayshot.model.port import process_port
+from rayshot.model.handle import ActorHandle, no_graphs, with_class
+from rayshot.model.methods import porting
+from rayshot.model.parameters import parameters_of
+from rayshot.model.port import Port, process_port
 from rayshot.model.specification import ActorSpecification, check_class, check_options
 from rayshot.model.taking_turns import warn_of_turns
 from rayshot.model.versions import check_version, declare_version
@@ -63,15 +65,31 @@ class _Spawner:
         return _Spawner(self._class, checked, name, get_if_exists=get_if_exists or self._get_if_exists)
 
     def remote(self, *args: Any, **kwargs: Any) -> ActorHandle:
-        specification = ActorSpecification.of(_user_class(self._class), self._options)
+        user_class = _user_class(self._class)
+        specification = ActorSpecification.of(user_class, self._options)
         port = process_port()
+        if self._get_if_exists and (found := self._find(port)) is not None:
+            return found
+        parameters_of(user_class, "__init__").check(f"{user_class.__qualname__}.remote(...)", args, kwargs)
         try:
-            return port.spawn(specification, self._name, args, kwargs)
+            return with_class(port.spawn(specification, self._name, args, kwargs), user_class)
         except NameTaken:
             if not self._get_if_exists:
                 raise
             assert self._name is not None
-            return port.handle_of(self._name)
+            return self._find(port) or port.handle_of(self._name)  # of one that is just being made nobody knows yet
+
+    def _find(self, port: Port) -> ActorHandle | None:
+        """The actor of that name, if it is there. Raises NameTaken where it has ended."""
+        assert self._name is not None
+        there = port.is_there(self._name)
+        if there is False:
+            raise NameTaken(
+                f"the actor named {self._name!r} has ended, and no other one gets its name in this life of the system: "
+                f"give another name; see {porting('name-again')}",
+                actor=self._name,
+            )
+        return port.handle_of(self._name) if there else None
 
     def bind(self, *_args: Any, **_kwargs: Any) -> NoReturn:
         raise no_graphs(f"{self._class.__qualname__}.bind(...)")

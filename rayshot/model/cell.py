@@ -5,7 +5,7 @@ What lies here is the actor's state; what travels is its port's business.
 
 import inspect
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from typing import Any, Protocol
 
 from rayshot.errors import (
@@ -16,7 +16,7 @@ from rayshot.errors import (
     StateNotSerializable,
 )
 from rayshot.model.event_loop import Coroutines
-from rayshot.model.methods import generator_called, is_generator, unknown_method
+from rayshot.model.methods import generator_called, hides_generator, is_generator, unknown_method
 from rayshot.model.migration import migrate
 from rayshot.model.port import Port
 from rayshot.model.reply import Continuation, OpenCall
@@ -71,6 +71,8 @@ class _Handlers(dict[str, Callable[..., Any]]):
                 raise generator_called(self._name, method)
             raise unknown_method(self._name, method, self._methods)
         found = _to_completion(getattr(self._instance, method), self._coroutines, is_async=self._is_async)
+        if hides_generator(type(self._instance), method):
+            found = _refusing_generators(found, self._name, method)
         bound = self[method] = found
         return bound
 
@@ -282,6 +284,18 @@ class Cell:
         self.shared = state.get("shared", False)
         if state.get("ending"):  # it asked for its end, and the snapshot was recorded before it could leave
             self.end()
+
+
+def _refusing_generators(handler: Callable[..., Any], actor: str, method: str) -> Callable[..., Any]:
+    """The handler, which raises where it returns a generator: nothing of that has run."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        result = handler(*args, **kwargs)
+        if isinstance(result, (Generator, AsyncGenerator)):
+            raise generator_called(actor, method)
+        return result
+
+    return call
 
 
 def _set_attributes(instance: Any, state: Any) -> None:

@@ -8,7 +8,8 @@ from typing import Any, NoReturn
 
 from rayshot.errors import ActorEnded, ConfigError, ForeignHandle, SystemDown
 from rayshot.format.codec import NUMBERS_MAX, all_numbers
-from rayshot.model.methods import BUILT_IN, check_method_options, porting, unknown_method
+from rayshot.model.methods import BUILT_IN, check_method_options, may_be_method, porting, silent_methods, unknown_method
+from rayshot.model.parameters import ANYTHING, parameters_of
 from rayshot.model.port import OutPort, Port, find_port, process_port
 
 
@@ -17,7 +18,7 @@ class ActorHandle:
 
     A handle in a state or in a message is stored as the name and bound again by whoever reads it. `methods` are the
     names that the actor's class offers; None where they are not known here, and then the receiver checks. `silent` are
-    those whose calls return nothing, as far as that is known here. `hold`: see Hold.
+    those whose calls return nothing. `hold`: see Hold.
     """
 
     # No slots: each method that was used once becomes a plain attribute, found without __getattr__.
@@ -37,6 +38,7 @@ class ActorHandle:
         self._methods = methods
         self._port = port
         self._silent = silent
+        self._user_class: type | None = None
         self._hold = hold
 
     @property
@@ -60,10 +62,9 @@ class ActorHandle:
             self._hold.give_out()
 
     def __getattr__(self, method: str) -> "Method":
-        if method.startswith("__") and method not in BUILT_IN:
-            raise AttributeError(method)
-        if method not in BUILT_IN and self._methods is not None and method not in self._methods:
-            raise unknown_method(self._name, method, self._methods)
+        methods = self._methods
+        if method not in BUILT_IN and not (may_be_method(method) if methods is None else method in methods):
+            raise unknown_method(self._name, method, methods or ())
         found = self.__dict__[method] = Method(self, method)
         return found
 
@@ -73,7 +74,7 @@ class ActorHandle:
     def __reduce__(self) -> tuple[Any, ...]:
         self.give_out()
         methods = None if self._methods is None else tuple(sorted(self._methods))
-        return _rebind, (self._system, self._name, methods)
+        return _rebind, (self._system, self._name, methods, *((tuple(sorted(self._silent)),) if self._silent else ()))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ActorHandle):
@@ -85,6 +86,12 @@ class ActorHandle:
 
     def __repr__(self) -> str:
         return f"ActorHandle({self._system}/{self._name})"
+
+
+def with_class(handle: ActorHandle, user_class: type) -> ActorHandle:
+    """The handle, in a process that has the actor's class at hand: there calls with wrong arguments are refused."""
+    handle._user_class, handle._silent = user_class, silent_methods(user_class)  # noqa: SLF001 - a handle's own
+    return handle
 
 
 class Hold:
@@ -112,7 +119,10 @@ class Method:
     """One method of an actor, ready to be sent to."""
 
     # It has no reference to the handle, which has it: else a handle that nobody holds would live on for a while.
-    __slots__ = ("_append", "_append_plain", "_encode", "_hold", "_name", "_port", "_receiver", "_returns", "_system")
+    __slots__ = (
+        "_append", "_append_plain", "_encode", "_hold", "_name", "_parameters", "_port", "_receiver", "_returns",
+        "_system",
+    )  # fmt: skip
 
     def __init__(self, handle: ActorHandle, name: str) -> None:
         self._hold = handle._hold  # noqa: SLF001 - the two classes are one thing
@@ -120,6 +130,8 @@ class Method:
         self._receiver = handle.name
         self._system = handle._system  # noqa: SLF001
         self._returns = 0 if name in handle._silent else 1  # noqa: SLF001
+        user_class = handle._user_class  # noqa: SLF001
+        self._parameters = ANYTHING if user_class is None else parameters_of(user_class, name)
         port = handle._port or process_port(self._system)  # noqa: SLF001
         handle.name_in(port.system)
         self._bind(port)
@@ -162,7 +174,12 @@ class Method:
         """Send a message whose result is wanted: returns an ObjectRef to a driver, a Reply inside an actor.
 
         Same channel, same order and same errors as `tell`. With `num_returns=0` it is a `tell`, and returns None.
+        Raises WrongArguments, which is a TypeError, in the process that made the actor; in others the result is the
+        TypeError of the method itself.
         """
+        parameters = self._parameters
+        if kwargs or not parameters.least <= len(args) <= parameters.most:
+            parameters.check(f".{self._name} of actor {self._receiver!r}", args, kwargs)
         if self._returns == 0:
             return self.tell(*args, **kwargs)
         try:
@@ -224,14 +241,15 @@ def no_graphs(what: str) -> ConfigError:
     )
 
 
-def rebind_anew(system: str, name: str, _methods: tuple[str, ...] | None) -> ActorHandle:
+def rebind_anew(system: str, name: str, _methods: tuple[str, ...] | None, silent: tuple[str, ...] = ()) -> ActorHandle:
     """As `_rebind`, for a handle that was recorded when the actor's class had other methods: the receiver checks."""
-    return ActorHandle(system, name, None, find_port())
+    return _rebind(system, name, None, silent)
 
 
-def _rebind(system: str, name: str, methods: tuple[str, ...] | None) -> ActorHandle:
+def _rebind(system: str, name: str, methods: tuple[str, ...] | None, silent: tuple[str, ...] = ()) -> ActorHandle:
     """Make a handle in the process that unpickles it. Snapshots hold this function by name: keep it here."""
-    return ActorHandle(system, name, None if methods is None else frozenset(methods), find_port())
+    known = None if methods is None else frozenset(methods)
+    return ActorHandle(system, name, known, find_port(), silent=frozenset(silent))
 
 
 REBIND = f"{_rebind.__module__}.{_rebind.__qualname__}"

@@ -7,23 +7,30 @@ import inspect
 import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from rayshot.errors import ConfigError, UnknownMethod
 
-RESERVED = frozenset({"name", "name_in", "give_out", "_name", "_system", "_methods", "_port", "_hold", "_silent"})
+RESERVED = frozenset(
+    {"name", "name_in", "give_out", "_name", "_system", "_methods", "_port", "_hold", "_silent", "_user_class"}
+)
 """What a handle has itself."""
 BUILT_IN = frozenset({"__ray_ready__", "__ray_call__", "__ray_terminate__"})
 """Methods that every actor has, as in Ray: they can be called, and a class need not define them."""
 _OPTIONS = {
     "concurrency_group": ("the handlers of one actor run one at a time", "concurrency-groups"),
     "retry_exceptions": ("a handler runs once: catch the exception in it, and try again there", "retry-exceptions"),
+    "enable_task_events": ("Ray would list batches of messages, and no calls", "task-events"),
     "tensor_transport": ("tensors travel inside of messages, which a snapshot holds", "tensor-transport"),
     "_generator_backpressure_num_objects": ("a handler returns one value", "generators"),
     "_num_objects_per_yield": ("a handler returns one value", "generators"),
 }
 """Options that are refused, with the reason and the line of the table."""
-_TAKEN = frozenset({"num_returns", "max_task_retries", "name", "enable_task_events"})
+_TAKEN = frozenset({"num_returns", "max_task_retries", "name"})
+_OF_RAYS_HANDLES = frozenset({"_actor_id", "_ray_actor_id"})
+"""What programs ask Ray's own handles for."""
 _UNUSED = ("", None, False, 0)
+_silent: WeakKeyDictionary[type, frozenset[str]] = WeakKeyDictionary()
 
 
 def porting(line: str) -> str:
@@ -48,9 +55,20 @@ def is_generator(user_class: type, name: str) -> bool:
     return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
 
 
+def hides_generator(user_class: type, name: str) -> bool:
+    """Whether a decorator stands over a function that yields: what a call returns then, only the call shows."""
+    function = inspect.unwrap(_function(user_class, name))
+    yields = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+    return yields and not is_generator(user_class, name)
+
+
 def silent_methods(user_class: type) -> frozenset[str]:
     """Those that `@ray.method(num_returns=0)` declares: a call of one returns nothing."""
-    return frozenset(name for name in methods_of(user_class) if _declared(user_class, name).get("num_returns") == 0)
+    found = _silent.get(user_class)
+    if found is None:
+        declared = {name: _declared(user_class, name).get("num_returns") for name in methods_of(user_class)}
+        found = _silent[user_class] = frozenset(name for name, returns in declared.items() if returns == 0)
+    return found
 
 
 def check_methods(user_class: type) -> None:
@@ -58,7 +76,9 @@ def check_methods(user_class: type) -> None:
     for name in _functions(user_class):
         whose = f"{user_class.__qualname__}.{name}"
         if name in RESERVED:
-            raise ConfigError(f"{whose} cannot be reached, a handle has that name itself: rename it")
+            raise ConfigError(
+                f"{whose} cannot be reached, a handle has that name itself: rename it; see {porting('method-names')}"
+            )
         if not is_generator(user_class, name):
             check_method_options(whose, _declared(user_class, name))
 
@@ -103,14 +123,29 @@ def warn_of_retries(asked: Mapping[str, Any], whose: str) -> None:
     )
 
 
+def may_be_method(name: str) -> bool:
+    """Whether an actor of a class that is not known here may have a method of that name which can be called."""
+    return not name.startswith("__") and name not in _OF_RAYS_HANDLES
+
+
 def unknown_method(actor: str, method: str, methods: Iterable[str]) -> UnknownMethod:
     """The error for a method that an actor has not, or that cannot be called."""
-    return UnknownMethod(
-        f"actor {actor!r} has no method {method!r}; it has {', '.join(sorted(methods))}. A generator cannot be "
-        f"called: see {porting('generators')}",
-        actor=actor,
-        method=method,
-    )
+    if method.startswith("__"):
+        text = (
+            f"actor {actor!r} cannot be sent {method!r}: a handle reaches methods with plain names. Give the class one "
+            f"that does the same; see {porting('dunder-methods')}"
+        )
+    elif method in _OF_RAYS_HANDLES:
+        text = (
+            f"the handle of actor {actor!r} has no {method!r}, which is of Ray's own handles: an actor is known by its "
+            f"name, handle.name; see {porting('actor-id')}"
+        )
+    else:
+        text = (
+            f"actor {actor!r} has no method {method!r}; it has {', '.join(sorted(methods))}. A generator cannot be "
+            f"called: see {porting('generators')}"
+        )
+    return UnknownMethod(text, actor=actor, method=method)
 
 
 def generator_called(actor: str, method: str) -> ConfigError:

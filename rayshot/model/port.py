@@ -45,6 +45,9 @@ class Port(Protocol):
     ) -> "ActorHandle":
         """Make an actor; its constructor's call is message 1 on the channel to it. Raises NameTaken."""
 
+    def is_there(self, name: str) -> bool | None:
+        """Whether an actor of that name lives: False where it has ended, None where nobody knows of one."""
+
     def handle_of(self, name: str) -> "ActorHandle":
         """This process's handle of the actor `name`."""
 

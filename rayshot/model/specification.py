@@ -4,7 +4,7 @@ import importlib
 import sys
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgpack
@@ -15,7 +15,7 @@ from rayshot.format.pickle_bytes import mentions
 from rayshot.format.pickling import Names, dump_class, load_class
 from rayshot.format.redaction import shown
 from rayshot.format.walking import count_documents
-from rayshot.model.methods import check_methods, methods_of, porting, silent_methods, warn_of_retries
+from rayshot.model.methods import check_methods, methods_of, porting, warn_of_retries
 from rayshot.model.versions import hooks_of, version_of
 
 RAY_OPTIONS = frozenset(
@@ -48,6 +48,7 @@ _REFUSED = {
     "allow_out_of_order_execution": ("the messages of one sender are handled in their order", "out-of-order"),
     "placement_group": ("give it as scheduling_strategy=PlacementGroupSchedulingStrategy(group)", "placement-options"),
     "placement_group_bundle_index": ("give it in a PlacementGroupSchedulingStrategy", "placement-options"),
+    "enable_task_events": ("Ray would list batches of messages, and no calls", "task-events"),
     "fallback_strategy": ("an actor has one strategy: give scheduling_strategy", "placement-options"),
     "get_if_exists": ("give it beside the name, Class.options(name=..., get_if_exists=True)", "get-if-exists"),
 }
@@ -70,8 +71,7 @@ class ActorSpecification:
     """Class and options of an actor.
 
     `class_pickle` holds the class by value where no other process can import it (a script, a notebook); it may be
-    unpickled by the same minor version of Python only. `version` is what the class says that its state is of. `silent`
-    are the methods whose calls return nothing: known where the class is at hand, and stored nowhere.
+    unpickled by the same minor version of Python only. `version` is what the class says that its state is of.
     """
 
     class_module: str
@@ -80,7 +80,6 @@ class ActorSpecification:
     methods: tuple[str, ...]
     options: Mapping[str, Any]
     version: int = 1
-    silent: frozenset[str] = field(default=frozenset(), compare=False)
 
     @classmethod
     def of(cls, user_class: type, options: Mapping[str, Any]) -> "ActorSpecification":
@@ -94,7 +93,6 @@ class ActorSpecification:
             tuple(name for name in methods_of(user_class) if name not in hooks_of(user_class)),
             check_options(options),
             version_of(user_class),
-            silent_methods(user_class),
         )
 
     @property

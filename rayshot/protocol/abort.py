@@ -15,7 +15,7 @@ class AbortReason(Enum):
     CHANNEL_STATE_FULL = "channel_state_full"
     """A process would have had to record more bytes of messages in flight than it may."""
     OBJECT_MISSING = "object_missing"
-    """The value of an object that a recorded state refers to is not to be had, or not before the deadline."""
+    """What a state or a message refers to, an object or an actor, is not to be had, or not before the deadline."""
     ACTOR_DIED = "actor_died"
     """A process died before the snapshot was stored."""
     INCONSISTENT = "inconsistent"

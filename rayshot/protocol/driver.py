@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from rayshot.protocol.events import BatchAcknowledged, BatchTaken, SnapshotEnded
+from rayshot.protocol.events import BatchAcknowledged, BatchTaken, ReceiverEnded, SnapshotEnded
 from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.tombstones import Tombstones
 
@@ -50,7 +50,7 @@ class RolledBack:
     ended: frozenset[str] = frozenset()
 
 
-DriverEvent = BatchTaken | BatchAcknowledged | SnapshotEnded | AnswerArrived | CutCommitted | RolledBack
+DriverEvent = BatchTaken | BatchAcknowledged | ReceiverEnded | SnapshotEnded | AnswerArrived | CutCommitted | RolledBack
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +115,9 @@ class Driver:
             case BatchAcknowledged(receiver, last):
                 channel = self._channels.setdefault(receiver, _Channel())
                 channel.acknowledged = max(channel.acknowledged, last)
+                return ()
+            case ReceiverEnded(receiver):  # only to a driver that does not outlive the life: a rollback may undo an end
+                self._channels.pop(receiver, None)
                 return ()
             case AnswerArrived(tags):
                 self._tags.update((tag, None) for tag in tags if self._is_news(tag))

@@ -54,7 +54,8 @@ def driver_port(system: str | None = None) -> DriverPort:
         if system is None:
             if _begun:
                 return _begun[-1]
-            system = _only_system()
+            there = [port for port in _attached.values() if port.down is None and port.has_coordinator]
+            return there[0] if len(there) == 1 else _attach(_only_system([port.system for port in there]))
         if (port := _living(system)) is not None:
             return port
         over = next((port for port in reversed(_begun) if port.system == system), None)
@@ -66,9 +67,8 @@ def _living(system: str) -> DriverPort | None:
     return next((port for port in ports if port.down is None), None)
 
 
-def _only_system() -> str:
-    """The only system that this process is attached to, or else that runs in this cluster."""
-    names = [name for name, port in _attached.items() if port.down is None]
+def _only_system(names: list[str]) -> str:
+    """The only one of these systems, or where none is given the only one that runs in this cluster."""
     if not names and ray.is_initialized():
         names = running_systems()
     if len(names) == 1:

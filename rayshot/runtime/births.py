@@ -33,6 +33,11 @@ class Births:
         """Its process is there, so it has a place: it is waited for again."""
         self.given_up -= {name}
 
+    def forget(self, name: str) -> None:
+        """It has ended."""
+        self._unborn.discard(name)
+        self.given_up -= {name}
+
     @property
     def awaited(self) -> set[str]:
         """All that are neither constructed nor given up."""

@@ -310,8 +310,11 @@ def _is_aligned(cut: Cut, channel: Channel) -> bool:
 
 
 def _entry(name: str, status: Any, stored: StoredActor | None) -> ActorEntry:
-    if stored is None:  # of it only messages are known that are held back for it
-        return ActorEntry(name, "", "", None, {}, status, (), None)
+    if stored is None:
+        raise StateNotSerializable(
+            f"messages go to actor {name!r}, and what creates it is still with the program that made it: it does not "
+            f"run yet, as the cluster may have no room for it. Take the snapshot when {name!r} runs"
+        )
     specification = stored.specification
     return ActorEntry(
         name,

@@ -8,7 +8,7 @@ from typing import Any
 import ray
 
 from rayshot.runtime.naming import NAMESPACE, actor_name
-from rayshot.runtime.ray_functions import know_host
+from rayshot.runtime.ray_functions import forget_host, know_host
 
 
 class RayPeer:
@@ -37,6 +37,12 @@ class Connector:
         """Remember a Ray handle, so that it need not be looked up."""
         self._known[name] = handle
         know_host(handle)
+
+    def forget(self, name: str) -> None:
+        """An actor has ended."""
+        handle = self._known.pop(name, None)
+        if handle is not None:
+            forget_host(handle)
 
     def find(self, name: str) -> Any | None:
         """The Ray handle of an actor; None where Ray knows of none: it ended, died, or never was."""

@@ -39,6 +39,7 @@ from rayshot.protocol.topology import forward_inputs
 from rayshot.runtime.birth import Birth
 from rayshot.runtime.clock import TICK_S, start_clock
 from rayshot.runtime.commit_queue import CommitQueue
+from rayshot.runtime.dead_letters import DeadLetter
 from rayshot.runtime.driver_watch import DriverWatch
 from rayshot.runtime.failpoints import failpoint
 from rayshot.runtime.identity import Ending, HostIdentity, Joined, Stop
@@ -152,10 +153,7 @@ class Coordinator(DriverWatch):
 
     @ray.method(concurrency_group="wait", max_task_retries=UNTIL_ANSWERED)
     def fate(self, name: str) -> Stop | Ending:
-        """Why `name` does not answer: the system stopped, or it ended or never was.
-
-        Its caller may see a death before the coordinator does, so this waits for what explains it.
-        """
+        """Why `name` does not answer: the system stopped, or it ended or never was. Waits for what explains a death."""
         deadline = time.monotonic() + FATE_S
         while self._stop is None and name in self._members.hosts and time.monotonic() < deadline:
             time.sleep(TICK_S)
@@ -167,6 +165,17 @@ class Coordinator(DriverWatch):
         """Ray handles of the living actors by name."""
         with self._lock:
             return dict(self._members.hosts)
+
+    @ray.method(concurrency_group="ask", max_task_retries=UNTIL_ANSWERED)
+    def dead_letters(self) -> tuple[DeadLetter, ...]:
+        """Those of the actors that have ended."""
+        return self._members.letters.all()
+
+    @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
+    def is_there(self, name: str) -> bool | None:
+        """Whether an actor of that name lives: False where it has ended, None where there never was one."""
+        with self._lock:
+            return self._members.is_there(name)
 
     def _died(self, name: str, detail: str) -> None:
         with self._lock:
@@ -453,11 +462,6 @@ class Coordinator(DriverWatch):
     def state(self) -> str:
         """See `states`."""
         return STOPPED if self._stop else self._birth.state
-
-    @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
-    def watch_starter(self, held: list[Any]) -> None:
-        """See `Birth.watch`; a reference by itself would arrive as its value."""
-        self._birth.watch(*held)
 
     @ray.method(concurrency_group="ask", max_task_retries=UNTIL_ANSWERED)
     def status(self) -> dict[str, Any]:

@@ -18,26 +18,29 @@ from rayshot.model.handle import ActorHandle
 from rayshot.model.port import OutPort
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.driver import AnswerArrived, Driver, SendTagged
-from rayshot.protocol.events import BatchAcknowledged, BatchTaken, SnapshotEnded
+from rayshot.protocol.events import BatchAcknowledged, BatchTaken, ReceiverEnded, SnapshotEnded
 from rayshot.protocol.identity import DRIVER_PREFIX, GUEST_PREFIX, SnapshotId
 from rayshot.runtime.births import Births
 from rayshot.runtime.connector import Connector, RayPeer
+from rayshot.runtime.dead_letters import DeadLetters
 from rayshot.runtime.dropping import Dropped
 from rayshot.runtime.holding import Waiting, waiting_in
-from rayshot.runtime.identity import Ending, HostIdentity
+from rayshot.runtime.identity import Ending, HostIdentity, Offer
 from rayshot.runtime.leaving import wait_at_exit
 from rayshot.runtime.naming import find_coordinator, new_name
 from rayshot.runtime.outbox import OutChannel
 from rayshot.runtime.presence import Presence
 from rayshot.runtime.references import know_references
 from rayshot.runtime.sender import InFlight
-from rayshot.runtime.spawning import name_taken, spawn_host
+from rayshot.runtime.spawning import is_there, name_taken, spawn_host
 from rayshot.runtime.wire import Answer, Status, pack, pack_packet, unpack
 
 log = logging.getLogger("rayshot")
 MEET_S = 60.0
 LOOK_S, LOOK_S_MAX = 0.2, 5.0
 """Pauses between two looks whether a system without a coordinator is over."""
+ENDED_KEPT_MAX = 1000
+"""Of so many actors a driver remembers why they ended; of others it asks again."""
 ROOM_WAIT_S = 300.0
 """A driver's `tell` waits this long for a receiver that takes nothing, then says so."""
 
@@ -128,34 +131,42 @@ class DriverPort:
         self._ended: dict[str, ActorEnded] = {}
         self._connector = Connector(identity.system, identity.incarnation)
         self._next_call = 1
-        self._unanswered: dict[str, set[Any]] = {}
+        self._unanswered: dict[str, dict[Any, int]] = {}  # by receiver, the tags to come, with the numbers of the calls
         self._awaited: set[Any] = set()
         self._calls_max: dict[str, int | None] = {}
         self.starting: set[str] = set()
         self.births = Births(self._connector)
         self._presence = Presence(self.name, identity.coordinator, self._connector.submit, self._lose_coordinator)
         self._dropped = Dropped(self._end_dropped)
+        self.dead_letters = DeadLetters()
         self._encoding = threading.local()
         self.draining = False  # a driver is no part of what stops
         wait_at_exit(self)
 
     # Port ------------------------------------------------------------------------------------------------------
 
-    def handle_of(self, name: str, methods: frozenset[str] | None = None) -> ActorHandle:
-        """This driver's handle of the actor `name`."""
+    def handle_of(self, name: str, offer: Offer | None = None) -> ActorHandle:
+        """This driver's handle of the actor `name`, which knows what the actor's class offers where that is given."""
         handle = self._handles.get(name)
-        if handle is None or (methods is not None and handle._methods is None):  # noqa: SLF001
+        if handle is None or (offer is not None and (offer.methods, offer.silent) != (handle._methods, handle._silent)):  # noqa: SLF001
             self._dropped.give_out(name)
-            handle = self._handles[name] = ActorHandle(self.system, name, methods, self)
+            methods, silent = (None, frozenset[str]()) if offer is None else (offer.methods, offer.silent)
+            handle = self._handles[name] = ActorHandle(self.system, name, methods, self, silent=silent)
         return handle
+
+    def is_there(self, name: str) -> bool | None:
+        """See Port."""
+        return is_there(self.identity, name)
 
     def channel(self, receiver: str) -> DriverChannel:
         """The channel to `receiver`: one that takes nothing where it is known to have ended."""
         with self._lock:
             channel = self._channels.get(receiver)
             if channel is None:
-                channel = self._channels[receiver] = DriverChannel(self, receiver, self._lock)
+                channel = DriverChannel(self, receiver, self._lock)
                 channel.down = self.down or self._ended.get(receiver)
+                if channel.down is None:
+                    self._channels[receiver] = channel
             return channel
 
     def call(self, receiver: str, tell: bytes) -> Any:
@@ -165,7 +176,7 @@ class DriverPort:
         PendingCallsLimitExceeded where the actor has an option for that.
         """
         channel = self.channel(receiver)
-        fetch = channel.fetch or self._find_fetch(channel)
+        fetch = channel.fetch or (self._find_fetch(channel) if channel.down is None else None)
         with self._lock:
             if isinstance(channel.down, ActorEnded):
                 return ray.put(channel.down)
@@ -176,8 +187,9 @@ class DriverPort:
             call_id = self._next_call
             self._next_call += 1
             gates = channel.put_call(self.codec.call(call_id, tell))
-            tags, result = fetch(pack((self.name, call_id)), *gates)
-            self._unanswered.setdefault(receiver, set()).add(tags)
+            has_all_before = next(iter(self._unanswered.get(receiver, {}).values()), call_id)
+            tags, result = fetch(pack((self.name, call_id, has_all_before)), *gates)
+            self._unanswered.setdefault(receiver, {})[tags] = call_id
             self._awaited.add(tags.task_id())  # which its result has too
         return result
 
@@ -199,7 +211,7 @@ class DriverPort:
         limit = self._calls_max.get(receiver)
         if limit is not None and len(self._unanswered.get(receiver, ())) >= limit:
             self._heed_answers()
-            if len(self._unanswered[receiver]) >= limit:
+            if len(self._unanswered.get(receiver, ())) >= limit:
                 raise ray.exceptions.PendingCallsLimitExceeded(
                     f"{limit} calls of this process to actor {receiver!r} have no result yet, as many as its option "
                     f"max_pending_calls allows: get results first. This call was not sent"
@@ -230,6 +242,15 @@ class DriverPort:
         if ray.is_initialized():
             with contextlib.suppress(ActorEnded, SystemDown):
                 OutChannel.append(self.channel(name), self.codec.end(dropped=True))  # the outbox may be full: no wait
+                self._watch(name)
+
+    def _watch(self, name: str) -> None:
+        """Learn of the end of an actor that nothing is sent to any more: else what is known of it would stay."""
+        handle = self._connector.find(name)
+        if handle is not None:
+            handle.watch.remote()._on_completed(  # noqa: SLF001 - a thread that waits would be one for each
+                lambda _: None if self.down else self._connector.submit(lambda: self._learn_why(name))
+            )
 
     def meet(self, name: str) -> None:
         """Wait until an actor that is just being made is a member of the system, for at most MEET_S; no other one."""
@@ -309,12 +330,15 @@ class DriverPort:
 
     def _heed_answers(self) -> None:
         """Take in the tags of answers that the user's code may have seen already. Call under the lock."""
-        for receiver, refs in self._unanswered.items():
+        for receiver, refs in tuple(self._unanswered.items()):
             channel = self._channels.get(receiver)
-            if refs and (channel is None or channel.peer is not None):  # who is not there has answered nothing
+            if channel is None or channel.peer is not None:  # who is not there has answered nothing
                 ready, _ = ray.wait(list(refs), num_returns=len(refs), timeout=0, fetch_local=False)
-                refs.difference_update(ready)
-                self._awaited.difference_update(ref.task_id() for ref in ready)
+                for ref in ready:
+                    del refs[ref]
+                    self._awaited.discard(ref.task_id())
+                if not refs:
+                    del self._unanswered[receiver]
                 for tags in self._get_all(ready):
                     self._machine.handle(AnswerArrived(tuple(SnapshotId(*tag) for tag in unpack(tags))))
 
@@ -373,8 +397,9 @@ class DriverPort:
     def kept(self) -> None:
         """Never called: a driver has no records, so it keeps nothing for them."""
 
-    def undeliverable(self, channel: OutChannel, count: int, detail: str) -> None:
-        """A driver is told at its next call instead."""
+    def undeliverable(self, channel: OutChannel, messages: Sequence[bytes], detail: str) -> None:
+        """These messages are dead letters."""
+        self.dead_letters.add_undeliverable(channel.receiver, self.name, messages, detail)
 
     def connect(self, channel: OutChannel) -> None:
         """Find the receiver in the background."""
@@ -394,11 +419,16 @@ class DriverPort:
             return
         with self._lock:
             if offer is not None and not self._dropped.holds(receiver):
-                self.handle_of(receiver)._methods = frozenset(offer.methods)  # noqa: SLF001 - known from now on
+                self.handle_of(receiver)._methods = offer.methods  # noqa: SLF001 - known from now on
                 self._calls_max[receiver] = offer.calls_max
             channel.connected(RayPeer(handle))
             channel.flush()
             channel.room.notify_all()
+
+    @property
+    def has_coordinator(self) -> bool:
+        """Whether this life of the system goes on: without its coordinator no actor can be made."""
+        return bool(find_coordinator(self.system) == self.identity.coordinator)
 
     @property
     def has_later_life(self) -> bool:
@@ -448,11 +478,21 @@ class DriverPort:
         self.close(error)
 
     def _end(self, receiver: str, ending: Ending) -> None:
+        """An actor has ended: of it all is forgotten but why. Call under the lock."""
         error = self._ended[receiver] = ending.error(receiver)
+        if len(self._ended) > ENDED_KEPT_MAX:
+            del self._ended[next(iter(self._ended))]
         self._started(receiver)
+        self._handles.pop(receiver, None)
+        self._calls_max.pop(receiver, None)
+        self._connector.forget(receiver)
+        self.births.forget(receiver)
         channel = self._channels.pop(receiver, None)
         if channel is not None:
+            channel.awaited.clear()
+            channel.end(ending.detail)
             channel.shut(error)
+        self._machine.handle(ReceiverEnded(receiver))
 
 
 def _prefix() -> str:

@@ -14,6 +14,7 @@ from rayshot.runtime.clock import TICK_S
 from rayshot.runtime.notices import UNTIL_ANSWERED
 
 if TYPE_CHECKING:
+    from rayshot.runtime.birth import Birth
     from rayshot.runtime.members import Members
     from rayshot.runtime.under_way import UnderWay
 
@@ -31,6 +32,7 @@ class DriverWatch:
     """
 
     _lock: threading.RLock
+    _birth: "Birth"
     _members: "Members"
     _open: "dict[SnapshotId, UnderWay]"
     refuse: Callable[[SnapshotId, str, str, AbortReason], None]
@@ -49,6 +51,11 @@ class DriverWatch:
         (reference,) = held
         self._drivers[name] = reference  # it tells of its owner as long as somebody has it
         reference._on_completed(lambda value: self._driver_lost(name, value))  # noqa: SLF001 - as `Birth.watch`
+
+    @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
+    def watch_starter(self, held: list[Any]) -> None:
+        """See `Birth.watch`; a reference by itself would arrive as its value."""
+        self._birth.watch(*held)
 
     def _driver_lost(self, name: str, value: object) -> None:
         if isinstance(value, ray.exceptions.OwnerDiedError) and self._drivers.pop(name, None) is not None:

@@ -36,8 +36,7 @@ class Dropped:
     def handle(self, port: Port, name: str, specification: ActorSpecification, *, held: bool) -> ActorHandle:
         """The handle that the maker of an actor gets. Where it is `held`, nothing else here may have it."""
         hold = self._hold(name) if held else None
-        methods, silent = frozenset(specification.methods), specification.silent
-        return ActorHandle(port.system, name, methods, port, silent=silent, hold=hold)
+        return ActorHandle(port.system, name, frozenset(specification.methods), port, hold=hold)
 
     def _hold(self, name: str) -> Hold:
         with self._lock:

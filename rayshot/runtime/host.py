@@ -17,6 +17,7 @@ import ray
 
 from rayshot.errors import ActorEnded, ForeignHandle, HandlersTakeTurns, RayshotError
 from rayshot.format.codec import method_of
+from rayshot.model.methods import silent_methods
 from rayshot.model.port import provide_port
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.events import AlignmentTimedOut, Begun, DeadlinePassed, EverybodyRecorded, SnapshotEnded
@@ -172,8 +173,10 @@ class Host:
     @ray.method(concurrency_group="control")
     def hello(self) -> Offer | None:
         """Answers once the actor is a member of its system. Returns what it offers, None before it is born."""
-        specification = self._process.cell.specification
-        return None if specification is None else Offer(specification.methods, specification.calls_max)
+        specification, user_class = self._process.cell.specification, type(self._process.cell.instance)
+        if specification is None:
+            return None
+        return Offer(frozenset(specification.methods), silent_methods(user_class), specification.calls_max)
 
     @ray.method(concurrency_group="control")
     def begin(self, snapshot: SnapshotId, floor: int, inputs: frozenset[str], quiet: bool) -> None:  # noqa: FBT001

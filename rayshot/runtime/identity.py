@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from rayshot.errors import SystemDown, SystemStopped
 from rayshot.format.pickling import load_exception
 from rayshot.model.configuration import Trace
+from rayshot.model.dead_letter import DeadLetter
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.actor_errors import ActorDied, ActorEnded
 
@@ -34,7 +35,8 @@ class HostIdentity:
 class Offer(NamedTuple):
     """What an actor's class and options offer to those who send to it."""
 
-    methods: tuple[str, ...]
+    methods: frozenset[str]
+    silent: frozenset[str]
     calls_max: int | None
 
 
@@ -53,10 +55,15 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """Why an actor is no more, in words; `cause` is the pickled exception of a constructor that raised."""
+    """Why an actor is no more, in words.
+
+    `cause` is the pickled exception of a constructor that raised. `letters` are the dead letters that the actor had,
+    what it left unhandled among them: its coordinator keeps them, and tells nobody else.
+    """
 
     detail: str
     cause: bytes | None = None
+    letters: tuple[DeadLetter, ...] = ()
 
     def error(self, name: str) -> ActorEnded:
         """What a caller of the actor gets."""

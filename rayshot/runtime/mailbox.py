@@ -1,7 +1,7 @@
 """Messages that arrived at an actor and were not yet processed. Not locked: its host's lock covers it."""
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from rayshot.format.codec import Frame, creation_of, cut_frame
 from rayshot.format.slots import Slot
@@ -132,6 +132,14 @@ class Mailbox:
             if number <= ends.get(sender, 0):  # those of messages that were handled are gone
                 found.setdefault(sender, {})[number] = slots
         return found
+
+    def unhandled(self) -> Iterator[tuple[str, Frame]]:
+        """All that waits here, with its senders."""
+        if self.current is not None:
+            frame = self.current.frame
+            yield self.current.sender, cut_frame(frame, self.position + 1, frame.last)
+        for delivery in self._waiting:
+            yield delivery.sender, delivery.frame
 
     def unprocessed(self, ends: Mapping[str, int]) -> dict[str, list[Frame]]:
         """Per sender in `ends`, the messages that wait here up to that number, none decoded."""

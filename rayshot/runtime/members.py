@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import ray
@@ -11,6 +12,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.actor_errors import ActorEnded
+from rayshot.runtime.dead_letters import DeadLetters
 from rayshot.runtime.identity import Abandoned, Ending, Stop
 from rayshot.runtime.keyring import Keyring, find_keyring
 from rayshot.runtime.naming import NAMESPACE, actor_name, named_actors, vault_name
@@ -44,6 +46,7 @@ class Members:
         self.hosts: dict[str, Any] = {}
         self.in_the_making: dict[str, Any] = {}
         self.roster = Roster(system, incarnation)
+        self.letters = DeadLetters()  # of the ended
         self._keyring: Keyring | None = None
         self._system = system
         self._incarnation = incarnation
@@ -131,7 +134,9 @@ class Members:
         """A host left by its own wish, and nobody needs its process any more. Returns False where that is known."""
         if name in self._ended:
             return False
-        self._ended[name] = ending
+        self._ended[name] = replace(ending, letters=())
+        for letter in ending.letters:
+            self.letters.add(letter)
         self.roster.remove(name)
         self._nodes.pop(name, None)
         self._watches.drop(name)
@@ -140,6 +145,10 @@ class Members:
         if handle is not None:
             threading.Thread(target=_bury, args=(handle,), daemon=True).start()
         return True
+
+    def is_there(self, name: str) -> bool | None:
+        """Whether it is a member; None where it never was."""
+        return False if name in self._ended else True if name in self.hosts else None
 
     def fate(self, name: str) -> Ending:
         """What became of `name`."""

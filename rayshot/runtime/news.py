@@ -22,13 +22,18 @@ class WithNews:
         return _told, (self._value, *self._news)
 
 
-def with_news(value: Any, life: bytes, tags: tuple[SnapshotId, ...]) -> Any:
-    """The value, wrapped where there is news; `life` is that of the actor that answered.
+class ErrorWithNews(WithNews, ray.exceptions.RayTaskError):  # type: ignore[misc]
+    """An error as a result, which Ray must see as one."""
 
-    Ray must see an error as one, so that it has none.
-    """
-    has_none = not tags or isinstance(value, ray.exceptions.RayError)
-    return value if has_none else WithNews(value, life, tags)
+    def __init__(self, error: ray.exceptions.RayTaskError, *news: Any) -> None:
+        self.__dict__.update(error.__dict__)
+        super().__init__(error, *news)
+
+
+def with_news(value: Any, life: bytes, tags: tuple[SnapshotId, ...]) -> Any:
+    """The value, wrapped where there is news; `life` is that of the actor that answered."""
+    wrapped = ErrorWithNews if isinstance(value, ray.exceptions.RayTaskError) else WithNews
+    return wrapped(value, life, tags) if tags else value
 
 
 def _told(value: Any, life: bytes, tags: tuple[SnapshotId, ...]) -> Any:

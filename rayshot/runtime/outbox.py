@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from rayshot.errors import ActorEnded, MessageTooLarge, SystemDown
-from rayshot.format.codec import Codec, Frame, cut_frame
+from rayshot.format.codec import Codec, Frame, cut_frame, split_frame
 from rayshot.format.slots import FAILED, VALUE, Slot, SlottedMessage
 from rayshot.model.port import OutPort
 from rayshot.model.reply import OpenCall
@@ -158,7 +158,7 @@ class OutChannel(OutPort):
             try:
                 yield self.codec.tell(method, args)
             except MessageTooLarge as error:
-                self._sender.undeliverable(self, 1, error.message)
+                self._sender.undeliverable(self, [self.codec.tell(method, ())], error.message)
 
     def keep_slots(self, message: bytes) -> list[Any]:
         """The last message has slots. Returns the arguments that it waits for. Call under the lock."""
@@ -392,23 +392,23 @@ class OutChannel(OutPort):
         self.ended = detail
         self._set_due(DUE[0])
         self.gather()
-        lost = sum(batch.count for batch in self.in_flight.values())
+        under_way = [Frame(batch.first, batch.count, batch.body) for batch in self.in_flight.values()]
         self.in_flight.clear()
         self.kept.clear()
         self.kept_bytes = 0
-        self._sender.undeliverable(self, lost, detail)
-        self._bury(detail)
+        self._bury(detail, [message for frame in under_way for message in split_frame(frame)])
 
-    def _bury(self, detail: str) -> None:
+    def _bury(self, detail: str, under_way: Sequence[bytes] = ()) -> None:
         self.holding.forget_unready()
         count = len(self.pending) if self.held_at is None else self.held_at
+        lost: list[Any] = [*under_way, *self.pending[:count]]
         del self.pending[:count]
         if self.held_at is not None:
             self.held_at = 0
         self.pending_bytes = 0
         self.transported += count
         self._take_slots(self.transported)
-        self._sender.undeliverable(self, count, detail)
+        self._sender.undeliverable(self, lost, detail)
         self.room.notify_all()
 
     # Answers, on Ray's own thread ------------------------------------------------------------------------------
@@ -435,11 +435,11 @@ class OutChannel(OutPort):
         with self._lock:
             if self.ended is not None:
                 return  # its messages are dead letters by now, and no record needs them
-            if batch.count:
-                self.in_flight.pop(batch.first, None)
             if answer.status is not Status.TAKEN:
                 self._sender.refused(self.receiver, answer)
                 return
+            if batch.count:
+                self.in_flight.pop(batch.first, None)
             self.note_processed(answer.processed)
             last = min(self.in_flight, default=self.transported + 1) - 1
             released = self._sender.acknowledged(self.receiver, last, batch, answer)

@@ -9,6 +9,7 @@ waits for, a round begins: each fetch gives its place up once, and Ray puts it a
 import threading
 import traceback
 from collections.abc import Collection
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import ray
@@ -19,6 +20,9 @@ from rayshot.runtime.actor_errors import as_rays
 
 CALLS_AT_ONCE = 8
 """Driver calls that may wait for their outcomes at one actor at a time. More threads cost each call more."""
+FETCHED_S = 30.0
+"""The connection may break on which an outcome goes, and Ray fetches again: it stays for so long, and at most for twice
+as long, where its driver does not say before that it has it."""
 STUCK_S = 0.5
 """So long all threads wait, and none gets what it waits for, before a round begins."""
 
@@ -45,6 +49,7 @@ class Outcome(NamedTuple):
 
 
 _Key = tuple[str, int]
+_Fetched = dict[str, dict[int, Outcome]]
 
 
 class _Waiter:
@@ -66,7 +71,8 @@ class Outcomes:
 
     `_settled` has the last call of each driver that was answered, as its calls are answered in their order. `_given`
     counts what waiting threads got. In a round `_turned` are those that gave their places up. `_withheld` are outcomes
-    that are to be given when none of the snapshots beside them is left.
+    that are to be given when none of the snapshots beside them is left. `_fetched`, by driver and call, were given, and
+    those in `_fetched_before` some time ago.
     """
 
     def __init__(self, lock: threading.Lock) -> None:
@@ -79,6 +85,9 @@ class Outcomes:
         self._given = 0
         self._turned: set[_Key] | None = None
         self._withheld: list[tuple[_Key, Outcome, set[SnapshotId]]] = []
+        self._fetched: _Fetched = {}
+        self._fetched_before: _Fetched = {}
+        self._is_ageing = False
 
     def __bool__(self) -> bool:
         """Whether there are outcomes that nobody has fetched."""
@@ -97,7 +106,26 @@ class Outcomes:
             self._kept[sender, call_id] = outcome
         else:
             self._given += 1
+            self._stay(sender, call_id, outcome)
             waiter.give(outcome)
+
+    def _stay(self, sender: str, call_id: int, outcome: Outcome) -> None:
+        self._fetched.setdefault(sender, {})[call_id] = outcome
+        if not self._is_ageing:
+            self._is_ageing = True
+            self._age_later()
+
+    def _age_later(self) -> None:
+        timer = threading.Timer(FETCHED_S, self._age)
+        timer.daemon = True
+        timer.start()
+
+    def _age(self) -> None:
+        with self._lock:
+            self._fetched_before, self._fetched = self._fetched, {}
+            self._is_ageing = bool(self._fetched_before)
+            if self._is_ageing:
+                self._age_later()
 
     def release(self, snapshot: SnapshotId) -> None:
         """Every actor has recorded this snapshot, or it is over: nobody can bring news of it to one that has not."""
@@ -105,15 +133,15 @@ class Outcomes:
         for (sender, call_id), outcome, until in withheld:  # in the order of the calls, so a driver's are settled in it
             self.settle(sender, call_id, outcome, until - {snapshot})
 
-    def fetch(self, sender: str, call_id: int) -> Outcome:
-        """The outcome of a call, once it is there. Takes the lock.
+    def fetch(self, sender: str, call_id: int, has_all_before: int = 0) -> Outcome:
+        """The outcome of a call, once it is there. The driver has those of its calls `has_all_before`. Takes the lock.
 
-        Raises NotYet where this thread is wanted for others; SystemDown; NoAnswer where it was fetched.
+        Raises NotYet where this thread is wanted for others; SystemDown; NoAnswer where it was fetched long ago.
         """
         key = sender, call_id
         with self._lock:
-            if key in self._kept:
-                return self._kept.pop(key)
+            if (outcome := self._find(sender, call_id, has_all_before)) is not None:
+                return outcome
             waiter = self._enter(key)
             is_last = len(self._waiting) >= CALLS_AT_ONCE
         given = -1
@@ -122,6 +150,16 @@ class Outcomes:
         if waiter.outcome.error is not None:
             raise waiter.outcome.error.with_traceback(None)
         return waiter.outcome
+
+    def _find(self, sender: str, call_id: int, has_all_before: int) -> Outcome | None:
+        outcome = self._kept.pop((sender, call_id), None)
+        if outcome is not None:
+            self._stay(sender, call_id, outcome)
+        for fetched in (calls for of in (self._fetched, self._fetched_before) if (calls := of.get(sender))):
+            for confirmed in tuple(takewhile(lambda number: number < has_all_before, fetched)):
+                del fetched[confirmed]
+            outcome = outcome or fetched.get(call_id)
+        return outcome
 
     def _enter(self, key: _Key) -> _Waiter:
         sender, call_id = key
@@ -160,7 +198,8 @@ class Outcomes:
     def forget(self, driver: str) -> None:
         """Nobody waits for outcomes of this driver's calls any more: it is gone, or of an earlier life."""
         self._gone.add(driver)
-        self._settled.pop(driver, None)
+        for of_driver in (self._settled, self._fetched, self._fetched_before):
+            of_driver.pop(driver, None)
         self._withheld = [withheld for withheld in self._withheld if withheld[0][0] != driver]
         for key in [key for key in self._kept if key[0] == driver]:
             del self._kept[key]

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, assert_never
 
 import ray
@@ -17,7 +17,7 @@ from rayshot.format.codec import FLAT, Codec, Frame, cut_frame
 from rayshot.format.pickling import carry
 from rayshot.model.cell import Cell
 from rayshot.model.current import runs_here
-from rayshot.model.handle import ActorHandle
+from rayshot.model.handle import ActorHandle, with_class
 from rayshot.model.reply import OpenCall, Reply
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.effects import (
@@ -49,7 +49,7 @@ from rayshot.protocol.participant import Participant
 from rayshot.runtime.beside import Slots, size_of
 from rayshot.runtime.connector import Connector, RayPeer
 from rayshot.runtime.dead_drivers import DeadDrivers
-from rayshot.runtime.dead_letters import DeadLetter, DeadLetters
+from rayshot.runtime.dead_letters import DeadLetters
 from rayshot.runtime.dropping import Dropped
 from rayshot.runtime.identity import Ending, HostIdentity
 from rayshot.runtime.mailbox import Mailbox
@@ -62,7 +62,7 @@ from rayshot.runtime.references import know_references
 from rayshot.runtime.relay import RelayEnd
 from rayshot.runtime.sender import InFlight
 from rayshot.runtime.shared_memory import note_buffers
-from rayshot.runtime.spawning import name_taken, spawn_host
+from rayshot.runtime.spawning import is_there, name_taken, spawn_host
 from rayshot.runtime.tracing import TracedChannel, Tracer
 from rayshot.runtime.wire import Answer, Status, pack_packet
 
@@ -137,6 +137,7 @@ class ActorProcess:
         self.mailbox = Mailbox()
         self.codec = Codec(ActorHandle, self._name_of, self.handle_of)
         self.cell = Cell(identity.name, self, time.monotonic)
+        self.is_there: Callable[[str], bool | None] = lambda name: is_there(identity, name)
         self.connector = Connector(identity.system, identity.incarnation)
         self.dead_letters = DeadLetters()
         self.recording = Recording(self, relay)
@@ -177,7 +178,7 @@ class ActorProcess:
     def own_handle(self) -> ActorHandle:
         """The actor's own handle, for its code."""
         self.cell.shared = True
-        return self.handle_of(self.name)
+        return with_class(self.handle_of(self.name), type(self.cell.instance))
 
     def channel(self, receiver: str) -> OutChannel:
         """The channel to `receiver`."""
@@ -373,7 +374,7 @@ class ActorProcess:
             return  # it died, or the coordinator did: the system stops
         with self.lock:
             if offer is not None and not self._dropped.holds(receiver):
-                self.handle_of(receiver)._methods = frozenset(offer.methods)  # noqa: SLF001 - known from now on
+                self.handle_of(receiver)._methods = offer.methods  # noqa: SLF001 - known from now on
             channel.connected(RayPeer(handle))
             self.carry_out(self.participant.handle(ReceiverReady(receiver)))
             channel.flush()
@@ -383,12 +384,9 @@ class ActorProcess:
         self.carry_out(self.participant.handle(ReceiverEnded(receiver)))
         self.channel_locked(receiver).end(detail)
 
-    def undeliverable(self, channel: OutChannel, count: int, detail: str) -> None:
-        """So many messages are dead letters."""
-        if count:
-            log.warning("%s: %d messages to %s have no receiver: %s", self.name, count, channel.receiver, detail)
-        for _ in range(count):
-            self.dead_letters.add(DeadLetter(channel.receiver, self.name, 0, "", detail))
+    def undeliverable(self, channel: OutChannel, messages: Sequence[bytes], detail: str) -> None:
+        """These messages are dead letters."""
+        self.dead_letters.add_undeliverable(channel.receiver, self.name, messages, detail)
 
     def limits(self) -> Mapping[str, int]:
         """Up to where messages may be handled now, per sender. Call under the lock."""

@@ -31,6 +31,11 @@ def know_host(host: Any) -> None:
     _hosts.add(host._actor_id)  # noqa: SLF001 - it has no public name
 
 
+def forget_host(host: Any) -> None:
+    """That Ray actor is gone."""
+    _hosts.discard(host._actor_id)  # noqa: SLF001 - it has no public name
+
+
 def guard_functions() -> None:
     """Have Ray's functions ask here first. A second call changes nothing. Raises UnsupportedVersion."""
     if not _guarded:

@@ -227,7 +227,9 @@ class Recording:
                 if process.tracer is not None:
                     process.tracer.ended()
                 segment = None if process.tracer is None else process.tracer.segment()
-                self.end = pack_record(record), unfinished, segment, Ending(f"actor {record.process!r} ended")
+                why, letters = f"actor {record.process!r} ended", process.dead_letters
+                letters.add_unhandled(record.process, process.mailbox.unhandled(), why)
+                self.end = pack_record(record), unfinished, segment, Ending(why, letters=letters.all())
                 process.identity.coordinator.ended.remote(*self.end)
 
     def never_began(self, name: str, ending: Ending) -> End:

@@ -1,6 +1,6 @@
 """What an outbox works with: batches, who receives them, and the process that it belongs to."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rayshot.format.codec import Codec
@@ -95,8 +95,8 @@ class Sender(Protocol):
     def kept(self) -> None:
         """Batches that were acknowledged are kept, as a record may need them."""
 
-    def undeliverable(self, channel: "OutChannel", count: int, detail: str) -> None:
-        """So many messages have no receiver any more."""
+    def undeliverable(self, channel: "OutChannel", messages: Sequence[bytes], detail: str) -> None:
+        """These messages have no receiver any more."""
 
     def connect(self, channel: "OutChannel") -> None:
         """Look the receiver up, in the background, and call `connected`."""

@@ -5,8 +5,9 @@ from typing import Any
 
 import ray
 
-from rayshot.errors import ConfigError, NameTaken
+from rayshot.errors import ConfigError, NameTaken, SystemStopped
 from rayshot.model.specification import ActorSpecification
+from rayshot.runtime.answers import get_answer, the_coordinator
 from rayshot.runtime.identity import HostIdentity
 from rayshot.runtime.naming import NAMESPACE, actor_name
 from rayshot.runtime.outcomes import CALLS_AT_ONCE
@@ -49,6 +50,15 @@ def spawn_host(identity: HostIdentity, specification: ActorSpecification, name: 
         if "already" in str(error):
             raise name_taken(name, identity.system) from error
         raise ConfigError(f"Ray refuses the options of actor {name!r}: {error}") from error
+
+
+def is_there(identity: HostIdentity, name: str) -> bool | None:
+    """Whether an actor of that name lives, as Port has it. Raises SystemStopped, NoAnswer."""
+    try:
+        there: bool | None = get_answer(identity.coordinator.is_there.remote(name), the_coordinator(identity.system))
+    except ray.exceptions.RayActorError as error:
+        raise SystemStopped(f"{the_coordinator(identity.system)} is gone: {error}", system=identity.system) from error
+    return there
 
 
 def name_taken(name: str, system: str) -> NameTaken:

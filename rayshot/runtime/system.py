@@ -118,17 +118,16 @@ class System:
 
     def _handles(self, hosts: Mapping[str, Any]) -> dict[str, ActorHandle]:
         """Handles of those of them that live."""
-        return {
-            name: self._port.handle_of(name, None if offer is None else frozenset(offer.methods))
-            for name, offer in self._ask_actors("hello", hosts).items()
-        }
+        return {name: self._port.handle_of(name, offer) for name, offer in self._ask_actors("hello", hosts).items()}
 
     def dead_letters(self) -> list[DeadLetter]:
         """Messages that could not be processed: a handler raised, or the receiver had ended.
 
-        Without those of an actor whose process does not answer, which a warning names.
+        The last thousand of each actor, of all that have ended together, and of what this process sent. Without those
+        of an actor whose process does not answer, which a warning names.
         """
-        return [letter for letters in self._ask_actors("dead_letters").values() for letter in letters or ()]
+        ended, living = self._ask("dead_letters"), self._ask_actors("dead_letters").values()
+        return [letter for letters in (ended, *living, self._port.dead_letters.all()) for letter in letters or ()]
 
     # Channels --------------------------------------------------------------------------------------------------
 

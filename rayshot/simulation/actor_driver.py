@@ -38,6 +38,9 @@ class Surroundings(Protocol):
     def driver_has_to_send(self, receiver: str) -> None:
         """Something waits to be transported."""
 
+    def is_there(self, name: str) -> bool | None:
+        """Whether an actor is there; None where nobody of that name ever was, False where it has ended."""
+
     def spawn(self, specification: ActorSpecification, name: str | None) -> str:
         """Let a process come up for a new actor; returns its name."""
 
@@ -89,6 +92,10 @@ class ActorDriver:
     def handle_of(self, name: str, methods: frozenset[str] | None = None) -> ActorHandle:
         """The driver's handle of the actor `name`."""
         return ActorHandle(self.system, name, methods, self)
+
+    def is_there(self, name: str) -> bool | None:
+        """See Port."""
+        return self.world.is_there(name)
 
     def channel(self, receiver: str) -> DriverOutPort:
         """The channel to `receiver`."""

@@ -62,6 +62,10 @@ class ActorProcess(ActorMachine):
         """This process's handle of the actor `name`."""
         return ActorHandle(self.system, name, None, self)
 
+    def is_there(self, name: str) -> bool | None:
+        """See Port."""
+        return self.world.is_there(name)
+
     def channel(self, receiver: str) -> OutPort:
         """The channel to `receiver`."""
         return ProcessOutPort(self, receiver)

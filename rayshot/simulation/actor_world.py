@@ -18,7 +18,8 @@ from rayshot.errors import (
 from rayshot.model.actor_class import ActorClass
 from rayshot.model.class_map import ClassMap
 from rayshot.model.dead_letter import DeadLetter
-from rayshot.model.handle import ActorHandle
+from rayshot.model.handle import ActorHandle, with_class
+from rayshot.model.parameters import parameters_of
 from rayshot.model.port import swap_port
 from rayshot.model.resolution import AllowUnmapped
 from rayshot.model.specification import ActorSpecification, check_class
@@ -159,15 +160,22 @@ class World:
             **kwargs: for its constructor; where that one wants a `name` of its own, use
                 `with world: Account.options(name=...).remote(...)`.
 
-        Raises ConfigError for a name that is taken or cannot be one, and for a class that cannot be an actor's.
+        Raises ConfigError for a name that is taken or cannot be one, and for a class that cannot be an actor's;
+        WrongArguments.
         """
-        return self._actors.driver.spawn(_specification(actor_class), name, args, kwargs)
+        user_class, options = _class_and_options(actor_class)
+        specification = ActorSpecification.of(user_class, options)
+        parameters_of(user_class, "__init__").check(f"{user_class.__qualname__}(...)", args, kwargs)
+        return with_class(self._actors.driver.spawn(specification, name, args, kwargs), user_class)
 
     def get_actor(self, name: str) -> ActorHandle:
         """A handle of the actor `name`, for the test. Raises ActorNotFound, and ActorEnded where it has ended."""
-        specification = self._process(name).cell.specification
-        methods = None if specification is None else frozenset(specification.methods)
-        return self._actors.driver.handle_of(name, methods)
+        cell = self._process(name).cell
+        if cell.specification is None:
+            return self._actors.driver.handle_of(name)
+        return with_class(
+            self._actors.driver.handle_of(name, frozenset(cell.specification.methods)), type(cell.instance)
+        )
 
     @property
     def actors(self) -> Mapping[str, Any]:
@@ -343,15 +351,15 @@ def _chosen(choices: Sequence[Pending], which: int | Pending | None, channel: tu
 
 
 @functools.lru_cache(maxsize=256)
-def _specification(actor_class: Any) -> ActorSpecification:
+def _class_and_options(actor_class: Any) -> tuple[type, Mapping[str, Any]]:
     metadata = getattr(actor_class, "__ray_metadata__", None)
     if metadata is not None:  # @ray.remote stands over the decorator
         actor_class = metadata.modified_class.__ray_actor_class__
     if not isinstance(actor_class, type):
         raise ConfigError(f"an actor is made of a class, not of {actor_class!r}")
     if not isinstance(actor_class, ActorClass):
-        return ActorSpecification.of(check_class(actor_class), {})
+        return check_class(actor_class), {}
     own = vars(actor_class)
     if "__rayshot_user_class__" not in own:
         raise ConfigError(f"{actor_class.__qualname__} is not decorated with @rayshot.actor itself")
-    return ActorSpecification.of(own["__rayshot_user_class__"], own["__rayshot_options__"])
+    return own["__rayshot_user_class__"], own["__rayshot_options__"]

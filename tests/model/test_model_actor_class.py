@@ -1,6 +1,8 @@
 """`@rayshot.actor`: what it accepts, what it refuses and what the decorated class still is."""
 
+import functools
 import inspect
+import pickle
 import re
 
 import pytest
@@ -8,7 +10,8 @@ import pytest
 import rayshot
 from rayshot.errors import CodeMismatch, ConfigError, NameTaken, SystemStopped, UnknownMethod
 from rayshot.model.actor_class import ActorClass
-from rayshot.model.handle import ActorHandle
+from rayshot.model.handle import ActorHandle, rebind_anew
+from rayshot.model.methods import silent_methods
 from rayshot.model.specification import ActorSpecification, check_options, find_class
 from rayshot.protocol.identity import NAME_LENGTH_MAX
 from tests.model.workloads import Account, Configured, Registered, Registry
@@ -19,6 +22,7 @@ REFUSED = [
     ({"concurrency_groups": {"io": 2}}, r"one at a time.*docs/porting\.md#concurrency-groups"),
     ({"placement_group": "mine"}, r"PlacementGroupSchedulingStrategy.*docs/porting\.md#placement-options"),
     ({"placement_group_bundle_index": 2}, r"docs/porting\.md#placement-options"),
+    ({"enable_task_events": True}, r"no calls.*docs/porting\.md#task-events"),
     ({"fallback_strategy": [{}]}, r"docs/porting\.md#placement-options"),
     ({"lifetime": "detached"}, r"as long as their system.*docs/porting\.md#detached"),
     ({"namespace": "mine"}, r"live in their system.*docs/porting\.md#namespaces"),
@@ -37,6 +41,7 @@ HARMLESS = [
     {"placement_group": "default"},
     {"get_if_exists": False},
     {"num_cpus": None},
+    {"enable_task_events": False},
 ]
 
 
@@ -107,9 +112,9 @@ def test_options_of_the_decorator_and_of_one_actor_join(world):
 
 
 def test_remote_spawns_the_users_own_class_with_the_constructors_arguments(world):
-    handle = Account.options(name="alice").remote(3, kind="a")
+    handle = Account.options(name="alice").remote(balance=3)
     ((specification, name, args, kwargs),) = world.spawned
-    assert (handle.name, name, args, kwargs) == ("alice", "alice", (3,), {"kind": "a"})
+    assert (handle.name, name, args, kwargs) == ("alice", "alice", (), {"balance": 3})
     assert (specification.class_name, specification.class_pickle) == ("Account", None)
     assert specification.resolve() is Account.__rayshot_user_class__
     assert "deposit" in specification.methods
@@ -164,6 +169,9 @@ def test_an_actor_that_is_there_already_is_taken_where_that_is_asked_for(world):
     for made in (Account.options(name="alice", get_if_exists=True), Account.options(get_if_exists=True, name="alice")):
         assert made.options(num_cpus=1).remote(3).name == "alice"
     assert Account.options(name="bob", get_if_exists=True).remote(3).name == "bob"
+    world.ended.add("carol")
+    with pytest.raises(NameTaken, match=r"'carol' has ended.*docs/porting\.md#name-again"):
+        Account.options(name="carol", get_if_exists=True).remote(3)
     assert [name for _, name, _, _ in world.spawned] == ["bob"]
     for asked in (lambda: Account.options(get_if_exists=True), lambda: rayshot.actor(get_if_exists=True)):
         with pytest.raises(ConfigError, match=r"name=\.\.\., get_if_exists=True"):
@@ -213,6 +221,51 @@ def test_a_generator_is_refused_when_it_is_called_and_not_before(user_class, wor
     )
 
 
+def logged(function):
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+def listed(function):
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        return list(function(*args, **kwargs))
+
+    return wrapper
+
+
+class GeneratingBehindDecorators:
+    @logged
+    def rows(self):
+        yield 1
+
+    @logged
+    async def async_rows(self):
+        yield 1
+
+    @listed
+    def whole(self):
+        yield 1
+
+
+@pytest.mark.acceptance("O4")
+def test_a_generator_behind_a_decorator_is_refused_where_a_handler_returns_one(world):
+    world.construct(rayshot.actor(GeneratingBehindDecorators))
+    for method in ("rows", "async_rows", "whole"):
+        world.receive(world.codec.call(1, world.codec.tell(method, ())))
+    *refused, (_, _, value, ok) = world.answers
+    assert (value, ok) == ([1], True)
+    for (_, _, error, ok), method in zip(refused, ("rows", "async_rows"), strict=True):
+        assert not ok
+        assert isinstance(error, ConfigError)
+        assert re.search(rf"\.{method} of actor 'alice' is a generator.*docs/porting\.md#generators", str(error))
+    with pytest.raises(ConfigError, match="is a generator"):
+        world.tell("rows")
+
+
 @pytest.mark.acceptance("O4")
 def test_handlers_call_generators_of_their_own(world):
     decorated = rayshot.actor(GeneratingPrivately)
@@ -234,6 +287,7 @@ def test_handlers_call_generators_of_their_own(world):
         ({"retry_exceptions": True}, "retry-exceptions"),
         ({"retry_exceptions": [ValueError]}, "retry-exceptions"),
         ({"tensor_transport": "nccl"}, "tensor-transport"),
+        ({"enable_task_events": True}, "task-events"),
     ],
     ids=repr,
 )
@@ -270,11 +324,30 @@ def test_a_call_that_returns_nothing_is_a_tell(world):
 
     note.__ray_num_returns__ = 0
     made = rayshot.actor(type("Noting", (), {"note": note}))
-    assert ActorSpecification.of(made, {}).silent == {"note"}
+    assert silent_methods(made) == {"note"}
     handle = world.handle("alice")
     assert handle.note.options(num_returns=0).remote("a") is None
     assert ActorHandle("bank", "alice", None, world, silent=frozenset({"note"})).note.remote("b") is None
     assert world.messages("alice") == [("note", ("a",)), ("note", ("b",))]
+
+
+@pytest.mark.acceptance("O7")
+def test_a_handle_takes_along_which_calls_return_nothing(world):
+    def note(self, word):
+        pass
+
+    note.__ray_num_returns__ = 0
+    alice = rayshot.actor(type("Noting", (), {"note": note})).options(name="alice").remote()
+    world.handle("bob").meet.tell(alice)
+    world.handle("bob").meet.tell([alice])
+    ((flat,), ((nested,),)) = (args for _, args in world.messages("bob"))
+    for handle in (flat, nested, pickle.loads(pickle.dumps(nested))):
+        assert handle.note.remote("a") is None
+    assert rebind_anew("bank", "alice", ("note",), ("note",)).note.remote("b") is None
+    plain = world.handle("carol")
+    world.handle("bob").meet.tell(plain)
+    assert len(pickle.dumps(plain)) < len(pickle.dumps(alice))
+    assert len(world.sent["bob"][-1]) < 20
 
 
 @pytest.mark.acceptance("O7")
@@ -300,7 +373,7 @@ def test_a_method_that_a_handle_hides_is_refused_at_decoration():
         def name(self):
             return "me"
 
-    with pytest.raises(ConfigError, match=r"Named\.name cannot be reached.*rename"):
+    with pytest.raises(ConfigError, match=r"Named\.name cannot be reached.*rename.*docs/porting\.md#method-names"):
         rayshot.actor(Named)
 
 

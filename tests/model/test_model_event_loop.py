@@ -7,7 +7,6 @@ import gc
 import logging
 import re
 import threading
-import time
 import warnings
 
 import pytest
@@ -18,6 +17,8 @@ from rayshot.model import event_loop
 from rayshot.model.event_loop import Coroutines
 
 pytestmark = pytest.mark.acceptance("O5")
+WARNED = threading.Event()
+"""Two warnings were given."""
 
 
 async def numbers(seen):
@@ -112,22 +113,21 @@ class Async:
     async def wait_for_future(self):
         future = asyncio.get_running_loop().create_future()
         wake = asyncio.get_running_loop().call_soon_threadsafe
-        _thread.start_new_thread(lambda: (time.sleep(0.3), wake(future.set_result, 7)), ())  # as native code does
+        _thread.start_new_thread(lambda: (WARNED.wait(30), wake(future.set_result, 7)), ())  # as native code does
         return await future
 
     async def poll(self):
-        deadline = time.monotonic() + 0.3
-        while time.monotonic() < deadline:  # noqa: ASYNC110 - as programs do
+        while not WARNED.is_set():  # noqa: ASYNC110 - as programs do
             await asyncio.sleep(0.01)
 
     async def wait_for_slow_thread(self):
         queue, wake = asyncio.Queue(), asyncio.get_running_loop().call_soon_threadsafe
-        threading.Thread(target=lambda: (time.sleep(0.3), wake(queue.put_nowait, 5))).start()
+        threading.Thread(target=lambda: (WARNED.wait(30), wake(queue.put_nowait, 5))).start()
         return await queue.get()
 
     async def wait_for_slow_job(self):
         wake = asyncio.get_running_loop().call_soon_threadsafe
-        job = asyncio.to_thread(lambda: (time.sleep(0.3), wake(self.event.set)))
+        job = asyncio.to_thread(lambda: (WARNED.wait(30), wake(self.event.set)))
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(job, 0.01)
         await self.event.wait()
@@ -320,6 +320,17 @@ def test_of_a_handler_that_may_be_woken_from_outside_a_warning_says_where_it_wai
     world, actor, monkeypatch, caplog, method, answer
 ):
     monkeypatch.setattr(event_loop, "SILENCE_S", 0.02)
+    WARNED.clear()
+    place = event_loop.place
+    places = []
+
+    def place_of(task):
+        places.append(place(task))
+        if len(places) == 2:
+            WARNED.set()
+        return places[-1]
+
+    monkeypatch.setattr(event_loop, "place", place_of)
     with caplog.at_level(logging.WARNING, "rayshot"):
         assert ask(world, method) == answer
     first, *more = [record.getMessage() for record in caplog.records]

@@ -55,11 +55,21 @@ def test_a_method_is_not_called_directly(world):
     assert world.sent.get("bob", []) == []
 
 
-@pytest.mark.parametrize("name", ["__len__", "__array__", "__await__", "__deepcopy__"])
+@pytest.mark.parametrize("name", ["__len__", "__array__", "__await__", "__deepcopy__", "__call__"])
 def test_a_dunder_name_is_no_method_of_an_actor(world, name):
-    for handle in (world.handle("bob"), world.handle("bob", [name])):
-        with pytest.raises(AttributeError, match=name):
+    for handle in (world.handle("bob"), world.handle("bob", ["deposit"])):
+        with pytest.raises(AttributeError, match=rf"'{name}'.*plain names.*docs/porting\.md#dunder-methods"):
             getattr(handle, name)
+
+
+@pytest.mark.acceptance("O7")
+@pytest.mark.parametrize("name", ["_actor_id", "_ray_actor_id"])
+def test_what_rays_handles_have_is_no_method_of_an_actor(world, name):
+    for handle in (world.handle("bob"), world.handle("bob", ["deposit"])):
+        with pytest.raises(UnknownMethod, match=rf"'{name}'.*handle\.name.*docs/porting\.md#actor-id"):
+            getattr(handle, name)
+    getattr(world.handle("bob", [name]), name).tell()
+    assert world.messages("bob") == [(name, ())]
 
 
 def test_a_handle_of_another_system_sends_nothing(world):

@@ -33,7 +33,7 @@ class World:
         self.sent = {}
         self.answers = []
         self.spawned = []
-        self.taken = set()
+        self.taken, self.ended = set(), set()
         self.requests = []
 
     def handle(self, name, methods=None):
@@ -50,11 +50,14 @@ class World:
         self.cell.open_calls.append(call)
         return Reply(self.cell, call)
 
+    def is_there(self, name):
+        return False if name in self.ended else True if name in self.taken else None
+
     def handle_of(self, name):
         return self.handle(name)
 
     def spawn(self, specification, name, args, kwargs):
-        if name in self.taken:
+        if name in self.taken | self.ended:
             raise NameTaken(f"{name} is there")
         self.spawned.append((specification, name, args, kwargs))
         return self.handle(name or "unnamed", specification.methods)

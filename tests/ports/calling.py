@@ -1,5 +1,7 @@
 """Calls: order, results, and what a method may be called with."""
 
+import functools
+
 import ray
 
 from tests.ports.behaviour import refused, works
@@ -127,7 +129,26 @@ def a_method_that_is_not_there(port):
 @works("call-wrong")
 def wrong_arguments_of_a_method(port):
     counter = port.actor(Counter).remote()
-    return raised(lambda: ray.get(counter.add.remote(1, 2, 3))) is not None, ray.get(counter.read.remote())
+    errors = [
+        raised(counter.add.remote, 1, 2, 3),
+        raised(counter.nap.remote),
+        raised(counter.add.remote, no_such_argument=1),
+        raised(counter.add.options(name="adding").remote, 1, amount=2),
+    ]
+    return [isinstance(error, TypeError) for error in errors], ray.get(counter.read.remote())
+
+
+@works("call-wrong")
+def wrong_arguments_of_a_method_of_an_actor_that_another_process_made(port):
+    counter = port.actor(Counter)
+
+    @port.actor
+    class Maker:
+        def make(self):
+            return counter.remote()
+
+    made = ray.get(Maker.remote().make.remote())
+    return isinstance(raised(lambda: ray.get(made.add.remote(1, 2, 3))), TypeError), ray.get(made.read.remote())
 
 
 @works("get-wait")
@@ -201,6 +222,46 @@ def a_method_without_a_return_by_decoration(port):
 
 
 @works("num-returns-one")
+def a_method_without_a_return_of_an_actor_that_others_know(port):
+    @port.actor
+    class Noting:
+        def __init__(self):
+            self.noted = []
+
+        @ray.method(num_returns=0)
+        def note(self, word):
+            self.noted.append(word)
+
+        def read(self):
+            return self.noted
+
+        def me(self):
+            return ray.get_runtime_context().current_actor
+
+    @port.actor
+    class Other:
+        def note(self, handle, handles):
+            return handle.note.remote("a"), handles[0].note.remote("b")
+
+        def same(self, handle):
+            return handle
+
+    @ray.remote
+    def task(handle, handles):
+        return handle.note.remote("c"), handles[0].note.remote("d")
+
+    noting, other = Noting.options(name="calling-noting").remote(), Other.remote()
+    ray.get(noting.read.remote())
+    back = [ray.get(other.same.remote(noting)), ray.get(noting.me.remote()), port.get_actor("calling-noting")]
+    returned = [
+        ray.get(other.note.remote(noting, [noting])),
+        ray.get(task.remote(noting, [noting])),
+        [handle.note.remote("e") for handle in back],
+    ]
+    return returned, eventually(lambda: len(ray.get(noting.read.remote())) == 7)
+
+
+@works("num-returns-one")
 def a_call_without_a_return_by_option(port):
     counter = port.actor(Counter).remote()
     return counter.add.options(num_returns=0).remote(), ray.get(counter.read.remote())
@@ -228,40 +289,72 @@ def a_call_with_two_returns_by_option(port):
     return ray.get(list(echo.pair.options(num_returns=2).remote(1, 2)))
 
 
+class Numbers:
+    """Yields."""
+
+    def numbers(self):
+        for number in range(3):  # noqa: UP028 - Ray sends into it
+            yield number
+
+    async def async_numbers(self):
+        for number in range(3):
+            yield number
+
+    def count(self):
+        return 3
+
+
 @refused("generators", "UsageError", "docs/porting.md#generators")
 def a_streaming_generator(port):
-    @port.actor
-    class Actor:
-        def numbers(self):
-            for number in range(3):  # noqa: UP028 - Ray sends into it
-                yield number
-
-    actor = Actor.remote()
-    return [ray.get(ref) for ref in actor.numbers.remote()]
+    return [ray.get(ref) for ref in port.actor(Numbers).remote().numbers.remote()]
 
 
 @refused("generators", "UsageError", "docs/porting.md#generators")
 def an_asynchronous_generator(port):
-    @port.actor
-    class Actor:
-        async def numbers(self):
-            for number in range(3):
-                yield number
+    return [ray.get(ref) for ref in port.actor(Numbers).remote().async_numbers.remote()]
 
-    actor = Actor.remote()
-    return [ray.get(ref) for ref in actor.numbers.remote()]
+
+@refused("generators", "ConfigError", "num_returns='streaming'", "docs/porting.md#generators")
+def a_call_that_asks_for_streaming(port):
+    actor = port.actor(Numbers).remote()
+    ray.get(actor.count.remote())
+    method = actor.numbers if port.world == "plain" else actor.count  # a handle of rayshot has no generators
+    return [ray.get(ref) for ref in method.options(num_returns="streaming").remote()]
 
 
 @refused("generators", "UsageError", "docs/porting.md#generators")
-def a_call_that_asks_for_streaming(port):
+def a_generator_behind_a_decorator(port):
+    def logged(function):
+        @functools.wraps(function)
+        def wrapper(*args):
+            return function(*args)
+
+        return wrapper
+
     @port.actor
     class Actor:
+        @logged
         def numbers(self):
             for number in range(3):  # noqa: UP028 - Ray sends into it
                 yield number
 
-    actor = Actor.remote()
-    return [ray.get(ref) for ref in actor.numbers.options(num_returns="streaming").remote()]
+    result = Actor.remote().numbers.remote()
+    return ray.get(result if isinstance(result, ray.ObjectRef) else list(result))
+
+
+@refused("dunder-methods", "UnknownMethod", "'__call__'", "docs/porting.md#dunder-methods")
+def a_method_of_pythons_own(port):
+    @port.actor
+    class Actor:
+        def __call__(self, value):
+            return value
+
+    return ray.get(Actor.remote().__call__.remote(2))
+
+
+@refused("actor-id", "UnknownMethod", "handle.name", "docs/porting.md#actor-id")
+def the_id_of_an_actor_from_its_handle(port):
+    return len(port.actor(Counter).remote()._actor_id.hex())
 
 
 @refused("cancel", "ConfigError", "docs/porting.md#cancel")

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 import ray
 
-from tests.ports.behaviour import differs, works
+from tests.ports.behaviour import differs, refused, works
 from tests.ports.classes import Counter, Echo, Keeper, Log, eventually, raised
 
 
@@ -351,23 +351,35 @@ def an_actor_that_a_plain_actor_makes(port):
     return ray.get(Plain.remote().make.remote())
 
 
+@refused("method-names", "ConfigError", "rename", "docs/porting.md#method-names")
+def a_method_that_is_called_name(port):
+    @port.actor
+    class Actor:
+        def name(self):
+            return "its own"
+
+    return ray.get(Actor.remote().name.remote())
+
+
 @works("create-wrong")
 def wrong_arguments_of_a_constructor_are_an_error(port):
     actor = port.actor(Counter)
-    return raised(lambda: ray.get(actor.remote(1, 2, 3).read.remote())) is not None
+    errors = [raised(actor.remote, 1, 2, 3), raised(actor.options(num_cpus=0).remote, no_such_argument=1)]
+    return [isinstance(error, TypeError) for error in errors]
 
 
 @works("create-wrong")
 def an_unknown_option_is_an_error(port):
-    return [
-        raised(lambda: port.actor(no_such_option=1)(Counter)) is not None,
-        raised(lambda: port.actor(Counter).options(no_such_option=1).remote()) is not None,
+    errors = [
+        raised(lambda: port.actor(no_such_option=1)(Counter)),
+        raised(lambda: port.actor(Counter).options(no_such_option=1).remote()),
     ]
+    return ["no_such_option" in str(error) for error in errors]
 
 
 @works("create-wrong")
 def a_function_that_is_decorated_as_an_actor(port):
-    return raised(lambda: port.actor(3)) is not None
+    return "decorat" in str(raised(port.actor, 3))
 
 
 @differs("direct-instance", "TypeError", 7)

@@ -36,7 +36,7 @@ def the_traceback_names_the_line_of_the_method(port):
 def an_actor_goes_on_after_an_error(port):
     counter = port.actor(Counter).remote()
     refs = [counter.add.remote(), counter.fail.remote(), counter.add.remote()]
-    return ray.get(refs[0]), raised(ray.get, refs[1]) is not None, ray.get(refs[2])
+    return ray.get(refs[0]), isinstance(raised(ray.get, refs[1]), ValueError), ray.get(refs[2])
 
 
 @works("errors")
@@ -128,7 +128,7 @@ def errors_of_the_language(port):
     return [
         isinstance(_error(port, Actor, "key"), KeyError),
         isinstance(_error(port, Actor, "assert"), AssertionError),
-        _error(port, Actor, "stop") is not None,
+        isinstance(_error(port, Actor, "stop"), StopIteration),
         isinstance(_error(port, Actor, "zero"), ZeroDivisionError),
     ]
 
@@ -143,7 +143,8 @@ def an_error_that_cannot_be_pickled(port):
         def fail(self):
             raise Unpicklable("secret")
 
-    return _error(port, Actor) is not None
+    error = _error(port, Actor)
+    return isinstance(error, ray.exceptions.RayTaskError), "Unpicklable: secret" in str(error)
 
 
 @works("errors")
@@ -244,4 +245,4 @@ def a_method_that_raises_keyboard_interrupt(port):
         def fail(self):
             raise KeyboardInterrupt
 
-    return _error(port, Actor) is not None
+    return isinstance(_error(port, Actor), ray.exceptions.RayTaskError)

@@ -41,6 +41,15 @@ def a_killed_actor_makes_room_for_another(port):
     return ray.get(port.actor(num_cpus=16)(Counter).remote().add.remote())
 
 
+@differs("kill-turn", "ActorDiedError", 0.5)
+def an_actor_that_is_killed_while_a_method_runs(port):
+    counter = port.actor(Counter).remote()
+    ref = counter.nap.remote(0.5)
+    port.kill(counter)
+    error = raised(ray.get, ref)
+    return type(error).__name__ if error else ray.get(ref)
+
+
 @refused("ray-kill", "ConfigError", "rayshot.kill", "docs/porting.md#ray-kill")
 def an_actor_is_killed_with_ray_kill(port):
     counter = port.actor(Counter).remote()
@@ -144,10 +153,14 @@ def a_process_that_dies(port):
 
 @works("drop")
 def a_dropped_handle_ends_an_actor_without_a_name(port):
-    counter = port.actor(num_cpus=16)(Counter).remote()
-    ray.get(counter.add.remote())
+    counter = port.actor(Counter).remote()
+    pid = ray.get(counter.pid.remote())
     del counter
-    return ray.get(port.actor(num_cpus=16)(Counter).remote().add.remote())
+
+    def is_gone():
+        return isinstance(raised(os.kill, pid, 0), ProcessLookupError)
+
+    return eventually(is_gone, 60.0)
 
 
 @works("drop")

@@ -28,7 +28,8 @@ def a_name_of_any_text(port):
 
 @works("names")
 def a_name_that_nobody_has(port):
-    return raised(port.get_actor, "names-nobody") is not None
+    error = raised(port.get_actor, "names-nobody")
+    return isinstance(error, ValueError), "names-nobody" in str(error)
 
 
 @works("names")
@@ -41,7 +42,9 @@ def a_name_that_is_taken(port):
 
 @works("names")
 def a_name_that_is_no_name(port):
-    return [raised(lambda name=name: port.actor(Counter).options(name=name).remote()) is not None for name in ("", 3)]
+    return [
+        "name" in str(raised(lambda name=name: port.actor(Counter).options(name=name).remote())) for name in ("", 3)
+    ]
 
 
 @differs("name-again", "free", "taken")
@@ -64,6 +67,31 @@ def the_name_of_an_actor_that_was_killed(port):
     except TimeoutError:
         return "taken"
     return "free"
+
+
+@differs("name-again", "made", "NameTaken")
+def an_actor_that_was_killed_is_made_or_found(port):
+    actor = port.actor(Counter).options(name="names-ended", get_if_exists=True)
+    counter = actor.remote(5)
+    ray.get(counter.add.remote())
+    port.kill(counter)
+    eventually(lambda: raised(lambda: ray.get(counter.add.remote())))
+
+    def lives():
+        made = actor.remote()
+        return raised(lambda: ray.get(made.add.remote())) is None
+
+    error = raised(lambda: eventually(lives))
+    return type(error).__name__ if error else "made"
+
+
+@works("get-if-exists")
+def an_actor_is_found_whatever_the_arguments(port):
+    actor = port.actor(Counter).options(name="names-arguments", get_if_exists=True)
+    wrong = raised(actor.remote, 1, 2, 3)
+    counter = actor.remote(3)
+    ray.get(counter.add.remote())
+    return isinstance(wrong, TypeError), ray.get(actor.remote(1, 2, 3).add.remote())
 
 
 @works("get-if-exists")

@@ -9,7 +9,7 @@ from rayshot.protocol.driver import (
     RolledBack,
     SendTagged,
 )
-from rayshot.protocol.events import BatchAcknowledged, BatchTaken, SnapshotEnded
+from rayshot.protocol.events import BatchAcknowledged, BatchTaken, ReceiverEnded, SnapshotEnded
 from rayshot.protocol.identity import SnapshotId
 
 K = SnapshotId(1, "coordinator", 1)
@@ -26,6 +26,14 @@ def test_messages_are_numbered_per_receiver(driver):
     assert driver.handle(BatchTaken("p", 1)) == (SendTagged("p", 1, 3, 1, ()),)
     driver.handle(BatchAcknowledged("p", 2))
     assert (driver.unacknowledged("p"), driver.unacknowledged("q"), driver.unacknowledged("r")) == (1, 1, 0)
+
+
+def test_a_receiver_that_ended_is_forgotten(driver):
+    driver.handle(BatchTaken("p", 2))
+    driver.handle(ReceiverEnded("p"))
+    driver.handle(ReceiverEnded("q"))
+    assert driver.unacknowledged("p") == 0
+    assert driver.handle(CutCommitted(K, {"p": 2})) == ()
 
 
 def test_the_tags_of_an_answer_are_passed_on_until_the_snapshot_ends(driver):

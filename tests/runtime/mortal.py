@@ -109,8 +109,8 @@ class Mortal:
         self.peer = Mortal.remote()
         return self.peer.name
 
-    def make_named(self, name):
-        Mortal.options(name=name).remote()
+    def make_named(self, name, **options):
+        return Mortal.options(name=name, **options).remote()
 
     def make_and_return(self):
         return Mortal.remote()

@@ -12,6 +12,8 @@ import logging
 import sys
 import time
 import typing
+from concurrent import futures
+from pathlib import Path
 
 import ray
 
@@ -135,6 +137,7 @@ class Collector:
 
     def __init__(self, given=None):
         self.given = given
+        self.gives = 0
         self.kept = self.arrived = self.heard = self.asked = self.rung = self.put = None
 
     def keep(self, kept):
@@ -145,7 +148,11 @@ class Collector:
         self.arrived = value
 
     def give(self, value):
+        self.gives += 1
         return value
+
+    def has_given(self):
+        return self.gives
 
     def fail(self):
         raise Torn("in two")
@@ -153,8 +160,9 @@ class Collector:
     def send(self, other, value):
         other.take.tell(value)
 
-    def pause(self, seconds):
-        time.sleep(seconds)
+    def pause(self, begun, until):
+        Path(begun).touch()
+        wait_for(Path(until).exists)
 
     def ask(self, other, value):
         other.give.remote(value).then(self.hear, value)
@@ -169,7 +177,7 @@ class Collector:
         self.rung = value
 
     def found(self, name, value):
-        Collector.options(name=name).remote(value)
+        Collector.options(name=name, resources={"room": 1}).remote(value)
 
     def are_alike(self, sent, referred):
         return type(sent) is type(referred) is Stamp
@@ -268,15 +276,22 @@ def first(storage):
         Counter.options(name="counter").remote().count.tell(Stamp(1))
         one.keep.tell(values())
         local.keep.tell([Printed(7), Foreign(8), *local_ones()])
-        one.wait.tell(6.0, values())
+        one.wait.tell(10.0, values())
         ray.get([actor.give.remote(1) for actor in (one, two, three, local)])
-        three.pause.tell(3.0)
+        three_pauses, one_pauses, go = (Path(f"{storage}-{name}") for name in ("three", "one", "go"))
+        three.pause.tell(str(three_pauses), str(go))
         one.ask.tell(two, values())
         one.ask.tell(three, values())
         one.send.tell(three, values())
-        one.found.tell("four", values())
-        one.pause.tell(2.0)  # so that the reply of the second one lies here
-        snapshot = system.snapshot()
+        one.found.tell("four", values())  # there is no room for it here, so what creates it is in flight
+        one.pause.tell(str(one_pauses), str(go))
+        wait_for(lambda: three_pauses.exists() and one_pauses.exists())
+        wait_for(lambda: ray.get(two.has_given.remote()) == 2)  # its reply is in flight, as `one` pauses
+        with futures.ThreadPoolExecutor() as pool:
+            taken = pool.submit(system.snapshot)
+            wait_for(lambda: system.status().snapshots)
+            go.touch()
+            snapshot = taken.result()
         return sorted({message.kind for channel in snapshot.channels.values() for message in channel.messages})
 
 
@@ -333,7 +348,8 @@ def notebook(storage):
 
 
 if __name__ == "__main__":
-    ray.init(num_cpus=8, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
+    room = {"room": 1} if "second" in sys.argv else {}
+    ray.init(num_cpus=8, resources=room, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
     steps = {"alive": alive, "first": first, "second": second, "notebook": notebook}
     for step, folder in zip(sys.argv[1::2], sys.argv[2::2], strict=True):
         print(json.dumps(steps[step](folder)))

@@ -2,13 +2,15 @@
 
 import contextlib
 import threading
+from unittest.mock import Mock
 
 import pytest
 import ray
 
 import rayshot
-from rayshot.errors import ConfigError, NoAnswer, SystemStopped
+from rayshot.errors import ConfigError, NoAnswer, SnapshotAborted, SystemStopped
 from rayshot.runtime.outcomes import CALLS_AT_ONCE, NotYet, Outcome, Outcomes
+from rayshot.runtime.wire import pack
 from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account, Occupant
 
@@ -71,6 +73,19 @@ def test_a_call_that_mentions_an_actor_that_waits_for_room_returns_at_once(syste
     eventually(lambda: ray.get(bob.read.remote()) == 4)
 
 
+@pytest.mark.acceptance("O6")
+def test_a_snapshot_with_messages_to_an_actor_whose_creation_waits_is_given_up_naming_it(system, no_room):
+    alice = Account.options(name="alice", num_cpus=0).remote(10)
+    bob = Account.options(name="bob", num_cpus=1).remote(0)
+    alice.transfer.tell(ray.put(bob), 4)  # an object hides what it holds, and the message waits for nobody
+    assert ray.get(alice.read.remote()) == 6
+    with pytest.raises(SnapshotAborted, match=r"messages go to actor 'bob'.* when 'bob' runs"):
+        system.snapshot()
+    no_room()
+    assert eventually(lambda: ray.get(bob.read.remote())) == 4
+    assert system.snapshot().states() == {"alice": {"balance": 6}, "bob": {"balance": 4}}
+
+
 @pytest.mark.acceptance("O3")
 def test_calls_of_one_driver_that_are_held_back_keep_no_other_driver_waiting(system, other_driver, no_room):
     alice = Account.options(name="alice", num_cpus=0).remote(10)
@@ -123,21 +138,27 @@ def test_a_limit_of_calls_that_is_no_count_is_refused(limit):
         Account.options(max_pending_calls=limit)
 
 
-def test_calls_that_come_out_of_a_snapshot_leave_no_outcomes_behind(new_system, tmp_path):
-    system = new_system("bank")
+def snapshot_with_in_flight(system, gate, send):
+    """A snapshot of a system whose actor alice is busy until all record, after `send(alice)`: that is in flight."""
     alice = Account.options(name="alice").remote(1)
     assert ray.get(alice.read.remote()) == 1
-    alice.pause_until.tell(str(tmp_path / "gate"))
-    _ref = alice.read.remote()
+    alice.pause_until.tell(str(gate))
+    _sent = send(alice)
     assert system._port.await_taken(system._port.told(), 30) == []
     taken = []
     thread = threading.Thread(target=lambda: taken.append(system.snapshot()))
     thread.start()
     eventually(lambda: system.status().snapshots)
-    (tmp_path / "gate").touch()
+    gate.touch()
     thread.join()
-    (driver,) = {channel.sender for channel in taken[0].channels}
-    assert taken[0].channel(driver, "alice").messages
+    return taken[0]
+
+
+def test_calls_that_come_out_of_a_snapshot_leave_no_outcomes_behind(new_system, tmp_path):
+    system = new_system("bank")
+    taken = snapshot_with_in_flight(system, tmp_path / "gate", lambda alice: alice.read.remote())
+    (driver,) = {channel.sender for channel in taken.channels}
+    assert taken.channel(driver, "alice").messages
     system.shutdown()
     restored = rayshot.restore(system.storage)
     new_system.made.append(restored)
@@ -170,11 +191,58 @@ def fetch_all(outcomes, keys):
     return came, threads
 
 
-def test_an_outcome_is_kept_until_it_is_fetched_and_then_no_more(outcomes):
-    outcomes.settle("driver:a", 1, Outcome("one"))
-    assert outcomes.fetch("driver:a", 1).value == "one"
+def settle(outcomes, *calls):
+    for call_id in calls:
+        with outcomes._lock:
+            outcomes.settle("driver:a", call_id, Outcome(call_id))
+
+
+def test_an_outcome_is_fetched_again_until_its_driver_says_that_it_has_it(outcomes):
+    settle(outcomes, 1, 2)
+    for _ in range(2):
+        assert [outcomes.fetch("driver:a", call_id, 1).value for call_id in (1, 2)] == [1, 2]
+    assert not outcomes
+    settle(outcomes, 3)
+    assert outcomes.fetch("driver:a", 3, 2).value == 3
+    assert outcomes.fetch("driver:a", 2, 2).value == 2
     with pytest.raises(NoAnswer, match="lost"):
         outcomes.fetch("driver:a", 1)
+
+
+def test_an_outcome_that_a_thread_waited_for_is_fetched_again(outcomes):
+    came, (thread,) = fetch_all(outcomes, [("driver:a", 1)])
+    eventually(lambda: outcomes._waiting)
+    settle(outcomes, 1)
+    thread.join()
+    assert came == [(("driver:a", 1), 1)]
+    assert outcomes.fetch("driver:a", 1).value == 1
+
+
+def test_an_outcome_that_was_fetched_goes_in_time_or_with_its_driver(outcomes, monkeypatch):
+    timers = []
+    monkeypatch.setattr("rayshot.runtime.outcomes.threading.Timer", lambda _seconds, age: timers.append(age) or Mock())
+    settle(outcomes, 1)
+    outcomes.fetch("driver:a", 1)
+    timers.pop()()
+    assert outcomes.fetch("driver:a", 1).value == 1
+    timers.pop()()
+    with pytest.raises(NoAnswer, match="lost"):
+        outcomes.fetch("driver:a", 1)
+    assert timers == []
+    settle(outcomes, 2)
+    outcomes.fetch("driver:a", 2)
+    with outcomes._lock:
+        outcomes.forget("driver:a")
+    assert (outcomes._fetched, outcomes._fetched_before) == ({}, {})
+
+
+@pytest.mark.acceptance("O3")
+def test_a_result_whose_connection_broke_on_its_way_is_fetched_again(system):
+    alice = Account.options(name="alice").remote(1)
+    assert ray.get(alice.read.remote()) == 1
+    host, port = ray.get(system._identity.coordinator.actors.remote())["alice"], system._port
+    again = host.result.remote(pack((port.name, port._next_call - 1)))  # as Ray does where a connection broke
+    assert ray.get(again[1]) == 1
 
 
 def test_a_fetch_that_is_tried_again_takes_the_place_of_the_one_before(outcomes):

@@ -1,8 +1,10 @@
 """Handles work wherever they are: in plain tasks, plain actors and threads; and drivers that die are forgotten."""
 
+import gc
 import os
 import signal
 import threading
+import weakref
 
 import pytest
 import ray
@@ -11,6 +13,8 @@ import rayshot
 from rayshot.errors import NoAnswer, SystemStopped
 from rayshot.protocol.identity import is_driver
 from rayshot.runtime.driver import DriverPort
+from rayshot.runtime.naming import find_coordinator
+from tests.runtime.test_runtime_calls import snapshot_with_in_flight
 from tests.runtime.test_runtime_coordinator import after_take_over, kill_coordinator
 from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account
@@ -43,6 +47,9 @@ class Worker:
         thread.start()
         thread.join()
         return ray.get(self.handle.read.remote())
+
+    def look(self):
+        return self.handle.deposit is not None
 
     def make(self):
         return Account.remote(3)
@@ -77,6 +84,18 @@ def test_a_plain_task_tells_calls_and_makes_actors(system):
 
 
 @pytest.mark.acceptance("O6")
+def test_what_a_task_tells_arrives_though_its_process_takes_no_other_task(system):
+    @ray.remote(num_cpus=0, max_calls=1)
+    def deposit(account):
+        for _ in range(100):
+            account.deposit.tell(1)
+
+    alice = Account.options(name="alice").remote(0)
+    ray.get(deposit.remote(alice))
+    eventually(lambda: ray.get(alice.read.remote()) == 100, 60)
+
+
+@pytest.mark.acceptance("O6")
 def test_a_plain_actor_tells_calls_and_makes_actors_in_its_threads_too(system):
     worker = Worker.remote(Account.options(name="alice").remote(1))
     assert ray.get(worker.deposit.remote(2)) == 3
@@ -85,12 +104,18 @@ def test_a_plain_actor_tells_calls_and_makes_actors_in_its_threads_too(system):
     assert len(others_in(system)) == 1
 
 
-@pytest.mark.acceptance("O6")
-def test_a_driver_whose_process_was_killed_is_closed_and_then_forgotten(system):
+def other_driver(system):
+    """An actor, a plain actor that has told it 2, and the driver that the plain actor's process is."""
     alice = Account.options(name="alice").remote(1)
     worker = Worker.remote(alice)
     ray.get(worker.deposit.remote(2))
     (driver,) = others_in(system)
+    return alice, worker, driver
+
+
+@pytest.mark.acceptance("O6")
+def test_a_driver_whose_process_was_killed_is_closed_and_then_forgotten(system):
+    alice, worker, driver = other_driver(system)
     os.kill(ray.get(worker.pid.remote()), signal.SIGKILL)
     eventually(lambda: driver not in drivers_in(system.snapshot()), 60)
     last, host = system.snapshot(), ray.get(system._identity.coordinator.actors.remote())["alice"]
@@ -123,6 +148,29 @@ def test_a_hundred_drivers_leave_no_counter(system):
 
 
 @pytest.mark.acceptance("O6")
+def test_lives_that_are_over_leave_no_thread_and_no_port_in_a_process(new_system):
+    def live(name):
+        system = new_system(name)
+        ports.append(weakref.ref(system._port))
+        assert ray.get(Account.remote(1).read.remote()) == 1
+        system.shutdown()
+        new_system.made.remove(system)
+
+    def threads():
+        return sum(thread.name.startswith("rayshot-dropped") for thread in threading.enumerate())
+
+    ports, before = [], threads()
+    for n in range(3):
+        live(f"life{n}")
+
+    def is_over():
+        gc.collect()
+        return threads() <= before and [port() is None for port in ports] == [True, True, False]
+
+    eventually(is_over, 60)  # the last one says of its system that it was shut down
+
+
+@pytest.mark.acceptance("O6")
 def test_drivers_of_earlier_lives_leave_no_counter_after_a_restore(new_system):
     system = new_system("bank")
     alice = Account.options(name="alice").remote(1)
@@ -139,18 +187,8 @@ def test_drivers_of_earlier_lives_leave_no_counter_after_a_restore(new_system):
 @pytest.mark.acceptance("O6")
 def test_a_message_of_an_earlier_lifes_driver_that_is_in_flight_is_counted_until_it_is_handled(new_system, tmp_path):
     system = new_system("bank")
-    alice = Account.options(name="alice").remote(1)
-    assert ray.get(alice.read.remote()) == 1
-    alice.pause_until.tell(str(tmp_path / "gate"))
-    alice.deposit.tell(5)
-    assert system._port.await_taken(system._port.told(), 30) == []
-    taken = []
-    thread = threading.Thread(target=lambda: taken.append(system.snapshot()))
-    thread.start()
-    eventually(lambda: system.status().snapshots)
-    (tmp_path / "gate").touch()
-    thread.join()
-    assert [message.method for message in taken[0].channel(system._port.name, "alice").messages] == ["deposit"]
+    taken = snapshot_with_in_flight(system, tmp_path / "gate", lambda alice: alice.deposit.tell(5))
+    assert [message.method for message in taken.channel(system._port.name, "alice").messages] == ["deposit"]
     system.shutdown()
     restored = rayshot.restore(system.storage)
     new_system.made.append(restored)
@@ -179,6 +217,18 @@ def test_a_plain_actor_goes_on_with_a_later_life_of_the_system(new_system):
 
 
 @pytest.mark.acceptance("O6")
+def test_a_process_that_knew_a_system_which_is_over_makes_actors_in_the_one_that_runs(new_system):
+    first = new_system("first")
+    worker = Worker.remote(Account.options(name="alice").remote(1))
+    assert ray.get(worker.look.remote()), "attached, and nothing sent of which an answer would tell it more"
+    first.shutdown()
+    eventually(lambda: find_coordinator(first.name) is None, 60)
+    second = new_system("second")
+    assert ray.get(ray.get(worker.make.remote()).read.remote()) == 3
+    assert len(second.actors()) == 1
+
+
+@pytest.mark.acceptance("O6")
 def test_a_plain_task_that_makes_an_actor_must_know_of_which_system(new_system):
     @ray.remote(num_cpus=0, max_calls=1)
     def make():
@@ -200,10 +250,7 @@ def test_one_process_is_one_driver_however_often_it_attaches(system):
 
 @pytest.mark.acceptance("O6")
 def test_the_death_of_a_driver_is_seen_by_a_coordinator_that_took_over(system):
-    alice = Account.options(name="alice").remote(1)
-    worker = Worker.remote(alice)
-    ray.get(worker.deposit.remote(2))
-    (driver,) = others_in(system)
+    _alice, worker, driver = other_driver(system)
     kill_coordinator(system)
     after_take_over(system.snapshot)
     watched = lambda self: list(self._drivers)  # noqa: E731

@@ -33,6 +33,15 @@ def tags_of(_answer, account):
     return driver_port(account._system)._machine.tags
 
 
+@ray.remote(num_cpus=0)
+def tags_of_error(answers, account):
+    """As `tags_of`, of an answer that is an error."""
+    with pytest.raises(ValueError, match="no such luck"):
+        ray.get(answers)
+    account.deposit.tell(0)
+    return driver_port(account._system)._machine.tags
+
+
 @pytest.fixture
 def under_way(system, tmp_path):
     """A snapshot that alice has recorded and bob has not: `go` lets him; `take()` gives what came of it."""
@@ -91,6 +100,16 @@ def test_what_a_task_returns_is_in_no_snapshot_before_its_cause(system, under_wa
 def test_a_task_that_is_given_an_answer_brings_the_news_that_came_with_it(under_way):
     alice, _, snapshot, _, _ = under_way
     assert snapshot in ray.get(tags_of.remote(alice.read.remote(), alice))
+
+
+@pytest.mark.acceptance("O6")
+def test_a_task_that_is_given_an_error_brings_the_news_that_came_with_it(under_way):
+    alice, _, snapshot, _, _ = under_way
+    error = alice.fail.remote()
+    assert snapshot in ray.get(tags_of_error.remote([error], alice))
+    with pytest.raises(ValueError, match="no such luck") as raised:
+        ray.get(error)
+    assert isinstance(raised.value, ray.exceptions.RayTaskError)
 
 
 @pytest.mark.acceptance("O6")

@@ -3,6 +3,7 @@
 import gc
 import pickle
 from pathlib import Path
+from types import SimpleNamespace
 
 import pydantic
 import pytest
@@ -10,6 +11,8 @@ import ray
 
 import rayshot
 from rayshot.errors import ActorEnded, ActorNotFound, ConfigError, NameTaken, UnknownMethod
+from rayshot.runtime.identity import Ending
+from rayshot.runtime.wire import Answer, Status, pack_answer
 from tests.model.workloads_over_ray import Plain
 from tests.runtime.mortal import Frozen, Line, Mortal, Order, Quiet, Unlucky
 from tests.runtime.test_runtime_messages import eventually
@@ -254,6 +257,28 @@ def test_an_actor_that_is_there_is_taken_where_that_is_asked_for(system):
         Mortal.options(name="alice").remote()
 
 
+@pytest.mark.acceptance("O4")
+def test_an_actor_that_ended_is_not_taken_for_one_that_is_there(system):
+    @ray.remote
+    def made_by_a_task(name):
+        return Mortal.options(name=name, get_if_exists=True).remote()
+
+    alice, bob = Mortal.options(name="alice").remote(), Mortal.options(name="bob").remote()
+    ray.get([alice.add.remote(), bob.add.remote()])
+    rayshot.kill(alice)
+    assert gone(system, "alice")
+    for ask in (
+        lambda: Mortal.options(name="alice", get_if_exists=True).remote(),
+        lambda: ray.get(made_by_a_task.remote("alice")),
+        lambda: ray.get(bob.make_named.remote("alice", get_if_exists=True)),
+    ):
+        with pytest.raises(NameTaken, match=r"'alice' has ended"):
+            ask()
+    assert ray.get(ray.get(made_by_a_task.remote("bob")).add.remote()) == 2
+    assert ray.get(ray.get(bob.make_named.remote("bob", get_if_exists=True)).add.remote()) == 3
+    assert list(system.actors()) == ["bob"]
+
+
 REFUSED = {
     "ray-kill": ray.kill,
     "ray-get-actor": lambda alice: ray.get_actor("alice"),
@@ -282,8 +307,8 @@ def test_rays_functions_do_for_rays_own_what_they_did(system):
     assert ray.get(ray.get_actor("plain").read.remote()) == 1
     ray.cancel(plain.read.remote())
     ray.kill(plain)
-    with pytest.raises(ray.exceptions.RayActorError):
-        ray.get(plain.read.remote())
+    with pytest.raises(ray.exceptions.RayActorError):  # a call may still come before the end
+        eventually(lambda: ray.get(plain.read.remote()) is None)
     with pytest.raises(ValueError, match="nobody"):
         ray.get_actor("nobody")
 
@@ -351,6 +376,59 @@ def test_an_actor_of_which_the_handle_is_got_again_right_after_it_was_dropped_li
     witness = born(Mortal.remote())
     assert gone(system, witness)  # what was dropped before it would have ended before
     assert ray.get(again.add.remote()) == 2
+
+
+@pytest.mark.acceptance("O4")
+def test_what_is_told_to_an_actor_that_ends_or_has_ended_is_a_dead_letter_and_an_order_to_end_is_none(system, caplog):
+    alice, bob = Mortal.options(name="alice").remote(), Mortal.options(name="bob").remote()
+    assert ray.get([alice.read.remote(), bob.read.remote()]) == [0, 0]
+    alice.wait.tell(0.5)  # what follows has arrived when the actor ends, if this machine is not too busy
+    rayshot.kill(alice)
+    rayshot.kill(alice)
+    alice.add.tell()
+    assert gone(system, "alice")
+    eventually(lambda: letters(system) == [("alice", "add")])
+    rayshot.kill(bob)
+    assert gone(system, "bob")
+    bob.add.tell()  # this program does not know yet
+    eventually(lambda: letters(system) == [("alice", "add"), ("bob", "add")])
+    assert "1 messages to bob have no receiver: actor 'bob' ended" in caplog.text
+
+
+@pytest.mark.acceptance("O4")
+def test_an_answer_that_comes_when_the_end_of_its_sender_is_known_is_heeded_no_more(system, monkeypatch):
+    alice, answers = Mortal.options(name="alice").remote(), []
+    assert ray.get(alice.read.remote()) == 0
+    channel = system._port.channel("alice")
+    eventually(lambda: not channel.in_flight)
+    monkeypatch.setattr(channel.peer, "receive", lambda _packet: SimpleNamespace(_on_completed=answers.append))
+    alice.add.tell()
+    with system._port._lock:
+        system._port._end("alice", Ending("actor 'alice' ended"))
+    (take,) = answers
+    take(pack_answer(Answer(Status.TAKEN, 1)))
+    with pytest.raises(ActorEnded):
+        alice.add.tell()
+
+
+def letters(system):
+    return [(letter.receiver, letter.method) for letter in system.dead_letters()]
+
+
+@pytest.mark.acceptance("O4")
+def test_of_actors_that_were_made_and_dropped_a_driver_remembers_only_why_the_last_ones_ended(system, monkeypatch):
+    def remembering():
+        port = system._port
+        tables = {**vars(port), "known": port._connector._known, "unborn": port.births._unborn}
+        tables["machine"] = port._machine._channels
+        kept = {name: table for name, table in tables.items() if isinstance(table, dict | set)}
+        return {name for name, table in kept.items() if any(actor in names for actor in table)}
+
+    monkeypatch.setattr("rayshot.runtime.driver.ENDED_KEPT_MAX", 2, raising=False)
+    names = [born(Mortal.remote()) for _ in range(4)]
+    assert gone(system, *names)
+    eventually(lambda: remembering() == {"_ended"}, 60)
+    assert len(system._port._ended) == 2
 
 
 @pytest.mark.acceptance("O4")

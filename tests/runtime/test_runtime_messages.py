@@ -178,7 +178,11 @@ def test_a_name_is_taken_once(system):
 
 
 def test_a_constructor_that_raises_ends_the_actor_and_nothing_else(system):
-    bad = Account.options(name="bad").remote()
+    class Bad(Account):
+        def __init__(self):
+            raise TypeError("no such luck")
+
+    bad = rayshot.actor(Bad).options(name="bad").remote()
     with pytest.raises(ActorEnded, match="TypeError"):
         ray.get(bad.read.remote())
     good = Account.options(name="good").remote(3)

@@ -97,6 +97,7 @@ def test_an_actor_that_had_joined_and_was_not_made_yet_is_brought_in(system):
     ray.get(handle.rejoin.remote("the next one"))
     assert set(system.snapshot().actors) == {"alice", "bob"}
     bob.deposit.tell(1)
+    assert ray.get(bob.read.remote()) == 3
     assert system.snapshot().states()["bob"] == {"balance": 3}
 
 

@@ -33,8 +33,8 @@ class Process:
         self.congested_channels = []
         self.undelivered = []
 
-    def undeliverable(self, _channel, count, detail):
-        self.undelivered += [detail] * count
+    def undeliverable(self, _channel, messages, detail):
+        self.undelivered += [detail] * len(messages)
 
     def taken(self, _receiver, count):
         first, self.last = self.last + 1, self.last + count
@@ -222,6 +222,14 @@ def test_when_the_receiver_ends_all_that_was_told_is_a_dead_letter_at_once(lane)
     assert channel._sender.undelivered == ["bob ended"] * 10
     with channel._lock:
         assert channel.sent == channel.transported == 10
+
+
+def test_what_is_refused_as_its_receiver_has_ended_is_a_dead_letter_too(lane):
+    tell, channel, receiver = lane
+    channel._sender.refused = lambda _receiver, answer: channel.end(answer.detail)
+    tell(1)
+    channel.settle_batch(receiver.unanswered.pop(), Answer(Status.ENDED, 0, detail="bob ended"))
+    assert channel._sender.undelivered == ["bob ended"]
 
 
 def test_what_was_taken_before_the_receiver_ended_is_kept_for_no_record(lane):

@@ -121,7 +121,7 @@ def test_an_error_of_the_scenario_is_a_failure_too():
     def wrong(world):
         world.create(Account, 1, name="alice").read.remote(1, 2, 3).result()
 
-    with pytest.raises(ScheduleFailed, match="TypeError"):
+    with pytest.raises(ScheduleFailed, match="WrongArguments"):
         explore(wrong, schedules=1)
 
 

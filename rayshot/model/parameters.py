@@ -1,0 +1,79 @@
+"""What a method of a class takes, so that a call with wrong arguments is refused before anything is sent.
+
+Only what the function itself would refuse: of one that a decorator wrapped the wrapper decides.
+"""
+
+import inspect
+import sys
+from collections.abc import Mapping
+from types import FunctionType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from rayshot.errors import WrongArguments
+
+
+class Parameters:
+    """Those of one method. `least` .. `most` positional arguments fit by themselves, and nobody needs to look closer.
+
+    `bound`: the function is called with the actor before them. Without a `signature` all fits.
+    """
+
+    __slots__ = ("_bound", "_signature", "least", "most")
+
+    def __init__(self, signature: inspect.Signature | None, *, bound: bool) -> None:
+        self._signature = signature
+        self._bound = (None,) if bound else ()
+        self.least, self.most = (0, sys.maxsize) if signature is None else _positional(signature)
+        self.least -= len(self._bound)
+        self.most -= len(self._bound)
+
+    def check(self, whose: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Raise WrongArguments where they do not fit; `whose` says what is called."""
+        if self._signature is None:
+            return
+        try:
+            self._signature.bind(*self._bound, *args, **kwargs)
+        except TypeError as error:
+            raise WrongArguments(f"{whose}: {error}; nothing was sent") from None
+
+
+def _positional(signature: inspect.Signature) -> tuple[int, int]:
+    """How many positional arguments fit without any keyword: at least, at most; none where a keyword is required."""
+    least = most = 0
+    for parameter in signature.parameters.values():
+        required = parameter.default is parameter.empty
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            least, most = least + required, most + 1
+        elif parameter.kind is parameter.VAR_POSITIONAL:
+            most = sys.maxsize
+        elif parameter.kind is parameter.KEYWORD_ONLY and required:
+            return sys.maxsize, 0
+    return least, most
+
+
+ANYTHING = Parameters(None, bound=False)
+"""Of a method of which nothing is known here: its receiver checks."""
+_NOTHING = Parameters(inspect.Signature(), bound=False)
+_known: WeakKeyDictionary[FunctionType, Parameters] = WeakKeyDictionary()
+
+
+def parameters_of(user_class: type, method: str) -> Parameters:
+    """Those of a method, or of the constructor as `__init__`; ANYTHING of what is no plain function."""
+    found = inspect.getattr_static(user_class, method, None)
+    function = found.__func__ if isinstance(found, (staticmethod, classmethod)) else found
+    if found is object.__init__ and inspect.getattr_static(user_class, "__new__") is object.__new__:
+        return _NOTHING
+    if not isinstance(function, FunctionType):
+        return ANYTHING
+    if function not in _known:
+        _known[function] = Parameters(_signature(function), bound=not isinstance(found, staticmethod))
+    return _known[function]
+
+
+def _signature(function: FunctionType) -> inspect.Signature:
+    """That of the code itself: Ray leaves another one as `__signature__` on methods of its actors."""
+    code = function.__code__
+    bare = FunctionType(code, {}, code.co_name, function.__defaults__, function.__closure__)
+    bare.__kwdefaults__ = function.__kwdefaults__
+    return inspect.signature(bare)
