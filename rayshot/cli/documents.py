@@ -113,6 +113,7 @@ def diff_document(system: str, diff: SnapshotDiff) -> dict[str, Any]:
         "system": system,
         "old": str(diff.old),
         "new": str(diff.new),
+        "relation": diff.relation.name,
         "same": diff.same,
         "actors_added": list(diff.actors_added),
         "actors_removed": list(diff.actors_removed),

@@ -10,6 +10,7 @@ from rayshot.format.manifest import ActorEntry, ChannelEntry, Manifest
 from rayshot.format.redaction import shown, shown_calls, shown_timers
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.store.channel_state import ChannelState
+from rayshot.store.relation import Relation, require_comparable
 from rayshot.store.state import RecordedState
 
 CALLS, TIMERS = "(calls)", "(timers)"
@@ -65,10 +66,11 @@ class ChannelChange:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotDiff:
-    """All differences, sorted by name."""
+    """All differences, sorted by name. `relation` says how the old cut lies to the new one: before, after or equal."""
 
     old: SnapshotId
     new: SnapshotId
+    relation: Relation
     actors_added: tuple[str, ...]
     actors_removed: tuple[str, ...]
     actors_changed: tuple[ActorChange, ...]
@@ -96,7 +98,11 @@ class Comparable(Protocol):
 
 
 def compare(old: Comparable, new: Comparable) -> SnapshotDiff:
-    """Compare two snapshots. States and messages whose bytes are shared are not read; raises what reading raises."""
+    """Compare two snapshots. States and messages whose bytes are shared are not read.
+
+    Raises Incomparable for cuts that no run leads from one to the other of, and what reading raises.
+    """
+    relation = require_comparable(old.manifest, new.manifest)
     before = {actor.name: actor for actor in old.manifest.actors}
     after = {actor.name: actor for actor in new.manifest.actors}
     changes = (
@@ -105,6 +111,7 @@ def compare(old: Comparable, new: Comparable) -> SnapshotDiff:
     return SnapshotDiff(
         old.id,
         new.id,
+        relation,
         actors_added=tuple(sorted(after.keys() - before)),
         actors_removed=tuple(sorted(before.keys() - after)),
         actors_changed=tuple(change for change in changes if change.values),
