@@ -3,6 +3,7 @@
     view       what a table is: its columns, and what gives it its rows
     *_views    the tables; `views` has all of them by name
     query      what a table was asked for
+    selection  which snapshots that is
     planning   which snapshots, actors and channels are read for it, in pieces of about equal work
     values     a value of a state or a message, in cells
     batches    rows into Arrow record batches

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from rayshot.analysis.query import LATEST, Query
+from rayshot.analysis.query import Query
 from rayshot.errors import ActorNotFound, NotFound
 from rayshot.format.encryption_key import EncryptionKey
 from rayshot.store.catalog import SystemView
@@ -62,11 +62,7 @@ def plan(query: Query, system: SystemView, keys: Sequence[EncryptionKey] | None 
 
     Raises NotFound for a snapshot, actor or channel that is nowhere in what was selected; the message lists what is.
     """
-    if query.snapshot is None:
-        snapshots = system.snapshots()
-    else:
-        snapshots = [system.snapshot(None if query.snapshot == LATEST else query.snapshot)]
-    records = [snapshot.record for snapshot in snapshots]
+    records = [snapshot.record for snapshot in query.selection.of(system)]
     pieces = _cut(system, records, query, keys)
     return [Share(system.url, system.name, packed) for packed in _pack(pieces)] or [Share(system.url, system.name, ())]
 

@@ -5,19 +5,18 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NoReturn
 
+from rayshot.analysis.selection import SELECTION_OPTIONS, Selection, parse_selection
 from rayshot.analysis.view import ENTRY_OPTIONS, View
 from rayshot.analysis.views import VIEWS
 from rayshot.errors import BadManifest, ConfigError, LimitExceeded
 from rayshot.format.bounds import check_process
 from rayshot.format.redaction import check_hidden
-from rayshot.protocol.identity import SnapshotId
 
-LATEST = "latest"
 DEFAULT_VIEW = "snapshots"
 COMMON_OPTIONS: Mapping[str, str] = MappingProxyType(
     {
         "view": f"which table; `{DEFAULT_VIEW}` if left out",
-        "snapshot": f"the id of one snapshot, or `{LATEST}`; all of them if left out",
+        **SELECTION_OPTIONS,
         "showSecrets": "`true` shows what is named like a secret, `token,db_password` what has one of these names; "
         "`<redacted>` if left out",
     }
@@ -29,12 +28,12 @@ COMMON_OPTIONS: Mapping[str, str] = MappingProxyType(
 class Query:
     """A table that can be planned.
 
-    `snapshot` is an id, "latest", or None for all; `entry` holds (option, name) for each of ENTRY_OPTIONS that
+    `selection` says which snapshots; `entry` holds (option, name) for each of ENTRY_OPTIONS that
     was given: only actors or channels that fit all of them are read. `show_secrets` names what is shown, None all.
     """
 
     view_name: str
-    snapshot: SnapshotId | str | None
+    selection: Selection
     entry: tuple[tuple[str, str], ...]
     show_secrets: frozenset[str] | None = frozenset()
 
@@ -67,7 +66,7 @@ def parse_query(given: Mapping[str, str], others: Collection[str] = ()) -> Query
             )
     return Query(
         view_name=view.name,
-        snapshot=None if "snapshot" not in given else _snapshot(given["snapshot"]),
+        selection=parse_selection(given),
         entry=tuple((option, _process(option, given[option])) for option in view.options if option in given),
         show_secrets=_secrets(given.get("showsecrets", "false")),
     )
@@ -93,13 +92,6 @@ def _secrets(text: str) -> frozenset[str] | None:
     except ConfigError:
         refuse("showSecrets", "true, false, or names of what is hidden with commas between them", text)
     return names
-
-
-def _snapshot(text: str) -> SnapshotId | str:
-    try:
-        return LATEST if text == LATEST else SnapshotId.parse(text)
-    except ConfigError:
-        refuse("snapshot", f"the id of a snapshot, like 1-coordinator-3, or {LATEST!r}", text)
 
 
 def _process(option: str, name: str) -> str:
