@@ -4,6 +4,7 @@
     *_views    the tables; `views` has all of them by name
     query      what a table was asked for
     selection  which snapshots that is
+    pairs      two snapshots, for tables of changes
     planning   which snapshots, actors and channels are read for it, in pieces of about equal work
     values     a value of a state or a message, in cells
     batches    rows into Arrow record batches

@@ -26,7 +26,6 @@ _ARROW_TYPES: Mapping[str, pa.DataType] = MappingProxyType(
         "string": pa.string(),
         "timestamp": pa.timestamp("us", "UTC"),
         "array<string>": pa.list_(pa.field("element", pa.string())),
-        "map<string,double>": pa.map_(pa.string(), pa.float64()),
     }
 )
 """Spark's types, as far as views have them, as Spark itself spells them in Arrow."""

@@ -11,29 +11,37 @@ from rayshot.analysis.views import VIEWS
 from rayshot.errors import BadManifest, ConfigError, LimitExceeded
 from rayshot.format.bounds import check_process
 from rayshot.format.redaction import check_hidden
+from rayshot.protocol.identity import SnapshotId
+from rayshot.store.catalog import Storage, SystemView
 
 DEFAULT_VIEW = "snapshots"
 COMMON_OPTIONS: Mapping[str, str] = MappingProxyType(
     {
         "view": f"which table; `{DEFAULT_VIEW}` if left out",
-        **SELECTION_OPTIONS,
         "showSecrets": "`true` shows what is named like a secret, `token,db_password` what has one of these names; "
         "`<redacted>` if left out",
     }
 )
 """Options of every view -> what they say."""
 
+PAIR_OPTIONS: Mapping[str, str] = MappingProxyType(
+    {"from": "the id of the snapshot to compare with; that before it if left out, by life and then by position"}
+)
+"""Options of the views of two snapshots -> what they say."""
+
 
 @dataclass(frozen=True, slots=True)
 class Query:
     """A table that can be planned.
 
-    `selection` says which snapshots; `entry` holds (option, name) for each of ENTRY_OPTIONS that
+    `selection` says which snapshots, and `compared_with` which one stands before them, None for each its own; `entry`
+    holds (option, name) for each of ENTRY_OPTIONS that
     was given: only actors or channels that fit all of them are read. `show_secrets` names what is shown, None all.
     """
 
     view_name: str
     selection: Selection
+    compared_with: SnapshotId | None
     entry: tuple[tuple[str, str], ...]
     show_secrets: frozenset[str] | None = frozenset()
 
@@ -55,7 +63,9 @@ def parse_query(given: Mapping[str, str], others: Collection[str] = ()) -> Query
     view = VIEWS.get(given.get("view", DEFAULT_VIEW))
     if view is None:
         refuse("view", f"one of {', '.join(VIEWS)}", given["view"], exists=list(VIEWS))
-    known = [*others, *COMMON_OPTIONS, *view.options]
+    known = [*others, *COMMON_OPTIONS]
+    if view.of_snapshots:
+        known += [*SELECTION_OPTIONS, *(PAIR_OPTIONS if view.of_pairs else ()), *view.options]
     for name, value in given.items():
         if name not in map(str.lower, known):
             raise ConfigError(
@@ -64,12 +74,23 @@ def parse_query(given: Mapping[str, str], others: Collection[str] = ()) -> Query
                 value=value,
                 exists=known,
             )
+    selection = parse_selection(given)
     return Query(
         view_name=view.name,
-        selection=parse_selection(given),
+        selection=selection,
+        compared_with=None if "from" not in given else _compared_with(given["from"], selection),
         entry=tuple((option, _process(option, given[option])) for option in view.options if option in given),
         show_secrets=_secrets(given.get("showsecrets", "false")),
     )
+
+
+def system_for(query: Query, storage: Storage, name: str | None = None) -> SystemView:
+    """The system of that name, None for the only one; where a table is of a whole storage, any one of it will do.
+
+    Raises as `Storage.system`.
+    """
+    names = list(storage.systems) if name is None and query.view.subject == "storage" else []
+    return storage.system(names[0] if names else name)
 
 
 def refuse(option: str, expected: str, value: str, **evidence: Any) -> NoReturn:
@@ -81,6 +102,20 @@ def refuse(option: str, expected: str, value: str, **evidence: Any) -> NoReturn:
         value=value,
         **evidence,
     )
+
+
+def _compared_with(text: str, selection: Selection) -> SnapshotId:
+    if not selection.is_one:
+        raise ConfigError(
+            f"the option 'from' ({text!r}) says what one snapshot is compared with: say which one in 'snapshot' or "
+            "'asOf'",
+            option="from",
+            value=text,
+        )
+    try:
+        return SnapshotId.parse(text)
+    except ConfigError:
+        refuse("from", "the id of a snapshot, like 1-coordinator-3", text)
 
 
 def _secrets(text: str) -> frozenset[str] | None:

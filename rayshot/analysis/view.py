@@ -5,9 +5,9 @@ its cell out of a row. Only the columns that are asked for are computed.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from rayshot.errors import ConfigError
 from rayshot.format.manifest import ActorEntry, ChannelEntry
@@ -46,22 +46,39 @@ class Column:
         return f"{self.name} {self.type} COMMENT '{comment}'"
 
 
+Subject = Literal["snapshot", "neighbours", "step", "log", "storage"]
+"""What a table is about: each snapshot; each with the one before it, see `rayshot.analysis.pairs`; what was done
+between two of them; the records of the log; all systems of the storage."""
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """One table.
 
-    `rows` gives the rows of one entry (None stands for the snapshot itself); `entries` the entries of a
-    snapshot, None where the snapshot itself is the only one; `weigh` tells roughly how many bytes are read for
-    one entry; `options` are those of ENTRY_OPTIONS that apply.
+    `subject` says what it is about: a Snapshot, a Pair of them, or a SystemView. `entries` are the entries of
+    one, None where it is not divided; `rows` gives the rows of one entry, and of what is not divided those of the
+    whole, for which it is given the Piece. `weigh` tells roughly how many bytes are read for one entry; `options` are
+    those of ENTRY_OPTIONS that apply.
     """
 
     name: str
     about: str
     columns: tuple[Column, ...]
-    rows: Callable[[Snapshot, Any], Iterable[Any]]
-    entries: Callable[[Snapshot], Sequence[Any]] | None = None
+    rows: Callable[[Any, Any], Iterable[Any]]
+    entries: Callable[[Any], Sequence[Any]] | None = None
     weigh: Callable[[Any], int] = lambda _: 0
     options: tuple[str, ...] = ()
+    subject: Subject = "snapshot"
+
+    @property
+    def of_snapshots(self) -> bool:
+        """Whether snapshots can be selected."""
+        return self.subject not in {"log", "storage"}
+
+    @property
+    def of_pairs(self) -> bool:
+        """Whether each row is about two snapshots."""
+        return self.subject in {"neighbours", "step"}
 
     @property
     def ddl(self) -> str:
@@ -141,3 +158,12 @@ EVERY = (
     ),
 )
 """What all views begin with."""
+
+
+def every_of_rows(**cells: Callable[[Any], Any]) -> tuple[Column, ...]:
+    """EVERY for a table whose rows are of no snapshot: each cell out of its row alone."""
+    return tuple(replace(column, cell=_of_row(cells[column.name])) for column in EVERY)
+
+
+def _of_row(cell: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda _, row: cell(row)

@@ -59,6 +59,11 @@ def clocks(manifest: Manifest) -> dict[str, Clock]:
     return dict(found)
 
 
+def actor_clock(clock: Clock) -> int:
+    """How much an actor has done, in one number: messages received and sent on the channels that there are."""
+    return sum(count for (kind, _), count in clock.items() if kind != "of")
+
+
 def relate(old: Manifest, new: Manifest) -> Relation:
     """Compare two cuts of one system. Raises ConfigError for two systems."""
     if old.system != new.system:

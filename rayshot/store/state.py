@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rayshot.errors import BadState
+from rayshot.format.chunks import digest
 from rayshot.format.inert import read as read_inertly
 from rayshot.format.manifest import CapturedState
 from rayshot.store.chunk_reader import ChunkReader
@@ -43,6 +44,16 @@ def read_captured(captured: CapturedState, reader: ChunkReader) -> RecordedState
 def read_parts(captured: CapturedState, reader: ChunkReader) -> tuple[bytes, list[bytes]]:
     """The stream and the buffers of a pickle; raises as `read_captured`, but for BadState."""
     return reader.read(captured.stream), [reader.read(blob) for blob in captured.buffers]
+
+
+def state_digest(captured: CapturedState) -> str:
+    """What is equal for two states of the same stretches of the same chunks, and so of the same bytes; 64 digits.
+
+    The state of a small actor lies in a chunk with others, so its digest may change where only theirs did.
+    """
+    blobs = (captured.stream, *captured.buffers)
+    places = [[(span.chunk, span.offset, span.length) for span in blob.spans] for blob in blobs]
+    return digest(repr((captured.codec, places)).encode())
 
 
 def captured_bytes(captured: CapturedState | None) -> int:
