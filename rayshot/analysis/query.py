@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NoReturn
 
+from rayshot.analysis.pairs import NO_STEP
 from rayshot.analysis.selection import SELECTION_OPTIONS, Selection, parse_selection
 from rayshot.analysis.view import ENTRY_OPTIONS, View
 from rayshot.analysis.views import VIEWS
@@ -51,8 +52,10 @@ class Query:
         return VIEWS[self.view_name]
 
     def selects(self, entry: Any) -> bool:
-        """Whether that actor or channel of a manifest is asked for."""
-        return all(getattr(entry, ENTRY_OPTIONS[option].field) == name for option, name in self.entry)
+        """Whether that actor or channel is asked for; the one row of a pair that is no step always is."""
+        return entry is NO_STEP or all(
+            getattr(entry, ENTRY_OPTIONS[option].field) == name for option, name in self.entry
+        )
 
 
 def parse_query(given: Mapping[str, str], others: Collection[str] = ()) -> Query:

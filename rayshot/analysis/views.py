@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from rayshot.analysis.cut_views import CUT_VIEWS
+from rayshot.analysis.diff_views import DIFF_VIEWS
 from rayshot.analysis.log_views import LOG_VIEWS
 from rayshot.analysis.message_views import MESSAGE_VIEWS
 from rayshot.analysis.state_views import STATE_VIEWS
 from rayshot.analysis.view import View
 
 VIEWS: Mapping[str, View] = MappingProxyType(
-    {view.name: view for view in (*LOG_VIEWS, *CUT_VIEWS, *STATE_VIEWS, *MESSAGE_VIEWS)}
+    {view.name: view for view in (*LOG_VIEWS, *CUT_VIEWS, *STATE_VIEWS, *MESSAGE_VIEWS, *DIFF_VIEWS)}
 )

@@ -106,7 +106,8 @@ def compare(old: Comparable, new: Comparable) -> SnapshotDiff:
     before = {actor.name: actor for actor in old.manifest.actors}
     after = {actor.name: actor for actor in new.manifest.actors}
     changes = (
-        ActorChange(name, tuple(_actor(before[name], after[name], old, new))) for name in sorted(before.keys() & after)
+        ActorChange(name, tuple(actor_changes(before[name], after[name], old, new)))
+        for name in sorted(before.keys() & after)
     )
     return SnapshotDiff(
         old.id,
@@ -119,19 +120,33 @@ def compare(old: Comparable, new: Comparable) -> SnapshotDiff:
     )
 
 
-def _actor(before: ActorEntry, after: ActorEntry, old: Comparable, new: Comparable) -> Iterator[ValueChange]:
-    classes = tuple(f"{actor.class_module}.{actor.class_name}" for actor in (before, after))
-    for name, one, other in (("(class)", *classes), ("(status)", before.status, after.status)):
+def actor_changes(
+    before: ActorEntry | None, after: ActorEntry | None, old: Comparable, new: Comparable
+) -> Iterator[ValueChange]:
+    """What changed in one actor; all that it has where only one of two snapshots has it.
+
+    Nothing is read where both have the same stretches of the same chunks; raises what reading raises.
+    """
+    for name, look in (("(class)", _class_of), ("(status)", _status_of)):
+        one, other = look(before), look(after)
         if one != other:
             yield ValueChange(name, one, other)
-    if before.state == after.state:  # the same stretches of the same chunks
+    if before is not None and after is not None and before.state == after.state:
         return
     yield from _values(_flat(before, old), _flat(after, new))
 
 
-def _flat(actor: ActorEntry, snapshot: Comparable) -> dict[str, Any]:
+def _class_of(actor: ActorEntry | None) -> Any:
+    return ABSENT if actor is None else f"{actor.class_module}.{actor.class_name}"
+
+
+def _status_of(actor: ActorEntry | None) -> Any:
+    return ABSENT if actor is None else actor.status
+
+
+def _flat(actor: ActorEntry | None, snapshot: Comparable) -> dict[str, Any]:
     """Everything recorded of an actor as one dict; empty where it has no state."""
-    if actor.state is None:
+    if actor is None or actor.state is None:
         return {}
     recorded = snapshot.recorded(actor.name)
     rest = {CALLS: recorded.calls, TIMERS: recorded.timers}

@@ -62,7 +62,7 @@ def test_the_examples_print_what_the_page_shows(spark: Any, tmp_path: Path) -> N
     page = PAGE.read_text().replace('"./shots"', repr(str(tmp_path / "shots")))
     names: dict[str, Any] = {}
     examples = re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", page, re.DOTALL)
-    assert len(examples) == 5
+    assert len(examples) == 6
     for code, promised in examples:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
