@@ -133,6 +133,8 @@ def _step(name: str, before: _Side, after: _Side) -> int | None:
     stages = after.stage(name) - before.stage(name)
     if stages:
         return 1 if stages > 0 else -1
+    if name in before.ended:
+        return 0  # a cut leaves out its channels one by one, as their messages are processed
     one, other = before.clocks.get(name, {}), after.clocks.get(name, {})
     untold = False
     for key in one.keys() | other:

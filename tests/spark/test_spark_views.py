@@ -10,7 +10,8 @@ from pyspark.errors import AnalysisException
 
 from rayshot.analysis.view import EVERY
 from rayshot.analysis.views import VIEWS
-from tests.store.snapshot_builder import TAKEN_AT
+from rayshot.store.local import LocalStore
+from tests.store.snapshot_builder import TAKEN_AT, Bank, make_snapshot, open_bank
 
 pytestmark = pytest.mark.spark
 Table = Callable[..., Any]
@@ -114,6 +115,33 @@ def test_a_message_in_flight_is_a_row(table: Table, storage: Path) -> None:
         ("alice", "bob", 4, "mailbox", "tell", "deposit", "[40]", "{}"),
         ("alice", "bob", 5, "outbox", "tell", "deposit", "[50]", "{}"),
     ]
+
+
+def test_what_was_done_between_two_snapshots_is_rows_or_an_error(table: Table, storage: Path) -> None:
+    moves = table(storage, "channel_diff", "relation string, sender string, sent long, waited long", snapshot="latest")
+    assert rows(moves) == [("before", "alice", 0, 3), ("before", "bob", 1, 0), ("before", "driver:main", 0, 0)]
+    make_snapshot(open_bank(LocalStore(storage), writer="another"), Bank(), 1)
+    pairs = table(storage, "state_diff", "relation string, actor string").distinct()
+    assert sorted(rows(pairs), key=str) == [
+        ("before", "alice"),
+        ("before", "bob"),
+        ("before", "carol"),
+        ("other life", None),
+    ]
+    with pytest.raises(AnalysisException, match="1-coordinator-2 and 2-coordinator-1 are of different lives"):
+        table(storage, "state_diff", snapshot="latest").collect()
+    assert rows(table(storage, "lineage", "relation string, actors_back array<string>")) == [
+        ("before", []),
+        ("other life", ["bob", "carol"]),
+    ]
+
+
+def test_the_systems_of_a_storage_and_the_records_of_a_log_are_rows(table: Table, storage: Path) -> None:
+    open_bank(LocalStore(storage), system="shop")
+    systems = table(storage, "systems", "system string, snapshot string, snapshots long, lives long")
+    assert rows(systems) == [("bank", "1-coordinator-2", 2, 1), ("shop", None, 0, 1)]
+    log = table(storage, "log", "log_index long, kind string, counts boolean", system="bank")
+    assert rows(log) == [(0, "epoch", True), (1, "commit", True), (2, "commit", True)]
 
 
 def test_the_tables_join_in_sql(spark: Any, table: Table, storage: Path) -> None:

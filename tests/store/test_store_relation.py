@@ -66,6 +66,13 @@ def test_births_and_ends_go_forward() -> None:
     assert new.relation(old) == Relation("after", (), ("bob",))
 
 
+def test_an_actor_that_had_ended_before_both_cuts_goes_nowhere() -> None:
+    there = {"bob": {}}
+    left = Bank(states=there, flows={AB: Flow(4, received=1)}, ended=["alice"])
+    old, new = two(left, Bank(states=there, flows={}, ended=["alice"]))
+    assert old.relation(new).back == ()  # that its last messages were processed leaves out their channel
+
+
 def test_a_driver_that_only_one_cut_knows_may_be_new_or_past() -> None:
     past = {AB: Flow(1), DRIVER: Flow(3, received=3)}, {AB: Flow(2)}
     assert relation(*past) == Relation("before", ("alice",), ())
