@@ -1,6 +1,6 @@
 """What the log of a system says, record by record, and which systems a storage holds."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -43,18 +43,23 @@ class SystemRow(NamedTuple):
 
 
 def _log_rows(system: SystemView, piece: Any) -> Iterable[LogRow]:
+    return _read(system.name, system.records()[: piece.stop])
+
+
+def _read(system: str, records: Iterable[Record]) -> Iterator[LogRow]:
     history = History()
-    for record in system.records()[: piece.stop]:
+    for record in records:
         counts = history.admits(record)
         history.add(record)
         life = record.incarnation if isinstance(record, CommitRecord | EpochRecord) else history.incarnation
-        yield LogRow(system.name, record, counts, life)
+        yield LogRow(system, record, counts, life)
 
 
 def _system_rows(system: SystemView, _: Any) -> Iterable[SystemRow]:
     for name, view in system.in_its_storage().items():
         records = tuple(snapshot.record for snapshot in view.snapshots())
-        lives = {record.incarnation for record in view.records() if isinstance(record, EpochRecord)}
+        epochs = (row for row in _read(name, view.records()) if isinstance(row.record, EpochRecord) and row.counts)
+        lives = {row.life for row in epochs}
         yield SystemRow(name, records, len(lives), view.stored_bytes())
 
 

@@ -171,13 +171,13 @@ def _name(entry: Any) -> str:
 
 def _not_found(system: str, whole: Sequence[Piece], query: Query, seen: list[str]) -> NotFound:
     wanted = ", ".join(f"{option} {name!r}" for option, name in query.entry)
-    (first, *more) = [piece.record for piece in whole if piece.record is not None]
-    where = f"{1 + len(more)} snapshots" if more else f"the snapshot {first.snapshot}"
+    records = [piece.record for piece in whole if piece.record is not None]
+    where = f"the snapshot {records[0].snapshot}" if len(records) == 1 else f"{len(records)} snapshots"
     shown = ", ".join(seen[:NAMES_SHOWN_MAX]) or "none"
-    rest = " ..." if len(seen) >= NAMES_SHOWN_MAX else ""
+    more = " ..." if len(seen) >= NAMES_SHOWN_MAX else ""
     kind = ActorNotFound if query.view.options == ("actor",) else NotFound
     return kind(
-        f"the options ask for {wanted}, which is not in {where} of {system!r}; there is {shown}{rest}",
+        f"the options ask for {wanted}, which is not in {where} of {system!r}; there is {shown}{more}",
         **dict(query.entry),
         exists=seen,
     )

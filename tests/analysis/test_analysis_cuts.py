@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rayshot.errors import ConfigError, SnapshotNotFound
+from rayshot.errors import ActorNotFound, ConfigError, SnapshotNotFound
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.catalog import Storage
 from rayshot.store.deletion import delete_snapshot
@@ -107,6 +107,15 @@ def test_each_system_of_the_storage_is_a_row() -> None:
     assert (first.timestamp(), last.timestamp(), none) == (TAKEN_AT + 2, TAKEN_AT + 3, None)
     assert size == sum(entry.size for entry in store.list("bank"))
     assert cells(storage.system("empty"), "systems", "system") == [("bank",), ("empty",)]
+
+
+@pytest.mark.parametrize("view", ["actors", "state_diff"])
+def test_an_actor_of_a_system_without_snapshots_is_not_there(view: str) -> None:
+    store = MemoryStore()
+    open_bank(store)
+    assert Storage(store).table(view).to_arrow().num_rows == 0
+    with pytest.raises(ActorNotFound, match="not in 0 snapshots of 'bank'; there is none"):
+        Storage(store).table(view, actor="alice")
 
 
 @pytest.mark.parametrize("view", ["systems", "log"])
