@@ -22,6 +22,7 @@ _ARROW_TYPES: Mapping[str, pa.DataType] = MappingProxyType(
     {
         "bigint": pa.int64(),
         "boolean": pa.bool_(),
+        "decimal(38,0)": pa.decimal128(38, 0),
         "double": pa.float64(),
         "string": pa.string(),
         "timestamp": pa.timestamp("us", "UTC"),

@@ -1,7 +1,9 @@
 """What states hold."""
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 from rayshot.analysis import values
 from rayshot.analysis.view import EVERY, Column, View, actors
@@ -12,17 +14,23 @@ from rayshot.store.snapshot import Snapshot
 from rayshot.store.state import captured_bytes
 
 
-class AttributeRow(NamedTuple):
+@dataclass(frozen=True)
+class AttributeRow:
     """One attribute of an actor's state."""
 
     actor: str
     attribute: str
     value: Any
 
-    @property
+    @cached_property
     def shown(self) -> Any:
         """The value, or what stands for one that is named like a secret."""
         return shown(self.attribute, self.value)
+
+    @cached_property
+    def json(self) -> tuple[str, bool]:
+        """The value in JSON, and whether it was cut."""
+        return values.in_json(self.shown)
 
 
 def _attribute_rows(snapshot: Snapshot, actor: ActorEntry) -> Iterable[AttributeRow]:
@@ -46,8 +54,14 @@ _STATE_COLUMNS = (
     ),
     Column("type", "string", "the value's class", lambda _, row: values.type_name(row.value)),
     Column("bytes", "bigint", "what the value holds, shared parts once", lambda _, row: values.size_bytes(row.value)),
-    Column("value", "string", "as JSON; what does not fit is marked", lambda _, row: values.as_json(row.shown)),
+    Column("value", "string", "as JSON", lambda _, row: row.json[0]),
     Column("value_long", "bigint", "an integer of up to 64 bits", lambda _, row: values.as_long(row.shown)),
+    Column(
+        "value_decimal",
+        "decimal(38,0)",
+        "an integer of more than 64 bits and at most 38 digits",
+        lambda _, row: values.as_decimal(row.shown),
+    ),
     Column("value_double", "double", "a float; a wider integer, rounded", lambda _, row: values.as_double(row.shown)),
     Column(
         "value_string",
@@ -56,6 +70,7 @@ _STATE_COLUMNS = (
         lambda _, row: values.as_string(row.shown),
     ),
     Column("value_bool", "boolean", "a truth value", lambda _, row: values.as_bool(row.shown)),
+    Column("truncated", "boolean", "whether `value` leaves anything out", lambda _, row: row.json[1]),
 )
 
 STATE_VIEWS = (

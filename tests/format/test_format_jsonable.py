@@ -3,19 +3,23 @@
 import collections
 import datetime as dt
 import decimal
+import enum
 import functools
+import http
 import json
 import math
 import pathlib
 import pickle
 import uuid
 
+import cloudpickle
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rayshot.format.inert import HandleRecord, Inert, alike, jsonable, read
+from rayshot.format.jsonable import rendered
 
 
 class Account:
@@ -36,7 +40,9 @@ def inert(value):
     [
         (None, None),
         (True, True),
-        (2**70, 2**70),
+        (2**63 - 1, 2**63 - 1),
+        (2**63, "9223372036854775808"),
+        (-(2**70), "-1180591620717411303424"),
         (2**5000, "(an integer of 5001 bits)"),
         (1.5, 1.5),
         (math.nan, "NaN"),
@@ -65,7 +71,7 @@ def inert(value):
         (..., {"$global": "builtins.Ellipsis"}),
         (HandleRecord("bank", "alice"), {"$actor": "alice", "system": "bank"}),
         (Inert("a.f"), {"$global": "a.f"}),
-        (Inert("a.f", (1,), {"k": 2}), {"$class": "a.f", "args": [1], "kwargs": {"k": 2}}),
+        (Inert("a.f", (1,), {"k": 2}), {"$class": "a.f", "$args": [1], "$kwargs": {"k": 2}}),
         (object(), {"$class": "builtins.object"}),
         (np.arange(20), {"$array": "int64", "shape": [20], "head": list(range(16))}),
         (np.zeros((0, 3)), {"$array": "float64", "shape": [0, 3], "head": []}),
@@ -92,11 +98,69 @@ def test_records_are_rendered_with_what_they_have():
     rows = Rows([1])
     rows.tag = "t"
     name = f"{__name__}.Account"
-    assert jsonable(inert(Account(balance=3))) == {"$class": name, "attributes": {"balance": 3}}
-    assert jsonable(inert(rows)) == {"$class": f"{__name__}.Rows", "attributes": {"tag": "t"}, "items": [1]}
+    assert jsonable(inert(Account(balance=3))) == {"$class": name, "balance": 3}
+    assert jsonable(inert(rows)) == {"$class": f"{__name__}.Rows", "tag": "t", "$items": [1]}
+    assert jsonable(inert(Account(**{"$class": 1}))) == {"$class": name, "$dict": [["$class", 1]]}
     record = Inert("a.B", ())
     record.state = (1, 2)
-    assert jsonable(record) == {"$class": "a.B", "state": [1, 2]}
+    assert jsonable(record) == {"$class": "a.B", "$state": [1, 2]}
+
+
+def test_a_member_of_an_enum_is_shown_by_its_name_where_the_pickle_holds_it():
+    class Colour(enum.Enum):
+        RED = 1
+        BLUE = "b"
+        WIDE = (1, 2)
+
+    colour = f"{__name__}.{Colour.__qualname__}"
+    red, blue, wide = (read(cloudpickle.dumps(one)) for one in Colour)
+    assert jsonable(red) == {"$class": colour, "name": "RED", "value": 1}
+    assert jsonable(blue) == {"$class": colour, "name": "BLUE", "value": "b"}
+    assert jsonable(wide) == {"$class": colour, "$args": [[1, 2]]}
+    assert jsonable(inert(http.HTTPMethod.GET)) == {"$class": "http.HTTPMethod", "$args": ["GET"]}
+
+
+def test_what_changes_with_the_version_of_a_library_is_named_and_left_out():
+    pandas, arrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    column = arrow.array([1])
+    for value, name in [
+        (pandas.DataFrame({"a": [1]}), "pandas.DataFrame"),
+        (pandas.Series([1]), "pandas.Series"),
+        (pandas.Index([1]), "pandas.Index"),
+        (pandas.Categorical(["a"]), "pandas.Categorical"),
+        (pandas.Timestamp("2020-01-01"), "pandas.Timestamp"),
+        (arrow.table({"a": column}), "pyarrow.Table"),
+        (arrow.record_batch({"a": column}), "pyarrow.RecordBatch"),
+        (arrow.chunked_array([column]), "pyarrow.ChunkedArray"),
+        (column, "pyarrow.Array"),
+    ]:
+        assert rendered(inert([value])) == ([{"$class": name, "$omitted": 1}], True)
+    assert jsonable(inert(pandas.DataFrame)) == {"$global": "pandas.DataFrame"}
+
+
+@pytest.mark.parametrize(
+    ("value", "whole"),
+    [
+        ({"a": [1, None, 2**70], "b": (b"12", "x" * 10_000, {1})}, True),
+        (np.arange(16), True),
+        (np.arange(17), False),
+        (bytes(33), False),
+        ("x" * 10_001, False),
+        ({"x" * 10_001: 1}, False),
+        (2**5000, False),
+        (functools.reduce(lambda inner, _: [inner], range(40), 1), False),
+        ([0] * 200_000, False),
+        (object(), False),
+    ],
+)
+def test_a_rendering_tells_whether_it_left_anything_out(value, whole):
+    assert rendered([value])[1] is not whole
+
+
+def test_long_texts_are_whole_as_far_as_there_is_room_for_them():
+    long = "x" * 15_000
+    assert rendered([long, long], long_texts_max=30_000) == ([long, long], False)
+    assert rendered([long, long, "y"], long_texts_max=20_000) == ([long, "x" * 10_000, "y"], True)
 
 
 def test_cycles_are_marked_and_sharing_is_not():
