@@ -78,7 +78,7 @@ def read_items(
     for piece in pieces:
         snapshot = system.open(piece.record, keys)
         for entry in _entries(snapshot, piece, query):
-            for row in query.view.rows(snapshot, entry):
+            for row in query.rows(snapshot, entry):
                 yield snapshot, row
 
 

@@ -1,6 +1,6 @@
 """What a table was asked for: its options, checked before anything is opened."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NoReturn
@@ -11,6 +11,7 @@ from rayshot.errors import BadManifest, ConfigError, LimitExceeded
 from rayshot.format.bounds import check_process
 from rayshot.format.redaction import check_hidden
 from rayshot.protocol.identity import SnapshotId
+from rayshot.store.snapshot import Snapshot
 
 LATEST = "latest"
 DEFAULT_VIEW = "snapshots"
@@ -30,13 +31,15 @@ class Query:
     """A table that can be planned.
 
     `snapshot` is an id, "latest", or None for all; `entry` holds (option, name) for each of ENTRY_OPTIONS that
-    was given: only actors or channels that fit all of them are read. `show_secrets` names what is shown, None all.
+    was given: only actors or channels that fit all of them are read. `within` is the same for ROW_OPTIONS, which select
+    rows. `show_secrets` names what is shown, None all.
     """
 
     view_name: str
     snapshot: SnapshotId | str | None
     entry: tuple[tuple[str, str], ...]
     show_secrets: frozenset[str] | None = frozenset()
+    within: tuple[tuple[str, str], ...] = ()
 
     @property
     def view(self) -> View:
@@ -47,6 +50,10 @@ class Query:
         """Whether that actor or channel of a manifest is asked for."""
         return all(getattr(entry, ENTRY_OPTIONS[option].field) == name for option, name in self.entry)
 
+    def rows(self, snapshot: Snapshot, entry: Any) -> Iterable[Any]:
+        """The rows of that entry that are asked for."""
+        return self.view.rows(snapshot, entry, **dict(self.within))
+
 
 def parse_query(given: Mapping[str, str], others: Collection[str] = ()) -> Query:
     """Check options, whose names are in small letters; raises ConfigError, which shows option, expectation and value.
@@ -56,7 +63,7 @@ def parse_query(given: Mapping[str, str], others: Collection[str] = ()) -> Query
     view = VIEWS.get(given.get("view", DEFAULT_VIEW))
     if view is None:
         refuse("view", f"one of {', '.join(VIEWS)}", given["view"], exists=list(VIEWS))
-    known = [*others, *COMMON_OPTIONS, *view.options]
+    known = [*others, *COMMON_OPTIONS, *view.options, *view.row_options]
     for name, value in given.items():
         if name not in map(str.lower, known):
             raise ConfigError(
@@ -70,6 +77,7 @@ def parse_query(given: Mapping[str, str], others: Collection[str] = ()) -> Query
         snapshot=None if "snapshot" not in given else _snapshot(given["snapshot"]),
         entry=tuple((option, _process(option, given[option])) for option in view.options if option in given),
         show_secrets=_secrets(given.get("showsecrets", "false")),
+        within=tuple((option, given[option]) for option in view.row_options if option in given),
     )
 
 

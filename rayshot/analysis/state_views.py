@@ -1,14 +1,15 @@
 """What states hold."""
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from rayshot.analysis import values
 from rayshot.analysis.view import EVERY, Column, View, actors
+from rayshot.format.content_digest import content_digest
 from rayshot.format.manifest import ActorEntry
-from rayshot.format.redaction import shown
+from rayshot.format.redaction import Redacted, shown
 from rayshot.store.diff import WHOLE_STATE
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.state import captured_bytes
@@ -27,21 +28,28 @@ class AttributeRow:
         """The value, or what stands for one that is named like a secret."""
         return shown(self.attribute, self.value)
 
+    @property
+    def digest(self) -> str | None:
+        """Of the value; None where that is not shown."""
+        return None if isinstance(self.shown, Redacted) else content_digest(self.shown)
+
     @cached_property
     def json(self) -> tuple[str, bool]:
         """The value in JSON, and whether it was cut."""
         return values.in_json(self.shown)
 
 
-def _attribute_rows(snapshot: Snapshot, actor: ActorEntry) -> Iterable[AttributeRow]:
+def attribute_rows(snapshot: Snapshot, actor: ActorEntry, attribute: str | None = None) -> Iterator[AttributeRow]:
+    """The attributes of an actor; only that one if it is named."""
     if actor.state is None:
         return
     state = snapshot.state(actor.name)
     if not isinstance(state, dict) or not all(isinstance(name, str) for name in state):
-        yield AttributeRow(actor.name, WHOLE_STATE, state)
-        return
+        state = {WHOLE_STATE: state}
     for name, value in state.items():
-        yield AttributeRow(actor.name, values.sound_text(name), value)
+        sound = values.sound_text(name)
+        if attribute in {None, sound}:
+            yield AttributeRow(actor.name, sound, value)
 
 
 _STATE_COLUMNS = (
@@ -70,6 +78,12 @@ _STATE_COLUMNS = (
         lambda _, row: values.as_string(row.shown),
     ),
     Column("value_bool", "boolean", "a truth value", lambda _, row: values.as_bool(row.shown)),
+    Column(
+        "digest",
+        "string",
+        "of all that the value holds: the same in two snapshots where that is equal; what is redacted does not count",
+        lambda _, row: row.digest,
+    ),
     Column("truncated", "boolean", "whether `value` leaves anything out", lambda _, row: row.json[1]),
 )
 
@@ -78,9 +92,10 @@ STATE_VIEWS = (
         "state",
         "one row for each attribute of each actor",
         (*EVERY, *_STATE_COLUMNS),
-        _attribute_rows,
+        attribute_rows,
         actors,
         weigh=lambda entry: captured_bytes(entry.state),
         options=("actor",),
+        row_options=("attribute",),
     ),
 )

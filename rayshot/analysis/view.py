@@ -29,6 +29,9 @@ ENTRY_OPTIONS: Mapping[str, EntryOption] = MappingProxyType(
     }
 )
 
+ROW_OPTIONS: Mapping[str, str] = MappingProxyType({"attribute": "the name of an attribute"})
+"""Options that select rows of an entry -> what they say."""
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -52,16 +55,18 @@ class View:
 
     `rows` gives the rows of one entry (None stands for the snapshot itself); `entries` the entries of a
     snapshot, None where the snapshot itself is the only one; `weigh` tells roughly how many bytes are read for
-    one entry; `options` are those of ENTRY_OPTIONS that apply.
+    one entry; `options` are those of ENTRY_OPTIONS that apply, `row_options` those of ROW_OPTIONS, which `rows` takes
+    by keyword.
     """
 
     name: str
     about: str
     columns: tuple[Column, ...]
-    rows: Callable[[Snapshot, Any], Iterable[Any]]
+    rows: Callable[..., Iterable[Any]]
     entries: Callable[[Snapshot], Sequence[Any]] | None = None
     weigh: Callable[[Any], int] = lambda _: 0
     options: tuple[str, ...] = ()
+    row_options: tuple[str, ...] = ()
 
     @property
     def ddl(self) -> str:

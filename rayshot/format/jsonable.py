@@ -216,12 +216,12 @@ class _Rendering:
     def _numpy(self, value: Any, numpy: Any) -> _Json:
         if isinstance(value, numpy.dtype):
             return self._text(str(value))
-        if isinstance(value, numpy.void) and _hides_a_field(value.dtype):
+        if isinstance(value, numpy.void) and hides_a_field(value.dtype):
             return repr(REDACTED)
         if isinstance(value, numpy.generic):
             has_no_plain_twin = value.dtype.char in "gGmM"
             return self._text(str(value)) if has_no_plain_twin else self.render(value.item())
-        if _hides_a_field(value.dtype):
+        if hides_a_field(value.dtype):
             return {"$array": str(value.dtype), "shape": list(value.shape), "head": repr(REDACTED)}
         head = [self.render(item) for item in islice(value.flat, HEAD_ITEMS)]
         self.truncated |= value.size > HEAD_ITEMS
@@ -232,7 +232,7 @@ _STAND_INS = {"b": True, **dict.fromkeys("iufcmM", 0)}
 """By the kind of a numpy dtype a value of that kind: truth values and numbers are not hidden as texts are."""
 
 
-def _hides_a_field(dtype: Any) -> bool:
+def hides_a_field(dtype: Any) -> bool:
     """Whether a numpy dtype has a field, at any depth, that is named like a secret."""
     waiting = [dtype.base]
     while waiting:

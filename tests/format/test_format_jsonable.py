@@ -18,8 +18,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rayshot.format.content_digest import content_digest
 from rayshot.format.inert import HandleRecord, Inert, alike, jsonable, read
 from rayshot.format.jsonable import rendered
+from rayshot.format.redaction import show_secrets
 
 
 class Account:
@@ -179,14 +181,15 @@ def test_a_rendering_is_bounded_in_size_and_depth():
     assert len(json.dumps(jsonable(family))) < 10_000_000
 
 
-@settings(max_examples=300, derandomize=True, deadline=None)
-@given(
-    st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.complex_numbers(),
-        lambda inner: st.lists(inner) | st.tuples(inner, inner) | st.dictionaries(st.text() | st.integers(), inner),
-        max_leaves=20,
-    )
+ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.complex_numbers(),
+    lambda inner: st.lists(inner) | st.tuples(inner, inner) | st.dictionaries(st.text() | st.integers(), inner),
+    max_leaves=20,
 )
+
+
+@settings(max_examples=300, derandomize=True, deadline=None)
+@given(ANY)
 def test_whatever_is_read_is_rendered_and_alike_to_itself(value):
     json.dumps(jsonable(inert(value)), allow_nan=False).encode()
     assert alike(inert(value), value)
@@ -238,6 +241,49 @@ def test_values_with_other_content_are_not_alike(one, other):
     assert not alike(one, other)
     assert not alike(other, one)
     assert not alike([0, one], [0, other])
+
+
+@pytest.mark.parametrize(("one", "other"), ALIKE)
+def test_values_with_the_same_content_have_one_digest(one, other):
+    assert content_digest(one) == content_digest(other)
+    assert content_digest([one]) == content_digest([other])
+
+
+@pytest.mark.parametrize(("one", "other"), UNLIKE)
+def test_values_with_other_content_have_other_digests(one, other):
+    assert content_digest(one) != content_digest(other)
+    assert content_digest([0, one]) != content_digest([0, other])
+
+
+@settings(max_examples=300, derandomize=True, deadline=None)
+@given(st.lists(ANY, min_size=2, max_size=2))
+def test_digests_agree_where_values_are_alike_and_nowhere_else(pair):
+    one, other = map(inert, pair)
+    assert content_digest(one) == content_digest(pair[0])
+    assert (content_digest(one) == content_digest(other)) is alike(one, other)
+
+
+def test_a_digest_ends_for_cycles_and_deep_and_shared_values():
+    loop, other = [1], [1]
+    loop.append(loop)
+    other.append([1, other])
+    deep = functools.reduce(lambda inner, _: [inner], range(100_000), 1)
+    family = functools.reduce(lambda inner, _: [inner, inner], range(1000), [])
+    digests = {content_digest(one) for one in (loop, other, deep, [deep], family)}
+    assert len(digests) == 5
+    half = "\udc80"
+    assert content_digest({half: half}) == content_digest({half: half}) != content_digest({})
+    shared = [0, {}]
+    assert content_digest([shared, shared]) == content_digest([[0, {}], [0, {}]])
+
+
+def test_a_digest_tells_nothing_of_what_is_redacted():
+    assert content_digest({"pin": 1234, "n": 1}) == content_digest({"pin": 4321, "n": 1})
+    assert content_digest(inert(Account(password="a"))) == content_digest(inert(Account(password="b")))
+    secrets = np.zeros(2, [("password", "U8")])
+    assert content_digest(secrets) == content_digest(np.full(2, "x", secrets.dtype))
+    with show_secrets():
+        assert content_digest({"pin": 1234}) != content_digest({"pin": 4321})
 
 
 def test_cycles_are_compared():
