@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from rayshot.analysis.planning import Piece, read_items
@@ -16,7 +17,8 @@ from rayshot.store.snapshot import Snapshot
 
 BATCH_ROWS_MAX = 4096
 BATCH_BYTES = 8 << 20
-"""A batch is closed when its texts have as much; one cell is bounded by itself."""
+"""A batch is closed when its texts have as much, or arrays so many values; one cell is bounded by itself."""
+_MEASURED = (str, np.ndarray)
 
 _ARROW_TYPES: Mapping[str, pa.DataType] = MappingProxyType(
     {
@@ -26,6 +28,8 @@ _ARROW_TYPES: Mapping[str, pa.DataType] = MappingProxyType(
         "double": pa.float64(),
         "string": pa.string(),
         "timestamp": pa.timestamp("us", "UTC"),
+        "array<bigint>": pa.list_(pa.field("element", pa.int64())),
+        "array<double>": pa.list_(pa.field("element", pa.float64())),
         "array<string>": pa.list_(pa.field("element", pa.string())),
         "map<string,double>": pa.map_(pa.string(), pa.float64()),
     }
@@ -64,7 +68,7 @@ def to_batches(
     for snapshot, row in items:
         cells = [column.cell(snapshot, row) for column in columns]
         gathered.append(cells)
-        size += sum(len(cell) for cell in cells if isinstance(cell, str))
+        size += sum(len(cell) for cell in cells if isinstance(cell, _MEASURED))
         if len(gathered) == BATCH_ROWS_MAX or size >= BATCH_BYTES:
             yield _batch(gathered, schema)
             gathered, size = [], 0

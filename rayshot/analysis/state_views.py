@@ -52,6 +52,24 @@ def attribute_rows(snapshot: Snapshot, actor: ActorEntry, attribute: str | None 
             yield AttributeRow(actor.name, sound, value)
 
 
+@dataclass(frozen=True)
+class ObjectRow:
+    """One actor with its state."""
+
+    actor: ActorEntry
+    state: Any
+
+    @cached_property
+    def json(self) -> tuple[str, bool]:
+        """The state in JSON, and whether it was cut."""
+        return values.in_json(self.state)
+
+
+def _object_rows(snapshot: Snapshot, actor: ActorEntry) -> Iterator[ObjectRow]:
+    if actor.state is not None:
+        yield ObjectRow(actor, snapshot.state(actor.name))
+
+
 _STATE_COLUMNS = (
     Column("actor", "string", "whose state", lambda _, row: row.actor),
     Column(
@@ -86,6 +104,12 @@ _STATE_COLUMNS = (
     ),
     Column("truncated", "boolean", "whether `value` leaves anything out", lambda _, row: row.json[1]),
 )
+_OBJECT_COLUMNS = (
+    Column("actor", "string", "its name", lambda _, row: row.actor.name),
+    Column("class_name", "string", "module.Class", lambda _, row: f"{row.actor.class_module}.{row.actor.class_name}"),
+    Column("state", "string", "its attributes as JSON", lambda _, row: row.json[0]),
+    Column("truncated", "boolean", "whether `state` leaves anything out", lambda _, row: row.json[1]),
+)
 
 STATE_VIEWS = (
     View(
@@ -97,5 +121,14 @@ STATE_VIEWS = (
         weigh=lambda entry: captured_bytes(entry.state),
         options=("actor",),
         row_options=("attribute",),
+    ),
+    View(
+        "objects",
+        "one row for each actor that has a state",
+        (*EVERY, *_OBJECT_COLUMNS),
+        _object_rows,
+        actors,
+        weigh=lambda entry: captured_bytes(entry.state),
+        options=("actor",),
     ),
 )

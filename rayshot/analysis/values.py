@@ -2,6 +2,7 @@
 
 import array
 import json
+import math
 import sys
 from collections import deque
 from collections.abc import Iterable
@@ -16,6 +17,8 @@ TEXT_LENGTH_MAX = 1 << 24
 
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 _DECIMAL_MAX = 10**38 - 1
+_PYTHONS_OWN = frozenset({type(None), bool, int, float, str})
+_SHORT_LENGTH_MAX = 1_000
 _LONG_TEXTS_SHARE = 2
 """Of a cell, this part may be texts that are long by themselves."""
 
@@ -45,6 +48,10 @@ def in_json(value: Any) -> tuple[str, bool]:
 
     `jsonable` says how it is written.
     """
+    if type(value) is int and LONG_MIN <= value <= LONG_MAX:
+        return repr(value), False
+    if (type(value) is float and math.isfinite(value)) or (type(value) is str and len(value) <= _SHORT_LENGTH_MAX):
+        return _encode(sound_text(value) if type(value) is str else value), False
     long_texts_max = TEXT_LENGTH_MAX // _LONG_TEXTS_SHARE
     for nodes in (NODES_MAX, NODES_MAX // 100, NODES_MAX // 10_000):
         document, truncated = rendered(value, nodes_max=nodes, long_texts_max=long_texts_max)
@@ -114,7 +121,7 @@ def _plain(value: Any) -> Any:
 
     To numpy a span of time is an integer of whatever unit it has.
     """
-    numpy = sys.modules.get("numpy")
+    numpy = None if type(value) in _PYTHONS_OWN else sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.bool_ | numpy.number | numpy.str_):
         return value if isinstance(value, numpy.timedelta64) else value.item()
     return value

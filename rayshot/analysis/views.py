@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from rayshot.analysis.cut_views import CUT_VIEWS
+from rayshot.analysis.element_views import ELEMENT_VIEWS
 from rayshot.analysis.message_views import MESSAGE_VIEWS
 from rayshot.analysis.state_views import STATE_VIEWS
 from rayshot.analysis.view import View
 
-VIEWS: Mapping[str, View] = MappingProxyType({view.name: view for view in (*CUT_VIEWS, *STATE_VIEWS, *MESSAGE_VIEWS)})
+_ALL = (*CUT_VIEWS, *STATE_VIEWS, *ELEMENT_VIEWS, *MESSAGE_VIEWS)
+VIEWS: Mapping[str, View] = MappingProxyType({view.name: view for view in _ALL})
