@@ -8,6 +8,7 @@ from rayshot.analysis.element_views import ELEMENT_VIEWS
 from rayshot.analysis.message_views import MESSAGE_VIEWS
 from rayshot.analysis.state_views import STATE_VIEWS
 from rayshot.analysis.view import View
+from rayshot.analysis.waiting_views import WAITING_VIEWS
 
-_ALL = (*CUT_VIEWS, *STATE_VIEWS, *ELEMENT_VIEWS, *MESSAGE_VIEWS)
+_ALL = (*CUT_VIEWS, *STATE_VIEWS, *ELEMENT_VIEWS, *WAITING_VIEWS, *MESSAGE_VIEWS)
 VIEWS: Mapping[str, View] = MappingProxyType({view.name: view for view in _ALL})

@@ -92,6 +92,7 @@ def test_what_is_recorded_is_read_without_executing_it(kept):
     ((seconds, method, args),) = alice.timers
     assert (3000 < seconds < 3600, method, args) == (True, "deposit", (1,))
     assert list(alice.calls.values()) == [("on_balance", None, ("asked",))]
+    assert alice.callees is None  # these formats did not say whom a call is to
     assert [(m.number, m.kind, m.method) for m in snapshot.channel("alice", "bob").messages] == [
         (1, "call", "read"), (2, "tell", "deposit"), (3, "tell", "deposit"), (4, "tell", "deposit"),
     ]  # fmt: skip
