@@ -71,15 +71,23 @@ def plan(query: Query, system: SystemView, keys: Sequence[EncryptionKey] | None 
     return [Share(system.url, system.name, packed) for packed in _pack(pieces)] or [Share(system.url, system.name, ())]
 
 
-def read_items(
+def read_entries(
     query: Query, system: SystemView, pieces: Iterable[Piece], keys: Sequence[EncryptionKey] | None = None
 ) -> Iterator[tuple[Snapshot, Any]]:
-    """The rows of pieces, each with its snapshot; `keys` as for `plan`. Raises what reading snapshots raises."""
+    """The selected entries of pieces, each with its snapshot; `keys` as for `plan`. Raises what reading them raises."""
     for piece in pieces:
         snapshot = system.open(piece.record, keys)
         for entry in _entries(snapshot, piece, query):
-            for row in query.view.rows(snapshot, entry):
-                yield snapshot, row
+            yield snapshot, entry
+
+
+def read_items(
+    query: Query, system: SystemView, pieces: Iterable[Piece], keys: Sequence[EncryptionKey] | None = None
+) -> Iterator[tuple[Snapshot, Any]]:
+    """The rows of pieces, each with its snapshot; as `read_entries`."""
+    for snapshot, entry in read_entries(query, system, pieces, keys):
+        for row in query.view.rows(snapshot, entry):
+            yield snapshot, row
 
 
 def _entries(snapshot: Snapshot, piece: Piece, query: Query) -> Iterator[Any]:

@@ -46,13 +46,31 @@ class Column:
         return f"{self.name} {self.type} COMMENT '{comment}'"
 
 
+class Repeated(NamedTuple):
+    """A column of a block whose cells are all the same."""
+
+    cell: Any
+
+
+Cells = Repeated | Sequence[Any]
+"""A column of a block."""
+
+
+class Block(NamedTuple):
+    """So many rows at once, given as the columns that were asked for."""
+
+    count: int  # type: ignore[assignment]  # a tuple's own `count` is of no use here
+    columns: Sequence[Cells]
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """One table.
 
     `rows` gives the rows of one entry (None stands for the snapshot itself); `entries` the entries of a
     snapshot, None where the snapshot itself is the only one; `weigh` tells roughly how many bytes are read for
-    one entry; `options` are those of ENTRY_OPTIONS that apply.
+    one entry; `options` are those of ENTRY_OPTIONS that apply. `blocks`, where a view has it, gives the cells of
+    the same rows column by column, which is faster.
     """
 
     name: str
@@ -62,6 +80,7 @@ class View:
     entries: Callable[[Snapshot], Sequence[Any]] | None = None
     weigh: Callable[[Any], int] = lambda _: 0
     options: tuple[str, ...] = ()
+    blocks: Callable[[Snapshot, Any, Sequence[Column]], Iterable[Block]] | None = None
 
     @property
     def ddl(self) -> str:
