@@ -52,11 +52,12 @@ def read_batches(
     nullable = nullable or dict.fromkeys((column.name for column in query.view.columns), True)
     columns = query.view.columns_named(nullable)
     schema = arrow_schema(columns, nullable)
+    manifests = not all(column.from_log for column in columns)
     with show_secrets(query.show_secrets):
         if query.view.blocks is None:
-            yield from to_batches(read_items(query, system, pieces, keys), columns, schema)
+            yield from to_batches(read_items(query, system, pieces, keys, manifests=manifests), columns, schema)
         else:
-            entries = read_entries(query, system, pieces, keys)
+            entries = read_entries(query, system, pieces, keys, manifests=manifests)
             blocks = (block for snapshot, entry in entries for block in query.view.blocks(snapshot, entry, columns))
             yield from _joined((_block_batch(block, schema) for block in blocks), schema)
 

@@ -32,12 +32,16 @@ ENTRY_OPTIONS: Mapping[str, EntryOption] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its type as Spark spells it, what it holds, and how it comes out of a snapshot and a row."""
+    """One column: its type as Spark spells it, what it holds, and how it comes out of a snapshot and a row.
+
+    What is `from_log` stands in the log: for such columns alone no manifest is read.
+    """
 
     name: str
     type: str
     about: str
     cell: Callable[[Snapshot, Any], Any]
+    from_log: bool = False
 
     @property
     def ddl(self) -> str:
@@ -137,26 +141,29 @@ def channel_bytes(entry: ChannelEntry) -> int:
 
 
 EVERY = (
-    Column("system", "string", "the system's name", lambda snapshot, _: snapshot.system),
-    Column("snapshot", "string", "the snapshot's id", lambda snapshot, _: str(snapshot.id)),
+    Column("system", "string", "the system's name", lambda snapshot, _: snapshot.system, from_log=True),
+    Column("snapshot", "string", "the snapshot's id", lambda snapshot, _: str(snapshot.id), from_log=True),
     Column(
         "position",
         "bigint",
         "the place of its commit in the log that it was committed to: of a copy that is its origin's",
         lambda snapshot, _: snapshot.position,
+        from_log=True,
     ),
-    Column("taken_at", "timestamp", "when it was taken", lambda snapshot, _: snapshot.taken_at),
+    Column("taken_at", "timestamp", "when it was taken", lambda snapshot, _: snapshot.taken_at, from_log=True),
     Column(
         "log_index",
         "bigint",
         "its place in the log of this storage: later is higher, copies included",
         lambda snapshot, _: snapshot.record.position,
+        from_log=True,
     ),
     Column(
         "life",
         "bigint",
         "the life of the system that took it: each restore begins a new one",
         lambda snapshot, _: snapshot.id.incarnation,
+        from_log=True,
     ),
 )
 """What all views begin with."""
