@@ -12,7 +12,7 @@ def _whole(snapshot: Snapshot, _: None) -> Iterable[Snapshot]:
 
 
 _SNAPSHOT_COLUMNS = (
-    Column("label", "string", "a person's word for a savepoint", lambda _, row: row.label),
+    Column("label", "string", "a person's word for a savepoint", lambda _, row: row.label, from_log=True),
     Column("mode", "string", "the protocol that took it", lambda _, row: row.mode),
     Column("actors", "bigint", "how many actors", lambda _, row: len(row.manifest.actors)),
     Column("channels", "bigint", "how many channels", lambda _, row: len(row.manifest.channels)),

@@ -7,6 +7,7 @@ address and COMMIT record, so that a task opens only that and never lists the lo
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from operator import attrgetter
 from typing import Any
 
 from rayshot.analysis.query import LATEST, Query
@@ -15,6 +16,7 @@ from rayshot.format.encryption_key import EncryptionKey
 from rayshot.store.catalog import SystemView
 from rayshot.store.locate import open_store
 from rayshot.store.records import CommitRecord
+from rayshot.store.several import AT_ONCE, several_at_once
 from rayshot.store.snapshot import Snapshot
 
 SHARE_BYTES = 16 << 20
@@ -71,15 +73,51 @@ def plan(query: Query, system: SystemView, keys: Sequence[EncryptionKey] | None 
     return [Share(system.url, system.name, packed) for packed in _pack(pieces)] or [Share(system.url, system.name, ())]
 
 
-def read_items(
-    query: Query, system: SystemView, pieces: Iterable[Piece], keys: Sequence[EncryptionKey] | None = None
+def read_entries(
+    query: Query,
+    system: SystemView,
+    pieces: Iterable[Piece],
+    keys: Sequence[EncryptionKey] | None = None,
+    *,
+    manifests: bool = True,
 ) -> Iterator[tuple[Snapshot, Any]]:
-    """The rows of pieces, each with its snapshot; `keys` as for `plan`. Raises what reading snapshots raises."""
-    for piece in pieces:
-        snapshot = system.open(piece.record, keys)
+    """The selected entries of pieces, each with its snapshot; `keys` as for `plan`. Raises what reading them raises.
+
+    Without `manifests` those of a view without entries are read only when somebody looks into them.
+    """
+    pieces = list(pieces)
+    ahead = manifests or query.view.entries is not None
+    opened = _opened(system, [piece.record for piece in pieces], keys, manifests=ahead)
+    for piece, snapshot in zip(pieces, opened, strict=True):
         for entry in _entries(snapshot, piece, query):
-            for row in query.rows(snapshot, entry):
-                yield snapshot, row
+            yield snapshot, entry
+
+
+def _opened(
+    system: SystemView, records: Sequence[CommitRecord], keys: Sequence[EncryptionKey] | None, *, manifests: bool
+) -> Iterator[Snapshot]:
+    """The snapshots of records, AT_ONCE of them opened and perhaps their manifests read; the last so many are kept."""
+    for start in range(0, len(records), AT_ONCE):
+        some = records[start : start + AT_ONCE]
+        snapshots = {record: system.open(record, keys) for record in some}
+        if manifests:
+            with several_at_once(len(snapshots), "rayshot-manifest") as map_:
+                list(map_(attrgetter("manifest"), snapshots.values()))
+        yield from (snapshots[record] for record in some)
+
+
+def read_items(
+    query: Query,
+    system: SystemView,
+    pieces: Iterable[Piece],
+    keys: Sequence[EncryptionKey] | None = None,
+    *,
+    manifests: bool = True,
+) -> Iterator[tuple[Snapshot, Any]]:
+    """The rows of pieces, each with its snapshot; as `read_entries`."""
+    for snapshot, entry in read_entries(query, system, pieces, keys, manifests=manifests):
+        for row in query.rows(snapshot, entry):
+            yield snapshot, row
 
 
 def _entries(snapshot: Snapshot, piece: Piece, query: Query) -> Iterator[Any]:
@@ -100,8 +138,8 @@ def _cut(
         return
     found = False
     seen: dict[str, None] = {}
-    for record in records:
-        entries = query.view.entries(system.open(record, keys))  # opened anew: it keeps its manifest
+    for record, snapshot in zip(records, _opened(system, records, keys, manifests=True), strict=True):
+        entries = query.view.entries(snapshot)
         for weighed in _cut_one(record, entries, query):
             found = True
             yield weighed

@@ -1,11 +1,11 @@
 """What a table was asked for: its options, checked before anything is opened."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from rayshot.analysis.view import ENTRY_OPTIONS, View
+from rayshot.analysis.view import ENTRY_OPTIONS, Block, Column, View
 from rayshot.analysis.views import VIEWS
 from rayshot.errors import BadManifest, ConfigError, LimitExceeded
 from rayshot.format.bounds import check_process
@@ -53,6 +53,11 @@ class Query:
     def rows(self, snapshot: Snapshot, entry: Any) -> Iterable[Any]:
         """The rows of that entry that are asked for."""
         return self.view.rows(snapshot, entry, **dict(self.within))
+
+    def blocks(self, snapshot: Snapshot, entry: Any, columns: Sequence[Column]) -> Iterable[Block]:
+        """The cells of these rows, of a view that has blocks."""
+        assert self.view.blocks is not None
+        return self.view.blocks(snapshot, entry, columns, **dict(self.within))
 
 
 def parse_query(given: Mapping[str, str], others: Collection[str] = ()) -> Query:
