@@ -6,6 +6,7 @@ import math
 import sys
 from collections import deque
 from collections.abc import Iterable
+from json.encoder import encode_basestring
 from typing import Any
 
 from rayshot.format.inert_record import HandleRecord, Inert
@@ -48,10 +49,10 @@ def in_json(value: Any) -> tuple[str, bool]:
 
     `jsonable` says how it is written.
     """
-    if type(value) is int and LONG_MIN <= value <= LONG_MAX:
+    if (type(value) is int and LONG_MIN <= value <= LONG_MAX) or (type(value) is float and math.isfinite(value)):
         return repr(value), False
-    if (type(value) is float and math.isfinite(value)) or (type(value) is str and len(value) <= _SHORT_LENGTH_MAX):
-        return _encode(sound_text(value) if type(value) is str else value), False
+    if type(value) is str and len(value) <= _SHORT_LENGTH_MAX:
+        return encode_basestring(sound_text(value)), False
     long_texts_max = TEXT_LENGTH_MAX // _LONG_TEXTS_SHARE
     for nodes in (NODES_MAX, NODES_MAX // 100, NODES_MAX // 10_000):
         document, truncated = rendered(value, nodes_max=nodes, long_texts_max=long_texts_max)
