@@ -56,7 +56,7 @@ def _new_bytes(snapshot: Snapshot) -> int:
 
 
 _SNAPSHOT_COLUMNS = (
-    Column("label", "string", "a person's word for a savepoint", lambda snapshot, _: snapshot.label),
+    Column("label", "string", "a person's word for a savepoint", lambda snapshot, _: snapshot.label, from_log=True),
     Column("mode", "string", "the protocol that took it", lambda snapshot, _: snapshot.mode),
     Column("actors", "bigint", "how many actors", lambda snapshot, _: len(snapshot.manifest.actors)),
     Column("channels", "bigint", "how many channels", lambda snapshot, _: len(snapshot.manifest.channels)),
@@ -76,6 +76,7 @@ _SNAPSHOT_COLUMNS = (
         "string",
         "the snapshot that its life was restored from; null for a life that began anew, and for a copy",
         lambda _, piece: None if piece.restored_from is None else str(piece.restored_from),
+        from_log=True,
     ),
 )
 

@@ -4,9 +4,10 @@ Planning reads the commit log, and for all views but `snapshots` the manifests; 
 address and COMMIT record, so that a task opens only that and never lists the log again.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from operator import attrgetter
 from typing import Any
 
 from rayshot.analysis.pairs import Pair, pair_up, require_step
@@ -17,6 +18,7 @@ from rayshot.protocol.identity import SnapshotId
 from rayshot.store.catalog import SystemView
 from rayshot.store.locate import open_store
 from rayshot.store.records import CommitRecord
+from rayshot.store.several import AT_ONCE, several_at_once
 from rayshot.store.snapshot import Snapshot
 
 SHARE_BYTES = 16 << 20
@@ -74,15 +76,53 @@ def plan(query: Query, system: SystemView, keys: Sequence[EncryptionKey] | None 
     return [Share(system.url, system.name, packed) for packed in _pack(pieces)] or [Share(system.url, system.name, ())]
 
 
-def read_items(
-    query: Query, system: SystemView, pieces: Iterable[Piece], keys: Sequence[EncryptionKey] | None = None
-) -> Iterator[tuple[Snapshot, Any]]:
-    """The rows of pieces, each with its snapshot; `keys` as for `plan`. Raises what reading snapshots raises."""
-    for piece in pieces:
-        subject = _subject(system, piece, keys)
+def read_entries(
+    query: Query,
+    system: SystemView,
+    pieces: Iterable[Piece],
+    keys: Sequence[EncryptionKey] | None = None,
+    *,
+    manifests: bool = True,
+) -> Iterator[tuple[Any, Any]]:
+    """The selected entries of pieces, each with what it is of; `keys` as for `plan`. Raises what reading them raises.
+
+    Without `manifests` those of a view without entries are read only when somebody looks into them.
+    """
+    pieces = list(pieces)
+    ahead = manifests or query.view.entries is not None
+    for piece, subject in zip(pieces, _opened(system, pieces, keys, manifests=ahead), strict=True):
         for entry in _entries(subject, piece, query):
-            for row in query.view.rows(subject, entry):
-                yield subject.new if isinstance(subject, Pair) else subject, row
+            yield subject, entry
+
+
+def _opened(
+    system: SystemView, pieces: Sequence[Piece], keys: Sequence[EncryptionKey] | None, *, manifests: bool
+) -> Iterator[Any]:
+    """What pieces are of, AT_ONCE of them opened and perhaps their manifests read; the last so many are kept."""
+    for start in range(0, len(pieces), AT_ONCE):
+        some = pieces[start : start + AT_ONCE]
+        records = dict.fromkeys(one for piece in some for one in (piece.record, piece.before) if one is not None)
+        snapshots = {record: system.open(record, keys) for record in records}
+        if manifests:
+            with several_at_once(len(snapshots), "rayshot-manifest") as map_:
+                list(map_(attrgetter("manifest"), snapshots.values()))
+        for piece in some:
+            yield _subject(system, piece, snapshots)
+
+
+def read_items(
+    query: Query,
+    system: SystemView,
+    pieces: Iterable[Piece],
+    keys: Sequence[EncryptionKey] | None = None,
+    *,
+    manifests: bool = True,
+) -> Iterator[tuple[Snapshot, Any]]:
+    """The rows of pieces, each with its snapshot; as `read_entries`."""
+    for subject, entry in read_entries(query, system, pieces, keys, manifests=manifests):
+        snapshot = subject.new if isinstance(subject, Pair) else subject
+        for row in query.rows(subject, entry):
+            yield snapshot, row
 
 
 def _whole(query: Query, system: SystemView, keys: Sequence[EncryptionKey] | None) -> list[Piece]:
@@ -100,12 +140,12 @@ def _whole(query: Query, system: SystemView, keys: Sequence[EncryptionKey] | Non
     return [Piece(new, before=old) for new, old in pairs]
 
 
-def _subject(system: SystemView, piece: Piece, keys: Sequence[EncryptionKey] | None) -> Any:
+def _subject(system: SystemView, piece: Piece, snapshots: Mapping[CommitRecord, Snapshot]) -> Any:
     """What the rows of a view are made of, see `View.subject`."""
     if piece.record is None:
         return system
-    snapshot = system.open(piece.record, keys)
-    return snapshot if piece.before is None else Pair(system.open(piece.before, keys), snapshot)
+    snapshot = snapshots[piece.record]
+    return snapshot if piece.before is None else Pair(snapshots[piece.before], snapshot)
 
 
 def _entries(subject: Any, piece: Piece, query: Query) -> Iterator[Any]:
@@ -126,8 +166,8 @@ def _cut(
         return
     found = False
     seen: dict[str, None] = {}
-    for piece in whole:
-        entries = query.view.entries(_subject(system, piece, keys))  # opened anew: it keeps its manifest
+    for piece, subject in zip(whole, _opened(system, whole, keys, manifests=True), strict=True):
+        entries = query.view.entries(subject)
         for weighed in _cut_one(piece, entries, query):
             found = True
             yield weighed

@@ -1,13 +1,13 @@
 """What a table was asked for: its options, checked before anything is opened."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NoReturn
 
 from rayshot.analysis.pairs import NO_STEP
 from rayshot.analysis.selection import SELECTION_OPTIONS, Selection, parse_selection
-from rayshot.analysis.view import ENTRY_OPTIONS, View
+from rayshot.analysis.view import ENTRY_OPTIONS, Block, Column, View
 from rayshot.analysis.views import VIEWS
 from rayshot.errors import BadManifest, ConfigError, LimitExceeded
 from rayshot.format.bounds import check_process
@@ -36,8 +36,8 @@ class Query:
     """A table that can be planned.
 
     `selection` says which snapshots, and `compared_with` which one stands before them, None for each its own; `entry`
-    holds (option, name) for each of ENTRY_OPTIONS that
-    was given: only actors or channels that fit all of them are read. `show_secrets` names what is shown, None all.
+    holds (option, name) for each of ENTRY_OPTIONS that was given: only actors or channels that fit all of them are
+    read. `within` is the same for ROW_OPTIONS, which select rows. `show_secrets` names what is shown, None all.
     """
 
     view_name: str
@@ -45,6 +45,7 @@ class Query:
     compared_with: SnapshotId | None
     entry: tuple[tuple[str, str], ...]
     show_secrets: frozenset[str] | None = frozenset()
+    within: tuple[tuple[str, str], ...] = ()
 
     @property
     def view(self) -> View:
@@ -57,6 +58,15 @@ class Query:
             getattr(entry, ENTRY_OPTIONS[option].field) == name for option, name in self.entry
         )
 
+    def rows(self, subject: Any, entry: Any) -> Iterable[Any]:
+        """The rows of that entry that are asked for."""
+        return self.view.rows(subject, entry, **dict(self.within))
+
+    def blocks(self, subject: Any, entry: Any, columns: Sequence[Column]) -> Iterable[Block]:
+        """The cells of these rows, of a view that has blocks."""
+        assert self.view.blocks is not None
+        return self.view.blocks(subject, entry, columns, **dict(self.within))
+
 
 def parse_query(given: Mapping[str, str], others: Collection[str] = ()) -> Query:
     """Check options, whose names are in small letters; raises ConfigError, which shows option, expectation and value.
@@ -68,7 +78,7 @@ def parse_query(given: Mapping[str, str], others: Collection[str] = ()) -> Query
         refuse("view", f"one of {', '.join(VIEWS)}", given["view"], exists=list(VIEWS))
     known = [*others, *COMMON_OPTIONS]
     if view.of_snapshots:
-        known += [*SELECTION_OPTIONS, *(PAIR_OPTIONS if view.of_pairs else ()), *view.options]
+        known += [*SELECTION_OPTIONS, *(PAIR_OPTIONS if view.of_pairs else ()), *view.options, *view.row_options]
     for name, value in given.items():
         if name not in map(str.lower, known):
             raise ConfigError(
@@ -84,6 +94,7 @@ def parse_query(given: Mapping[str, str], others: Collection[str] = ()) -> Query
         compared_with=None if "from" not in given else _compared_with(given["from"], selection),
         entry=tuple((option, _process(option, given[option])) for option in view.options if option in given),
         show_secrets=_secrets(given.get("showsecrets", "false")),
+        within=tuple((option, given[option]) for option in view.row_options if option in given),
     )
 
 

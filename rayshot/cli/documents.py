@@ -148,6 +148,7 @@ def _actor(snapshot: Snapshot, name: str) -> dict[str, Any]:
         **document,
         "state": jsonable(recorded.state),
         "calls": jsonable(shown_calls(recorded.calls)),
+        "callees": jsonable(recorded.callees),
         "timers": jsonable(shown_timers(recorded.timers)),
     }
 

@@ -53,6 +53,7 @@ class Snapshot:
     ) -> None:
         self._store = store
         self._keys = keys
+        self._kept: tuple[Envelope, Manifest] | None = None
         self.system = system
         self.record = record
         """The COMMIT record in the log."""
@@ -241,9 +242,11 @@ class Snapshot:
         """How this cut lies to that of `other`; only manifests are read. Raises ConfigError for two systems."""
         return relate(self.manifest, other.manifest)
 
-    @cached_property
+    @property
     def _sealed(self) -> tuple[Envelope, Manifest]:
-        return read_sealed(self._store, self.system, self.record, self._keys)
+        if self._kept is None:  # no cached_property: until Python 3.12 all snapshots share its lock while one reads
+            self._kept = read_sealed(self._store, self.system, self.record, self._keys)
+        return self._kept
 
     @cached_property
     def _reader(self) -> ChunkReader:

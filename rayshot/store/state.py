@@ -26,11 +26,15 @@ class ActorInfo:
 
 @dataclass(frozen=True, slots=True)
 class RecordedState:
-    """What a snapshot holds of one actor: its own `state`, the `calls` it awaits, and its `timers`."""
+    """What a snapshot holds of one actor: its own `state`, the `calls` it awaits, and its `timers`.
+
+    `callees` says by the id of a call whose reply it awaits; None where no call is pending, or an older rayshot wrote.
+    """
 
     state: Any
     calls: Any
     timers: Any
+    callees: Any = None
 
 
 def read_captured(captured: CapturedState, reader: ChunkReader) -> RecordedState:
@@ -38,7 +42,7 @@ def read_captured(captured: CapturedState, reader: ChunkReader) -> RecordedState
     tree = read_inertly(*read_parts(captured, reader))
     if not isinstance(tree, dict) or "state" not in tree:
         raise BadState("a recorded state is not the pickle that an actor writes")
-    return RecordedState(tree["state"], tree.get("calls"), tree.get("timers"))
+    return RecordedState(tree["state"], tree.get("calls"), tree.get("timers"), tree.get("callees"))
 
 
 def read_parts(captured: CapturedState, reader: ChunkReader) -> tuple[bytes, list[bytes]]:

@@ -48,7 +48,7 @@ class World:
         call = OpenCall(tell)
         self.channel(receiver).append(call)
         self.cell.open_calls.append(call)
-        return Reply(self.cell, call)
+        return Reply(self.cell, call, receiver)
 
     def handle_of(self, name):
         return self.handle(name)

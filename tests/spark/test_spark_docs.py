@@ -11,7 +11,7 @@ import pytest
 from pyspark_rayshot.options import PLACE_OPTIONS
 from rayshot.analysis.query import COMMON_OPTIONS, DEFAULT_VIEW, PAIR_OPTIONS
 from rayshot.analysis.selection import SELECTION_OPTIONS
-from rayshot.analysis.view import ENTRY_OPTIONS
+from rayshot.analysis.view import ENTRY_OPTIONS, ROW_OPTIONS
 from rayshot.analysis.views import VIEWS
 from rayshot.store.local import LocalStore
 from tests.store.snapshot_builder import Bank, Flow, make_snapshot, open_bank
@@ -41,7 +41,11 @@ def option_table() -> str:
     compared = [f"| `{name}` | {about} | {pairs} |" for name, about in PAIR_OPTIONS.items()]
     users = {name: [view.name for view in VIEWS.values() if name in view.options] for name in ENTRY_OPTIONS}
     own = [f"| `{name}` | {option.about} | {', '.join(users[name])} |" for name, option in ENTRY_OPTIONS.items()]
-    return "\n".join(["| option | | views |", "| --- | --- | --- |", *common, *chosen, *compared, *own])
+    within = [
+        f"| `{name}` | {about} | {', '.join(view.name for view in VIEWS.values() if name in view.row_options)} |"
+        for name, about in ROW_OPTIONS.items()
+    ]
+    return "\n".join(["| option | | views |", "| --- | --- | --- |", *common, *chosen, *compared, *own, *within])
 
 
 def test_the_tables_of_views_and_options_are_those_of_the_code() -> None:

@@ -2,6 +2,7 @@ import json
 import math
 from collections.abc import Callable
 from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,10 @@ def test_an_attribute_is_a_row_with_its_type_its_size_and_its_value_in_typed_col
         "nothing": "NoneType",
         "nested": "dict",
     }
-    assert (alice["wide"].value, alice["wide"].value_long, alice["wide"].value_double) == (str(2**70), None, 2.0**70)
+    wide = alice["wide"]
+    assert (wide.value, wide.value_long, wide.value_double) == (f'"{2**70}"', None, 2.0**70)
+    assert wide.value_decimal == Decimal(2**70)
+    assert {name for name, row in alice.items() if row.truncated} == {"array"}
     assert alice["nan"].value == '"NaN"'
     assert math.isnan(alice["nan"].value_double)
     assert alice["array"].bytes == 8 * 50_000

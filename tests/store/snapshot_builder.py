@@ -68,6 +68,7 @@ class Bank:
     python_version: str = "3.11"
     timers: Sequence[tuple[float, str, tuple[Any, ...]]] = ()
     calls: Mapping[int, tuple[str, str | None, tuple[Any, ...]]] = field(default_factory=dict)
+    callees: Mapping[int, str] | None = None
 
     def all_flows(self) -> Mapping[tuple[str, str], Flow]:
         """What was asked for, or the usual ones between the actors that there are."""
@@ -153,6 +154,8 @@ def _counters(flow: Flow) -> tuple[int, int, int]:
 def _add_state(writer: ChunkWriter, state: Any, bank: Bank) -> tuple[StateCodec, int, list[int]]:
     calls, timers = dict(bank.calls), list(bank.timers)
     tree = {"state": state, "calls": calls, "timers": timers, "next_call": len(calls) + 1, "ending": False}
+    if bank.callees is not None:
+        tree["callees"] = dict(bank.callees)
     pickled = dump_state(tree, "state")
     return pickled.codec, writer.add(pickled.stream), [writer.add(buffer) for buffer in pickled.buffers]
 
