@@ -53,6 +53,10 @@ class SnapshotsExist(ConfigError):
     """A system would begin anew where there are snapshots of it; `evidence["snapshot"]` is the latest."""
 
 
+class Incomparable(ConfigError):
+    """Two snapshots, neither of which leads to the other in one life; `evidence["actors_back"]` would go back."""
+
+
 class LivesElsewhere(ConfigError):
     """A life of the system has said a moment ago that it runs; `evidence["seconds_left"]` until it counts as dead."""
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from rayshot.analysis.query import Query, parse_query, refuse
+from rayshot.analysis.query import Query, parse_query, refuse, system_for
 from rayshot.errors import ConfigError
 from rayshot.format.encryption_key import EncryptionKey, find_encryption_keys, parse_encryption_keys
 from rayshot.format.key_files import read_text
@@ -40,7 +40,7 @@ class ReadOptions:
 
     def open_system(self) -> SystemView:
         """The system whose snapshots are read. Raises what `rayshot.open` raises, and SystemNotFound."""
-        return open_storage(self.storage).system(self.system)
+        return system_for(self.query, open_storage(self.storage), self.system)
 
 
 def parse_options(given: Mapping[str, str]) -> ReadOptions:

@@ -3,10 +3,13 @@
     view       what a table is: its columns, and what gives it its rows
     *_views    the tables; `views` has all of them by name
     query      what a table was asked for
+    selection  which snapshots that is
+    pairs      two snapshots, for tables of changes
     planning   which snapshots, actors and channels are read for it, in pieces of about equal work
     values     a value of a state or a message, in cells
+    frames     the rows of messages a frame at a time, with `plain_json` for their arguments
     batches    rows into Arrow record batches
     table      a table for programs without Spark
 
-Only `batches` and `table` need pyarrow.
+Only `batches` and `table` need pyarrow, and only `plain_json` needs msgspec.
 """

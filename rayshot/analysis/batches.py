@@ -4,11 +4,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from rayshot.analysis.planning import Piece, read_items
+from rayshot.analysis.planning import Piece, read_entries, read_items
 from rayshot.analysis.query import Query
-from rayshot.analysis.view import Column
+from rayshot.analysis.view import Block, Cells, Column, Repeated
 from rayshot.format.encryption_key import EncryptionKey
 from rayshot.format.redaction import show_secrets
 from rayshot.store.catalog import SystemView
@@ -16,17 +17,20 @@ from rayshot.store.snapshot import Snapshot
 
 BATCH_ROWS_MAX = 4096
 BATCH_BYTES = 8 << 20
-"""A batch is closed when its texts have as much; one cell is bounded by itself."""
+"""A batch is closed when its texts have as much, or arrays so many values; one cell is bounded by itself."""
+_MEASURED = (str, np.ndarray)
 
 _ARROW_TYPES: Mapping[str, pa.DataType] = MappingProxyType(
     {
         "bigint": pa.int64(),
         "boolean": pa.bool_(),
+        "decimal(38,0)": pa.decimal128(38, 0),
         "double": pa.float64(),
         "string": pa.string(),
         "timestamp": pa.timestamp("us", "UTC"),
+        "array<bigint>": pa.list_(pa.field("element", pa.int64())),
+        "array<double>": pa.list_(pa.field("element", pa.float64())),
         "array<string>": pa.list_(pa.field("element", pa.string())),
-        "map<string,double>": pa.map_(pa.string(), pa.float64()),
     }
 )
 """Spark's types, as far as views have them, as Spark itself spells them in Arrow."""
@@ -50,8 +54,15 @@ def read_batches(
     """
     nullable = nullable or dict.fromkeys((column.name for column in query.view.columns), True)
     columns = query.view.columns_named(nullable)
+    schema = arrow_schema(columns, nullable)
+    manifests = not all(column.from_log for column in columns)
     with show_secrets(query.show_secrets):
-        yield from to_batches(read_items(query, system, pieces, keys), columns, arrow_schema(columns, nullable))
+        if query.view.blocks is None:
+            yield from to_batches(read_items(query, system, pieces, keys, manifests=manifests), columns, schema)
+        else:
+            entries = read_entries(query, system, pieces, keys, manifests=manifests)
+            blocks = (block for snapshot, entry in entries for block in query.blocks(snapshot, entry, columns))
+            yield from _joined((_block_batch(block, schema) for block in blocks), schema)
 
 
 def to_batches(
@@ -63,7 +74,7 @@ def to_batches(
     for snapshot, row in items:
         cells = [column.cell(snapshot, row) for column in columns]
         gathered.append(cells)
-        size += sum(len(cell) for cell in cells if isinstance(cell, str))
+        size += sum(len(cell) for cell in cells if isinstance(cell, _MEASURED))
         if len(gathered) == BATCH_ROWS_MAX or size >= BATCH_BYTES:
             yield _batch(gathered, schema)
             gathered, size = [], 0
@@ -75,3 +86,31 @@ def _batch(rows: list[list[Any]], schema: pa.Schema) -> pa.RecordBatch:
     columns = zip(*rows, strict=True)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _block_batch(block: Block, schema: pa.Schema) -> pa.RecordBatch:
+    arrays = [_array(cells, block.count, field.type) for cells, field in zip(block.columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _array(cells: Cells, count: int, kind: pa.DataType) -> pa.Array:
+    if isinstance(cells, Repeated):
+        return pa.repeat(pa.scalar(cells.cell, kind), count)
+    if isinstance(cells, range):
+        return pa.array(np.arange(cells.start, cells.stop), kind)
+    return pa.array(cells, kind)
+
+
+def _joined(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of batches, of which small ones are put together."""
+    gathered: list[pa.RecordBatch] = []
+    for batch in batches:
+        gathered.append(batch)
+        if (
+            sum(one.num_rows for one in gathered) >= BATCH_ROWS_MAX
+            or sum(one.nbytes for one in gathered) >= BATCH_BYTES
+        ):
+            yield from pa.Table.from_batches(gathered, schema).combine_chunks().to_batches()
+            gathered = []
+    if gathered:
+        yield from pa.Table.from_batches(gathered, schema).combine_chunks().to_batches()

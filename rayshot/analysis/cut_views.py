@@ -1,40 +1,131 @@
 """What manifests say: snapshots, their actors, and the counters of their channels. No chunk is read."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
-from rayshot.analysis.view import EVERY, Column, View, actors, channel_bytes, channels, itself
+from rayshot.analysis.pairs import Pair
+from rayshot.analysis.view import EVERY, Column, View, channel_bytes, channels, itself
+from rayshot.format.manifest import ActorEntry
+from rayshot.store.layout import writer_of
+from rayshot.store.relation import actor_clock, clocks
 from rayshot.store.snapshot import Snapshot
-from rayshot.store.state import captured_bytes
+from rayshot.store.state import captured_bytes, state_digest
 
 
-def _whole(snapshot: Snapshot, _: None) -> Iterable[Snapshot]:
-    return (snapshot,)
+class ActorRow(NamedTuple):
+    """One actor, and how much it has done."""
+
+    name: str
+    entry: ActorEntry
+    clock: int
+
+
+class Metric(NamedTuple):
+    """One figure of a snapshot."""
+
+    name: str
+    value: float
+
+    @property
+    def unit(self) -> str | None:
+        """The end of the name, as far as it is one of a unit."""
+        end = self.name.rpartition("_")[2]
+        return end if end in {"s", "ms", "bytes"} else None
+
+
+def _committed(_: Snapshot, piece: Any) -> Iterable[Any]:
+    return (piece,)
+
+
+def _actors(snapshot: Snapshot) -> Sequence[ActorRow]:
+    known = clocks(snapshot.manifest)
+    return [ActorRow(entry.name, entry, actor_clock(known.get(entry.name, {}))) for entry in snapshot.manifest.actors]
+
+
+def _metrics(snapshot: Snapshot, _: Any) -> Iterable[Metric]:
+    return (Metric(name, float(number)) for name, number in snapshot.stats.items())
+
+
+def _neighbours(pair: Pair, _: Any) -> Iterable[Pair]:
+    return (pair,)
+
+
+def _new_bytes(snapshot: Snapshot) -> int:
+    own = snapshot.manifest.intent
+    return sum(chunk.stored_size for chunk in snapshot.manifest.chunks if writer_of(chunk.key) == own)
 
 
 _SNAPSHOT_COLUMNS = (
-    Column("label", "string", "a person's word for a savepoint", lambda _, row: row.label),
-    Column("mode", "string", "the protocol that took it", lambda _, row: row.mode),
-    Column("actors", "bigint", "how many actors", lambda _, row: len(row.manifest.actors)),
-    Column("channels", "bigint", "how many channels", lambda _, row: len(row.manifest.channels)),
-    Column("in_flight", "bigint", "messages in flight on all channels", lambda _, row: row.in_flight),
-    Column("bytes", "bigint", "size in the store, shared chunks included", lambda _, row: row.size_bytes),
-    Column("chunks", "bigint", "how many chunks", lambda _, row: len(row.manifest.chunks)),
-    Column("rayshot_version", "string", "what took it", lambda _, row: row.manifest.rayshot_version),
-    Column("python_version", "string", "what it ran on", lambda _, row: row.manifest.python_version),
+    Column("label", "string", "a person's word for a savepoint", lambda snapshot, _: snapshot.label, from_log=True),
+    Column("mode", "string", "the protocol that took it", lambda snapshot, _: snapshot.mode),
+    Column("actors", "bigint", "how many actors", lambda snapshot, _: len(snapshot.manifest.actors)),
+    Column("channels", "bigint", "how many channels", lambda snapshot, _: len(snapshot.manifest.channels)),
+    Column("in_flight", "bigint", "messages in flight on all channels", lambda snapshot, _: snapshot.in_flight),
+    Column("bytes", "bigint", "size in the store, shared chunks included", lambda snapshot, _: snapshot.size_bytes),
     Column(
-        "stats",
-        "map<string,double>",
-        "durations, sizes and counts from when it was taken",
-        lambda _, row: [(name, float(number)) for name, number in row.stats.items()],
+        "new_bytes",
+        "bigint",
+        "of these, what was written for it; the rest it took over from earlier snapshots",
+        lambda snapshot, _: _new_bytes(snapshot),
     ),
+    Column("chunks", "bigint", "how many chunks", lambda snapshot, _: len(snapshot.manifest.chunks)),
+    Column("rayshot_version", "string", "what took it", lambda snapshot, _: snapshot.manifest.rayshot_version),
+    Column("python_version", "string", "what it ran on", lambda snapshot, _: snapshot.manifest.python_version),
+    Column(
+        "restored_from",
+        "string",
+        "the snapshot that its life was restored from; null for a life that began anew, and for a copy",
+        lambda _, piece: None if piece.restored_from is None else str(piece.restored_from),
+        from_log=True,
+    ),
+)
+
+_METRIC_COLUMNS = (
+    Column("name", "string", "which figure, from when it was taken", lambda _, row: row.name),
+    Column("value", "double", "in its unit", lambda _, row: row.value),
+    Column("unit", "string", "s, ms or bytes; null for a count", lambda _, row: row.unit),
 )
 
 _ACTOR_COLUMNS = (
     Column("actor", "string", "its name", lambda _, row: row.name),
-    Column("class_name", "string", "module.Class", lambda _, row: f"{row.class_module}.{row.class_name}"),
-    Column("status", "string", "born or unborn; only a born actor has a state", lambda _, row: row.status),
-    Column("state_bytes", "bigint", "its state as it was pickled", lambda _, row: captured_bytes(row.state)),
-    Column("methods", "array<string>", "what can be sent to it", lambda _, row: list(row.methods)),
+    Column("class_name", "string", "module.Class", lambda _, row: f"{row.entry.class_module}.{row.entry.class_name}"),
+    Column("status", "string", "born or unborn; only a born actor has a state", lambda _, row: row.entry.status),
+    Column("state_bytes", "bigint", "its state as it was pickled", lambda _, row: captured_bytes(row.entry.state)),
+    Column(
+        "state_digest",
+        "string",
+        "equal for equal stored states; of a small one it may change with those stored beside it",
+        lambda _, row: None if row.entry.state is None else state_digest(row.entry.state),
+    ),
+    Column(
+        "clock",
+        "bigint",
+        "messages that it had processed and sent on the channels that there are; rises while no peer ends",
+        lambda _, row: row.clock,
+    ),
+    Column("methods", "array<string>", "what can be sent to it", lambda _, row: list(row.entry.methods)),
+)
+
+_LINEAGE_COLUMNS = (
+    Column("other_snapshot", "string", "that before it, by life and then by position", lambda _, row: str(row.old.id)),
+    Column(
+        "relation",
+        "string",
+        "the other lies before it, after, equal, is incomparable or of an other life",
+        lambda _, row: row.relation.name,
+    ),
+    Column(
+        "actors_forward",
+        "array<string>",
+        "who did something from the other to this one",
+        lambda _, row: list(row.relation.forward),
+    ),
+    Column(
+        "actors_back",
+        "array<string>",
+        "who had done more in the other",
+        lambda _, row: list(row.relation.back),
+    ),
 )
 
 _CHANNEL_COLUMNS = (
@@ -48,13 +139,21 @@ _CHANNEL_COLUMNS = (
 )
 
 CUT_VIEWS = (
-    View("snapshots", "one row for each snapshot", (*EVERY, *_SNAPSHOT_COLUMNS), _whole),
+    View("snapshots", "one row for each snapshot", (*EVERY, *_SNAPSHOT_COLUMNS), _committed),
+    View("metrics", "one row for each figure of each snapshot", (*EVERY, *_METRIC_COLUMNS), _metrics),
+    View(
+        "lineage",
+        "one row for each snapshot but the first: how it lies to the one before it",
+        (*EVERY, *_LINEAGE_COLUMNS),
+        _neighbours,
+        subject="neighbours",
+    ),
     View(
         "actors",
         "one row for each actor of each snapshot",
         (*EVERY, *_ACTOR_COLUMNS),
         itself,
-        actors,
+        _actors,
         options=("actor",),
     ),
     View(

@@ -1,15 +1,47 @@
 """What was in flight."""
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from rayshot.analysis import values
-from rayshot.analysis.view import EVERY, Column, View, channel_bytes, channels
+from rayshot.analysis.view import EVERY, Block, Column, View, channel_bytes, channels
 from rayshot.format.codec import RecordedMessage
 from rayshot.format.manifest import ChannelEntry
 from rayshot.format.redaction import shown_call
 from rayshot.protocol.identity import Channel
+from rayshot.store.channel_state import ChannelState
 from rayshot.store.snapshot import Snapshot
+
+PART_MESSAGES = 100_000
+PART_BYTES = 16 << 20
+PARTS_MAX = 1_000
+"""Of one channel, whatever its counters say."""
+MESSAGE_COST_BYTES = PART_BYTES // PART_MESSAGES + 1
+"""What reading a message costs, in bytes read."""
+
+
+class MessagePart(NamedTuple):
+    """The messages `first` .. `last` of a channel, of so many bytes: what one task reads of it at least."""
+
+    entry: ChannelEntry
+    first: int
+    last: int
+    bytes: int
+
+    @property
+    def sender(self) -> str:
+        """Of the channel."""
+        return self.entry.sender
+
+    @property
+    def receiver(self) -> str:
+        """Of the channel."""
+        return self.entry.receiver
+
+    @property
+    def cost_bytes(self) -> int:
+        """What reading it costs: bytes, or what many small messages cost."""
+        return max(self.bytes, (self.last + 1 - self.first) * MESSAGE_COST_BYTES)
 
 
 class MessageRow(NamedTuple):
@@ -19,16 +51,43 @@ class MessageRow(NamedTuple):
     part: str
     message: RecordedMessage
 
+    @classmethod
+    def of(cls, channel: ChannelState, message: RecordedMessage) -> "MessageRow":
+        """The row of a message of the channel."""
+        return cls(channel.channel, "mailbox" if message.number <= channel.arrived else "outbox", message)
+
     @property
     def call(self) -> tuple[list[Any], dict[str, Any]]:
         """The arguments, with what stands for those that are named like secrets."""
         return shown_call(self.message.method, self.message.args, self.message.kwargs)
 
 
-def _message_rows(snapshot: Snapshot, entry: ChannelEntry) -> Iterable[MessageRow]:
-    channel = snapshot.channel(entry.sender, entry.receiver)
-    for message in channel.iterate():
-        yield MessageRow(channel.channel, "mailbox" if message.number <= channel.arrived else "outbox", message)
+def message_parts(snapshot: Snapshot) -> list[MessagePart]:
+    """The channels, in parts of about PART_MESSAGES messages or PART_BYTES, as their counters and sizes tell."""
+    return [part for entry in channels(snapshot) for part in _cut(entry)]
+
+
+def _cut(entry: ChannelEntry) -> Iterator[MessagePart]:
+    """One part at least, also where nothing is in flight."""
+    count, size = entry.sent - entry.received, channel_bytes(entry)
+    wanted = max(count // PART_MESSAGES, size // PART_BYTES)
+    length = -(-count // max(1, min(wanted, PARTS_MAX)))
+    for first in range(entry.received + 1, max(entry.sent, entry.received + 1) + 1, max(1, length)):
+        last = min(first + length - 1, entry.sent)
+        yield MessagePart(entry, first, last, size * (last + 1 - first) // max(1, count))
+
+
+def _message_rows(snapshot: Snapshot, part: MessagePart) -> Iterator[MessageRow]:
+    channel = snapshot.channel(part.sender, part.receiver)
+    for frame in channel.frames(part.first, part.last):
+        for message in channel.decode(frame):
+            yield MessageRow.of(channel, message)
+
+
+def _message_blocks(snapshot: Snapshot, part: MessagePart, columns: Sequence[Column]) -> Iterator[Block]:
+    from rayshot.analysis.frames import message_blocks  # noqa: PLC0415 - needs msgspec, which may be missing
+
+    return message_blocks(snapshot, part, columns)
 
 
 _MESSAGE_COLUMNS = (
@@ -37,6 +96,12 @@ _MESSAGE_COLUMNS = (
     Column("number", "bigint", "its number on the channel", lambda _, row: row.message.number),
     Column("part", "string", "where it waited: the receiver's mailbox, the sender's outbox", lambda _, row: row.part),
     Column("kind", "string", "tell, call, reply or create", lambda _, row: row.message.kind),
+    Column(
+        "call_id",
+        "bigint",
+        "the caller's number for a call, which its reply has too; null for other messages",
+        lambda _, row: values.as_long(row.message.call_id),
+    ),
     Column("method", "string", "empty for a reply", lambda _, row: values.sound_text(row.message.method)),
     Column("args", "string", "as a JSON array", lambda _, row: values.as_json(row.call[0])),
     Column("kwargs", "string", "as a JSON object", lambda _, row: values.as_json(row.call[1])),
@@ -48,8 +113,9 @@ MESSAGE_VIEWS = (
         "one row for each message in flight",
         (*EVERY, *_MESSAGE_COLUMNS),
         _message_rows,
-        channels,
-        weigh=channel_bytes,
+        message_parts,
+        weigh=lambda part: part.cost_bytes,
         options=("sender", "receiver"),
+        blocks=_message_blocks,
     ),
 )

@@ -4,17 +4,21 @@ Planning reads the commit log, and for all views but `snapshots` the manifests; 
 address and COMMIT record, so that a task opens only that and never lists the log again.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
+from operator import attrgetter
 from typing import Any
 
-from rayshot.analysis.query import LATEST, Query
+from rayshot.analysis.pairs import Pair, pair_up, require_step
+from rayshot.analysis.query import Query
 from rayshot.errors import ActorNotFound, NotFound
 from rayshot.format.encryption_key import EncryptionKey
+from rayshot.protocol.identity import SnapshotId
 from rayshot.store.catalog import SystemView
 from rayshot.store.locate import open_store
 from rayshot.store.records import CommitRecord
+from rayshot.store.several import AT_ONCE, several_at_once
 from rayshot.store.snapshot import Snapshot
 
 SHARE_BYTES = 16 << 20
@@ -29,11 +33,17 @@ NAMES_SHOWN_MAX = 10
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The entries `first` .. `stop - 1` of a snapshot's manifest; `stop` is None where the view has no entries."""
+    """The entries `first` .. `stop - 1` of a snapshot's manifest; `stop` is None where the view has no entries.
 
-    record: CommitRecord
+    `before` is the snapshot that it is compared with, where the view is of pairs; `restored_from` that which its life
+    began with. Without a `record` it is the log up to `stop`.
+    """
+
+    record: CommitRecord | None
     first: int = 0
     stop: int | None = None
+    before: CommitRecord | None = None
+    restored_from: SnapshotId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,55 +72,111 @@ def plan(query: Query, system: SystemView, keys: Sequence[EncryptionKey] | None 
 
     Raises NotFound for a snapshot, actor or channel that is nowhere in what was selected; the message lists what is.
     """
-    if query.snapshot is None:
-        snapshots = system.snapshots()
-    else:
-        snapshots = [system.snapshot(None if query.snapshot == LATEST else query.snapshot)]
-    records = [snapshot.record for snapshot in snapshots]
-    pieces = _cut(system, records, query, keys)
+    pieces = _cut(system, _whole(query, system, keys), query, keys)
     return [Share(system.url, system.name, packed) for packed in _pack(pieces)] or [Share(system.url, system.name, ())]
 
 
+def read_entries(
+    query: Query,
+    system: SystemView,
+    pieces: Iterable[Piece],
+    keys: Sequence[EncryptionKey] | None = None,
+    *,
+    manifests: bool = True,
+) -> Iterator[tuple[Any, Any]]:
+    """The selected entries of pieces, each with what it is of; `keys` as for `plan`. Raises what reading them raises.
+
+    Without `manifests` those of a view without entries are read only when somebody looks into them.
+    """
+    pieces = list(pieces)
+    ahead = manifests or query.view.entries is not None
+    for piece, subject in zip(pieces, _opened(system, pieces, keys, manifests=ahead), strict=True):
+        for entry in _entries(subject, piece, query):
+            yield subject, entry
+
+
+def _opened(
+    system: SystemView, pieces: Sequence[Piece], keys: Sequence[EncryptionKey] | None, *, manifests: bool
+) -> Iterator[Any]:
+    """What pieces are of, AT_ONCE of them opened and perhaps their manifests read; the last so many are kept."""
+    for start in range(0, len(pieces), AT_ONCE):
+        some = pieces[start : start + AT_ONCE]
+        records = dict.fromkeys(one for piece in some for one in (piece.record, piece.before) if one is not None)
+        snapshots = {record: system.open(record, keys) for record in records}
+        if manifests:
+            with several_at_once(len(snapshots), "rayshot-manifest") as map_:
+                list(map_(attrgetter("manifest"), snapshots.values()))
+        for piece in some:
+            yield _subject(system, piece, snapshots)
+
+
 def read_items(
-    query: Query, system: SystemView, pieces: Iterable[Piece], keys: Sequence[EncryptionKey] | None = None
+    query: Query,
+    system: SystemView,
+    pieces: Iterable[Piece],
+    keys: Sequence[EncryptionKey] | None = None,
+    *,
+    manifests: bool = True,
 ) -> Iterator[tuple[Snapshot, Any]]:
-    """The rows of pieces, each with its snapshot; `keys` as for `plan`. Raises what reading snapshots raises."""
-    for piece in pieces:
-        snapshot = system.open(piece.record, keys)
-        for entry in _entries(snapshot, piece, query):
-            for row in query.view.rows(snapshot, entry):
-                yield snapshot, row
+    """The rows of pieces, each with its snapshot; as `read_entries`."""
+    for subject, entry in read_entries(query, system, pieces, keys, manifests=manifests):
+        snapshot = subject.new if isinstance(subject, Pair) else subject
+        for row in query.rows(subject, entry):
+            yield snapshot, row
 
 
-def _entries(snapshot: Snapshot, piece: Piece, query: Query) -> Iterator[Any]:
+def _whole(query: Query, system: SystemView, keys: Sequence[EncryptionKey] | None) -> list[Piece]:
+    """What is selected, one piece for each snapshot."""
+    if not query.view.of_snapshots:
+        return [Piece(None, stop=len(system.records()) if query.view.subject == "log" else None)]
+    if not query.view.of_pairs:
+        origins = system.restored_from()
+        records = (snapshot.record for snapshot in query.selection.of(system))
+        return [Piece(one, restored_from=None if one.folder else origins.get(one.incarnation)) for one in records]
+    pairs = pair_up(query.selection, query.compared_with, system)
+    if query.view.subject == "step" and query.selection.is_one:
+        for new, old in pairs:
+            require_step(system.open(old, keys).manifest, system.open(new, keys).manifest)
+    return [Piece(new, before=old) for new, old in pairs]
+
+
+def _subject(system: SystemView, piece: Piece, snapshots: Mapping[CommitRecord, Snapshot]) -> Any:
+    """What the rows of a view are made of, see `View.subject`."""
+    if piece.record is None:
+        return system
+    snapshot = snapshots[piece.record]
+    return snapshot if piece.before is None else Pair(snapshots[piece.before], snapshot)
+
+
+def _entries(subject: Any, piece: Piece, query: Query) -> Iterator[Any]:
     if query.view.entries is None:
-        return iter((None,))
-    return filter(query.selects, islice(query.view.entries(snapshot), piece.first, piece.stop))
+        return iter((piece,))
+    return filter(query.selects, islice(query.view.entries(subject), piece.first, piece.stop))
 
 
 def _cut(
     system: SystemView,
-    records: Sequence[CommitRecord],
+    whole: Sequence[Piece],
     query: Query,
     keys: Sequence[EncryptionKey] | None,
 ) -> Iterator[_Weighed]:
     """Cut the selected entries of all snapshots into pieces of about SHARE_BYTES."""
     if query.view.entries is None:
-        yield from (_Weighed(Piece(record), SNAPSHOT_COST_BYTES) for record in records)
+        yield from (_Weighed(piece, SNAPSHOT_COST_BYTES) for piece in whole)
         return
     found = False
     seen: dict[str, None] = {}
-    for record in records:
-        entries = query.view.entries(system.open(record, keys))  # opened anew: it keeps its manifest
-        for weighed in _cut_one(record, entries, query):
+    for piece, subject in zip(whole, _opened(system, whole, keys, manifests=True), strict=True):
+        entries = query.view.entries(subject)
+        for weighed in _cut_one(piece, entries, query):
             found = True
             yield weighed
         seen.update(dict.fromkeys(_name(entry) for entry in islice(entries, NAMES_SHOWN_MAX)))
     if query.entry and not found:
-        raise _not_found(system.name, records, query, list(seen))
+        raise _not_found(system.name, whole, query, list(seen))
 
 
-def _cut_one(record: CommitRecord, entries: Sequence[Any], query: Query) -> Iterator[_Weighed]:
+def _cut_one(whole: Piece, entries: Sequence[Any], query: Query) -> Iterator[_Weighed]:
     first, size, any_selected = 0, SNAPSHOT_COST_BYTES, False
     for index, entry in enumerate(entries):
         if not query.selects(entry):
@@ -118,10 +184,10 @@ def _cut_one(record: CommitRecord, entries: Sequence[Any], query: Query) -> Iter
         any_selected = True
         size += ENTRY_COST_BYTES + query.view.weigh(entry)
         if size >= SHARE_BYTES:
-            yield _Weighed(Piece(record, first, index + 1), size)
+            yield _Weighed(replace(whole, first=first, stop=index + 1), size)
             first, size, any_selected = index + 1, SNAPSHOT_COST_BYTES, False
     if any_selected:
-        yield _Weighed(Piece(record, first, len(entries)), size)
+        yield _Weighed(replace(whole, first=first, stop=len(entries)), size)
 
 
 def _pack(pieces: Iterator[_Weighed]) -> Iterator[tuple[Piece, ...]]:
@@ -143,8 +209,9 @@ def _name(entry: Any) -> str:
     return entry.name if hasattr(entry, "name") else f"{entry.sender} -> {entry.receiver}"
 
 
-def _not_found(system: str, records: Sequence[CommitRecord], query: Query, seen: list[str]) -> NotFound:
+def _not_found(system: str, whole: Sequence[Piece], query: Query, seen: list[str]) -> NotFound:
     wanted = ", ".join(f"{option} {name!r}" for option, name in query.entry)
+    records = [piece.record for piece in whole if piece.record is not None]
     where = f"the snapshot {records[0].snapshot}" if len(records) == 1 else f"{len(records)} snapshots"
     shown = ", ".join(seen[:NAMES_SHOWN_MAX]) or "none"
     more = " ..." if len(seen) >= NAMES_SHOWN_MAX else ""

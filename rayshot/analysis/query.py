@@ -1,42 +1,51 @@
 """What a table was asked for: its options, checked before anything is opened."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from rayshot.analysis.view import ENTRY_OPTIONS, View
+from rayshot.analysis.pairs import NO_STEP
+from rayshot.analysis.selection import SELECTION_OPTIONS, Selection, parse_selection
+from rayshot.analysis.view import ENTRY_OPTIONS, Block, Column, View
 from rayshot.analysis.views import VIEWS
 from rayshot.errors import BadManifest, ConfigError, LimitExceeded
 from rayshot.format.bounds import check_process
 from rayshot.format.redaction import check_hidden
 from rayshot.protocol.identity import SnapshotId
+from rayshot.store.catalog import Storage, SystemView
 
-LATEST = "latest"
 DEFAULT_VIEW = "snapshots"
 COMMON_OPTIONS: Mapping[str, str] = MappingProxyType(
     {
         "view": f"which table; `{DEFAULT_VIEW}` if left out",
-        "snapshot": f"the id of one snapshot, or `{LATEST}`; all of them if left out",
         "showSecrets": "`true` shows what is named like a secret, `token,db_password` what has one of these names; "
         "`<redacted>` if left out",
     }
 )
 """Options of every view -> what they say."""
 
+PAIR_OPTIONS: Mapping[str, str] = MappingProxyType(
+    {"from": "the id of the snapshot to compare with; that before it if left out, by life and then by position"}
+)
+"""Options of the views of two snapshots -> what they say."""
+
 
 @dataclass(frozen=True, slots=True)
 class Query:
     """A table that can be planned.
 
-    `snapshot` is an id, "latest", or None for all; `entry` holds (option, name) for each of ENTRY_OPTIONS that
-    was given: only actors or channels that fit all of them are read. `show_secrets` names what is shown, None all.
+    `selection` says which snapshots, and `compared_with` which one stands before them, None for each its own; `entry`
+    holds (option, name) for each of ENTRY_OPTIONS that was given: only actors or channels that fit all of them are
+    read. `within` is the same for ROW_OPTIONS, which select rows. `show_secrets` names what is shown, None all.
     """
 
     view_name: str
-    snapshot: SnapshotId | str | None
+    selection: Selection
+    compared_with: SnapshotId | None
     entry: tuple[tuple[str, str], ...]
     show_secrets: frozenset[str] | None = frozenset()
+    within: tuple[tuple[str, str], ...] = ()
 
     @property
     def view(self) -> View:
@@ -44,8 +53,19 @@ class Query:
         return VIEWS[self.view_name]
 
     def selects(self, entry: Any) -> bool:
-        """Whether that actor or channel of a manifest is asked for."""
-        return all(getattr(entry, ENTRY_OPTIONS[option].field) == name for option, name in self.entry)
+        """Whether that actor or channel is asked for; the one row of a pair that is no step always is."""
+        return entry is NO_STEP or all(
+            getattr(entry, ENTRY_OPTIONS[option].field) == name for option, name in self.entry
+        )
+
+    def rows(self, subject: Any, entry: Any) -> Iterable[Any]:
+        """The rows of that entry that are asked for."""
+        return self.view.rows(subject, entry, **dict(self.within))
+
+    def blocks(self, subject: Any, entry: Any, columns: Sequence[Column]) -> Iterable[Block]:
+        """The cells of these rows, of a view that has blocks."""
+        assert self.view.blocks is not None
+        return self.view.blocks(subject, entry, columns, **dict(self.within))
 
 
 def parse_query(given: Mapping[str, str], others: Collection[str] = ()) -> Query:
@@ -56,7 +76,9 @@ def parse_query(given: Mapping[str, str], others: Collection[str] = ()) -> Query
     view = VIEWS.get(given.get("view", DEFAULT_VIEW))
     if view is None:
         refuse("view", f"one of {', '.join(VIEWS)}", given["view"], exists=list(VIEWS))
-    known = [*others, *COMMON_OPTIONS, *view.options]
+    known = [*others, *COMMON_OPTIONS]
+    if view.of_snapshots:
+        known += [*SELECTION_OPTIONS, *(PAIR_OPTIONS if view.of_pairs else ()), *view.options, *view.row_options]
     for name, value in given.items():
         if name not in map(str.lower, known):
             raise ConfigError(
@@ -65,12 +87,24 @@ def parse_query(given: Mapping[str, str], others: Collection[str] = ()) -> Query
                 value=value,
                 exists=known,
             )
+    selection = parse_selection(given)
     return Query(
         view_name=view.name,
-        snapshot=None if "snapshot" not in given else _snapshot(given["snapshot"]),
+        selection=selection,
+        compared_with=None if "from" not in given else _compared_with(given["from"], selection),
         entry=tuple((option, _process(option, given[option])) for option in view.options if option in given),
         show_secrets=_secrets(given.get("showsecrets", "false")),
+        within=tuple((option, given[option]) for option in view.row_options if option in given),
     )
+
+
+def system_for(query: Query, storage: Storage, name: str | None = None) -> SystemView:
+    """The system of that name, None for the only one; where a table is of a whole storage, any one of it will do.
+
+    Raises as `Storage.system`.
+    """
+    names = list(storage.systems) if name is None and query.view.subject == "storage" else []
+    return storage.system(names[0] if names else name)
 
 
 def refuse(option: str, expected: str, value: str, **evidence: Any) -> NoReturn:
@@ -84,6 +118,20 @@ def refuse(option: str, expected: str, value: str, **evidence: Any) -> NoReturn:
     )
 
 
+def _compared_with(text: str, selection: Selection) -> SnapshotId:
+    if not selection.is_one:
+        raise ConfigError(
+            f"the option 'from' ({text!r}) says what one snapshot is compared with: say which one in 'snapshot' or "
+            "'asOf'",
+            option="from",
+            value=text,
+        )
+    try:
+        return SnapshotId.parse(text)
+    except ConfigError:
+        refuse("from", "the id of a snapshot, like 1-coordinator-3", text)
+
+
 def _secrets(text: str) -> frozenset[str] | None:
     if text.lower() in {"true", "false"}:
         return None if text.lower() == "true" else frozenset()
@@ -93,13 +141,6 @@ def _secrets(text: str) -> frozenset[str] | None:
     except ConfigError:
         refuse("showSecrets", "true, false, or names of what is hidden with commas between them", text)
     return names
-
-
-def _snapshot(text: str) -> SnapshotId | str:
-    try:
-        return LATEST if text == LATEST else SnapshotId.parse(text)
-    except ConfigError:
-        refuse("snapshot", f"the id of a snapshot, like 1-coordinator-3, or {LATEST!r}", text)
 
 
 def _process(option: str, name: str) -> str:

@@ -1,39 +1,73 @@
 """What states hold."""
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 from rayshot.analysis import values
 from rayshot.analysis.view import EVERY, Column, View, actors
+from rayshot.format.content_digest import content_digest
 from rayshot.format.manifest import ActorEntry
-from rayshot.format.redaction import shown
+from rayshot.format.redaction import Redacted, shown
 from rayshot.store.diff import WHOLE_STATE
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.state import captured_bytes
 
 
-class AttributeRow(NamedTuple):
+@dataclass(frozen=True)
+class AttributeRow:
     """One attribute of an actor's state."""
 
     actor: str
     attribute: str
     value: Any
 
-    @property
+    @cached_property
     def shown(self) -> Any:
         """The value, or what stands for one that is named like a secret."""
         return shown(self.attribute, self.value)
 
+    @property
+    def digest(self) -> str | None:
+        """Of the value; None where that is not shown."""
+        return None if isinstance(self.shown, Redacted) else content_digest(self.shown)
 
-def _attribute_rows(snapshot: Snapshot, actor: ActorEntry) -> Iterable[AttributeRow]:
+    @cached_property
+    def json(self) -> tuple[str, bool]:
+        """The value in JSON, and whether it was cut."""
+        return values.in_json(self.shown)
+
+
+def attribute_rows(snapshot: Snapshot, actor: ActorEntry, attribute: str | None = None) -> Iterator[AttributeRow]:
+    """The attributes of an actor; only that one if it is named."""
     if actor.state is None:
         return
     state = snapshot.state(actor.name)
     if not isinstance(state, dict) or not all(isinstance(name, str) for name in state):
-        yield AttributeRow(actor.name, WHOLE_STATE, state)
-        return
+        state = {WHOLE_STATE: state}
     for name, value in state.items():
-        yield AttributeRow(actor.name, values.sound_text(name), value)
+        sound = values.sound_text(name)
+        if attribute in {None, sound}:
+            yield AttributeRow(actor.name, sound, value)
+
+
+@dataclass(frozen=True)
+class ObjectRow:
+    """One actor with its state."""
+
+    actor: ActorEntry
+    state: Any
+
+    @cached_property
+    def json(self) -> tuple[str, bool]:
+        """The state in JSON, and whether it was cut."""
+        return values.in_json(self.state)
+
+
+def _object_rows(snapshot: Snapshot, actor: ActorEntry) -> Iterator[ObjectRow]:
+    if actor.state is not None:
+        yield ObjectRow(actor, snapshot.state(actor.name))
 
 
 _STATE_COLUMNS = (
@@ -46,8 +80,14 @@ _STATE_COLUMNS = (
     ),
     Column("type", "string", "the value's class", lambda _, row: values.type_name(row.value)),
     Column("bytes", "bigint", "what the value holds, shared parts once", lambda _, row: values.size_bytes(row.value)),
-    Column("value", "string", "as JSON; what does not fit is marked", lambda _, row: values.as_json(row.shown)),
+    Column("value", "string", "as JSON", lambda _, row: row.json[0]),
     Column("value_long", "bigint", "an integer of up to 64 bits", lambda _, row: values.as_long(row.shown)),
+    Column(
+        "value_decimal",
+        "decimal(38,0)",
+        "an integer of more than 64 bits and at most 38 digits",
+        lambda _, row: values.as_decimal(row.shown),
+    ),
     Column("value_double", "double", "a float; a wider integer, rounded", lambda _, row: values.as_double(row.shown)),
     Column(
         "value_string",
@@ -56,6 +96,19 @@ _STATE_COLUMNS = (
         lambda _, row: values.as_string(row.shown),
     ),
     Column("value_bool", "boolean", "a truth value", lambda _, row: values.as_bool(row.shown)),
+    Column(
+        "digest",
+        "string",
+        "of all that the value holds: the same in two snapshots where that is equal; what is redacted does not count",
+        lambda _, row: row.digest,
+    ),
+    Column("truncated", "boolean", "whether `value` leaves anything out", lambda _, row: row.json[1]),
+)
+_OBJECT_COLUMNS = (
+    Column("actor", "string", "its name", lambda _, row: row.actor.name),
+    Column("class_name", "string", "module.Class", lambda _, row: f"{row.actor.class_module}.{row.actor.class_name}"),
+    Column("state", "string", "its attributes as JSON", lambda _, row: row.json[0]),
+    Column("truncated", "boolean", "whether `state` leaves anything out", lambda _, row: row.json[1]),
 )
 
 STATE_VIEWS = (
@@ -63,7 +116,17 @@ STATE_VIEWS = (
         "state",
         "one row for each attribute of each actor",
         (*EVERY, *_STATE_COLUMNS),
-        _attribute_rows,
+        attribute_rows,
+        actors,
+        weigh=lambda entry: captured_bytes(entry.state),
+        options=("actor",),
+        row_options=("attribute",),
+    ),
+    View(
+        "objects",
+        "one row for each actor that has a state",
+        (*EVERY, *_OBJECT_COLUMNS),
+        _object_rows,
         actors,
         weigh=lambda entry: captured_bytes(entry.state),
         options=("actor",),

@@ -13,8 +13,8 @@ except ModuleNotFoundError as error:
 
 from rayshot.analysis.batches import arrow_schema, read_batches
 from rayshot.analysis.planning import plan
-from rayshot.analysis.query import Query, parse_query
-from rayshot.store.catalog import SystemView
+from rayshot.analysis.query import Query, parse_query, system_for
+from rayshot.store.catalog import Storage, SystemView
 
 
 class Table:
@@ -65,10 +65,11 @@ class Table:
         return reader.__arrow_c_stream__(requested_schema)
 
 
-def open_table(system: SystemView, view: str, options: Mapping[str, Any]) -> Table:
-    """See `SystemView.table`."""
+def open_table(of: SystemView | Storage, view: str, options: Mapping[str, Any]) -> Table:
+    """See `SystemView.table` and `Storage.table`."""
     given = {name.replace("_", "").lower(): _text(value) for name, value in options.items()}
-    return Table(parse_query({"view": view} | given), system)
+    query = parse_query({"view": view} | given)
+    return Table(query, system_for(query, of) if isinstance(of, Storage) else of)
 
 
 def _text(value: Any) -> str:

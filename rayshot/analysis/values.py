@@ -2,19 +2,26 @@
 
 import array
 import json
+import math
 import sys
 from collections import deque
 from collections.abc import Iterable
+from json.encoder import encode_basestring
 from typing import Any
 
 from rayshot.format.inert_record import HandleRecord, Inert
-from rayshot.format.jsonable import NODES_MAX, jsonable
+from rayshot.format.jsonable import LONG_MAX, LONG_MIN, NODES_MAX, rendered
+from rayshot.format.opaque import public_name
 
 TEXT_LENGTH_MAX = 1 << 24
 """The longest text in one cell, in characters."""
 
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
-_LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
+_DECIMAL_MAX = 10**38 - 1
+_PYTHONS_OWN = frozenset({type(None), bool, int, float, str})
+_SHORT_LENGTH_MAX = 1_000
+_LONG_TEXTS_SHARE = 2
+"""Of a cell, this part may be texts that are long by themselves."""
 
 
 def sound_text(text: str) -> str:
@@ -25,7 +32,7 @@ def sound_text(text: str) -> str:
 def type_name(value: Any) -> str:
     """The name of the value's class, "module.Class", without the module where it is a builtin one."""
     if isinstance(value, Inert):
-        return "(global)" if value.args is None and value.state is None else sound_text(value.class_name)
+        return "(global)" if value.args is None and value.state is None else sound_text(public_name(value))
     if isinstance(value, HandleRecord):
         return "rayshot.ActorHandle"
     kind = type(value)
@@ -33,18 +40,39 @@ def type_name(value: Any) -> str:
 
 
 def as_json(value: Any) -> str:
-    """The value as JSON text, at most TEXT_LENGTH_MAX characters; `jsonable` says how, and marks what is left out."""
+    """The first of `in_json`."""
+    return in_json(value)[0]
+
+
+def in_json(value: Any) -> tuple[str, bool]:
+    """The value as JSON text of at most TEXT_LENGTH_MAX characters, and whether any of it was left out.
+
+    `jsonable` says how it is written.
+    """
+    if (type(value) is int and LONG_MIN <= value <= LONG_MAX) or (type(value) is float and math.isfinite(value)):
+        return repr(value), False
+    if type(value) is str and len(value) <= _SHORT_LENGTH_MAX:
+        return encode_basestring(sound_text(value)), False
+    long_texts_max = TEXT_LENGTH_MAX // _LONG_TEXTS_SHARE
     for nodes in (NODES_MAX, NODES_MAX // 100, NODES_MAX // 10_000):
-        text = sound_text(_encode(jsonable(value, nodes_max=nodes)))
+        document, truncated = rendered(value, nodes_max=nodes, long_texts_max=long_texts_max)
+        text = _encode(document)
         if len(text) <= TEXT_LENGTH_MAX:
-            return text
-    return '{"$omitted": 1}'  # few values and still as long: no honest state
+            return text, truncated
+    return '{"$omitted": 1}', True  # few values and still as long: no honest state
 
 
 def as_long(value: Any) -> int | None:
     """An integer of at most 64 bits."""
     plain = _plain(value)
-    return plain if type(plain) is int and _LONG_MIN <= plain <= _LONG_MAX else None
+    return plain if type(plain) is int and LONG_MIN <= plain <= LONG_MAX else None
+
+
+def as_decimal(value: Any) -> int | None:
+    """An integer that is too wide for `as_long` and has at most 38 digits."""
+    plain = _plain(value)
+    fits = type(plain) is int and -_DECIMAL_MAX <= plain <= _DECIMAL_MAX and not LONG_MIN <= plain <= LONG_MAX
+    return plain if fits else None
 
 
 def as_double(value: Any) -> float | None:
@@ -52,7 +80,7 @@ def as_double(value: Any) -> float | None:
     plain = _plain(value)
     if type(plain) is float:
         return plain
-    if type(plain) is not int or _LONG_MIN <= plain <= _LONG_MAX:
+    if type(plain) is not int or LONG_MIN <= plain <= LONG_MAX:
         return None
     try:
         return float(plain)
@@ -94,7 +122,7 @@ def _plain(value: Any) -> Any:
 
     To numpy a span of time is an integer of whatever unit it has.
     """
-    numpy = sys.modules.get("numpy")
+    numpy = None if type(value) in _PYTHONS_OWN else sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.bool_ | numpy.number | numpy.str_):
         return value if isinstance(value, numpy.timedelta64) else value.item()
     return value

@@ -5,9 +5,9 @@ its cell out of a row. Only the columns that are asked for are computed.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from rayshot.errors import ConfigError
 from rayshot.format.manifest import ActorEntry, ChannelEntry
@@ -29,15 +29,22 @@ ENTRY_OPTIONS: Mapping[str, EntryOption] = MappingProxyType(
     }
 )
 
+ROW_OPTIONS: Mapping[str, str] = MappingProxyType({"attribute": "the name of an attribute"})
+"""Options that select rows of an entry -> what they say."""
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its type as Spark spells it, what it holds, and how it comes out of a snapshot and a row."""
+    """One column: its type as Spark spells it, what it holds, and how it comes out of a snapshot and a row.
+
+    What is `from_log` stands in the log: for such columns alone no manifest is read.
+    """
 
     name: str
     type: str
     about: str
     cell: Callable[[Snapshot, Any], Any]
+    from_log: bool = False
 
     @property
     def ddl(self) -> str:
@@ -46,22 +53,59 @@ class Column:
         return f"{self.name} {self.type} COMMENT '{comment}'"
 
 
+Subject = Literal["snapshot", "neighbours", "step", "log", "storage"]
+"""What a table is about: each snapshot; each with the one before it, see `rayshot.analysis.pairs`; what was done
+between two of them; the records of the log; all systems of the storage."""
+
+
+class Repeated(NamedTuple):
+    """A column of a block whose cells are all the same."""
+
+    cell: Any
+
+
+Cells = Repeated | Sequence[Any]
+"""A column of a block."""
+
+
+class Block(NamedTuple):
+    """So many rows at once, given as the columns that were asked for."""
+
+    count: int  # type: ignore[assignment]  # a tuple's own `count` is of no use here
+    columns: Sequence[Cells]
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """One table.
 
-    `rows` gives the rows of one entry (None stands for the snapshot itself); `entries` the entries of a
-    snapshot, None where the snapshot itself is the only one; `weigh` tells roughly how many bytes are read for
-    one entry; `options` are those of ENTRY_OPTIONS that apply.
+    `subject` says what it is about: a Snapshot, a Pair of them, or a SystemView. `entries` are the entries of
+    one, None where it is not divided; `rows` gives the rows of one entry, and of what is not divided those of the
+    whole, for which it is given the Piece. `weigh` tells roughly how many bytes are read for one entry; `options` are
+    those of ENTRY_OPTIONS that apply, `row_options` those of ROW_OPTIONS, which `rows` takes by keyword.
+    `blocks`, where a view has it, gives the cells of the same rows column by column, which is faster.
     """
 
     name: str
     about: str
     columns: tuple[Column, ...]
-    rows: Callable[[Snapshot, Any], Iterable[Any]]
-    entries: Callable[[Snapshot], Sequence[Any]] | None = None
+    rows: Callable[..., Iterable[Any]]
+    entries: Callable[[Any], Sequence[Any]] | None = None
     weigh: Callable[[Any], int] = lambda _: 0
     options: tuple[str, ...] = ()
+    row_options: tuple[str, ...] = ()
+    blocks: Callable[..., Iterable[Block]] | None = None
+    subject: Subject = "snapshot"
+
+    @property
+    def of_snapshots(self) -> bool:
+        """Whether snapshots can be selected."""
+        return self.subject not in {"log", "storage"}
+
+    @property
+    def of_pairs(self) -> bool:
+        """Whether each row is about two snapshots."""
+        return self.subject in {"neighbours", "step"}
 
     @property
     def ddl(self) -> str:
@@ -118,26 +162,38 @@ def channel_bytes(entry: ChannelEntry) -> int:
 
 
 EVERY = (
-    Column("system", "string", "the system's name", lambda snapshot, _: snapshot.system),
-    Column("snapshot", "string", "the snapshot's id", lambda snapshot, _: str(snapshot.id)),
+    Column("system", "string", "the system's name", lambda snapshot, _: snapshot.system, from_log=True),
+    Column("snapshot", "string", "the snapshot's id", lambda snapshot, _: str(snapshot.id), from_log=True),
     Column(
         "position",
         "bigint",
         "the place of its commit in the log that it was committed to: of a copy that is its origin's",
         lambda snapshot, _: snapshot.position,
+        from_log=True,
     ),
-    Column("taken_at", "timestamp", "when it was taken", lambda snapshot, _: snapshot.taken_at),
+    Column("taken_at", "timestamp", "when it was taken", lambda snapshot, _: snapshot.taken_at, from_log=True),
     Column(
         "log_index",
         "bigint",
         "its place in the log of this storage: later is higher, copies included",
         lambda snapshot, _: snapshot.record.position,
+        from_log=True,
     ),
     Column(
         "life",
         "bigint",
         "the life of the system that took it: each restore begins a new one",
         lambda snapshot, _: snapshot.id.incarnation,
+        from_log=True,
     ),
 )
 """What all views begin with."""
+
+
+def every_of_rows(**cells: Callable[[Any], Any]) -> tuple[Column, ...]:
+    """EVERY for a table whose rows are of no snapshot: each cell out of its row alone."""
+    return tuple(replace(column, cell=_of_row(cells[column.name])) for column in EVERY)
+
+
+def _of_row(cell: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda _, row: cell(row)

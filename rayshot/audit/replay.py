@@ -217,6 +217,7 @@ class _Replay:
         for what, before, now in (
             ("state", recorded.state, replayed["state"]),
             ("pending calls", recorded.calls, replayed["calls"]),
+            ("callees of pending calls", recorded.callees, replayed.get("callees") if recorded.callees else None),
             ("timers", _without_time(recorded.timers), _without_time(replayed["timers"])),
         ):
             if not alike(before, now):
@@ -265,7 +266,7 @@ class _Replay:
         call = OpenCall(tell)
         self.cell.open_calls.append(call)
         self.note(receiver, call)
-        return Reply(self.cell, call)
+        return Reply(self.cell, call, receiver)
 
     def spawn(
         self, specification: ActorSpecification, name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any]

@@ -127,9 +127,10 @@ def topology(storage: str, system: str | None, snapshot: str | None, *, as_json:
 )
 @secrets_option
 def diff(storage: str, system: str | None, snapshots: Sequence[str], *, as_json: bool, everything: bool) -> None:
-    """Show what changed between two snapshots.
+    """Show what changed between two snapshots, and how their cuts lie to each other.
 
-    The last two are compared, if none is named.
+    The last two are compared, if none is named. Two that overlapped, so that some actors would go forward and others
+    back, and two of different lives are refused.
     """
     try:
         old, new = _pair(open_storage(storage).system(system), snapshots)

@@ -12,10 +12,16 @@ from rayshot.format.inert import alike
 from rayshot.format.manifest import ChannelEntry
 from rayshot.store.diff import ABSENT, SnapshotDiff, ValueChange
 
+_RELATIONS = {
+    "before": "the old lies before the new",
+    "after": "the old lies after the new",
+    "equal": "one and the same cut",
+}
+
 
 def difference(system: str, diff: SnapshotDiff, *, rows_max: int | None) -> Group:
     """What changed from one snapshot to another."""
-    title = heading(system, f"{diff.old} -> {diff.new}")
+    title = heading(system, f"{diff.old} -> {diff.new}", _RELATIONS[diff.relation.name])
     if diff.same:
         return sections([title], [Text(" no difference", style="dim")])
     return sections([title], _actors(diff, rows_max), _channels(diff, rows_max))

@@ -113,6 +113,7 @@ def diff_document(system: str, diff: SnapshotDiff) -> dict[str, Any]:
         "system": system,
         "old": str(diff.old),
         "new": str(diff.new),
+        "relation": diff.relation.name,
         "same": diff.same,
         "actors_added": list(diff.actors_added),
         "actors_removed": list(diff.actors_removed),
@@ -147,6 +148,7 @@ def _actor(snapshot: Snapshot, name: str) -> dict[str, Any]:
         **document,
         "state": jsonable(recorded.state),
         "calls": jsonable(shown_calls(recorded.calls)),
+        "callees": jsonable(recorded.callees),
         "timers": jsonable(shown_timers(recorded.timers)),
     }
 

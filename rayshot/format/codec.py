@@ -63,7 +63,7 @@ class Frame(NamedTuple):
 class RecordedMessage(NamedTuple):
     """One message as a snapshot holds it; arguments are inert.
 
-    `kind` is "tell", "call", "reply", "create" or "end".
+    `kind` is "tell", "call", "reply", "create" or "end"; `call_id` is that of a call and of its reply.
     """
 
     number: int
@@ -71,6 +71,7 @@ class RecordedMessage(NamedTuple):
     method: str
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
+    call_id: int | None = None
 
 
 class Codec:
@@ -252,22 +253,22 @@ def _named(fields: Iterator[Any]) -> str:
 
 
 def cut_frame(frame: Frame, first: int, last: int) -> Frame:
-    """The part of `frame` that holds the messages numbered `first` .. `last`, without decoding any."""
+    """The part of `frame` that holds the messages numbered `first` .. `last`, without decoding any.
+
+    Raises BadManifest where the frame is to be cut and holds other than it promises.
+    """
     first, last = max(first, frame.first), min(last, frame.last)
     if (first, last) == (frame.first, frame.last):
         return frame
     if first > last:
         return Frame(first, 0, b"")
-    ends = [0, *_skim(frame.body)]
+    ends = _ends(frame)
     return Frame(first, last - first + 1, frame.body[ends[first - frame.first] : ends[last - frame.first + 1]])
 
 
 def split_frame(frame: Frame) -> list[bytes]:
     """The frame's messages, each by itself, none decoded. Raises BadManifest where it holds other than it promises."""
-    ends = [0, *_skim(frame.body)]
-    if len(ends) != frame.count + 1:
-        raise BadManifest(f"a frame promises {frame.count} messages and holds {len(ends) - 1}", first=frame.first)
-    return [bytes(frame.body[begin:end]) for begin, end in itertools.pairwise(ends)]
+    return [bytes(frame.body[begin:end]) for begin, end in itertools.pairwise(_ends(frame))]
 
 
 def pack_frames(frames: Iterable[Frame]) -> bytes:
@@ -338,25 +339,66 @@ def read_messages(
         )
 
 
-def _skim(body: bytes | memoryview) -> Iterator[int]:
+def unpack_messages(frame: Frame, most: int) -> Iterator[list[list[Any]]]:
+    """The frame's messages as the lists that the module's docstring describes, up to `most` at once.
+
+    As inert as `read_messages` and much faster. Raises BadManifest for all that it refuses; only it says which message
+    is to blame.
+    """
+    budget = ContainerBudget(most)
+    unpacker = msgpack.Unpacker(
+        None,
+        ext_hook=_inert_extension,
+        strict_map_key=False,
+        max_buffer_size=0,
+        **budget.hooks,
+        **_UNBOUNDED,
+    )
+    try:
+        if count_documents(frame.body, frame.count) != frame.count:
+            raise BadManifest(f"a frame does not hold {frame.count} messages", first=frame.first, count=frame.count)
+        unpacker.feed(frame.body)
+        while messages := list(itertools.islice(unpacker, most)):
+            if budget.taken != len(messages) or set(map(type, messages)) != {list}:
+                raise BadManifest("a frame holds messages that are no lists of scalars", first=frame.first)
+            budget.next()
+            yield messages
+    except (ValueError, TypeError, msgpack.UnpackException) as error:
+        raise BadManifest(f"a frame cannot be read: {error}", first=frame.first) from error
+
+
+def _ends(frame: Frame) -> list[int]:
+    """Where the frame's messages begin, and where the last one ends. Raises BadManifest."""
     unpacker = msgpack.Unpacker(None, max_buffer_size=0, **_UNBOUNDED)
-    unpacker.feed(body)
-    while unpacker.tell() < len(body):
-        try:
+    ends = [0]
+    try:
+        unpacker.feed(frame.body)
+        while ends[-1] < len(frame.body):
             unpacker.skip()
-        except msgpack.UnpackException as error:
-            raise BadManifest(f"a frame's messages cannot be told apart: {error}") from error
-        yield unpacker.tell()
+            ends.append(unpacker.tell())
+    except msgpack.UnpackException as error:
+        raise BadManifest(f"a frame's messages cannot be told apart: {error}", first=frame.first) from error
+    if len(ends) != frame.count + 1:
+        raise BadManifest(f"a frame promises {frame.count} messages and holds {len(ends) - 1}", first=frame.first)
+    return ends
+
+
+def recorded_message(number: int, fields: Any, slots: Sequence[Any]) -> RecordedMessage:
+    """One of the messages that `unpack_messages` gives; `slots` are the contents of its slots. As `read_messages`."""
+    try:
+        return _recorded(number, fields, slots)
+    except (ValueError, TypeError, msgpack.UnpackException) as error:
+        raise BadManifest(f"message {number} cannot be read: {error}", number=number) from error
 
 
 def _recorded(number: int, fields: Any, slots: Sequence[Any]) -> RecordedMessage:
     match fields:
         case [str() | 0, *_]:
             return RecordedMessage(number, "tell", *_inert_tell(fields, slots))
-        case [1, int(), bytes(tell)]:
-            return RecordedMessage(number, "call", *_inert_tell(_one(tell), slots))
-        case [2, int(), bool(), bytes(tell)]:
-            return RecordedMessage(number, "reply", *_inert_tell(_one(tell), slots))
+        case [1, int(call_id), bytes(tell)]:
+            return RecordedMessage(number, "call", *_inert_tell(_one(tell), slots), call_id)
+        case [2, int(call_id), bool(), bytes(tell)]:
+            return RecordedMessage(number, "reply", *_inert_tell(_one(tell), slots), call_id)
         case [3, bytes(), bytes(tell)]:
             return RecordedMessage(number, "create", *_inert_tell(_one(tell), slots))
         case [4, bool(dropped)]:

@@ -20,7 +20,7 @@ class Inert:
     `alike` compares by content.
     """
 
-    __slots__ = ("args", "class_name", "entries", "items", "kwargs", "state")
+    __slots__ = ("args", "class_name", "entries", "items", "kwargs", "members", "state")
 
     class_name: str
     """`module.Qualname` of the class or function."""
@@ -38,8 +38,15 @@ class Inert:
     entries: dict[Any, Any]
     """What would be set by key, for example of a subclass of dict."""
 
+    members: Mapping[tuple[type, Any], str] | None
+    """Of an enum that is in the pickle, and of its members: the name of each by the value's type and the value."""
+
     def __init__(
-        self, class_name: str, args: tuple[Any, ...] | None = None, kwargs: dict[str, Any] | None = None
+        self,
+        class_name: str,
+        args: tuple[Any, ...] | None = None,
+        kwargs: dict[str, Any] | None = None,
+        members: Mapping[tuple[type, Any], str] | None = None,
     ) -> None:
         self.class_name = class_name
         self.args = args
@@ -47,6 +54,15 @@ class Inert:
         self.state = None
         self.items = []
         self.entries = {}
+        self.members = members
+
+    @property
+    def member(self) -> str | None:
+        """The name of a member of an enum, where the pickle tells; None for anything else."""
+        match self.args:
+            case (int() | str() as value,) if self.members is not None:
+                return self.members.get((type(value), value))
+        return None
 
     @property
     def attributes(self) -> dict[str, Any]:

@@ -282,10 +282,15 @@ def _make_class(arguments: _Arguments, _: ReadingLimits) -> Inert:
     raise _refused()
 
 
-def _make_enum(arguments: _Arguments, _: ReadingLimits) -> Inert:
+def _make_enum(arguments: _Arguments, limits: ReadingLimits) -> Inert:
     match arguments:
-        case (tuple(), str(), str(qualified_name), dict(), str(module), *_):
-            return Inert(checked_name(module, qualified_name))
+        case (tuple(), str(), str(qualified_name), dict(members), str(module), *_):
+            limits.charge_copy(len(members))
+            plain = (
+                (name, value) for name, value in members.items() if type(name) is str and type(value) in {int, str}
+            )
+            names = {(type(value), value): name for name, value in plain}
+            return Inert(checked_name(module, qualified_name), members=names)
     raise _refused()
 
 

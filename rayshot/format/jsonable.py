@@ -1,10 +1,14 @@
 """What the inert reader gave, as JSON: for the command line, for tables and for eyes.
 
 A rendering, not an encoding: it ends for every value, and tells what it leaves out. Values that JSON knows stay; tuples
-and arrays become lists; dates, numbers and paths become their text. An object whose keys start with `$` describes what
-JSON has no word for:
+and arrays become lists; dates, numbers and paths become their text, and so do integers wider than 64 bits. An object
+whose keys start with `$` describes what JSON has no word for:
 
-    {"$class": name, "args": [], "kwargs": {}, "attributes": {}, "state": .., "items": [], "entries": ..}   a record
+    {"$class": name, attribute: value}                  an object of a class that is not here, by its attributes
+    {.. "$args": [], "$kwargs": {}, "$state": .., "$items": [], "$entries": ..}     what else its pickle holds
+    {"$class": name, "name": member, "value": ..}       a member of an enum; the pickle holds names only where it holds
+                                                        the class: else it is an object like any, with its value
+    {"$class": name, "$omitted": 1}                     an object of pandas or pyarrow
     {"$global": name}                                   a class or function itself
     {"$actor": name, "system": name}                    a handle
     {"$bytes": length, "head": "hexadecimal"}           bytes, and memory of any kind
@@ -30,6 +34,7 @@ from itertools import islice
 from typing import Any
 
 from rayshot.format.inert_record import HandleRecord, Inert, short_repr
+from rayshot.format.opaque import is_opaque, public_name
 from rayshot.format.redaction import REDACTED, Redacted, hides, shown
 
 NODES_MAX = 100_000
@@ -37,6 +42,8 @@ DEPTH_MAX = 32
 TEXT_LENGTH_MAX = 10_000
 HEAD_BYTES = 32
 HEAD_ITEMS = 16
+LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
+"""The integers that all readers of JSON take."""
 _INTEGER_BITS_MAX = 4_096
 _AS_TEXT = (
     decimal.Decimal,
@@ -55,35 +62,83 @@ _Json = Any
 def jsonable(value: Any, *, nodes_max: int = NODES_MAX, depth_max: int = DEPTH_MAX) -> _Json:
     """Render `value` as at most about `nodes_max` values, `depth_max` levels deep, for `json.dumps`.
 
-    Never raises and never calls anything of an object that it does not know.
+    Never raises and never calls anything of an object that it does not know. A text that was cut says so at its end.
     """
     return _Rendering(nodes_max, depth_max).render(value)
 
 
-class _Rendering:
-    """One rendering: what is left of its size, and the containers that it is inside of."""
+def rendered(value: Any, *, nodes_max: int = NODES_MAX, long_texts_max: int = 0) -> tuple[_Json, bool]:
+    """As `jsonable`, and whether anything was left out; texts do not say it.
 
-    def __init__(self, nodes_max: int, depth_max: int) -> None:
+    Texts longer than TEXT_LENGTH_MAX are whole as long as they have `long_texts_max` characters together.
+    """
+    rendering = _Rendering(nodes_max, DEPTH_MAX, long_texts_max, marks_texts=False)
+    return rendering.render(value), rendering.truncated
+
+
+class _Rendering:
+    """One rendering: what is left of its size, and the containers that it is inside of.
+
+    `truncated`: something was left out.
+    """
+
+    def __init__(self, nodes_max: int, depth_max: int, long_texts_max: int = 0, *, marks_texts: bool = True) -> None:
+        self.truncated = False
         self._nodes_left = nodes_max
         self._depth_max = depth_max
+        self._long_texts_left = long_texts_max
+        self._marks_texts = marks_texts
         self._outer: dict[int, int] = {}
 
     def render(self, value: Any) -> _Json:
         self._nodes_left -= 1
+        if type(value) is str:
+            return self._text(value)
+        if type(value) is int:
+            return self._integer(value)
         scalar = _SCALARS.get(type(value))
         if scalar is not None:
             return scalar(value)
         if isinstance(value, _AS_TEXT):
-            return _text(str(value))
+            return self._text(str(value))
         if isinstance(value, dt.date | dt.time):
             return value.isoformat()
         if isinstance(value, bytes | bytearray | memoryview):
-            return _memory(value)
+            return self._memory(value)
         if isinstance(value, HandleRecord):
-            return {"$actor": _text(value.name), "system": _text(value.system)}
+            return {"$actor": self._text(value.name), "system": self._text(value.system)}
         if value is ... or value is NotImplemented:
             return {"$global": f"builtins.{value!r}"}
         return self._enter(value)
+
+    def _text(self, text: str) -> str:
+        """The text as any encoding of Unicode can carry it, cut where it is long and too many are."""
+        if len(text) > TEXT_LENGTH_MAX:
+            self._long_texts_left -= len(text)
+        if len(text) <= TEXT_LENGTH_MAX or self._long_texts_left >= 0:
+            return text.encode("utf-8", "backslashreplace").decode()
+        self.truncated = True
+        cut = text[:TEXT_LENGTH_MAX].encode("utf-8", "backslashreplace").decode()
+        return f"{cut}... ({len(text)} characters)" if self._marks_texts else cut
+
+    def _integer(self, value: int) -> _Json:
+        if LONG_MIN <= value <= LONG_MAX:
+            return value
+        bits = value.bit_length()
+        if bits <= _INTEGER_BITS_MAX:
+            return str(value)
+        self.truncated = True
+        return f"(an integer of {bits} bits)"
+
+    def _memory(self, value: bytes | bytearray | memoryview) -> dict[str, _Json]:
+        view = memoryview(value)
+        head = bytes(view.cast("B")[:HEAD_BYTES]) if view.nbytes and view.c_contiguous else b""
+        self.truncated |= len(head) < view.nbytes
+        return {"$bytes": view.nbytes, "head": head.hex()}
+
+    def _omit(self, count: int) -> int:
+        self.truncated = True
+        return count
 
     def _enter(self, value: Any) -> _Json:
         """Render a container, unless it is being rendered already or too deep."""
@@ -91,7 +146,7 @@ class _Rendering:
         if id(value) in self._outer:
             return {"$cycle": depth - self._outer[id(value)]}
         if depth >= self._depth_max:
-            return {"$omitted": 1}
+            return {"$omitted": self._omit(1)}
         self._outer[id(value)] = depth
         try:
             return self._render_container(value)
@@ -111,13 +166,14 @@ class _Rendering:
         numpy = sys.modules.get("numpy")
         if numpy is not None and isinstance(value, numpy.ndarray | numpy.generic | numpy.dtype):
             return self._numpy(value, numpy)
+        self.truncated = True
         return {"$class": f"{type(value).__module__}.{type(value).__qualname__}"}
 
     def _list(self, items: Iterable[Any], length: int) -> list[_Json]:
         rendered: list[_Json] = []
         for item in items:
             if self._nodes_left <= 0:
-                rendered.append({"$omitted": length - len(rendered)})
+                rendered.append({"$omitted": self._omit(length - len(rendered))})
                 break
             rendered.append(self.render(item))
         return rendered
@@ -132,37 +188,43 @@ class _Rendering:
         rendered: dict[str, _Json] = {}
         for key, item in mapping.items():
             if self._nodes_left <= 0:
-                rendered["$omitted"] = len(mapping) - len(rendered)
+                rendered["$omitted"] = self._omit(len(mapping) - len(rendered))
                 break
-            rendered[_text(key)] = self.render(shown(key, item))
+            rendered[self._text(key)] = self.render(shown(key, item))
         return rendered
 
     def _record(self, record: Inert) -> dict[str, _Json]:
+        name = public_name(record)
+        if record.args is None:
+            return {"$global": name}
+        if is_opaque(record):
+            return {"$class": name, "$omitted": self._omit(1)}
+        if record.member is not None and record.args:
+            return {"$class": name, "name": self._text(record.member), "value": self.render(record.args[0])}
         attributes = record.attributes
-        if record.args is None and record.state is None:
-            return {"$global": record.class_name}
         parts = {
-            "args": record.args,
-            "kwargs": record.kwargs,
-            "attributes": attributes,
-            "state": None if attributes else record.state,
-            "items": record.items,
-            "entries": record.entries,
+            "$args": record.args,
+            "$kwargs": record.kwargs,
+            "$state": None if attributes else record.state,
+            "$items": record.items,
+            "$entries": record.entries,
         }
-        shown = {name: self.render(part) for name, part in parts.items() if part is not None and not _is_empty(part)}
-        return {"$class": record.class_name, **shown}
+        own = self._dict(attributes)
+        others = {key: self.render(part) for key, part in parts.items() if part is not None and not _is_empty(part)}
+        return {"$class": name, **own, **others}
 
     def _numpy(self, value: Any, numpy: Any) -> _Json:
         if isinstance(value, numpy.dtype):
-            return _text(str(value))
-        if isinstance(value, numpy.void) and _hides_a_field(value.dtype):
+            return self._text(str(value))
+        if isinstance(value, numpy.void) and hides_a_field(value.dtype):
             return repr(REDACTED)
         if isinstance(value, numpy.generic):
             has_no_plain_twin = value.dtype.char in "gGmM"
-            return _text(str(value)) if has_no_plain_twin else self.render(value.item())
-        if _hides_a_field(value.dtype):
+            return self._text(str(value)) if has_no_plain_twin else self.render(value.item())
+        if hides_a_field(value.dtype):
             return {"$array": str(value.dtype), "shape": list(value.shape), "head": repr(REDACTED)}
         head = [self.render(item) for item in islice(value.flat, HEAD_ITEMS)]
+        self.truncated |= value.size > HEAD_ITEMS
         return {"$array": str(value.dtype), "shape": list(value.shape), "head": head}
 
 
@@ -170,7 +232,7 @@ _STAND_INS = {"b": True, **dict.fromkeys("iufcmM", 0)}
 """By the kind of a numpy dtype a value of that kind: truth values and numbers are not hidden as texts are."""
 
 
-def _hides_a_field(dtype: Any) -> bool:
+def hides_a_field(dtype: Any) -> bool:
     """Whether a numpy dtype has a field, at any depth, that is named like a secret."""
     waiting = [dtype.base]
     while waiting:
@@ -185,34 +247,15 @@ def _is_empty(part: Any) -> bool:
     return isinstance(part, tuple | list | dict) and not part
 
 
-def _text(text: str) -> str:
-    """At most TEXT_LENGTH_MAX characters that any encoding of Unicode can carry."""
-    cut = text[:TEXT_LENGTH_MAX].encode("utf-8", "backslashreplace").decode()
-    return cut if len(text) <= TEXT_LENGTH_MAX else f"{cut}... ({len(text)} characters)"
-
-
-def _integer(value: int) -> _Json:
-    bits = value.bit_length()
-    return value if bits <= _INTEGER_BITS_MAX else f"(an integer of {bits} bits)"
-
-
 def _real(value: float) -> _Json:
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-def _memory(value: bytes | bytearray | memoryview) -> dict[str, _Json]:
-    view = memoryview(value)
-    head = bytes(view.cast("B")[:HEAD_BYTES]) if view.nbytes and view.c_contiguous else b""
-    return {"$bytes": view.nbytes, "head": head.hex()}
-
-
 _SCALARS: dict[type, Callable[[Any], _Json]] = {
     type(None): lambda value: value,
     bool: lambda value: value,
-    int: _integer,
     float: _real,
-    str: _text,
     Redacted: repr,
 }

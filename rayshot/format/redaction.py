@@ -94,6 +94,9 @@ _NUMBERS_LOOKED_AT_MAX = 100_000
 """A longer list is hidden without a look at what is in it."""
 
 _SIGNS = re.compile(r"[\W_]+")
+_SIGNS_IN_LINES = re.compile(r"[^\w\n]+|_+")
+_IN_SECRET_NAMES = (*FRAGMENTS, *LAST_WORDS, *WORDS, "token")
+"""Each name of a secret has one of these in it, without signs and in small letters."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _STEPS = re.compile(r"[^\w\s-]+")
 _SECRETARY = re.compile("secretar(y|ies|iat)")
@@ -178,6 +181,15 @@ def name_taken(method: str) -> str | None:
     else:
         return None
     return name if is_secret_name(name) else None
+
+
+def may_be_secrets(names: Collection[str]) -> bool:
+    """Whether one of `names` may be that of a secret; False is certain. It looks at all of them at once."""
+    lines = "\n".join(names)
+    if lines.count("\n") >= max(1, len(names)):  # a name is more than one line
+        return True
+    joined = _SIGNS_IN_LINES.sub("", lines).lower()
+    return any(word in joined for word in _IN_SECRET_NAMES)
 
 
 def is_secret_path(path: str) -> bool:

@@ -40,6 +40,11 @@ class ContainerBudget:
         self.hooks: dict[str, Any] = {"list_hook": self._take, "object_hook": self._take}
         """For msgpack's readers."""
 
+    @property
+    def taken(self) -> int:
+        """How many were built since the last `next`."""
+        return self._most - self._left
+
     def next(self) -> None:
         """A document was read; the next one has the whole budget again."""
         self._left = self._most

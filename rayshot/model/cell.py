@@ -248,6 +248,7 @@ class Cell:
         """
         assert self.born, f"{self.name} has no state yet"
         now = self._clock()
+        callees = {key: c.callee for key, c in self._calls.items() if c.callee is not None}
         try:
             state = self.instance.__getstate__()
         except Exception as error:
@@ -259,6 +260,7 @@ class Cell:
             "next_call": self._next_call,
             "ending": self.ending,
             **({"shared": True} if self.shared else {}),
+            **({"callees": callees} if callees else {}),
         }
 
     def become(self, specification: ActorSpecification, user_class: type) -> Any:
@@ -277,7 +279,11 @@ class Cell:
             self.instance.__setstate__(recorded)
         else:
             _set_attributes(self.instance, recorded)
-        self._calls = {key: Continuation(*fields) for key, fields in state["calls"].items()}
+        callees = state.get("callees", {})
+        self._calls = {
+            key: Continuation(method, on_error, context, callees.get(key))
+            for key, (method, on_error, context) in state["calls"].items()
+        }
         now = self._clock()
         self.timers = [Timer(now + remaining, method, tuple(args)) for remaining, method, args in state["timers"]]
         self._next_call = state["next_call"]

@@ -27,25 +27,30 @@ class OpenCall:
 
 @dataclass(slots=True)
 class Continuation:
-    """What waits for a reply: names of methods of this actor, and what they get besides the result."""
+    """What waits for a reply: names of methods of this actor, and what they get besides the result.
+
+    `callee` is whose reply it is; None where an older rayshot recorded it.
+    """
 
     method: str
     on_error: str | None
     context: tuple[Any, ...]
+    callee: str | None
 
 
 class Reply:
     """The result of a call, to come. Ask for it with `then`, in the handler that made the call.
 
-    A reply that nobody asks for costs no message. `call` is None where a thread made it that runs no handlers: it has
-    left already, as one whose reply nobody wants.
+    A reply that nobody asks for costs no message. `callee` is who was called. `call` is None where a thread made it
+    that runs no handlers: it has left already, as one whose reply nobody wants.
     """
 
-    __slots__ = ("_call", "_cell")
+    __slots__ = ("_call", "_callee", "_cell")
 
-    def __init__(self, cell: "Cell", call: OpenCall | None) -> None:
+    def __init__(self, cell: "Cell", call: OpenCall | None, callee: str) -> None:
         self._cell = cell
         self._call = call
+        self._callee = callee
 
     def then(self, method: Callable[..., Any], *context: Any, on_error: Callable[..., Any] | None = None) -> None:
         """Continue with `method(result, *context)` when the reply is here; with `on_error(exception, *context)` else.
@@ -72,7 +77,8 @@ class Reply:
         if call.call_id is not None or call not in self._cell.open_calls:
             raise ConfigError("a reply has one continuation, named in the handler that made the call")
         own_method = self._cell.own_method
-        continuation = Continuation(own_method(method), None if on_error is None else own_method(on_error), context)
+        on_error_name = None if on_error is None else own_method(on_error)
+        continuation = Continuation(own_method(method), on_error_name, context, self._callee)
         call.call_id = self._cell.await_reply(continuation)
 
     def __reduce__(self) -> NoReturn:

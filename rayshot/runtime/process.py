@@ -210,12 +210,12 @@ class ActorProcess:
         channel = self.channel(receiver)
         if not runs_here(self.cell):
             channel.append(tell)
-            return Reply(self.cell, None)
+            return Reply(self.cell, None, receiver)
         call = OpenCall(tell)
         channel.append_open(call)
         self.cell.open_calls.append(call)
         self.interrupted = True
-        return Reply(self.cell, call)
+        return Reply(self.cell, call, receiver)
 
     def spawn(
         self, specification: ActorSpecification, name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any]

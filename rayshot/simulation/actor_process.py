@@ -84,7 +84,7 @@ class ActorProcess(ActorMachine):
         call = OpenCall(tell)
         self.send(receiver, call)
         self.cell.open_calls.append(call)
-        return Reply(self.cell, call)
+        return Reply(self.cell, call, receiver)
 
     def spawn(
         self, specification: ActorSpecification, name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any]

@@ -24,7 +24,7 @@ from rayshot.store.layout import format_key, log_folder
 from rayshot.store.log import CommitLog
 from rayshot.store.lost_log import find_copied, find_written, log_lost
 from rayshot.store.once import create_once
-from rayshot.store.records import CommitRecord
+from rayshot.store.records import CommitRecord, Record
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.store import Store
 
@@ -88,6 +88,23 @@ class SystemView:
             snapshot=str(wanted),
             exists=exists,
         )
+
+    def records(self) -> tuple[Record, ...]:
+        """All records of the log, those that do not count included."""
+        self._history()
+        return self._log.records()
+
+    def restored_from(self) -> Mapping[int, SnapshotId]:
+        """By life, the snapshot that it was restored from; without those that were not."""
+        return {life: record.snapshot for life, record in self._history().restores.items()}
+
+    def in_its_storage(self) -> Mapping[str, "SystemView"]:
+        """All systems of the storage that this one lies in, itself included, by name."""
+        return Storage(self._store, self._min_position).systems
+
+    def stored_bytes(self) -> int:
+        """The sizes of all that lies in its folder, by a listing: also of what is deleted and not collected yet."""
+        return sum(entry.size for entry in self._store.list(self.name))
 
     def owns(self, snapshot: Snapshot) -> bool:
         """Whether retention may delete a snapshot of this system; raises as `snapshot`."""
@@ -167,8 +184,10 @@ class Storage:
         return self._view(names[0])
 
     def table(self, view: str = "snapshots", **options: Any) -> Any:
-        """As `SystemView.table`, of the only system. Raises as `system` too."""
-        return self.system().table(view, **options)
+        """As `SystemView.table`, of the only system; `systems` of all that there are. Raises as `system` too."""
+        import rayshot  # noqa: PLC0415 - see above
+
+        return rayshot._open_table(self, view, options)  # noqa: SLF001
 
     def _view(self, name: str) -> SystemView:
         return SystemView(self._store, name, self._min_position)

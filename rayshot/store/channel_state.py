@@ -1,19 +1,20 @@
 """One channel of a snapshot: its counters, and the messages that were in flight."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from rayshot.errors import InconsistentCut
-from rayshot.format.codec import Frame, RecordedMessage, read_frames, read_messages
+from rayshot.format.codec import Frame, RecordedMessage, cut_frame, read_frames, read_messages
 from rayshot.format.inert import read_slots
-from rayshot.format.manifest import Blob, ChannelEntry
+from rayshot.format.manifest import Blob, ChannelEntry, RecordedSlots
 from rayshot.protocol.identity import Channel
 from rayshot.store.chunk_reader import ChunkReader
 from rayshot.store.state import read_parts
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ChannelState:
     """The cut of one channel. Messages are read from the store when they are asked for, and never executed."""
 
@@ -62,28 +63,54 @@ class ChannelState:
 
     def iterate(self) -> Iterator[RecordedMessage]:
         """As `messages`, one at a time."""
-        captured = {message.number: message for message in self.entry.slots}
+        for frame in self.frames():
+            yield from self.decode(frame)
 
-        def slots_of(number: int) -> Sequence[Any]:
-            contents = [slot.content for slot in captured[number].slots] if number in captured else ()
-            return read_slots([read_parts(content, self._reader) for content in contents])
+    def decode(self, frame: Frame) -> Iterator[RecordedMessage]:
+        """The messages of one of the `frames`; raises as `messages`."""
+        return read_messages(frame, self.slots_of)
 
-        for frame in self._frames():
-            yield from read_messages(frame, slots_of)
+    def slots_of(self, number: int) -> Sequence[Any]:
+        """What lies beside the message of that number, inert; raises Damaged and StoreError."""
+        message = self.with_slots.get(number)
+        contents = () if message is None else message.slots
+        return read_slots([read_parts(slot.content, self._reader) for slot in contents])
+
+    @cached_property
+    def with_slots(self) -> Mapping[int, RecordedSlots]:
+        """By number the messages beside which something lies."""
+        return {message.number: message for message in self.entry.slots}
+
+    def frames(self, first: int | None = None, last: int | None = None) -> Iterator[Frame]:
+        """The messages `first` .. `last`, by default all, undecoded; a frame lies in the mailbox or in the outbox.
+
+        Of these two only what holds them is read. Raises InconsistentCut where what was read does not go on from one
+        frame to the next, or ends elsewhere than the counters say; Damaged and StoreError.
+        """
+        first = self.received + 1 if first is None else first
+        last = self.sent if last is None else last
+        if first <= max(self.arrived, self.received + 1):
+            yield from self._between(
+                first, last, self._part("mailbox", self.entry.mailbox, self.received, self.arrived)
+            )
+        if last >= min(self.arrived + 1, self.sent):
+            yield from self._between(first, last, self._part("outbox", self.entry.outbox, self.arrived, self.sent))
+
+    def _between(self, first: int, last: int, frames: Iterator[Frame]) -> Iterator[Frame]:
+        for frame in frames:
+            if frame.first > last < self.sent:
+                return
+            if frame.last >= first:
+                yield cut_frame(frame, first, last)
 
     def check(self) -> None:
         """Prove the cut equation from the bytes: exactly the messages received+1 .. sent are there, in order.
 
         Raises InconsistentCut where the numbers do not fit, and BadManifest for a message that cannot be read.
         """
-        for frame in self._frames():
+        for frame in self.frames():
             for _ in read_messages(frame):
                 pass
-
-    def _frames(self) -> Iterator[Frame]:
-        """The frames of mailbox and outbox, checked to be contiguous and complete."""
-        yield from self._part("mailbox", self.entry.mailbox, self.received, self.arrived)
-        yield from self._part("outbox", self.entry.outbox, self.arrived, self.sent)
 
     def _part(self, name: str, blob: Blob | None, before: int, last: int) -> Iterator[Frame]:
         """The frames of one blob, whose messages must be before+1 .. last."""

@@ -10,6 +10,7 @@ from rayshot.format.manifest import ActorEntry, ChannelEntry, Manifest
 from rayshot.format.redaction import shown, shown_calls, shown_timers
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.store.channel_state import ChannelState
+from rayshot.store.relation import Relation, require_comparable
 from rayshot.store.state import RecordedState
 
 CALLS, TIMERS = "(calls)", "(timers)"
@@ -65,10 +66,11 @@ class ChannelChange:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotDiff:
-    """All differences, sorted by name."""
+    """All differences, sorted by name. `relation` says how the old cut lies to the new one: before, after or equal."""
 
     old: SnapshotId
     new: SnapshotId
+    relation: Relation
     actors_added: tuple[str, ...]
     actors_removed: tuple[str, ...]
     actors_changed: tuple[ActorChange, ...]
@@ -96,15 +98,21 @@ class Comparable(Protocol):
 
 
 def compare(old: Comparable, new: Comparable) -> SnapshotDiff:
-    """Compare two snapshots. States and messages whose bytes are shared are not read; raises what reading raises."""
+    """Compare two snapshots. States and messages whose bytes are shared are not read.
+
+    Raises Incomparable for cuts that no run leads from one to the other of, and what reading raises.
+    """
+    relation = require_comparable(old.manifest, new.manifest)
     before = {actor.name: actor for actor in old.manifest.actors}
     after = {actor.name: actor for actor in new.manifest.actors}
     changes = (
-        ActorChange(name, tuple(_actor(before[name], after[name], old, new))) for name in sorted(before.keys() & after)
+        ActorChange(name, tuple(actor_changes(before[name], after[name], old, new)))
+        for name in sorted(before.keys() & after)
     )
     return SnapshotDiff(
         old.id,
         new.id,
+        relation,
         actors_added=tuple(sorted(after.keys() - before)),
         actors_removed=tuple(sorted(before.keys() - after)),
         actors_changed=tuple(change for change in changes if change.values),
@@ -112,19 +120,33 @@ def compare(old: Comparable, new: Comparable) -> SnapshotDiff:
     )
 
 
-def _actor(before: ActorEntry, after: ActorEntry, old: Comparable, new: Comparable) -> Iterator[ValueChange]:
-    classes = tuple(f"{actor.class_module}.{actor.class_name}" for actor in (before, after))
-    for name, one, other in (("(class)", *classes), ("(status)", before.status, after.status)):
+def actor_changes(
+    before: ActorEntry | None, after: ActorEntry | None, old: Comparable, new: Comparable
+) -> Iterator[ValueChange]:
+    """What changed in one actor; all that it has where only one of two snapshots has it.
+
+    Nothing is read where both have the same stretches of the same chunks; raises what reading raises.
+    """
+    for name, look in (("(class)", _class_of), ("(status)", _status_of)):
+        one, other = look(before), look(after)
         if one != other:
             yield ValueChange(name, one, other)
-    if before.state == after.state:  # the same stretches of the same chunks
+    if before is not None and after is not None and before.state == after.state:
         return
     yield from _values(_flat(before, old), _flat(after, new))
 
 
-def _flat(actor: ActorEntry, snapshot: Comparable) -> dict[str, Any]:
+def _class_of(actor: ActorEntry | None) -> Any:
+    return ABSENT if actor is None else f"{actor.class_module}.{actor.class_name}"
+
+
+def _status_of(actor: ActorEntry | None) -> Any:
+    return ABSENT if actor is None else actor.status
+
+
+def _flat(actor: ActorEntry | None, snapshot: Comparable) -> dict[str, Any]:
     """Everything recorded of an actor as one dict; empty where it has no state."""
-    if actor.state is None:
+    if actor is None or actor.state is None:
         return {}
     recorded = snapshot.recorded(actor.name)
     rest = {CALLS: recorded.calls, TIMERS: recorded.timers}

@@ -29,8 +29,7 @@ class History:
     def __init__(self) -> None:
         self.epoch: EpochRecord | None = None
         """The latest EPOCH."""
-        self.restore: RestoreRecord | None = None
-        """What the present life was restored from; None where it was not."""
+        self._restores: dict[int, RestoreRecord] = {}
         self._retained: dict[SnapshotId, CommitRecord] = {}
         self._deleted: dict[SnapshotId, CommitRecord] = {}
         self._superseded: set[str] = set()
@@ -51,6 +50,16 @@ class History:
     def deleted(self) -> Mapping[SnapshotId, CommitRecord]:
         """The snapshots that were committed here and then deleted; also those that were copied back since."""
         return MappingProxyType(self._deleted)
+
+    @property
+    def restores(self) -> Mapping[int, RestoreRecord]:
+        """By life, what it was restored from; without those that were not."""
+        return MappingProxyType(self._restores)
+
+    @property
+    def restore(self) -> RestoreRecord | None:
+        """What the present life was restored from; None where it was not."""
+        return self._restores.get(self.incarnation)
 
     def owns(self, record: CommitRecord) -> bool:
         """Whether retention may delete a snapshot.
@@ -138,7 +147,7 @@ class History:
             case CommitRecord():
                 self._retain(record)
             case RestoreRecord(snapshot=snapshot, origin=origin, claimed=claimed):
-                self.restore = record
+                self._restores[self.incarnation] = record
                 if origin is None:
                     self._claims[snapshot] = claimed
                     self._parents[self.incarnation] = snapshot.incarnation
@@ -160,8 +169,6 @@ class History:
     def _begin(self, epoch: EpochRecord) -> None:
         if self.epoch is not None and self.epoch.writer != epoch.writer:
             self._superseded.add(self.epoch.writer)
-        if epoch.incarnation > self.incarnation:
-            self.restore = None
         self.epoch = epoch
 
     def _retain(self, record: CommitRecord) -> None:

@@ -32,6 +32,7 @@ from rayshot.store.records import (
     decode_record,
     encode_record,
 )
+from rayshot.store.several import SMALL_AT_ONCE, several_at_once
 from rayshot.store.store import Store
 
 RACES_MAX = 100
@@ -91,13 +92,13 @@ class CommitLog:
     def _read_all(self) -> None:
         numbers = (_number(entry.key) for entry in self._store.list(log_folder(self._system)))
         last = max((int(number) for number in numbers if number), default=-1)
-        for position in range(last + 1):
-            record = self._read(position)
-            if record is None:
-                raise log_lost(
-                    self._system, f"record {position} is missing, and later ones are there", position=position
-                )
-            self._take(record)
+        with several_at_once(last + 1, "rayshot-log", SMALL_AT_ONCE) as map_:
+            for position, record in enumerate(map_(self._read, range(last + 1))):
+                if record is None:
+                    raise log_lost(
+                        self._system, f"record {position} is missing, and later ones are there", position=position
+                    )
+                self._take(record)
 
     @property
     def history(self) -> History:

@@ -133,12 +133,17 @@ _KINDS: dict[str, type[Record]] = {
 _NAMES = {kind: name for name, kind in _KINDS.items()}
 
 
+def kind_of(record: Record) -> str:
+    """The kind of a record, in the word that stands for it in the log."""
+    return _NAMES[type(record)]
+
+
 def encode_record(record: Record) -> bytes:
     """Spell `record`."""
     fields = asdict(record)
     if "snapshot" in fields:
         fields["snapshot"] = list(fields["snapshot"])
-    tree = {"format": RECORD_FORMAT, "kind": _NAMES[type(record)], **fields}
+    tree = {"format": RECORD_FORMAT, "kind": kind_of(record), **fields}
     return canonical.pack({**tree, "digest": digest(canonical.pack(tree))})
 
 

@@ -18,6 +18,7 @@ from rayshot.store.diff import SnapshotDiff, compare
 from rayshot.store.layout import inside
 from rayshot.store.locate import open_store
 from rayshot.store.records import CommitRecord
+from rayshot.store.relation import Relation, relate, some_of
 from rayshot.store.sealed import read_sealed
 from rayshot.store.state import ActorInfo, RecordedState, captured_bytes, read_captured
 from rayshot.store.store import Store
@@ -32,8 +33,6 @@ from rayshot.store.verification import (
     run_check,
     survey,
 )
-
-NAMES_SHOWN_MAX = 10
 
 
 class Snapshot:
@@ -54,6 +53,7 @@ class Snapshot:
     ) -> None:
         self._store = store
         self._keys = keys
+        self._kept: tuple[Envelope, Manifest] | None = None
         self.system = system
         self.record = record
         """The COMMIT record in the log."""
@@ -162,7 +162,7 @@ class Snapshot:
         """Read all that is recorded of one actor: state, pending calls, timers. Raises ActorNotFound."""
         entry = self._entries.get(actor)
         if entry is None:
-            raise ActorNotFound(f"{self.id} has no actor {actor!r}; it has {_some(self._entries)}", actor=actor)
+            raise ActorNotFound(f"{self.id} has no actor {actor!r}; it has {some_of(self._entries)}", actor=actor)
         if entry.state is None:
             raise ActorNotFound(f"the actor {actor!r} has no state in {self.id}: it is {entry.status}", actor=actor)
         return read_captured(entry.state, self._reader)
@@ -172,7 +172,7 @@ class Snapshot:
         state = self.channels.get(Channel(sender, receiver))
         if state is None:
             raise NotFound(
-                f"{self.id} has no channel {sender} -> {receiver}; it has {_some(map(str, self.channels))}",
+                f"{self.id} has no channel {sender} -> {receiver}; it has {some_of(map(str, self.channels))}",
                 sender=sender,
                 receiver=receiver,
             )
@@ -232,12 +232,21 @@ class Snapshot:
         return Verification((reading, *look()), trust, detail)
 
     def diff(self, other: "Snapshot") -> SnapshotDiff:
-        """Compare: what changed from this snapshot to `other`."""
+        """Compare: what changed from this snapshot to `other`.
+
+        Raises Incomparable where neither lies before the other, and where they are of different lives; see `relation`.
+        """
         return compare(self, other)
 
-    @cached_property
+    def relation(self, other: "Snapshot") -> Relation:
+        """How this cut lies to that of `other`; only manifests are read. Raises ConfigError for two systems."""
+        return relate(self.manifest, other.manifest)
+
+    @property
     def _sealed(self) -> tuple[Envelope, Manifest]:
-        return read_sealed(self._store, self.system, self.record, self._keys)
+        if self._kept is None:  # no cached_property: until Python 3.12 all snapshots share its lock while one reads
+            self._kept = read_sealed(self._store, self.system, self.record, self._keys)
+        return self._kept
 
     @cached_property
     def _reader(self) -> ChunkReader:
@@ -271,10 +280,3 @@ def _provers(keys: Iterable[Prover] | None) -> list[Prover]:
 def _info(actor: ActorEntry) -> ActorInfo:
     class_name = f"{actor.class_module}.{actor.class_name}"
     return ActorInfo(actor.name, class_name, actor.status, captured_bytes(actor.state))
-
-
-def _some(names: Iterable[str]) -> str:
-    """The first few names in a sentence."""
-    known = list(names)
-    shown = ", ".join(known[:NAMES_SHOWN_MAX]) or "none"
-    return f"{shown} and {len(known) - NAMES_SHOWN_MAX:,} more" if len(known) > NAMES_SHOWN_MAX else shown

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rayshot.errors import BadState
+from rayshot.format.chunks import digest
 from rayshot.format.inert import read as read_inertly
 from rayshot.format.manifest import CapturedState
 from rayshot.store.chunk_reader import ChunkReader
@@ -25,11 +26,15 @@ class ActorInfo:
 
 @dataclass(frozen=True, slots=True)
 class RecordedState:
-    """What a snapshot holds of one actor: its own `state`, the `calls` it awaits, and its `timers`."""
+    """What a snapshot holds of one actor: its own `state`, the `calls` it awaits, and its `timers`.
+
+    `callees` says by the id of a call whose reply it awaits; None where no call is pending, or an older rayshot wrote.
+    """
 
     state: Any
     calls: Any
     timers: Any
+    callees: Any = None
 
 
 def read_captured(captured: CapturedState, reader: ChunkReader) -> RecordedState:
@@ -37,12 +42,22 @@ def read_captured(captured: CapturedState, reader: ChunkReader) -> RecordedState
     tree = read_inertly(*read_parts(captured, reader))
     if not isinstance(tree, dict) or "state" not in tree:
         raise BadState("a recorded state is not the pickle that an actor writes")
-    return RecordedState(tree["state"], tree.get("calls"), tree.get("timers"))
+    return RecordedState(tree["state"], tree.get("calls"), tree.get("timers"), tree.get("callees"))
 
 
 def read_parts(captured: CapturedState, reader: ChunkReader) -> tuple[bytes, list[bytes]]:
     """The stream and the buffers of a pickle; raises as `read_captured`, but for BadState."""
     return reader.read(captured.stream), [reader.read(blob) for blob in captured.buffers]
+
+
+def state_digest(captured: CapturedState) -> str:
+    """What is equal for two states of the same stretches of the same chunks, and so of the same bytes; 64 digits.
+
+    The state of a small actor lies in a chunk with others, so its digest may change where only theirs did.
+    """
+    blobs = (captured.stream, *captured.buffers)
+    places = [[(span.chunk, span.offset, span.length) for span in blob.spans] for blob in blobs]
+    return digest(repr((captured.codec, places)).encode())
 
 
 def captured_bytes(captured: CapturedState | None) -> int:

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import duckdb
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -17,8 +18,10 @@ from rayshot.store.memory import MemoryStore
 from tests.store.snapshot_builder import Bank, Flow, make_snapshot, open_bank
 
 BANK = Bank(
-    states={"alice": {"balance": 75, "token": "hidden"}, "bob": {"balance": 95}},
+    states={"alice": {"balance": 75, "token": "hidden"}, "bob": {"balance": 95, "owners": ["b"], "rates": np.ones(2)}},
     flows={("alice", "bob"): Flow(sent=7, received=5), ("bob", "alice"): Flow(sent=2, received=1)},
+    calls={1: ("on_balance", None, ())},
+    timers=[(2.5, "deposit", (1,))],
 )
 
 

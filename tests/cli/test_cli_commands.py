@@ -204,8 +204,8 @@ class Hostile:
 def test_no_command_executes_what_it_reads(tmp_path: Path) -> None:
     proof = tmp_path / "proof"
     flows = {("alice", "bob"): Flow(sent=2)}
-    for value in (Hostile(proof), [Hostile(proof)]):
-        bank_at(tmp_path / "shots", Bank(states={"alice": {"x": value}, "bob": {}}, flows=flows))
+    values = (Hostile(proof), [Hostile(proof)])
+    bank_at(tmp_path / "shots", *(Bank(states={"alice": {"x": value}, "bob": {}}, flows=flows) for value in values))
     for command in ("list", "show", "verify", "diff"):
         for more in ([], ["--json"], *([["--read-data"]] if command == "verify" else [])):
             assert run(command, tmp_path / "shots", *more).exit_code in {0, 1}
@@ -217,11 +217,11 @@ def test_diff_shows_what_changed_and_ends_with_one(tmp_path: Path) -> None:
     old = {"alice": {"balance": 1, "log": [1, 2], "book": {"a": 1, "b": 2}}, "bob": {}}
     new = {"alice": {"balance": 2, "log": [1, 2, 3], "book": {"a": 1, "b": 3}, "vip": True}, "carol": {}}
     flows = {("alice", "alice"): Flow(sent=2)}, {("alice", "alice"): Flow(sent=5, received=2)}
-    bank_at(tmp_path, Bank(states=old, flows=flows[0]), Bank(states=new, flows=flows[1]))
+    bank_at(tmp_path, Bank(states=old, flows=flows[0]), Bank(states=new, flows=flows[1], ended=["bob"]))
     result = run("diff", tmp_path)
     assert result.exit_code == 1
     assert lines(result) == [
-        "bank  1-coordinator-1 -> 1-coordinator-2",
+        "bank  1-coordinator-1 -> 1-coordinator-2  the old lies before the new",
         "",
         " actor  attribute  old                new",
         " ───",
@@ -238,6 +238,7 @@ def test_diff_shows_what_changed_and_ends_with_one(tmp_path: Path) -> None:
     ]
     document = json.loads(run("diff", tmp_path, "--json").stdout)
     assert document["same"] is False
+    assert document["relation"] == "before"
     assert document["actors_changed"][0]["changes"][-1] == {"name": "vip", "new": True}
 
 
@@ -248,12 +249,26 @@ def test_diff_of_the_same_ends_with_zero(tmp_path: Path) -> None:
     assert "no difference" in result.stdout
 
 
+def test_diff_refuses_cuts_that_no_run_leads_from_one_to_the_other_of(tmp_path: Path) -> None:
+    done = ({("alice", "bob"): Flow(317, received=317)}, {("alice", "bob"): Flow(334, received=300)})
+    bank_at(tmp_path / "overlap", *(Bank(flows=flows, initiator=by) for flows, by in zip(done, "ab", strict=True)))
+    refused = run("diff", tmp_path / "overlap")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert refused.stderr.startswith("error: incomparable: 1-a-1 and 1-b-2 overlapped")
+    assert "forward go alice; back go bob" in refused.stderr
+    for _ in range(2):
+        bank_at(tmp_path / "lives", Bank())
+    refused = run("diff", tmp_path / "lives")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert refused.stderr.startswith("error: incomparable: 1-coordinator-1 and 2-coordinator-1 are of different lives")
+
+
 def test_diff_takes_the_snapshots_that_are_named(tmp_path: Path) -> None:
     bank_at(tmp_path, *(Bank(states={"alice": {"n": number}}) for number in range(3)))
     named = run("diff", tmp_path, "--snapshot", "1-coordinator-3", "--snapshot", "1-coordinator-1")
-    assert lines(named)[0] == "bank  1-coordinator-3 -> 1-coordinator-1"
+    assert lines(named)[0] == "bank  1-coordinator-3 -> 1-coordinator-1  one and the same cut"
     one = run("diff", tmp_path, "--snapshot", "1-coordinator-2")
-    assert lines(one)[0] == "bank  1-coordinator-1 -> 1-coordinator-2"
+    assert lines(one)[0] == "bank  1-coordinator-1 -> 1-coordinator-2  one and the same cut"
     assert run("diff", tmp_path, "--snapshot", "1-coordinator-1").exit_code == 11
     assert run("diff", tmp_path, *["--snapshot", "1-coordinator-1"] * 3).exit_code == 2
 

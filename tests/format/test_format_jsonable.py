@@ -3,19 +3,25 @@
 import collections
 import datetime as dt
 import decimal
+import enum
 import functools
+import http
 import json
 import math
 import pathlib
 import pickle
 import uuid
 
+import cloudpickle
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rayshot.format.content_digest import content_digest
 from rayshot.format.inert import HandleRecord, Inert, alike, jsonable, read
+from rayshot.format.jsonable import rendered
+from rayshot.format.redaction import show_secrets
 
 
 class Account:
@@ -36,7 +42,9 @@ def inert(value):
     [
         (None, None),
         (True, True),
-        (2**70, 2**70),
+        (2**63 - 1, 2**63 - 1),
+        (2**63, "9223372036854775808"),
+        (-(2**70), "-1180591620717411303424"),
         (2**5000, "(an integer of 5001 bits)"),
         (1.5, 1.5),
         (math.nan, "NaN"),
@@ -65,7 +73,7 @@ def inert(value):
         (..., {"$global": "builtins.Ellipsis"}),
         (HandleRecord("bank", "alice"), {"$actor": "alice", "system": "bank"}),
         (Inert("a.f"), {"$global": "a.f"}),
-        (Inert("a.f", (1,), {"k": 2}), {"$class": "a.f", "args": [1], "kwargs": {"k": 2}}),
+        (Inert("a.f", (1,), {"k": 2}), {"$class": "a.f", "$args": [1], "$kwargs": {"k": 2}}),
         (object(), {"$class": "builtins.object"}),
         (np.arange(20), {"$array": "int64", "shape": [20], "head": list(range(16))}),
         (np.zeros((0, 3)), {"$array": "float64", "shape": [0, 3], "head": []}),
@@ -92,11 +100,69 @@ def test_records_are_rendered_with_what_they_have():
     rows = Rows([1])
     rows.tag = "t"
     name = f"{__name__}.Account"
-    assert jsonable(inert(Account(balance=3))) == {"$class": name, "attributes": {"balance": 3}}
-    assert jsonable(inert(rows)) == {"$class": f"{__name__}.Rows", "attributes": {"tag": "t"}, "items": [1]}
+    assert jsonable(inert(Account(balance=3))) == {"$class": name, "balance": 3}
+    assert jsonable(inert(rows)) == {"$class": f"{__name__}.Rows", "tag": "t", "$items": [1]}
+    assert jsonable(inert(Account(**{"$class": 1}))) == {"$class": name, "$dict": [["$class", 1]]}
     record = Inert("a.B", ())
     record.state = (1, 2)
-    assert jsonable(record) == {"$class": "a.B", "state": [1, 2]}
+    assert jsonable(record) == {"$class": "a.B", "$state": [1, 2]}
+
+
+def test_a_member_of_an_enum_is_shown_by_its_name_where_the_pickle_holds_it():
+    class Colour(enum.Enum):
+        RED = 1
+        BLUE = "b"
+        WIDE = (1, 2)
+
+    colour = f"{__name__}.{Colour.__qualname__}"
+    red, blue, wide = (read(cloudpickle.dumps(one)) for one in Colour)
+    assert jsonable(red) == {"$class": colour, "name": "RED", "value": 1}
+    assert jsonable(blue) == {"$class": colour, "name": "BLUE", "value": "b"}
+    assert jsonable(wide) == {"$class": colour, "$args": [[1, 2]]}
+    assert jsonable(inert(http.HTTPMethod.GET)) == {"$class": "http.HTTPMethod", "$args": ["GET"]}
+
+
+def test_what_changes_with_the_version_of_a_library_is_named_and_left_out():
+    pandas, arrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    column = arrow.array([1])
+    for value, name in [
+        (pandas.DataFrame({"a": [1]}), "pandas.DataFrame"),
+        (pandas.Series([1]), "pandas.Series"),
+        (pandas.Index([1]), "pandas.Index"),
+        (pandas.Categorical(["a"]), "pandas.Categorical"),
+        (pandas.Timestamp("2020-01-01"), "pandas.Timestamp"),
+        (arrow.table({"a": column}), "pyarrow.Table"),
+        (arrow.record_batch({"a": column}), "pyarrow.RecordBatch"),
+        (arrow.chunked_array([column]), "pyarrow.ChunkedArray"),
+        (column, "pyarrow.Array"),
+    ]:
+        assert rendered(inert([value])) == ([{"$class": name, "$omitted": 1}], True)
+    assert jsonable(inert(pandas.DataFrame)) == {"$global": "pandas.DataFrame"}
+
+
+@pytest.mark.parametrize(
+    ("value", "whole"),
+    [
+        ({"a": [1, None, 2**70], "b": (b"12", "x" * 10_000, {1})}, True),
+        (np.arange(16), True),
+        (np.arange(17), False),
+        (bytes(33), False),
+        ("x" * 10_001, False),
+        ({"x" * 10_001: 1}, False),
+        (2**5000, False),
+        (functools.reduce(lambda inner, _: [inner], range(40), 1), False),
+        ([0] * 200_000, False),
+        (object(), False),
+    ],
+)
+def test_a_rendering_tells_whether_it_left_anything_out(value, whole):
+    assert rendered([value])[1] is not whole
+
+
+def test_long_texts_are_whole_as_far_as_there_is_room_for_them():
+    long = "x" * 15_000
+    assert rendered([long, long], long_texts_max=30_000) == ([long, long], False)
+    assert rendered([long, long, "y"], long_texts_max=20_000) == ([long, "x" * 10_000, "y"], True)
 
 
 def test_cycles_are_marked_and_sharing_is_not():
@@ -115,14 +181,15 @@ def test_a_rendering_is_bounded_in_size_and_depth():
     assert len(json.dumps(jsonable(family))) < 10_000_000
 
 
-@settings(max_examples=300, derandomize=True, deadline=None)
-@given(
-    st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.complex_numbers(),
-        lambda inner: st.lists(inner) | st.tuples(inner, inner) | st.dictionaries(st.text() | st.integers(), inner),
-        max_leaves=20,
-    )
+ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.complex_numbers(),
+    lambda inner: st.lists(inner) | st.tuples(inner, inner) | st.dictionaries(st.text() | st.integers(), inner),
+    max_leaves=20,
 )
+
+
+@settings(max_examples=300, derandomize=True, deadline=None)
+@given(ANY)
 def test_whatever_is_read_is_rendered_and_alike_to_itself(value):
     json.dumps(jsonable(inert(value)), allow_nan=False).encode()
     assert alike(inert(value), value)
@@ -174,6 +241,49 @@ def test_values_with_other_content_are_not_alike(one, other):
     assert not alike(one, other)
     assert not alike(other, one)
     assert not alike([0, one], [0, other])
+
+
+@pytest.mark.parametrize(("one", "other"), ALIKE)
+def test_values_with_the_same_content_have_one_digest(one, other):
+    assert content_digest(one) == content_digest(other)
+    assert content_digest([one]) == content_digest([other])
+
+
+@pytest.mark.parametrize(("one", "other"), UNLIKE)
+def test_values_with_other_content_have_other_digests(one, other):
+    assert content_digest(one) != content_digest(other)
+    assert content_digest([0, one]) != content_digest([0, other])
+
+
+@settings(max_examples=300, derandomize=True, deadline=None)
+@given(st.lists(ANY, min_size=2, max_size=2))
+def test_digests_agree_where_values_are_alike_and_nowhere_else(pair):
+    one, other = map(inert, pair)
+    assert content_digest(one) == content_digest(pair[0])
+    assert (content_digest(one) == content_digest(other)) is alike(one, other)
+
+
+def test_a_digest_ends_for_cycles_and_deep_and_shared_values():
+    loop, other = [1], [1]
+    loop.append(loop)
+    other.append([1, other])
+    deep = functools.reduce(lambda inner, _: [inner], range(100_000), 1)
+    family = functools.reduce(lambda inner, _: [inner, inner], range(1000), [])
+    digests = {content_digest(one) for one in (loop, other, deep, [deep], family)}
+    assert len(digests) == 5
+    half = "\udc80"
+    assert content_digest({half: half}) == content_digest({half: half}) != content_digest({})
+    shared = [0, {}]
+    assert content_digest([shared, shared]) == content_digest([[0, {}], [0, {}]])
+
+
+def test_a_digest_tells_nothing_of_what_is_redacted():
+    assert content_digest({"pin": 1234, "n": 1}) == content_digest({"pin": 4321, "n": 1})
+    assert content_digest(inert(Account(password="a"))) == content_digest(inert(Account(password="b")))
+    secrets = np.zeros(2, [("password", "U8")])
+    assert content_digest(secrets) == content_digest(np.full(2, "x", secrets.dtype))
+    with show_secrets():
+        assert content_digest({"pin": 1234}) != content_digest({"pin": 4321})
 
 
 def test_cycles_are_compared():

@@ -7,11 +7,24 @@ from collections import OrderedDict
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rayshot.errors import ConfigError, MessageNotSerializable, StateNotSerializable
 from rayshot.format.inert import Inert, jsonable, short_repr
 from rayshot.format.pickling import dump_message, dump_state
-from rayshot.format.redaction import REDACTED, check_hidden, hides, is_secret_name, show_secrets, shown_call
+from rayshot.format.redaction import (
+    FRAGMENTS,
+    LAST_WORDS,
+    REDACTED,
+    WORDS,
+    check_hidden,
+    hides,
+    is_secret_name,
+    may_be_secrets,
+    show_secrets,
+    shown_call,
+)
 from rayshot.model.specification import check_options
 
 pytestmark = pytest.mark.acceptance("G25")
@@ -271,3 +284,25 @@ def test_an_error_about_an_option_does_not_tell_its_secrets():
     with pytest.raises(ConfigError) as caught:
         check_options({"runtime_env": {"env_vars": {"API_KEY": WORD}, "what": object()}})
     assert WORD not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", SECRET_TEXTS)
+def test_many_names_are_looked_at_at_once(name):
+    assert may_be_secrets(["balance", name, "count"])
+    assert not may_be_secrets(["balance", "k000001", "count", "owner", "pas", "sword"])
+    assert not may_be_secrets([])
+
+
+@settings(max_examples=500, derandomize=True, deadline=None)
+@given(
+    st.lists(
+        st.lists(
+            st.sampled_from([*FRAGMENTS, *LAST_WORDS, *WORDS, "token", "ary", "secret", "pass", "word"])
+            | st.text("aB_\n-. 1", max_size=2),
+            max_size=4,
+        ).map("".join),
+        max_size=3,
+    )
+)
+def test_no_secret_is_missed_among_many_names(names):
+    assert may_be_secrets(names) or not any(map(is_secret_name, names))

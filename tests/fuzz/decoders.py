@@ -15,7 +15,7 @@ from rayshot.audit.segment import read_segment
 from rayshot.errors import RayshotError
 from rayshot.format.bounds import CHUNK_BYTES_MAX
 from rayshot.format.chunks import _seal, digest, expand
-from rayshot.format.codec import Frame, read_frames, read_messages
+from rayshot.format.codec import Frame, read_frames, read_messages, unpack_messages
 from rayshot.format.encryption import decrypt_chunk, encrypt_manifest, open_manifest
 from rayshot.format.encryption_key import DataKey, EncryptionKey, parse_encryption_keys
 from rayshot.format.inert import alike, jsonable, read, read_slots, short_repr
@@ -111,6 +111,8 @@ def _chunk(data: bytes) -> None:
 
 def _frames(data: bytes) -> None:
     for frame in read_frames(data):
+        for some in unpack_messages(frame, 3):
+            assert len(some) <= 3
         for message in read_messages(frame):
             jsonable(list(message.args))
             jsonable(dict(message.kwargs))

@@ -77,7 +77,7 @@ def test_a_replay_migrates_the_state_that_it_starts_from_again(kept, monkeypatch
     monkeypatch.setattr(Account.__rayshot_user_class__, "migrate", staticmethod(migrate), raising=False)
     first, last = rayshot.open(HERE / kept).system("bank").snapshots()
     older = [replace(actor, version=1) if actor.version == 2 else actor for actor in first.manifest.actors]
-    first.__dict__["_sealed"] = first.envelope, replace(first.manifest, actors=tuple(older))
+    first._kept = first.envelope, replace(first.manifest, actors=tuple(older))
     for base, heard in ((first, "of version 1"), (last, None)):
         replay = _Replay("alice", last)
         with replay.at_work():
@@ -92,6 +92,7 @@ def test_what_is_recorded_is_read_without_executing_it(kept):
     ((seconds, method, args),) = alice.timers
     assert (3000 < seconds < 3600, method, args) == (True, "deposit", (1,))
     assert list(alice.calls.values()) == [("on_balance", None, ("asked",))]
+    assert alice.callees is None  # these formats did not say whom a call is to
     assert [(m.number, m.kind, m.method) for m in snapshot.channel("alice", "bob").messages] == [
         (1, "call", "read"), (2, "tell", "deposit"), (3, "tell", "deposit"), (4, "tell", "deposit"),
     ]  # fmt: skip

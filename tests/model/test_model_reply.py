@@ -40,6 +40,19 @@ def test_then_gives_the_call_an_id_and_keeps_what_comes_next(world, asker):
         1: ("on_result", "on_refusal", (1, "two")),
         2: ("on_result", None, ()),
     }
+    assert world.cell.state()["callees"] == {1: "bob", 2: "bob"}
+
+
+def test_whose_reply_a_call_awaits_is_part_of_the_state_where_it_is_known(world, asker):
+    ask(world).then(asker.on_result)
+    state = world.cell.state()
+    world.cell.load(state, 1)
+    assert world.cell.state() == state
+    older = {key: part for key, part in state.items() if key != "callees"}
+    world.cell.load(older, 1)
+    assert world.cell.state() == older
+    ask(world).then(asker.on_result)
+    assert world.cell.state()["callees"] == {2: "bob"}
 
 
 def test_then_is_said_once(world, asker):
@@ -65,7 +78,7 @@ def test_then_is_said_on_the_handlers_own_thread_and_of_a_call_that_it_made(worl
     with pytest.raises(OutsideHandler, match=r"comes to handlers only.*with a tell"):
         in_thread(reply.then, asker.on_result).result()
     with pytest.raises(OutsideHandler, match=r"comes to handlers only.*with a tell"):
-        Reply(world.cell, None).then(asker.on_result)  # of a call that a thread made
+        Reply(world.cell, None, "bob").then(asker.on_result)  # of a call that a thread made
     reply.then(asker.on_result)
     assert world.cell.state()["calls"] == {1: ("on_result", None, ())}
 

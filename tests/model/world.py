@@ -48,7 +48,7 @@ class World:
         call = OpenCall(tell)
         self.channel(receiver).append(call)
         self.cell.open_calls.append(call)
-        return Reply(self.cell, call)
+        return Reply(self.cell, call, receiver)
 
     def is_there(self, name):
         return False if name in self.ended else True if name in self.taken else None

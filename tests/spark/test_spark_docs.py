@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from pyspark_rayshot.options import PLACE_OPTIONS
-from rayshot.analysis.query import COMMON_OPTIONS, DEFAULT_VIEW
-from rayshot.analysis.view import ENTRY_OPTIONS
+from rayshot.analysis.query import COMMON_OPTIONS, DEFAULT_VIEW, PAIR_OPTIONS
+from rayshot.analysis.selection import SELECTION_OPTIONS
+from rayshot.analysis.view import ENTRY_OPTIONS, ROW_OPTIONS
 from rayshot.analysis.views import VIEWS
 from rayshot.store.local import LocalStore
 from tests.store.snapshot_builder import Bank, Flow, make_snapshot, open_bank
@@ -34,18 +35,26 @@ def view_table() -> str:
 
 def option_table() -> str:
     common = [f"| `{name}` | {about} | all |" for name, about in {**PLACE_OPTIONS, **COMMON_OPTIONS}.items()]
+    but = ", ".join(view.name for view in VIEWS.values() if not view.of_snapshots)
+    chosen = [f"| `{name}` | {about} | all but {but} |" for name, about in SELECTION_OPTIONS.items()]
+    pairs = ", ".join(view.name for view in VIEWS.values() if view.of_pairs)
+    compared = [f"| `{name}` | {about} | {pairs} |" for name, about in PAIR_OPTIONS.items()]
     users = {name: [view.name for view in VIEWS.values() if name in view.options] for name in ENTRY_OPTIONS}
     own = [f"| `{name}` | {option.about} | {', '.join(users[name])} |" for name, option in ENTRY_OPTIONS.items()]
-    return "\n".join(["| option | | views |", "| --- | --- | --- |", *common, *own])
+    within = [
+        f"| `{name}` | {about} | {', '.join(view.name for view in VIEWS.values() if name in view.row_options)} |"
+        for name, about in ROW_OPTIONS.items()
+    ]
+    return "\n".join(["| option | | views |", "| --- | --- | --- |", *common, *chosen, *compared, *own, *within])
 
 
 def test_the_tables_of_views_and_options_are_those_of_the_code() -> None:
     assert tables() == {"views": view_table(), "options": option_table()}
     assert DEFAULT_VIEW in VIEWS
-    starts = {view.columns[:EVERY] for view in VIEWS.values()}
+    starts = {tuple((c.name, c.type, c.about) for c in view.columns[:EVERY]) for view in VIEWS.values()}
     assert len(starts) == 1
-    for column in starts.pop():
-        assert f"`{column.name} {column.type}`" in PAGE.read_text()
+    for name, kind, _ in starts.pop():
+        assert f"`{name} {kind}`" in PAGE.read_text()
 
 
 @pytest.mark.spark
@@ -57,7 +66,7 @@ def test_the_examples_print_what_the_page_shows(spark: Any, tmp_path: Path) -> N
     page = PAGE.read_text().replace('"./shots"', repr(str(tmp_path / "shots")))
     names: dict[str, Any] = {}
     examples = re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", page, re.DOTALL)
-    assert len(examples) == 5
+    assert len(examples) == 6
     for code, promised in examples:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):

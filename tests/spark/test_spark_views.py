@@ -2,6 +2,7 @@ import json
 import math
 from collections.abc import Callable
 from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ from pyspark.errors import AnalysisException
 
 from rayshot.analysis.view import EVERY
 from rayshot.analysis.views import VIEWS
-from tests.store.snapshot_builder import TAKEN_AT
+from rayshot.store.local import LocalStore
+from tests.store.snapshot_builder import TAKEN_AT, Bank, make_snapshot, open_bank
 
 pytestmark = pytest.mark.spark
 Table = Callable[..., Any]
@@ -27,9 +29,12 @@ def test_every_view_has_the_columns_it_promises_and_says_which_snapshot_each_row
         frame = table(storage, name)
         assert frame.dtypes == [(column.name, column.type) for column in view.columns]
         assert [field.metadata["comment"] for field in frame.schema] == [column.about for column in view.columns]
+        found = frame.collect()
+        assert found
+        if view.subject != "snapshot":
+            continue
         ids = {
-            (row.system, row.snapshot, row.position, row.taken_at.timestamp(), row.log_index, row.life)
-            for row in frame.collect()
+            (row.system, row.snapshot, row.position, row.taken_at.timestamp(), row.log_index, row.life) for row in found
         }
         assert ids == {
             ("bank", "1-coordinator-1", 1, TAKEN_AT + 1, 1, 1),
@@ -42,8 +47,13 @@ def test_a_snapshot_is_a_row(table: Table, storage: Path) -> None:
     assert isinstance(first.taken_at, datetime)
     assert (first.label, second.label) == (None, "payday")
     assert (second.mode, second.actors, second.channels, second.in_flight) == ("chandy-lamport", 3, 3, 4)
-    assert first.stats == {"duration_ms": 12.5}
+    assert (first.new_bytes, first.restored_from) == (first.bytes, None)
     assert second.bytes > first.bytes > 0
+
+
+def test_a_figure_is_a_row_with_its_unit(table: Table, storage: Path) -> None:
+    metrics = table(storage, "metrics", "snapshot string, name string, value double, unit string")
+    assert rows(metrics) == [(f"1-coordinator-{n}", "duration_ms", 12.5, "ms") for n in (1, 2)]
 
 
 def test_an_actor_is_a_row_born_or_not(table: Table, storage: Path) -> None:
@@ -73,7 +83,10 @@ def test_an_attribute_is_a_row_with_its_type_its_size_and_its_value_in_typed_col
         "nothing": "NoneType",
         "nested": "dict",
     }
-    assert (alice["wide"].value, alice["wide"].value_long, alice["wide"].value_double) == (str(2**70), None, 2.0**70)
+    wide = alice["wide"]
+    assert (wide.value, wide.value_long, wide.value_double) == (f'"{2**70}"', None, 2.0**70)
+    assert wide.value_decimal == Decimal(2**70)
+    assert {name for name, row in alice.items() if row.truncated} == {"array"}
     assert alice["nan"].value == '"NaN"'
     assert math.isnan(alice["nan"].value_double)
     assert alice["array"].bytes == 8 * 50_000
@@ -106,6 +119,33 @@ def test_a_message_in_flight_is_a_row(table: Table, storage: Path) -> None:
         ("alice", "bob", 4, "mailbox", "tell", "deposit", "[40]", "{}"),
         ("alice", "bob", 5, "outbox", "tell", "deposit", "[50]", "{}"),
     ]
+
+
+def test_what_was_done_between_two_snapshots_is_rows_or_an_error(table: Table, storage: Path) -> None:
+    moves = table(storage, "channel_diff", "relation string, sender string, sent long, waited long", snapshot="latest")
+    assert rows(moves) == [("before", "alice", 0, 3), ("before", "bob", 1, 0), ("before", "driver:main", 0, 0)]
+    make_snapshot(open_bank(LocalStore(storage), writer="another"), Bank(), 1)
+    pairs = table(storage, "state_diff", "relation string, actor string").distinct()
+    assert sorted(rows(pairs), key=str) == [
+        ("before", "alice"),
+        ("before", "bob"),
+        ("before", "carol"),
+        ("other life", None),
+    ]
+    with pytest.raises(AnalysisException, match="1-coordinator-2 and 2-coordinator-1 are of different lives"):
+        table(storage, "state_diff", snapshot="latest").collect()
+    assert rows(table(storage, "lineage", "relation string, actors_back array<string>")) == [
+        ("before", []),
+        ("other life", ["bob", "carol"]),
+    ]
+
+
+def test_the_systems_of_a_storage_and_the_records_of_a_log_are_rows(table: Table, storage: Path) -> None:
+    open_bank(LocalStore(storage), system="shop")
+    systems = table(storage, "systems", "system string, snapshot string, snapshots long, lives long")
+    assert rows(systems) == [("bank", "1-coordinator-2", 2, 1), ("shop", None, 0, 1)]
+    log = table(storage, "log", "log_index long, kind string, counts boolean", system="bank")
+    assert rows(log) == [(0, "epoch", True), (1, "commit", True), (2, "commit", True)]
 
 
 def test_the_tables_join_in_sql(spark: Any, table: Table, storage: Path) -> None:

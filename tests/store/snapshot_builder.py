@@ -61,11 +61,14 @@ class Bank:
     states: Mapping[str, Any] = field(default_factory=lambda: {"alice": {"balance": 90}, "bob": {"balance": 10}})
     flows: Mapping[tuple[str, str], Flow] | None = None
     unborn: Sequence[str] = ()
+    ended: Sequence[str] = ()
+    initiator: str = "coordinator"
     label: str | None = None
     version: int = 1
     python_version: str = "3.11"
     timers: Sequence[tuple[float, str, tuple[Any, ...]]] = ()
     calls: Mapping[int, tuple[str, str | None, tuple[Any, ...]]] = field(default_factory=dict)
+    callees: Mapping[int, str] | None = None
 
     def all_flows(self) -> Mapping[tuple[str, str], Flow]:
         """What was asked for, or the usual ones between the actors that there are."""
@@ -83,7 +86,7 @@ def open_bank(store: Store, writer: str = "w1", system: str = "bank", keys: Sequ
 
 def make_manifest(repository: Repository, bank: Bank, counter: int, *, reuse: Snapshot | None = None) -> Manifest:
     assert repository.log.epoch is not None
-    snapshot = SnapshotId(repository.log.epoch.incarnation, "coordinator", counter)
+    snapshot = SnapshotId(repository.log.epoch.incarnation, bank.initiator, counter)
     intent = repository.intend(snapshot, None if reuse is None else reuse.id)
     known = {} if reuse is None else {chunk.digest: chunk for chunk in reuse.manifest.chunks}
     data_key = repository.new_data_key()
@@ -115,7 +118,7 @@ def make_manifest(repository: Repository, bank: Bank, counter: int, *, reuse: Sn
         intent=intent,
         label=bank.label,
         actors=(*actors, *(_actor(name, None) for name in bank.unborn)),
-        ended=(),
+        ended=tuple(bank.ended),
         channels=tuple(channels),
         chunks=tuple(chunks),
         stats={"duration_ms": 12.5},
@@ -151,6 +154,8 @@ def _counters(flow: Flow) -> tuple[int, int, int]:
 def _add_state(writer: ChunkWriter, state: Any, bank: Bank) -> tuple[StateCodec, int, list[int]]:
     calls, timers = dict(bank.calls), list(bank.timers)
     tree = {"state": state, "calls": calls, "timers": timers, "next_call": len(calls) + 1, "ending": False}
+    if bank.callees is not None:
+        tree["callees"] = dict(bank.callees)
     pickled = dump_state(tree, "state")
     return pickled.codec, writer.add(pickled.stream), [writer.add(buffer) for buffer in pickled.buffers]
 

@@ -66,7 +66,7 @@ def coordinate(repository: Repository, base: Snapshot, outcomes: list[str]) -> N
                 manifest = make_manifest(repository, bank(counter), counter)
                 outcomes.append("in full")
             base = repository.snapshot(repository.commit(manifest, None))
-            base.__dict__["_sealed"] = (None, manifest)  # a committer knows what it wrote
+            base._kept = (None, manifest)  # a committer knows what it wrote
             outcomes.append("committed")
         except IntentExpired:
             outcomes.append("expired")

@@ -45,6 +45,21 @@ def test_every_record_is_read_back_as_it_was_written() -> None:
     assert CommitLog(store, "bank").records() == (epoch, kept, deleted)
 
 
+def test_the_records_of_a_long_log_are_read_several_at_once() -> None:
+    class Meeting(MemoryStore):
+        both = threading.Barrier(2, timeout=20)
+
+        def read_range(self, key: str, start: int, length: int) -> bytes:
+            if key < log_key("bank", 4):
+                self.both.wait()
+            return super().read_range(key, start, length)
+
+    store = Meeting()
+    records = (EpochRecord(0, 1, "w"), *(commit(position, "w", position) for position in range(1, 4)))
+    put(store, *records)
+    assert CommitLog(store, "bank").records() == records
+
+
 def test_the_life_that_somebody_began_is_found_whatever_came_behind_it() -> None:
     store = MemoryStore()
     for life, writer in ((1, "a-1"), (2, "b-1"), (2, "b-2"), (3, "a-2"), (4, "ab-1")):

@@ -227,7 +227,7 @@ def test_two_snapshots_of_the_same_moment_do_not_differ() -> None:
 def test_a_difference_names_every_attribute_with_its_old_and_new_value() -> None:
     old, new = two(
         Bank(states={"a": {"n": 1, "gone": None, "same": [1]}, "b": {}}, flows={}),
-        Bank(states={"a": {"n": True, "new": "x", "same": [1]}, "c": {}}, flows={}),
+        Bank(states={"a": {"n": True, "new": "x", "same": [1]}, "c": {}}, flows={}, ended=["b"]),
     )
     diff = old.diff(new)
     assert not diff.same

@@ -1,0 +1,241 @@
+"""What was done between two snapshots: values that changed, how channels moved, and which messages moved on.
+
+A snapshot is compared with the one before it, or with that of the option `from`. Nothing is said of two cuts of which
+the first does not lie before the second in one life: such a pair has one row with its `relation` and no more, or is an
+error where it was asked for alone.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import takewhile
+from typing import Any, NamedTuple
+
+from rayshot.analysis import values
+from rayshot.analysis.pairs import ActorPair, ChannelPair, NoStep, Pair, actor_pairs, channel_pairs
+from rayshot.analysis.view import EVERY, Column, View
+from rayshot.format.codec import RecordedMessage
+from rayshot.format.redaction import shown_call
+from rayshot.store.diff import ABSENT, ValueChange, actor_changes
+from rayshot.store.snapshot import Snapshot
+
+SENT, PROCESSED, WAITED, GONE = "sent", "processed", "waited", "gone"
+
+
+class ValueRow(NamedTuple):
+    """One value that changed; without an actor the pair is no step."""
+
+    pair: Pair
+    actor: str | None = None
+    attribute: str | None = None
+    change: str | None = None
+    old: Any = ABSENT
+    new: Any = ABSENT
+
+
+class MoveRow(NamedTuple):
+    """How one channel moved; None is not known."""
+
+    pair: Pair
+    sender: str | None = None
+    receiver: str | None = None
+    sent: int | None = None
+    processed: int | None = None
+    waited: int | None = None
+    in_flight_before: int | None = None
+    in_flight_after: int | None = None
+
+
+class MessageMoveRow(NamedTuple):
+    """What became of one message; its content is there if it is in flight in either snapshot."""
+
+    pair: Pair
+    sender: str | None = None
+    receiver: str | None = None
+    number: int | None = None
+    change: str | None = None
+    message: RecordedMessage | None = None
+
+
+def _value_rows(pair: Pair, actor: ActorPair | NoStep) -> Iterator[ValueRow]:
+    if isinstance(actor, NoStep):
+        yield ValueRow(pair)
+        return
+    for value in actor_changes(actor.old, actor.new, pair.old, pair.new):
+        yield ValueRow(pair, actor.name, values.sound_text(value.name), _change(value), *value.shown)
+
+
+def _change(value: ValueChange) -> str:
+    if value.old is ABSENT:
+        return "added"
+    return "removed" if value.new is ABSENT else "changed"
+
+
+def _move_rows(pair: Pair, channel: ChannelPair | NoStep) -> Iterator[MoveRow]:
+    if isinstance(channel, NoStep):
+        yield MoveRow(pair)
+        return
+    old, new = channel.old, channel.new
+    sent, received = (old.sent, old.received) if old else (0, 0)
+    if new is None:  # one of its ends is gone, and nothing says how far it came
+        yield MoveRow(pair, channel.sender, channel.receiver, None, None, 0, sent - received, 0)
+        return
+    yield MoveRow(
+        pair,
+        channel.sender,
+        channel.receiver,
+        new.sent - sent,
+        new.received - received,
+        max(0, sent - new.received),
+        sent - received,
+        new.sent - new.received,
+    )
+
+
+def _message_rows(pair: Pair, channel: ChannelPair | NoStep) -> Iterator[MessageMoveRow]:
+    if isinstance(channel, NoStep):
+        yield MessageMoveRow(pair)
+        return
+    for change, number, message in _moves(pair, channel):
+        yield MessageMoveRow(pair, channel.sender, channel.receiver, number, change, message)
+
+
+def _moves(pair: Pair, channel: ChannelPair) -> Iterator[tuple[str, int, RecordedMessage | None]]:
+    """(change, number, content) of all that was in flight before or sent since; what was sent and processed twice."""
+    old, new = channel.old, channel.new
+    sent = old.sent if old else 0
+    if new is None:
+        ended = channel.receiver in pair.new.manifest.ended
+        for message in _in_flight(pair.old, channel):
+            yield GONE if ended else PROCESSED, message.number, message
+        return
+    if old is not None and new.received > old.received:
+        for message in takewhile(lambda one: one.number <= new.received, _in_flight(pair.old, channel)):
+            yield PROCESSED, message.number, message
+    for number in range(sent + 1, new.received + 1):
+        yield SENT, number, None
+        yield PROCESSED, number, None
+    for message in _in_flight(pair.new, channel):
+        yield WAITED if message.number <= sent else SENT, message.number, message
+
+
+def _in_flight(snapshot: Snapshot, channel: ChannelPair) -> Iterable[RecordedMessage]:
+    return snapshot.channel(channel.sender, channel.receiver).iterate()
+
+
+def _there(cell: Callable[[Any], Any], side: str) -> Callable[[Any, ValueRow], Any]:
+    """The cell of a value that is there, else null."""
+
+    def look(_: Any, row: ValueRow) -> Any:
+        value = getattr(row, side)
+        return None if value is ABSENT else cell(value)
+
+    return look
+
+
+def _content(cell: Callable[[RecordedMessage], Any]) -> Callable[[Any, MessageMoveRow], Any]:
+    """The cell of a message whose content is there, else null."""
+    return lambda _, row: None if row.message is None else cell(row.message)
+
+
+def _call(message: RecordedMessage) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments, with what stands for those that are named like secrets."""
+    return shown_call(message.method, message.args, message.kwargs)
+
+
+_PAIR_COLUMNS = (
+    Column("from_snapshot", "string", "the snapshot that it is compared with", lambda _, row: str(row.pair.old.id)),
+    Column(
+        "relation",
+        "string",
+        "how that lies to it: before, equal; with after, incomparable and other life the rest is null",
+        lambda _, row: row.pair.relation.name,
+    ),
+)
+
+_TYPED: tuple[tuple[str, str, Callable[[Any], Any]], ...] = (
+    ("long", "bigint", values.as_long),
+    ("double", "double", values.as_double),
+    ("string", "string", values.as_string),
+    ("bool", "boolean", values.as_bool),
+)
+
+_VALUE_COLUMNS = (
+    Column("actor", "string", "whose state", lambda _, row: row.actor),
+    Column(
+        "attribute",
+        "string",
+        "its name, or `(class)`, `(status)`, `(calls)`, `(timers)`, `(state)` where that is no dict of attributes",
+        lambda _, row: row.attribute,
+    ),
+    Column("change", "string", "changed, added or removed", lambda _, row: row.change),
+    Column("old", "string", "the value before, as JSON; null where it was not there", _there(values.as_json, "old")),
+    Column("new", "string", "the value after, as JSON; null where it is not there", _there(values.as_json, "new")),
+    *(
+        Column(f"{side}_{name}", kind, f"`{side}` as in the columns of `state`", _there(cell, side))
+        for side in ("old", "new")
+        for name, kind, cell in _TYPED
+    ),
+)
+
+_CHANNEL_COLUMNS = (
+    Column("sender", "string", "an actor, or a driver as driver:ID", lambda _, row: row.sender),
+    Column("receiver", "string", "an actor", lambda _, row: row.receiver),
+)
+
+_MOVE_COLUMNS = (
+    Column("sent", "bigint", "messages sent between; null where an end is gone", lambda _, row: row.sent),
+    Column("processed", "bigint", "messages processed between; null as before", lambda _, row: row.processed),
+    Column("waited", "bigint", "messages in flight in both", lambda _, row: row.waited),
+    Column("in_flight_before", "bigint", "sent - received before", lambda _, row: row.in_flight_before),
+    Column("in_flight_after", "bigint", "sent - received after", lambda _, row: row.in_flight_after),
+)
+
+_MESSAGE_COLUMNS = (
+    Column("number", "bigint", "its number on the channel", lambda _, row: row.number),
+    Column(
+        "change",
+        "string",
+        "sent, processed (two rows where both), waited in both; gone where it waited and its receiver ended",
+        lambda _, row: row.change,
+    ),
+    Column("kind", "string", "as in `messages`; null where it is in flight in neither", _content(lambda m: m.kind)),
+    Column("method", "string", "empty for a reply; null as before", _content(lambda m: values.sound_text(m.method))),
+    Column("args", "string", "as a JSON array; null as before", _content(lambda m: values.as_json(_call(m)[0]))),
+    Column("kwargs", "string", "as a JSON object; null as before", _content(lambda m: values.as_json(_call(m)[1]))),
+)
+
+
+def _bytes(entry: ActorPair | ChannelPair | NoStep) -> int:
+    return 0 if isinstance(entry, NoStep) else entry.bytes
+
+
+DIFF_VIEWS = (
+    View(
+        "state_diff",
+        "one row for each value that changed between a snapshot and the one before it",
+        (*EVERY, *_PAIR_COLUMNS, *_VALUE_COLUMNS),
+        _value_rows,
+        actor_pairs,
+        weigh=_bytes,
+        options=("actor",),
+        subject="step",
+    ),
+    View(
+        "channel_diff",
+        "one row for each channel of a snapshot or the one before it: how it moved",
+        (*EVERY, *_PAIR_COLUMNS, *_CHANNEL_COLUMNS, *_MOVE_COLUMNS),
+        _move_rows,
+        channel_pairs,
+        options=("sender", "receiver"),
+        subject="step",
+    ),
+    View(
+        "message_diff",
+        "one row for each message that was sent, processed or waiting between a snapshot and the one before it",
+        (*EVERY, *_PAIR_COLUMNS, *_CHANNEL_COLUMNS, *_MESSAGE_COLUMNS),
+        _message_rows,
+        channel_pairs,
+        weigh=_bytes,
+        options=("sender", "receiver"),
+        subject="step",
+    ),
+)

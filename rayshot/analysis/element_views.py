@@ -1,0 +1,135 @@
+"""What values hold: the elements of containers one level down, and numpy arrays at any depth."""
+
+import sys
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from rayshot.analysis import values
+from rayshot.analysis.element_blocks import entry_blocks
+from rayshot.analysis.element_rows import EntryRow, elements_of
+from rayshot.analysis.state_views import AttributeRow, attribute_rows
+from rayshot.analysis.view import EVERY, Column, View, actors
+from rayshot.format.jsonable import hides_a_field
+from rayshot.format.manifest import ActorEntry
+from rayshot.store.snapshot import Snapshot
+from rayshot.store.state import captured_bytes
+
+VALUES_MAX = 1 << 24
+"""Values of one array that a cell holds at most."""
+_NUMBERS = "biuf"
+"""Kinds of numpy's dtypes of which a double is made."""
+
+
+class ArrayRow(NamedTuple):
+    """One numpy array."""
+
+    attribute: AttributeRow
+    path: str
+    array: Any
+
+    @property
+    def values(self) -> Any:
+        """The numbers in C order, as doubles; None where they are none, or too many."""
+        if self.array.dtype.kind not in _NUMBERS or self.array.size > VALUES_MAX:
+            return None
+        return self.array.astype("f8").reshape(-1)
+
+
+def _entry_rows(snapshot: Snapshot, actor: ActorEntry, attribute: str | None = None) -> Iterator[EntryRow]:
+    for row in attribute_rows(snapshot, actor, attribute):
+        for element in elements_of(row.shown):
+            yield EntryRow(row, element)
+
+
+def _array_rows(snapshot: Snapshot, actor: ActorEntry, attribute: str | None = None) -> Iterator[ArrayRow]:
+    for row in attribute_rows(snapshot, actor, attribute):
+        numpy = sys.modules.get("numpy")  # without it arrays are records
+        if numpy is None:
+            return
+        seen: set[int] = set()
+        waiting = [(row.attribute, row.shown)]
+        while waiting:
+            path, value = waiting.pop()
+            if isinstance(value, numpy.ndarray) and not hides_a_field(value.dtype):
+                yield ArrayRow(row, path, value)
+            elif id(value) not in seen:
+                seen.add(id(value))
+                inner = [(path + element.step, element.value) for element in elements_of(value)]
+                waiting += reversed(inner)
+
+
+_ENTRY_COLUMNS = (
+    Column("actor", "string", "whose state", lambda _, row: row.attribute.actor),
+    Column("attribute", "string", "the attribute that holds the element", lambda _, row: row.attribute.attribute),
+    Column(
+        "path", "string", "where it is, as Python writes it", lambda _, row: row.attribute.attribute + row.element.step
+    ),
+    Column(
+        "key",
+        "string",
+        "its key in a dict, as JSON where that is no text; the name of an attribute; null in lists and sets",
+        lambda _, row: row.element.key,
+    ),
+    Column(
+        "key_type",
+        "string",
+        "the key's class; `attribute` for one of an object",
+        lambda _, row: row.element.key_type,
+    ),
+    Column("index", "bigint", "its place in a list, tuple or deque, from 0", lambda _, row: row.element.place),
+    Column("type", "string", "the value's class", lambda _, row: values.type_name(row.element.value)),
+    Column("value", "string", "as JSON", lambda _, row: row.json[0]),
+    Column("value_long", "bigint", "an integer of up to 64 bits", lambda _, row: values.as_long(row.element.value)),
+    Column(
+        "value_double",
+        "double",
+        "a float; a wider integer, rounded",
+        lambda _, row: values.as_double(row.element.value),
+    ),
+    Column(
+        "value_string",
+        "string",
+        f"a text of up to {values.TEXT_LENGTH_MAX:,} characters",
+        lambda _, row: values.as_string(row.element.value),
+    ),
+    Column("value_bool", "boolean", "a truth value", lambda _, row: values.as_bool(row.element.value)),
+    Column("truncated", "boolean", "whether `value` leaves anything out", lambda _, row: row.json[1]),
+)
+
+_ARRAY_COLUMNS = (
+    Column("actor", "string", "whose state", lambda _, row: row.attribute.actor),
+    Column("attribute", "string", "the attribute that holds the array", lambda _, row: row.attribute.attribute),
+    Column("path", "string", "where it is, as Python writes it", lambda _, row: row.path),
+    Column("dtype", "string", "numpy's name of its type", lambda _, row: str(row.array.dtype)),
+    Column("shape", "array<bigint>", "its extents", lambda _, row: list(row.array.shape)),
+    Column(
+        "values",
+        "array<double>",
+        f"its numbers in C order, wide integers rounded; null for other types and above {VALUES_MAX:,} of them",
+        lambda _, row: row.values,
+    ),
+)
+
+ELEMENT_VIEWS = (
+    View(
+        "entries",
+        "one row for each element of an attribute that is a container, one level down",
+        (*EVERY, *_ENTRY_COLUMNS),
+        _entry_rows,
+        actors,
+        weigh=lambda entry: captured_bytes(entry.state),
+        options=("actor",),
+        row_options=("attribute",),
+        blocks=entry_blocks,
+    ),
+    View(
+        "arrays",
+        "one row for each numpy array in a state, however deep",
+        (*EVERY, *_ARRAY_COLUMNS),
+        _array_rows,
+        actors,
+        weigh=lambda entry: captured_bytes(entry.state),
+        options=("actor",),
+        row_options=("attribute",),
+    ),
+)

@@ -1,0 +1,173 @@
+"""Messages a frame at a time: the cells of `messages`, column by column.
+
+Nearly all messages are tells of flat arguments, and one frame holds thousands of them. Their fields become columns
+without a step of Python for each: what is the same for all is said once, and whether a method hides its arguments is
+asked once for each method. All other messages go the way of single rows, one by one, into the same block.
+"""
+
+import gc
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice, repeat
+from operator import itemgetter
+from types import MappingProxyType
+from typing import Any
+
+from rayshot.analysis import values
+from rayshot.analysis.message_views import MessagePart, MessageRow
+from rayshot.analysis.plain_json import as_json_arrays
+from rayshot.analysis.view import Block, Cells, Column, Repeated
+from rayshot.errors import BadManifest
+from rayshot.format.codec import Frame, RecordedMessage, recorded_message, unpack_messages
+from rayshot.format.redaction import name_taken
+from rayshot.store.channel_state import ChannelState
+from rayshot.store.snapshot import Snapshot
+
+ROWS_MIN = 4096
+"""A block is closed when it has as many rows, or its frames as many bytes, or the texts of its single rows."""
+BYTES_MIN = TEXT_LENGTH_MIN = 8 << 20
+
+_Messages = list[list[Any]]
+_Singles = dict[int, list[Any]]
+"""The cells of single rows, by the places of their messages."""
+
+
+def message_blocks(snapshot: Snapshot, part: MessagePart, columns: Sequence[Column]) -> Iterator[Block]:
+    """The cells of `columns` for the messages of a part; raises what their rows raise one by one."""
+    channel = snapshot.channel(part.sender, part.receiver)
+    run = _Run(snapshot, channel, columns)
+    for frame in channel.frames(part.first, part.last):
+        number = frame.first
+        if number == channel.arrived + 1:  # what lies in the outbox is a run of its own
+            yield from run.end()
+        try:
+            for messages in _unpacked(frame):
+                yield from run.add(number, messages, len(frame.body))
+                number += len(messages)
+        except BadManifest:  # reading them one by one finds which is to blame
+            yield from run.end()
+            rest = (message for message in channel.decode(frame) if message.number >= number)
+            while cells := [run.cells(message) for message in islice(rest, ROWS_MIN)]:
+                yield Block(len(cells), list(zip(*cells, strict=True)))
+    yield from run.end()
+
+
+def _unpacked(frame: Frame) -> Iterator[_Messages]:
+    unpacked = unpack_messages(frame, ROWS_MIN)
+    while True:
+        with _collector_off():
+            messages = next(unpacked, None)
+        if messages is None:
+            return
+        yield messages
+
+
+class _Run:
+    """Messages that wait in one place one behind the other, of as many frames as make up a block."""
+
+    def __init__(self, snapshot: Snapshot, channel: ChannelState, columns: Sequence[Column]) -> None:
+        self._snapshot = snapshot
+        self._channel = channel
+        self._columns = columns
+        self._first = 0
+        self._messages: _Messages = []
+        """Numbers from `first` on."""
+        self._bytes = 0
+
+    def add(self, first: int, messages: _Messages, size: int) -> Iterator[Block]:
+        """Add those from number `first` on, of a frame of so many bytes; the blocks that are full."""
+        if not self._messages:
+            self._first = first
+        self._messages += messages
+        self._bytes += size
+        if len(self._messages) >= ROWS_MIN or self._bytes >= BYTES_MIN:
+            yield from self.end()
+
+    def end(self) -> Iterator[Block]:
+        """What was added since the last end."""
+        messages, begin, length = self._messages, 0, 0
+        singles: _Singles = {}
+        for place in self._places_of_singles():
+            number = self._first + place
+            cells = self.cells(recorded_message(number, messages[place], self._channel.slots_of(number)))
+            singles[place - begin] = cells
+            length += sum(len(cell) for cell in cells if isinstance(cell, str))
+            if length >= TEXT_LENGTH_MIN:
+                yield self._block(self._first + begin, messages[begin : place + 1], singles)
+                begin, length, singles = place + 1, 0, {}
+        if begin < len(messages):
+            yield self._block(self._first + begin, messages[begin:] if begin else messages, singles)
+        self._messages, self._bytes = [], 0
+
+    def cells(self, message: RecordedMessage) -> list[Any]:
+        """Those of one message, computed as those of a row."""
+        row = MessageRow.of(self._channel, message)
+        return [column.cell(self._snapshot, row) for column in self._columns]
+
+    def _places_of_singles(self) -> Sequence[int]:
+        """Messages that are no flat tells, that have something beside them, or whose method hides its arguments."""
+        heads = [fields[0] if fields else None for fields in self._messages]
+        others = {head for head in set(heads) if type(head) is not str or name_taken(head) is not None}
+        with_slots = self._channel.with_slots
+        if not others and not with_slots:
+            return ()
+        return [place for place, head in enumerate(heads) if head in others or self._first + place in with_slots]
+
+    def _block(self, first: int, messages: _Messages, singles: _Singles) -> Block:
+        with _collector_off():
+            return Block(len(messages), self._columns_of(first, messages, singles))
+
+    def _columns_of(self, first: int, messages: _Messages, singles: _Singles) -> list[Cells]:
+        tells = [fields for place, fields in enumerate(messages) if place not in singles] if singles else messages
+        alike = MessageRow.of(self._channel, RecordedMessage(first, "tell", "", (), {}))
+        columns: list[Cells] = []
+        for index, column in enumerate(self._columns):
+            if column.name == "number":
+                columns.append(range(first, first + len(messages)))
+            elif column.name in _OF_TELLS:
+                columns.append(_merged(_OF_TELLS[column.name](tells), singles, index, len(messages)))
+            else:
+                columns.append(Repeated(column.cell(self._snapshot, alike)))
+        return columns
+
+
+def _merged(of_tells: Cells, singles: _Singles, index: int, count: int) -> Cells:
+    """The column of a block, of which the cells of tells are `of_tells`."""
+    if not singles:
+        return of_tells
+    cells = repeat(of_tells.cell) if isinstance(of_tells, Repeated) else iter(of_tells)
+    return [singles[place][index] if place in singles else next(cells) for place in range(count)]
+
+
+def _methods(tells: _Messages) -> Cells:
+    methods = list(map(itemgetter(0), tells))
+    return Repeated(methods[0]) if len(set(methods)) == 1 else methods
+
+
+def _arguments(tells: _Messages) -> Cells:
+    rows = [fields[1:] for fields in tells]
+    return as_json_arrays(rows, values.as_json)
+
+
+_OF_TELLS: Mapping[str, Callable[[_Messages], Cells]] = MappingProxyType(
+    {
+        "kind": lambda _: Repeated("tell"),
+        "call_id": lambda _: Repeated(None),
+        "method": _methods,
+        "args": _arguments,
+        "kwargs": lambda _: Repeated("{}"),
+    }
+)
+"""Columns that differ from message to message: the cells of flat tells. All others but `number` are alike in a run."""
+
+
+@contextmanager
+def _collector_off() -> Iterator[None]:
+    """Python's collector of garbage would look through thousands of new lists again and again, which are none."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

@@ -1,0 +1,134 @@
+"""What the log of a system says, record by record, and which systems a storage holds."""
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from rayshot.analysis.view import Column, View, every_of_rows
+from rayshot.store.catalog import SystemView
+from rayshot.store.history import History
+from rayshot.store.records import CommitRecord, EpochRecord, Record, kind_of
+
+
+class LogRow(NamedTuple):
+    """One record, whether it counts, and the life that its system was in when it was written."""
+
+    system: str
+    record: Record
+    counts: bool
+    life: int
+
+    def said(self, field: str) -> Any:
+        """What the record says; None for a field that its kind does not have."""
+        return getattr(self.record, field, None)
+
+
+class SystemRow(NamedTuple):
+    """One system: its log read to its end, and the bytes in its folder."""
+
+    name: str
+    records: tuple[CommitRecord, ...]
+    """Of the snapshots that can be had."""
+    lives: int
+    bytes: int
+
+    @property
+    def newest(self) -> CommitRecord | None:
+        """The snapshot committed last."""
+        return self.records[-1] if self.records else None
+
+    def taken(self) -> list[datetime]:
+        """When its snapshots were taken, first to last."""
+        return [_time(second) for second in sorted(record.taken_at for record in self.records)]
+
+
+def _log_rows(system: SystemView, piece: Any) -> Iterable[LogRow]:
+    return _read(system.name, system.records()[: piece.stop])
+
+
+def _read(system: str, records: Iterable[Record]) -> Iterator[LogRow]:
+    history = History()
+    for record in records:
+        counts = history.admits(record)
+        history.add(record)
+        life = record.incarnation if isinstance(record, CommitRecord | EpochRecord) else history.incarnation
+        yield LogRow(system, record, counts, life)
+
+
+def _system_rows(system: SystemView, _: Any) -> Iterable[SystemRow]:
+    for name, view in system.in_its_storage().items():
+        records = tuple(snapshot.record for snapshot in view.snapshots())
+        epochs = (row for row in _read(name, view.records()) if isinstance(row.record, EpochRecord) and row.counts)
+        lives = {row.life for row in epochs}
+        yield SystemRow(name, records, len(lives), view.stored_bytes())
+
+
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _id(record: Any) -> str | None:
+    snapshot = getattr(record, "snapshot", None)
+    return None if snapshot is None else str(snapshot)
+
+
+_LOG_START = every_of_rows(
+    system=lambda row: row.system,
+    snapshot=lambda row: _id(row.record),
+    position=lambda row: row.said("sealed_for"),
+    taken_at=lambda row: _time(row.record.taken_at) if isinstance(row.record, CommitRecord) else None,
+    log_index=lambda row: row.record.position,
+    life=lambda row: row.life,
+)
+_SYSTEM_START = every_of_rows(
+    system=lambda row: row.name,
+    snapshot=lambda row: _id(row.newest),
+    position=lambda row: row.newest and row.newest.sealed_for,
+    taken_at=lambda row: row.newest and _time(row.newest.taken_at),
+    log_index=lambda row: row.newest and row.newest.position,
+    life=lambda row: row.newest and row.newest.snapshot.incarnation,
+)
+
+_LOG_COLUMNS = (
+    Column("kind", "string", "epoch, commit, copy, delete, expire or restore", lambda _, row: kind_of(row.record)),
+    Column("writer", "string", "who wrote it", lambda _, row: row.record.writer),
+    Column("label", "string", "of a commit or copy: a person's word for a savepoint", lambda _, row: row.said("label")),
+    Column(
+        "origin",
+        "string",
+        "of a restore: the storage that the snapshot lies in, null for this one",
+        lambda _, row: row.said("origin"),
+    ),
+    Column(
+        "counts", "boolean", "false for what everyone reads over, as its writer was late", lambda _, row: row.counts
+    ),
+)
+_SYSTEM_COLUMNS = (
+    Column("snapshots", "bigint", "how many can be had", lambda _, row: len(row.records)),
+    Column("lives", "bigint", "how many lives it had here", lambda _, row: row.lives),
+    Column("first_taken_at", "timestamp", "of its snapshots", lambda _, row: next(iter(row.taken()), None)),
+    Column("last_taken_at", "timestamp", "of its snapshots", lambda _, row: next(reversed(row.taken()), None)),
+    Column(
+        "bytes",
+        "bigint",
+        "of all that lies in its folder, also of what waits to be collected",
+        lambda _, row: row.bytes,
+    ),
+)
+
+LOG_VIEWS = (
+    View(
+        "systems",
+        "one row for each system of the storage; the first columns are of its newest snapshot",
+        (*_SYSTEM_START, *_SYSTEM_COLUMNS),
+        _system_rows,
+        subject="storage",
+    ),
+    View(
+        "log",
+        "one row for each record of the log; the first columns are of what it is about, null where it is about none",
+        (*_LOG_START, *_LOG_COLUMNS),
+        _log_rows,
+        subject="log",
+    ),
+)

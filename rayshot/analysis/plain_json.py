@@ -1,0 +1,66 @@
+"""Arguments of many messages as JSON at once, by a fast writer where that writes what `values.as_json` writes."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import compress
+from math import isfinite
+from typing import Any
+
+try:
+    import msgspec
+except ModuleNotFoundError as error:
+    from rayshot.errors import ConfigError
+
+    raise ConfigError("tables need msgspec: pip install 'rayshot[tables]'") from error
+
+from rayshot.format.jsonable import TEXT_LENGTH_MAX
+
+_LONG_MAX = 2**63 - 1
+_FLOAT_MIN, _FLOAT_MAX = 1e-4, 1e16
+"""Between these both write a float without an exponent, which each writes in its own way."""
+_PLAIN = frozenset({type(None), bool, int, float, str})
+
+_encode: Callable[[Any], bytes] = msgspec.json.Encoder().encode
+# Blanks as Python writes them: `[1, 2]`. It gives bytes for bytes.
+_with_blanks: Callable[[bytes], bytes] = partial(msgspec.json.format, indent=0)  # type: ignore[assignment]
+
+
+def as_json_arrays(rows: Sequence[Sequence[Any]], slowly: Callable[[Sequence[Any]], str]) -> list[bytes | str]:
+    """Each row as a JSON array; `slowly` makes that of a row with other values than plain ones.
+
+    Plain are None, truth values, integers of 64 bits, floats that are numbers and texts that are not cut.
+    """
+    plain = _are_plain(rows)
+    if all(plain):
+        found: list[bytes | str] = list(map(_with_blanks, map(_encode, rows)))
+    else:
+        quick = map(_with_blanks, map(_encode, compress(rows, plain)))
+        found = [next(quick) if one else slowly(row) for row, one in zip(rows, plain, strict=True)]
+    if max(map(len, found), default=0) > TEXT_LENGTH_MAX:
+        return [slowly(row) if len(text) > TEXT_LENGTH_MAX else text for row, text in zip(rows, found, strict=True)]
+    return found
+
+
+def _are_plain(rows: Sequence[Sequence[Any]]) -> list[bool]:
+    """Which rows hold plain values only, long texts included."""
+    if len(set(map(len, rows))) == 1 and all(map(_is_plain_column, zip(*rows, strict=True))):
+        return [True] * len(rows)
+    return [_is_plain_column(row) for row in rows]
+
+
+def _is_plain_column(values: Sequence[Any]) -> bool:
+    """Whether all values are plain, long texts included."""
+    kinds = set(map(type, values))
+    if not kinds <= _PLAIN:
+        return False
+    if int in kinds:
+        integers = values if kinds == {int} else [value for value in values if type(value) is int]
+        if max(integers) > _LONG_MAX:
+            return False
+    if float in kinds:
+        floats = values if kinds == {float} else [value for value in values if type(value) is float]
+        if not all(map(isfinite, floats)):
+            return False
+        sizes = list(map(abs, filter(None, floats)))
+        return not sizes or (min(sizes) >= _FLOAT_MIN and max(sizes) < _FLOAT_MAX)
+    return True

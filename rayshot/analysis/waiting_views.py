@@ -1,0 +1,124 @@
+"""What actors wait for: replies to their calls, and the times of their timers."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from rayshot.analysis import values
+from rayshot.analysis.view import EVERY, Column, View, actors
+from rayshot.errors import BadState
+from rayshot.format.jsonable import LONG_MAX
+from rayshot.format.manifest import ActorEntry
+from rayshot.format.redaction import shown_calls, shown_timers
+from rayshot.store.snapshot import Snapshot
+from rayshot.store.state import captured_bytes
+
+_IN_S_MAX = 2**40
+
+
+@dataclass(frozen=True)
+class _Row:
+    """What an actor gives to one of its own methods later."""
+
+    actor: str
+    method: str
+    arguments: tuple[Any, ...]
+
+    @cached_property
+    def json(self) -> tuple[str, bool]:
+        """The arguments in JSON, and whether they were cut."""
+        return values.in_json(self.arguments)
+
+
+@dataclass(frozen=True)
+class CallRow(_Row):
+    """One call whose reply an actor awaits."""
+
+    call_id: int
+    callee: str | None
+
+
+@dataclass(frozen=True)
+class TimerRow(_Row):
+    """One timer that is set."""
+
+    in_s: float
+
+
+def _call_rows(snapshot: Snapshot, actor: ActorEntry) -> Iterator[CallRow]:
+    if actor.state is None:
+        return
+    recorded = snapshot.recorded(actor.name)
+    callees = {} if recorded.callees is None else recorded.callees
+    match shown_calls(recorded.calls), callees:
+        case dict(calls), dict():
+            for number, call in calls.items():
+                match number, call, callees.get(number):
+                    case int(), (str(method), str() | None, tuple(context)), str() | None as callee if (
+                        0 < number <= LONG_MAX
+                    ):
+                        yield CallRow(actor.name, method, context, number, callee)
+                    case _:
+                        raise _damaged("pending calls", actor)
+        case _:
+            raise _damaged("pending calls", actor)
+
+
+def _timer_rows(snapshot: Snapshot, actor: ActorEntry) -> Iterator[TimerRow]:
+    if actor.state is None:
+        return
+    match shown_timers(snapshot.recorded(actor.name).timers):
+        case list(timers):
+            for timer in timers:
+                match timer:
+                    case (float() | int() as in_s, str(method), tuple(args)) if 0 <= in_s <= _IN_S_MAX:
+                        yield TimerRow(actor.name, method, args, float(in_s))
+                    case _:
+                        raise _damaged("timers", actor)
+        case _:
+            raise _damaged("timers", actor)
+
+
+def _damaged(what: str, actor: ActorEntry) -> BadState:
+    return BadState(f"the {what} of {actor.name!r} are not what an actor records", actor=actor.name)
+
+
+_CALL_COLUMNS = (
+    Column("actor", "string", "who awaits a reply", lambda _, row: row.actor),
+    Column("call_id", "bigint", "the call's number, which its reply has too", lambda _, row: row.call_id),
+    Column(
+        "callee",
+        "string",
+        "whose reply it is; null where an older rayshot wrote",
+        lambda _, row: None if row.callee is None else values.sound_text(row.callee),
+    ),
+    Column("method", "string", "what the reply will call", lambda _, row: values.sound_text(row.method)),
+    Column("context", "string", "what it gets besides the result, as a JSON array", lambda _, row: row.json[0]),
+    Column("truncated", "boolean", "whether `context` leaves anything out", lambda _, row: row.json[1]),
+)
+
+_TIMER_COLUMNS = (
+    Column("actor", "string", "whose timer", lambda _, row: row.actor),
+    Column("method", "string", "what it will call", lambda _, row: values.sound_text(row.method)),
+    Column("in_s", "double", "seconds that were left when the state was recorded", lambda _, row: row.in_s),
+    Column("args", "string", "as a JSON array", lambda _, row: row.json[0]),
+    Column("truncated", "boolean", "whether `args` leaves anything out", lambda _, row: row.json[1]),
+)
+
+
+WAITING_VIEWS = tuple(
+    View(
+        name,
+        about,
+        (*EVERY, *columns),
+        rows,
+        actors,
+        weigh=lambda entry: captured_bytes(entry.state),
+        options=("actor",),
+    )
+    for name, about, columns, rows in (
+        ("calls", "one row for each call whose reply an actor awaits", _CALL_COLUMNS, _call_rows),
+        ("timers", "one row for each timer that an actor has set", _TIMER_COLUMNS, _timer_rows),
+    )
+)

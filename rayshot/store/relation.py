@@ -1,0 +1,159 @@
+"""How two cuts of one system lie to each other, by the counters in their manifests: no chunk is read.
+
+Theory of operation. Ids and times order no cuts. What an actor has done is told by its own clock: what it had sent on
+each channel out, and received on each channel in. Of a driver's channel its receiver counts both, as drivers never
+record. One cut lies before another if no actor's clock is ahead there of what it is in the other: then the second can
+be reached from the first. Two snapshots of one life that overlapped may have one actor go forward and another back:
+neither of them lies before the other, and to compare their values would show changes that nobody made.
+
+A channel that only one of two cuts names is one of which nothing was sent in the other, but for two: a manifest leaves
+out the channels of actors that have ended, and of drivers that died. The first are told by `Manifest.ended`; a driver's
+may be new or past, so it decides nothing about an actor of which anything else is known. Where nothing else differs at
+all, the cut that was committed later is taken for the later one.
+
+A restore goes on with the counters of what it restored, so that the clocks of two lives say nothing about each other.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from rayshot.errors import ConfigError, Incomparable
+from rayshot.format.manifest import Manifest
+from rayshot.protocol.identity import is_driver
+
+RelationName = Literal["before", "after", "equal", "incomparable", "other life"]
+NAMES_SHOWN_MAX = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """How an older cut lies to a newer one: `name` says that it is before, after, ...
+
+    From the older to the newer the actors `forward` did something, and those in `back` had done more in the older.
+    """
+
+    name: RelationName
+    forward: tuple[str, ...]
+    back: tuple[str, ...]
+
+    @property
+    def comparable(self) -> bool:
+        """Whether one of the two can be reached from the other."""
+        return self.name in {"before", "after", "equal"}
+
+
+Clock = Mapping[tuple[str, str], int]
+"""What one actor counts, by ("to" or "from" or "of", the other end): sent, received, and sent by a driver."""
+
+
+def clocks(manifest: Manifest) -> dict[str, Clock]:
+    """The clock of each actor of a cut that ever sent or received."""
+    found: defaultdict[str, dict[tuple[str, str], int]] = defaultdict(dict)
+    for channel in manifest.channels:
+        of_driver = is_driver(channel.sender)
+        counter, other = (channel.receiver, channel.sender) if of_driver else (channel.sender, channel.receiver)
+        found[counter]["of" if of_driver else "to", other] = channel.sent
+        found[channel.receiver]["from", channel.sender] = channel.received
+    return dict(found)
+
+
+def actor_clock(clock: Clock) -> int:
+    """How much an actor has done, in one number: messages received and sent on the channels that there are."""
+    return sum(count for (kind, _), count in clock.items() if kind != "of")
+
+
+def relate(old: Manifest, new: Manifest) -> Relation:
+    """Compare two cuts of one system. Raises ConfigError for two systems."""
+    if old.system != new.system:
+        raise ConfigError(
+            f"{old.snapshot} is of the system {old.system!r} and {new.snapshot} of {new.system!r}: "
+            "only snapshots of one system can be compared"
+        )
+    before, after = _Side(old), _Side(new)
+    steps = {name: _step(name, before, after) for name in before.names | after.names}
+    forward, back = (tuple(sorted(name for name, step in steps.items() if step == way)) for way in (1, -1))
+    if old.snapshot.incarnation != new.snapshot.incarnation:
+        return Relation("other life", forward, back)
+    if forward and back:
+        return Relation("incomparable", forward, back)
+    way = bool(forward) - bool(back)
+    if way == 0 and None in steps.values():
+        way = (new.position > old.position) - (new.position < old.position)
+    return Relation("equal" if way == 0 else "before" if way > 0 else "after", forward, back)
+
+
+def require_comparable(old: Manifest, new: Manifest) -> Relation:
+    """As `relate`; raises Incomparable unless one cut can be reached from the other in one life."""
+    relation = relate(old, new)
+    if relation.comparable:
+        return relation
+    evidence = {
+        "relation": relation.name,
+        "old": str(old.snapshot),
+        "new": str(new.snapshot),
+        "actors_forward": list(relation.forward),
+        "actors_back": list(relation.back),
+    }
+    moves = f"forward go {some_of(relation.forward)}; back go {some_of(relation.back)}"
+    if relation.name == "other life":
+        raise Incomparable(
+            f"{old.snapshot} and {new.snapshot} are of different lives, and a restore lies between them: from the "
+            f"first to the second {moves}; compare snapshots of one life",
+            **evidence,
+        )
+    raise Incomparable(
+        f"{old.snapshot} and {new.snapshot} overlapped, and neither lies before the other: from the first to the "
+        f"second {moves}; compare each with a snapshot that was taken when none was under way",
+        **evidence,
+    )
+
+
+class _Side:
+    """One of the two cuts."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        self.actors = {actor.name for actor in manifest.actors}
+        self.ended = set(manifest.ended)
+        self.clocks = clocks(manifest)
+
+    @property
+    def names(self) -> set[str]:
+        """All actors that it knows of."""
+        return self.actors | self.ended
+
+    def stage(self, name: str) -> int:
+        """0 before an actor's birth, 1 while it lives, 2 behind its end."""
+        return 2 if name in self.ended else int(name in self.actors)
+
+
+def _step(name: str, before: _Side, after: _Side) -> int | None:
+    """1 for an actor that went on, -1 for one that went back, 0 for one that stands; None where that is not told."""
+    stages = after.stage(name) - before.stage(name)
+    if stages:
+        return 1 if stages > 0 else -1
+    if name in before.ended:
+        return 0  # a cut leaves out its channels one by one, as their messages are processed
+    one, other = before.clocks.get(name, {}), after.clocks.get(name, {})
+    untold = False
+    for key in one.keys() | other:
+        if key in one and key in other:
+            difference = other[key] - one[key]
+        elif is_driver(key[1]):
+            untold = True
+            continue
+        elif key[1] in (after if key in one else before).ended:
+            continue
+        else:
+            difference = other.get(key, 0) - one.get(key, 0)
+        if difference:
+            return 1 if difference > 0 else -1
+    return None if untold else 0
+
+
+def some_of(names: Iterable[str]) -> str:
+    """The first few names in a sentence."""
+    known = list(names)
+    shown = ", ".join(known[:NAMES_SHOWN_MAX]) or "none"
+    return f"{shown} and {len(known) - NAMES_SHOWN_MAX:,} more" if len(known) > NAMES_SHOWN_MAX else shown
