@@ -15,7 +15,7 @@ from typing import Any
 
 from rayshot.analysis import values
 from rayshot.analysis.message_views import MessagePart, MessageRow
-from rayshot.analysis.plain_json import as_json_arrays
+from rayshot.analysis.plain_json import are_cut, as_json_arrays
 from rayshot.analysis.view import Block, Cells, Column, Repeated
 from rayshot.errors import BadManifest
 from rayshot.format.codec import Frame, RecordedMessage, recorded_message, unpack_messages
@@ -149,6 +149,12 @@ def _arguments(tells: _Messages) -> Cells:
     return as_json_arrays(rows, values.as_json)
 
 
+def _truncated(tells: _Messages) -> Cells:
+    rows = [fields[1:] for fields in tells]
+    cut = are_cut(rows, lambda row: values.in_json(row)[1])
+    return cut if any(cut) else Repeated(cell=False)
+
+
 _OF_TELLS: Mapping[str, Callable[[_Messages], Cells]] = MappingProxyType(
     {
         "kind": lambda _: Repeated("tell"),
@@ -156,6 +162,7 @@ _OF_TELLS: Mapping[str, Callable[[_Messages], Cells]] = MappingProxyType(
         "method": _methods,
         "args": _arguments,
         "kwargs": lambda _: Repeated("{}"),
+        "truncated": _truncated,
     }
 )
 """Columns that differ from message to message: the cells of flat tells. All others but `number` are alike in a run."""

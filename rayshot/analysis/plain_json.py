@@ -41,6 +41,12 @@ def as_json_arrays(rows: Sequence[Sequence[Any]], slowly: Callable[[Sequence[Any
     return found
 
 
+def are_cut(rows: Sequence[Sequence[Any]], slowly: Callable[[Sequence[Any]], bool]) -> list[bool]:
+    """Of each row whether its JSON leaves anything out; `slowly` says it of a row with other values than plain ones."""
+    long = max(map(len, [value for row in rows for value in row if type(value) is str]), default=0) > TEXT_LENGTH_MAX
+    return [slowly(row) if long or not plain else False for row, plain in zip(rows, _are_plain(rows), strict=True)]
+
+
 def _are_plain(rows: Sequence[Sequence[Any]]) -> list[bool]:
     """Which rows hold plain values only, long texts included."""
     if len(set(map(len, rows))) == 1 and all(map(_is_plain_column, zip(*rows, strict=True))):
