@@ -39,7 +39,7 @@ def lose_chunks(store: Store, doomed: Snapshot, *kept: Snapshot) -> None:
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"view": "chanels"}, "'view' must be one of snapshots, actors, channels, state, messages; it is 'chanels'"),
+        ({"view": "chanels"}, "'view' must be one of snapshots, .*; it is 'chanels'"),
         ({"snapshot": "newest"}, "'snapshot' must be the id of a snapshot, like .* or 'latest'; it is 'newest'"),
         ({"system": "a/b"}, "'system' must be the name of a system; it is 'a/b'"),
         ({"view": "state", "actor": ""}, "'actor' must be the name of an actor; it is ''"),
