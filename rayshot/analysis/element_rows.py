@@ -46,10 +46,10 @@ def elements_of(value: Any) -> Iterator[Element]:
     elif isinstance(value, list | tuple | deque):
         yield from _items(value)
     elif isinstance(value, set | frozenset):
-        yield from (Element(f"{{{_key(item)}}}", None, None, None, item) for item in value)
+        yield from (Element(f"{{{values.brief_json(item)}}}", None, None, None, item) for item in value)
     elif isinstance(value, Inert) and not is_opaque(value):
         for name, item in _shown_items(value.attributes):
-            sound = values.sound_text(name)
+            sound = values.sound_text(name[: values.KEY_LENGTH_MAX])
             yield Element(f".{sound}", sound, "attribute", None, item)
         yield from _items(value.items)
         yield from _entries(value.entries)
@@ -58,20 +58,15 @@ def elements_of(value: Any) -> Iterator[Element]:
 def _entries(mapping: Mapping[Any, Any]) -> Iterator[Element]:
     for key, item in _shown_items(mapping):
         if type(key) is str:
-            sound = values.sound_text(key)
+            sound = values.sound_text(key[: values.KEY_LENGTH_MAX])
             yield Element(f"[{sound!r}]", sound, "str", None, item)
         else:
-            text = _key(key)
+            text = values.brief_json(key)
             yield Element(f"[{text}]", text, values.type_name(key), None, item)
 
 
 def _items(items: Iterable[Any]) -> Iterator[Element]:
     return (Element(f"[{index}]", None, None, index, item) for index, item in enumerate(items))
-
-
-def _key(key: Any) -> str:
-    """A key, or what is in a set, as JSON."""
-    return values.as_json(key)
 
 
 def _shown_items(mapping: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:

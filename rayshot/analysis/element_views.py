@@ -67,7 +67,8 @@ _ENTRY_COLUMNS = (
     Column(
         "key",
         "string",
-        "its key in a dict, as JSON where that is no text; the name of an attribute; null in lists and sets",
+        f"its key in a dict, as JSON where that is no text; the name of an attribute; null in lists and sets; at most "
+        f"{values.KEY_LENGTH_MAX:,} characters",
         lambda _, row: row.element.key,
     ),
     Column(

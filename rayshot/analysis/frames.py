@@ -8,8 +8,9 @@ asked once for each method. All other messages go the way of single rows, one by
 import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from itertools import islice, repeat
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from types import MappingProxyType
 from typing import Any
 
@@ -118,7 +119,8 @@ class _Run:
             return Block(len(messages), self._columns_of(first, messages, singles))
 
     def _columns_of(self, first: int, messages: _Messages, singles: _Singles) -> list[Cells]:
-        tells = [fields for place, fields in enumerate(messages) if place not in singles] if singles else messages
+        flat = [fields for place, fields in enumerate(messages) if place not in singles] if singles else messages
+        tells = _Tells(flat)
         alike = MessageRow.of(self._channel, RecordedMessage(first, "tell", "", (), {}))
         columns: list[Cells] = []
         for index, column in enumerate(self._columns):
@@ -139,23 +141,39 @@ def _merged(of_tells: Cells, singles: _Singles, index: int, count: int) -> Cells
     return [singles[place][index] if place in singles else next(cells) for place in range(count)]
 
 
-def _methods(tells: _Messages) -> Cells:
-    methods = list(map(itemgetter(0), tells))
-    return Repeated(methods[0]) if len(set(methods)) == 1 else methods
+class _Tells:
+    """The columns of flat tells."""
+
+    def __init__(self, tells: _Messages) -> None:
+        self._tells = tells
+
+    @property
+    def methods(self) -> Cells:
+        methods = list(map(itemgetter(0), self._tells))
+        return Repeated(methods[0]) if len(set(methods)) == 1 else methods
+
+    @property
+    def args(self) -> Cells:
+        return self._json[0]
+
+    @property
+    def truncated(self) -> Cells:
+        cut = self._json[1]
+        return [place in cut for place in range(len(self._tells))] if cut else Repeated(cell=False)
+
+    @cached_property
+    def _json(self) -> tuple[list[bytes | str], set[int]]:
+        return as_json_arrays([fields[1:] for fields in self._tells], values.in_json)
 
 
-def _arguments(tells: _Messages) -> Cells:
-    rows = [fields[1:] for fields in tells]
-    return as_json_arrays(rows, values.as_json)
-
-
-_OF_TELLS: Mapping[str, Callable[[_Messages], Cells]] = MappingProxyType(
+_OF_TELLS: Mapping[str, Callable[[_Tells], Cells]] = MappingProxyType(
     {
         "kind": lambda _: Repeated("tell"),
         "call_id": lambda _: Repeated(None),
-        "method": _methods,
-        "args": _arguments,
+        "method": attrgetter("methods"),
+        "args": attrgetter("args"),
         "kwargs": lambda _: Repeated("{}"),
+        "truncated": attrgetter("truncated"),
     }
 )
 """Columns that differ from message to message: the cells of flat tells. All others but `number` are alike in a run."""

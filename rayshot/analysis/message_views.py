@@ -1,6 +1,8 @@
 """What was in flight."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from rayshot.analysis import values
@@ -44,7 +46,8 @@ class MessagePart(NamedTuple):
         return max(self.bytes, (self.last + 1 - self.first) * MESSAGE_COST_BYTES)
 
 
-class MessageRow(NamedTuple):
+@dataclass
+class MessageRow:
     """One message in flight."""
 
     channel: Channel
@@ -56,10 +59,20 @@ class MessageRow(NamedTuple):
         """The row of a message of the channel."""
         return cls(channel.channel, "mailbox" if message.number <= channel.arrived else "outbox", message)
 
-    @property
+    @cached_property
     def call(self) -> tuple[list[Any], dict[str, Any]]:
         """The arguments, with what stands for those that are named like secrets."""
         return shown_call(self.message.method, self.message.args, self.message.kwargs)
+
+    @cached_property
+    def args(self) -> tuple[str, bool]:
+        """The arguments in JSON, and whether they were cut."""
+        return values.in_json(self.call[0])
+
+    @cached_property
+    def kwargs(self) -> tuple[str, bool]:
+        """As `args`."""
+        return values.in_json(self.call[1])
 
 
 def message_parts(snapshot: Snapshot) -> list[MessagePart]:
@@ -103,8 +116,14 @@ _MESSAGE_COLUMNS = (
         lambda _, row: values.as_long(row.message.call_id),
     ),
     Column("method", "string", "empty for a reply", lambda _, row: values.sound_text(row.message.method)),
-    Column("args", "string", "as a JSON array", lambda _, row: values.as_json(row.call[0])),
-    Column("kwargs", "string", "as a JSON object", lambda _, row: values.as_json(row.call[1])),
+    Column("args", "string", "as a JSON array", lambda _, row: row.args[0]),
+    Column("kwargs", "string", "as a JSON object", lambda _, row: row.kwargs[0]),
+    Column(
+        "truncated",
+        "boolean",
+        "whether `args` or `kwargs` leaves anything out",
+        lambda _, row: row.args[1] or row.kwargs[1],
+    ),
 )
 
 MESSAGE_VIEWS = (

@@ -25,20 +25,25 @@ _encode: Callable[[Any], bytes] = msgspec.json.Encoder().encode
 _with_blanks: Callable[[bytes], bytes] = partial(msgspec.json.format, indent=0)  # type: ignore[assignment]
 
 
-def as_json_arrays(rows: Sequence[Sequence[Any]], slowly: Callable[[Sequence[Any]], str]) -> list[bytes | str]:
-    """Each row as a JSON array; `slowly` makes that of a row with other values than plain ones.
+def as_json_arrays(
+    rows: Sequence[Sequence[Any]], slowly: Callable[[Sequence[Any]], tuple[str, bool]]
+) -> tuple[list[bytes | str], set[int]]:
+    """Each row as a JSON array, and the places of those that are cut; `slowly` makes that of a row that is not plain.
 
-    Plain are None, truth values, integers of 64 bits, floats that are numbers and texts that are not cut.
+    Plain are None, truth values, integers of 64 bits, floats that are numbers and texts that are not long.
     """
     plain = _are_plain(rows)
-    if all(plain):
-        found: list[bytes | str] = list(map(_with_blanks, map(_encode, rows)))
-    else:
-        quick = map(_with_blanks, map(_encode, compress(rows, plain)))
-        found = [next(quick) if one else slowly(row) for row, one in zip(rows, plain, strict=True)]
+    places = [] if all(plain) else [place for place, one in enumerate(plain) if not one]
+    quick = map(_with_blanks, map(_encode, compress(rows, plain) if places else rows))
+    found: list[bytes | str] = [next(quick) if one else b"" for one in plain] if places else list(quick)
     if max(map(len, found), default=0) > TEXT_LENGTH_MAX:
-        return [slowly(row) if len(text) > TEXT_LENGTH_MAX else text for row, text in zip(rows, found, strict=True)]
-    return found
+        places += [place for place, text in enumerate(found) if len(text) > TEXT_LENGTH_MAX]
+    cut = set()
+    for place in places:
+        found[place], is_cut = slowly(rows[place])
+        if is_cut:
+            cut.add(place)
+    return found, cut
 
 
 def _are_plain(rows: Sequence[Sequence[Any]]) -> list[bool]:

@@ -18,6 +18,9 @@ TEXT_LENGTH_MAX = 1 << 24
 
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 _DECIMAL_MAX = 10**38 - 1
+KEY_LENGTH_MAX = 10_000
+"""The longest key in one cell, in characters."""
+_BRIEF_NODES_MAX = 100
 _PYTHONS_OWN = frozenset({type(None), bool, int, float, str})
 _SHORT_LENGTH_MAX = 1_000
 _LONG_TEXTS_SHARE = 2
@@ -42,6 +45,11 @@ def type_name(value: Any) -> str:
 def as_json(value: Any) -> str:
     """The first of `in_json`."""
     return in_json(value)[0]
+
+
+def brief_json(value: Any) -> str:
+    """The begin of the value as JSON, such as a key: at most KEY_LENGTH_MAX characters."""
+    return sound_text(_encode(rendered(value, nodes_max=_BRIEF_NODES_MAX)[0])[:KEY_LENGTH_MAX])
 
 
 def in_json(value: Any) -> tuple[str, bool]:

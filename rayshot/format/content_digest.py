@@ -25,6 +25,12 @@ DIGEST_BYTES = 16
 _MARK = b"\xc1"
 _PLAIN = frozenset({type(None), bool, int, float, str})
 _TEXTS = frozenset({str})
+_FEW = 16
+"""Plain values in a container that is quicker encoded again than looked up."""
+_TEXT_LENGTH_MAX = 4096
+"""A longer text may be held many times, and is encoded once."""
+_LONG_MIN, _LONG_MAX = -(2**63), 2**64 - 1
+"""The integers that msgpack has."""
 _Encodings = list[bytes]
 
 
@@ -79,35 +85,38 @@ class _Encoding:
 
     def _begin(self, value: Any) -> bytes | None:
         """The encoding, or None where the value is a container that now stands on top of those that are open."""
-        if type(value) in _PLAIN:
-            return _plain(value)
+        if _is_small(value):
+            return _pack(value)
         if id(value) in self._known:
             return self._known[id(value)][0]
         if id(value) in self._depths:
-            return _digest("cycle", [_plain(len(self._open) - self._depths[id(value)])])
+            return _digest("cycle", [_pack(len(self._open) - self._depths[id(value)])])
         flat = _flat(value)
-        if flat is not None:
+        if flat is not None and len(value) <= _FEW:
             return flat
-        opened = _opened(value)
+        opened = _opened(value) if flat is None else None
         if opened is None:
-            return _leaf(value)
+            encoding = _leaf(value) if flat is None else flat
+            self._known[id(value)] = encoding, value
+            return encoding
         self._depths[id(value)] = len(self._open)
         self._open.append(opened)
         return None
 
 
 def _digest(kind: str, parts: Iterable[bytes | memoryview]) -> bytes:
-    hasher = blake3(_plain(kind))
+    hasher = blake3(_pack(kind))
     for part in parts:
         hasher.update(part)
     return _MARK + hasher.digest(DIGEST_BYTES)
 
 
-def _plain(value: Any) -> bytes:
-    try:
-        return _pack(value)
-    except OverflowError:
-        return _digest("int", [hex(value).encode()])
+def _is_small(value: Any) -> bool:
+    """Whether it is a plain value that msgpack has in few bytes."""
+    kind = type(value)
+    if kind is str:
+        return len(value) <= _TEXT_LENGTH_MAX
+    return kind in _PLAIN and (kind is not int or _LONG_MIN <= value <= _LONG_MAX)
 
 
 def _pack(value: Any) -> bytes:
@@ -122,21 +131,19 @@ def _kind(value: Any) -> str:
 def _flat(value: Any) -> bytes | None:
     """A list, a tuple or a dict of plain values at once; None for anything else."""
     kind = type(value)
-    if kind in {list, tuple} and _PLAIN.issuperset(map(type, value)):
+    if kind in {list, tuple} and all(map(_is_small, value)):
         packed = value
     elif (
         kind is dict
         and _TEXTS.issuperset(map(type, value))
-        and _PLAIN.issuperset(map(type, value.values()))
+        and all(map(_is_small, value))
+        and all(map(_is_small, value.values()))
         and not may_be_secrets(value)
     ):
         packed = dict(sorted(value.items()))
     else:
         return None
-    try:
-        return _digest(f"flat {kind.__name__}", [_pack(packed)])
-    except (OverflowError, ValueError):  # too wide for msgpack, or too many
-        return None
+    return _digest(f"flat {kind.__name__}", [_pack(packed)])
 
 
 def _opened(value: Any) -> _Open | None:
@@ -171,18 +178,22 @@ def _sorted_pairs(encodings: _Encodings) -> Iterator[bytes]:
 def _leaf(value: Any) -> bytes:
     """What is neither plain nor a container."""
     kind = _kind(value)
+    if type(value) is str:
+        return _digest(kind, [value.encode("utf-8", "surrogatepass")])
+    if type(value) is int:
+        return _digest(kind, [hex(value).encode()])
     if isinstance(value, bytes | bytearray | memoryview):
         return _digest(kind, [bytes(value)])
     if isinstance(value, array.array):
         return _digest(kind, [value.typecode.encode(), value.tobytes()])
     if isinstance(value, HandleRecord):
-        return _digest("handle", [_plain(value.system), _plain(value.name)])
+        return _digest("handle", [_pack(value.system), _pack(value.name)])
     if isinstance(value, Redacted):
         return _digest("redacted", [])
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.ndarray | numpy.generic):
         return _digest(kind, _numpy_parts(value))
-    return _digest(kind, [_plain(str(value))])
+    return _digest(kind, [_pack(str(value))])
 
 
 def _numpy_parts(value: Any) -> Iterator[bytes]:

@@ -65,6 +65,15 @@ def _comparable(row):
     return {name: "NaN" if isinstance(cell, float) and math.isnan(cell) else cell for name, cell in row.items()}
 
 
+def test_keys_of_any_size_are_cut():
+    text = "x" * 100_000
+    state = {"book": {text: 1, (text, text): 2}, "tags": {(text,)}}
+    columnwise, one_by_one = rows_both_ways(state)
+    assert columnwise == one_by_one
+    assert [len(row["key"]) for row in columnwise[:2]] == [10_000, 10_000]
+    assert all(len(row["path"]) < 10_100 for row in columnwise)
+
+
 @pytest.mark.parametrize("odd", [None, 2**63, [1], "x" * 5_000])
 def test_many_elements_are_several_blocks(monkeypatch, odd):
     monkeypatch.setattr(element_blocks, "ROWS", 100)

@@ -109,6 +109,13 @@ def test_rows_are_the_same_as_one_by_one(messages, arrived, per_frame, shows):
     assert len(columnwise) == len(messages)
 
 
+def test_a_message_of_which_something_is_left_out_says_so():
+    flow = written([CODEC.tell("m", (argument,)) for argument in (1, "é" * 10_001, bytes(40), [bytes(40)])])
+    for rows in rows_both_ways(flow):
+        assert [row["truncated"] for row in rows] == [False, False, True, True]
+        assert rows[1]["args"] == f'["{"é" * 10_001}"]'
+
+
 HOSTILE = {
     "a list in a tell": msgpack.packb(["m", []]),
     "a map in a tell": msgpack.packb(["m", {}]),

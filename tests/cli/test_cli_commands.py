@@ -130,6 +130,12 @@ def test_show_shows_facts_actors_with_states_and_channels_with_messages(tmp_path
     ]
 
 
+def test_show_says_in_json_whom_a_pending_call_waits_for(tmp_path: Path) -> None:
+    bank_at(tmp_path, Bank(states={"alice": {}}, calls={1: ("on_balance", None, ())}, callees={1: "bob"}))
+    (alice,) = json.loads(run("show", tmp_path, "--json").stdout)["actors"]
+    assert alice["callees"] == {"$dict": [[1, "bob"]]}
+
+
 def test_show_gives_everything_as_one_json_document(tmp_path: Path) -> None:
     states = {"alice": {"balance": 90, "weights": np.zeros(2), "odd": {1: float("nan")}}, "bob": {}}
     bank_at(tmp_path, Bank(states=states, unborn=["carol"]))

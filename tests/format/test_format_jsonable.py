@@ -277,6 +277,14 @@ def test_a_digest_ends_for_cycles_and_deep_and_shared_values():
     assert content_digest([shared, shared]) == content_digest([[0, {}], [0, {}]])
 
 
+def test_what_is_held_many_times_is_digested_once():
+    text, data, wide = "x" * 10_000_000, bytes(10_000_000), 1 << 10_000_000
+    many = [list(range(1_000_000))] * 100_000
+    for shared in (text, data, wide, many):
+        assert content_digest([shared] * 100_000) != content_digest([shared] * 99_999)
+        assert content_digest({str(n): shared for n in range(10_000)})
+
+
 def test_a_digest_tells_nothing_of_what_is_redacted():
     assert content_digest({"pin": 1234, "n": 1}) == content_digest({"pin": 4321, "n": 1})
     assert content_digest(inert(Account(password="a"))) == content_digest(inert(Account(password="b")))

@@ -16,6 +16,7 @@ from rayshot.errors import RayshotError
 from rayshot.format.bounds import CHUNK_BYTES_MAX
 from rayshot.format.chunks import _seal, digest, expand
 from rayshot.format.codec import Frame, read_frames, read_messages, unpack_messages
+from rayshot.format.content_digest import content_digest
 from rayshot.format.encryption import decrypt_chunk, encrypt_manifest, open_manifest
 from rayshot.format.encryption_key import DataKey, EncryptionKey, parse_encryption_keys
 from rayshot.format.inert import alike, jsonable, read, read_slots, short_repr
@@ -40,6 +41,7 @@ _SNAPSHOT = SnapshotId(1, "coordinator", 1)
 def _state(data: bytes) -> None:
     value = read(data)
     jsonable(value)
+    content_digest(value)
     short_repr(value)
     alike(value, value)
 

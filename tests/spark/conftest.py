@@ -42,7 +42,7 @@ def storage(tmp_path: Path) -> Path:
     """Two snapshots of one bank; the second is a savepoint, has an actor without state, and alice holds odd values."""
     repository = open_bank(LocalStore(tmp_path / "shots"))
     make_snapshot(repository, Bank(), 1)
-    make_snapshot(repository, Bank(states=ODD_STATES, unborn=["carol"], label="payday", flows=FLOWS), 2)
+    make_snapshot(repository, SECOND, 2)
     return tmp_path / "shots"
 
 
@@ -64,3 +64,12 @@ ODD_STATES = {
     },
     "bob": [1, 2],
 }
+SECOND = Bank(
+    states=ODD_STATES,
+    unborn=["carol"],
+    label="payday",
+    flows=FLOWS,
+    calls={1: ("on_balance", None, ())},
+    callees={1: "bob"},
+    timers=[(2.5, "deposit", (1,))],
+)
