@@ -23,6 +23,7 @@ from benchmarks import (
     references,
     restore,
     snapshot,
+    tables,
 )
 from benchmarks.cluster import fresh_cluster
 from benchmarks.machine import machine_facts
@@ -43,6 +44,7 @@ BENCHMARKS = {
     "durable": durable.run,
     "incremental": incremental.run,
     "restore": restore.run,
+    "tables": tables.run,
     "peers": comparison.run,
 }
 

@@ -12,6 +12,7 @@ from benchmarks.plots.messaging import draw_calls, draw_latency, draw_messages
 from benchmarks.plots.pressure import draw_backlog, draw_interval
 from benchmarks.plots.snapshots import draw_capture, draw_snapshot
 from benchmarks.plots.style import STYLE
+from benchmarks.plots.tables import draw_tables
 from benchmarks.report import Report
 
 _DRAWINGS = {
@@ -27,6 +28,7 @@ _DRAWINGS = {
     "durable": draw_durable,
     "incremental": draw_incremental,
     "restore": draw_restore,
+    "tables": draw_tables,
     "peers": draw_peers,
 }
 

@@ -27,6 +27,9 @@ SHARE_BYTES = 16 << 20
 SNAPSHOT_COST_BYTES = 1 << 20
 """What opening a snapshot costs, in bytes read: at most SHARE_BYTES / SNAPSHOT_COST_BYTES go into one share."""
 
+MANIFEST_COST_BYTES = SNAPSHOT_COST_BYTES // 4
+"""What it costs where nothing but the manifest is read, and that for one row."""
+
 ENTRY_COST_BYTES = 64
 NAMES_SHOWN_MAX = 10
 
@@ -162,7 +165,7 @@ def _cut(
 ) -> Iterator[_Weighed]:
     """Cut the selected entries of all snapshots into pieces of about SHARE_BYTES."""
     if query.view.entries is None:
-        yield from (_Weighed(piece, SNAPSHOT_COST_BYTES) for piece in whole)
+        yield from (_Weighed(piece, MANIFEST_COST_BYTES) for piece in whole)
         return
     found = False
     seen: dict[str, None] = {}

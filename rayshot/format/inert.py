@@ -5,7 +5,6 @@ else as records: `Inert` for objects, classes and functions, `HandleRecord` for 
 the result, `alike` compares two of them. All three end, and take memory and time linear in the bytes.
 """
 
-import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,11 +12,10 @@ from rayshot.errors import BadState
 from rayshot.format.alike import alike
 from rayshot.format.inert_record import HandleRecord, Inert, is_inert, short_repr
 from rayshot.format.jsonable import jsonable
-from rayshot.format.pickle_machine import PickleMachine
+from rayshot.format.kept_class import NotShared
+from rayshot.format.pickle_machine import NONSENSE, PickleMachine
 
 __all__ = ["HandleRecord", "Inert", "alike", "is_inert", "jsonable", "read", "short_repr"]
-
-_NONSENSE = (LookupError, TypeError, ValueError, ArithmeticError, struct.error)
 
 
 def read(
@@ -30,10 +28,13 @@ def read(
     Raises BadState for bytes that are no whole pickle, and LimitExceeded for a pickle that asks for more work than its
     size can be worth.
     """
-    machine = PickleMachine(bytes(stream), buffers, slots=slots)
+    data = bytes(stream)
     try:
-        return machine.run()
-    except _NONSENSE as error:
+        try:
+            return PickleMachine(data, buffers, slots=slots, keeps=True).run()
+        except NotShared:
+            return PickleMachine(data, buffers, slots=slots).run()
+    except NONSENSE as error:
         raise BadState(f"the bytes are no pickle: {type(error).__name__}: {error}") from error
 
 

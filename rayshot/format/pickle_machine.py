@@ -16,19 +16,35 @@ import pickle
 import struct
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any, ClassVar
 
-from rayshot.errors import BadState
+from rayshot.errors import BadState, LimitExceeded
 from rayshot.format.inert_record import Inert
 from rayshot.format.inert_types import NOT_MADE, build, checked_name, is_finished_by_build, make
+from rayshot.format.kept_class import (
+    BEGINNING,
+    DEFINITION_BYTES_MAX,
+    MEMO_BEFORE_MAX,
+    KeptClass,
+    KeptPart,
+    find_kept,
+    keep,
+    own_record,
+    shareable,
+)
 from rayshot.format.reading_limits import ReadingLimits
 
 PROTOCOL_MAX = 5
 _U2, _U4, _U8 = struct.Struct("<H"), struct.Struct("<I"), struct.Struct("<Q")
 _I4, _F8 = struct.Struct("<i"), struct.Struct(">d")
-_STOP = pickle.STOP[0]
+_STOP, _POP, _FRAME, _SHORT_TEXT = (
+    code[0] for code in (pickle.STOP, pickle.POP, pickle.FRAME, pickle.SHORT_BINUNICODE)
+)
 _DIGITS_MAX = 4_300
 _CALLED = "(...)"
+NONSENSE = (LookupError, TypeError, ValueError, ArithmeticError, struct.error)
+"""What bytes that make no sense raise in Python."""
 _SINGLETONS = {"builtins.Ellipsis": ..., "builtins.NotImplemented": NotImplemented}
 _RAW_TEXT = codecs.lookup("raw-unicode-escape").name  # looked up now, because the first look-up imports the codec
 _OLD_BOOLEANS = {b"00": False, b"01": True}
@@ -39,7 +55,8 @@ _OLD_NAMES = {"builtins.xrange": "builtins.range", "builtins.unicode": "builtins
 class PickleMachine:
     """One reading of one stream; `buffers` are what the pickle left out of band, in order, `slots` what lies beside it.
 
-    An `inner` stream is the value of a reference in another one; a further one inside of it stays a record.
+    An `inner` stream is the value of a reference in another one; a further one inside of it stays a record. One that
+    `keeps` takes the first class by value from `kept_class`.
     """
 
     def __init__(
@@ -49,6 +66,7 @@ class PickleMachine:
         *,
         slots: Sequence[Any] = (),
         inner: bool = False,
+        keeps: bool = False,
     ) -> None:
         self._data = stream
         self._view = memoryview(stream)
@@ -60,6 +78,7 @@ class PickleMachine:
         self._marked: list[list[Any]] = []
         self._memo: dict[int, Any] = {}
         self._memo_of_unfinished: dict[int, list[int]] = {}
+        self._keeps = keeps and not slots and not buffers
 
     def run(self) -> Any:
         """Run to the end and return the value.
@@ -133,7 +152,10 @@ class PickleMachine:
         self._remember(len(self._memo))
 
     def _recall(self, index: int) -> None:
-        self._stack.append(self._memo[index])
+        value = self._memo[index]
+        if type(value) is KeptPart:
+            value = self._memo[index] = value.own()
+        self._stack.append(value)
 
     # Scalars. -------------------------------------------------------------------------------------------------------
 
@@ -141,7 +163,11 @@ class PickleMachine:
         self._stack.append(value)
 
     def _push_text(self, size: int) -> None:
-        self._stack.append(str(self._take(size), "utf-8", "surrogatepass"))
+        text = str(self._take(size), "utf-8", "surrogatepass")
+        self._stack.append(text)
+        if self._keeps and text == BEGINNING:
+            self._keeps = False
+            self._take_kept_class(self._at - size - 2)
 
     def _push_long(self, size: int) -> None:
         self._stack.append(int.from_bytes(self._take(size), "little", signed=True))
@@ -309,6 +335,50 @@ class PickleMachine:
         for index in self._memo_of_unfinished.pop(id(record), ()):
             self._memo[index] = made
 
+    # Classes by value. ----------------------------------------------------------------------------------------------
+
+    def _take_kept_class(self, start: int) -> None:
+        """Go on behind the definition of a class that begins at `start`, if it can be kept."""
+        before = len(self._memo)
+        if before > MEMO_BEFORE_MAX or self._memo.keys() != set(range(before)) or self._data[start] != _SHORT_TEXT:
+            return
+        kept = find_kept(self._data, start, before)
+        if kept is None:
+            kept = PickleMachine(self._data, ()).read_class(start, before)
+            if kept is None:
+                return
+            keep(kept)
+        self._limits.charge(kept.work)
+        record = self._stack[-1] = own_record(kept.record)
+        self._memo |= kept.memo
+        self._memo |= dict.fromkeys(kept.places, record)
+        self._at = start + len(kept.definition)
+
+    def read_class(self, start: int, before: int) -> KeptClass | None:
+        """Read the definition that begins at `start`, by itself; None where there is none, or none that is whole."""
+        self._at = start
+        self._memo = {(index,): None for index in range(before)}  # type: ignore[misc]  # no opcode names such keys
+        budget = self._limits.left
+        end = min(len(self._data), start + DEFINITION_BYTES_MAX)
+        try:
+            while self._at < end and (code := self._data[self._at]) != _FRAME:  # it looks at what is behind it
+                self._at += 1
+                _OPERATION_BY_CODE[code](self)
+                if code == _POP and len(self._stack) == 1 and not self._marked and _is_class(self._stack[0]):
+                    return self._kept_class(start, before, budget - self._limits.left)
+        except (BadState, LimitExceeded, *NONSENSE):
+            return None  # whoever reads on in the ordinary way finds out what is wrong
+        return None
+
+    def _kept_class(self, start: int, before: int, work: int) -> KeptClass | None:
+        (record,) = self._stack
+        memo = dict(islice(self._memo.items(), before, None))
+        if memo.keys() != set(range(before, before + len(memo))) or self._memo_of_unfinished:
+            return None
+        places = tuple(index for index, value in memo.items() if value is record)
+        shared = {index: shareable(value) for index, value in memo.items()}
+        return KeptClass(self._data[start : self._at], before, record, shared, places, work)
+
     # Ends. ----------------------------------------------------------------------------------------------------------
 
     def _check_protocol(self) -> None:
@@ -397,6 +467,12 @@ class PickleMachine:
         pickle.BUILD: _build,
     }
     """Opcode -> what it does. Missing are those that ask the reader for an object that is not in the bytes."""
+
+
+def _is_class(value: Any) -> bool:
+    """Whether a value is the record of a class that got its members, and nothing else yet."""
+    bare = type(value) is Inert and value.args is None and not (value.kwargs or value.items or value.entries)
+    return bare and value.state is not None
 
 
 def _integer(line: bytes) -> int:

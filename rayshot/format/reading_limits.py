@@ -34,6 +34,11 @@ class ReadingLimits:
         """What the pickle names by its index."""
         self._array_depths: dict[int, tuple[object, int]] = {}
 
+    @property
+    def left(self) -> int:
+        """What is left of the budget."""
+        return self._left
+
     def charge(self, work: int) -> None:
         """Take `work` from the budget; raises LimitExceeded when it is spent."""
         self._left -= work

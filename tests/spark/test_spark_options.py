@@ -6,7 +6,7 @@ import pytest
 from pyspark.errors import AnalysisException
 
 from pyspark_rayshot.options import parse_options
-from rayshot.analysis.planning import SHARE_BYTES, SNAPSHOT_COST_BYTES, plan, read_items
+from rayshot.analysis.planning import MANIFEST_COST_BYTES, SHARE_BYTES, SNAPSHOT_COST_BYTES, plan, read_items
 from rayshot.errors import ActorNotFound, ConfigError, NotFound, SnapshotNotFound, SystemNotFound
 from rayshot.store.local import LocalStore
 from rayshot.store.snapshot import Snapshot
@@ -107,9 +107,13 @@ def test_many_small_snapshots_share_a_task_and_each_row_is_read_once(tmp_path: P
     repository = open_bank(LocalStore(tmp_path))
     for counter in range(1, 41):
         make_snapshot(repository, Bank(), counter)
-    most = SHARE_BYTES // SNAPSHOT_COST_BYTES
-    for view, count in (("snapshots", 40), ("actors", 80), ("messages", 120)):
+    for view, count, cost in (
+        ("snapshots", 40, MANIFEST_COST_BYTES),
+        ("actors", 80, SNAPSHOT_COST_BYTES),
+        ("messages", 120, SNAPSHOT_COST_BYTES),
+    ):
         shares = planned(tmp_path, view=view)
+        most = SHARE_BYTES // cost
         assert all(len(share.pieces) <= most for share in shares)
         assert len(shares) < 40 / 4
         assert len(read(tmp_path, view=view)) == count
