@@ -5,7 +5,7 @@ address and COMMIT record, so that a task opens only that and never lists the lo
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -43,10 +43,12 @@ class Share:
     url: str
     system: str
     pieces: tuple[Piece, ...]
+    end: int | None = None
+    """How many records of the log it is about, as for `SystemView.as_of`."""
 
     def open_system(self) -> SystemView:
         """The system, in whatever process this is."""
-        return SystemView(open_store(self.url), self.system)
+        return SystemView(open_store(self.url), self.system).as_of(self.end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,8 @@ class _Weighed:
 def plan(query: Query, system: SystemView, keys: Sequence[EncryptionKey] | None = None) -> list[Share]:
     """Divide what `query` selects into at least one share; empty only where the system has no snapshot.
 
-    `keys` open encrypted snapshots; None means those of the environment.
+    `system` may be as of a moment, and so are all shares then. `keys` open encrypted snapshots; None means those of the
+    environment.
 
     Raises NotFound for a snapshot, actor or channel that is nowhere in what was selected; the message lists what is.
     """
@@ -67,8 +70,12 @@ def plan(query: Query, system: SystemView, keys: Sequence[EncryptionKey] | None 
     else:
         snapshots = [system.snapshot(None if query.snapshot == LATEST else query.snapshot)]
     records = [snapshot.record for snapshot in snapshots]
-    pieces = _cut(system, records, query, keys)
-    return [Share(system.url, system.name, packed) for packed in _pack(pieces)] or [Share(system.url, system.name, ())]
+    wanted = [record for record in records if query.selects_record(record)]
+    shares = list(_pack(_cut(system, wanted, query, keys)))
+    if not shares and query.entry and query.conditions:
+        # Raises where an option names what is nowhere; conditions that nothing fits give an empty table.
+        next(_cut(system, records, replace(query, conditions=()), keys), None)
+    return [Share(system.url, system.name, pieces, system.end) for pieces in shares or [()]]
 
 
 def read_items(
@@ -106,7 +113,7 @@ def _cut(
             found = True
             yield weighed
         seen.update(dict.fromkeys(_name(entry) for entry in islice(entries, NAMES_SHOWN_MAX)))
-    if query.entry and not found:
+    if query.entry and not found and not query.conditions:
         raise _not_found(system.name, records, query, list(seen))
 
 

@@ -1,9 +1,9 @@
 """What a table was asked for: its options, checked before anything is opened."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from rayshot.analysis.view import ENTRY_OPTIONS, View
 from rayshot.analysis.views import VIEWS
@@ -11,6 +11,7 @@ from rayshot.errors import BadManifest, ConfigError, LimitExceeded
 from rayshot.format.bounds import check_process
 from rayshot.format.redaction import check_hidden
 from rayshot.protocol.identity import SnapshotId
+from rayshot.store.records import CommitRecord
 
 LATEST = "latest"
 DEFAULT_VIEW = "snapshots"
@@ -25,18 +26,39 @@ COMMON_OPTIONS: Mapping[str, str] = MappingProxyType(
 """Options of every view -> what they say."""
 
 
+class Condition(NamedTuple):
+    """Only rows are wanted for which `compare(cell of column, value)` holds."""
+
+    column: str
+    compare: Callable[[Any, Any], bool]
+    value: Any
+
+
+RECORD_CELLS: Mapping[str, Callable[[CommitRecord], Any]] = MappingProxyType(
+    {
+        "snapshot": lambda record: str(record.snapshot),
+        "position": lambda record: record.sealed_for,
+        "log_index": lambda record: record.position,
+        "life": lambda record: record.snapshot.incarnation,
+    }
+)
+"""Columns whose cells follow from a COMMIT record alone."""
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     """A table that can be planned.
 
     `snapshot` is an id, "latest", or None for all; `entry` holds (option, name) for each of ENTRY_OPTIONS that
     was given: only actors or channels that fit all of them are read. `show_secrets` names what is shown, None all.
+    `conditions` leave out snapshots and entries that have no row which is wanted; what is read may have others too.
     """
 
     view_name: str
     snapshot: SnapshotId | str | None
     entry: tuple[tuple[str, str], ...]
     show_secrets: frozenset[str] | None = frozenset()
+    conditions: tuple[Condition, ...] = ()
 
     @property
     def view(self) -> View:
@@ -45,7 +67,25 @@ class Query:
 
     def selects(self, entry: Any) -> bool:
         """Whether that actor or channel of a manifest is asked for."""
-        return all(getattr(entry, ENTRY_OPTIONS[option].field) == name for option, name in self.entry)
+        return all(getattr(entry, ENTRY_OPTIONS[option].field) == name for option, name in self.entry) and all(
+            compare(getattr(entry, ENTRY_OPTIONS[column].field), value)
+            for column, compare, value in self.conditions
+            if column in self.view.options
+        )
+
+    def selects_record(self, record: CommitRecord) -> bool:
+        """Whether that snapshot may have rows which fit the conditions."""
+        return all(
+            compare(RECORD_CELLS[column](record), value)
+            for column, compare, value in self.conditions
+            if column in RECORD_CELLS
+        )
+
+    def narrowed(self, conditions: Iterable[Condition]) -> "Query":
+        """The same for rows that fit `conditions` only, as far as that can be told before anything is read."""
+        known = {*RECORD_CELLS, *self.view.options}
+        told = (condition for condition in conditions if condition.column in known)
+        return replace(self, conditions=(*self.conditions, *told))
 
 
 def parse_query(given: Mapping[str, str], others: Collection[str] = ()) -> Query:

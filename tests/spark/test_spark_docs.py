@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pyspark_rayshot.options import PLACE_OPTIONS
+from pyspark_rayshot.options import PLACE_OPTIONS, STREAM_OPTIONS
 from rayshot.analysis.query import COMMON_OPTIONS, DEFAULT_VIEW
 from rayshot.analysis.view import ENTRY_OPTIONS
 from rayshot.analysis.views import VIEWS
@@ -36,7 +36,8 @@ def option_table() -> str:
     common = [f"| `{name}` | {about} | all |" for name, about in {**PLACE_OPTIONS, **COMMON_OPTIONS}.items()]
     users = {name: [view.name for view in VIEWS.values() if name in view.options] for name in ENTRY_OPTIONS}
     own = [f"| `{name}` | {option.about} | {', '.join(users[name])} |" for name, option in ENTRY_OPTIONS.items()]
-    return "\n".join(["| option | | views |", "| --- | --- | --- |", *common, *own])
+    stream = [f"| `{name}` | {about} | streams |" for name, about in STREAM_OPTIONS.items()]
+    return "\n".join(["| option | | views |", "| --- | --- | --- |", *common, *own, *stream])
 
 
 def test_the_tables_of_views_and_options_are_those_of_the_code() -> None:
