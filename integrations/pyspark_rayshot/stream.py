@@ -25,6 +25,7 @@ from rayshot.analysis.query import LATEST, Condition, Query
 from rayshot.errors import SnapshotDeleted
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.catalog import SystemView
+from rayshot.store.lost_log import log_lost
 from rayshot.store.records import CommitRecord
 
 Offset = Mapping[str, Any]
@@ -126,10 +127,15 @@ def _end(system: SystemView) -> int:
 
 
 def _first(start: Offset, end: int, system: SystemView) -> int:
-    """The log index that a batch from `start` to `end` begins with. SnapshotNotFound for an id that never was."""
+    """The log index that a batch from `start` to `end` begins with.
+
+    Raises SnapshotNotFound for an id that never was, LogLost where the checkpoint is ahead of the log.
+    """
     if "snapshot" in start:
         return system.committed_at(SnapshotId.parse(start["snapshot"]))
     first: int = start["log"]
+    if first > _end(system):
+        raise log_lost(system.name, f"the stream has read {first} records of it, and it has {system.end}")
     return end if first == _FROM_NOW_ON else first
 
 

@@ -11,7 +11,7 @@ from pyspark_rayshot.options import parse_options
 from pyspark_rayshot.reading import SnapshotPartition
 from pyspark_rayshot.stream import SnapshotStream
 from rayshot.analysis.planning import read_items
-from rayshot.errors import ConfigError, SnapshotDeleted, SnapshotNotFound
+from rayshot.errors import ConfigError, LogLost, SnapshotDeleted, SnapshotNotFound
 from rayshot.store.deletion import delete_snapshot
 from rayshot.store.local import LocalStore
 from rayshot.store.repository import Repository
@@ -162,6 +162,11 @@ def test_a_snapshot_that_goes_while_its_batch_is_read_fails_it(bank: Repository)
     with pytest.raises(SnapshotDeleted, match="1-coordinator-2"):
         for snapshot, _ in items:
             assert snapshot.manifest
+
+
+def test_a_checkpoint_of_another_log_is_an_error_and_no_silence(bank: Repository) -> None:
+    with pytest.raises(LogLost, match="the stream has read 9 records of it, and it has 4"):
+        stream(bank).latestOffset({"log": 9, "began": 4}, ALL)
 
 
 def test_an_actor_that_comes_later_is_waited_for(bank: Repository) -> None:
