@@ -41,10 +41,7 @@ STREAM_OPTIONS: Mapping[str, str] = MappingProxyType(
 _MOMENTS = ("snapshot", "snapshots", "asof", "logend")
 """What chooses snapshots of a batch; a stream reads them as they come."""
 
-_IN_SQL = (
-    "write CREATE TEMP VIEW name USING rayshot OPTIONS (path './shots', view 'messages'), "
-    "or SELECT ... FROM table WITH (path = './shots', view = 'messages')"
-)
+_IN_SQL = "write CREATE TEMP VIEW name USING rayshot OPTIONS (path './shots', view 'messages')"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +98,7 @@ def parse_options(given: Mapping[str, str]) -> ReadOptions:
     """Check what `spark.read` was given; raises ConfigError, which shows option, expectation and value."""
     options = {name.lower(): value for name, value in given.items()}
     if "provider" in options:  # Spark's own word, which comes with CREATE TABLE alone
-        raise ConfigError(f"CREATE TABLE needs columns here, and Spark forgets its options: {_IN_SQL}")
+        raise ConfigError(f"Spark forgets the options of CREATE TABLE: {_IN_SQL}")
     own = {name: options[name] for name in options if name in map(str.lower, STREAM_OPTIONS)}
     query = parse_query(
         {name: value for name, value in options.items() if name not in own}, [*PLACE_OPTIONS, *STREAM_OPTIONS]
@@ -119,7 +116,7 @@ def parse_options(given: Mapping[str, str]) -> ReadOptions:
 
 def _storage(address: str) -> str:
     if not address:
-        refuse("path", f"a storage, as in .load('./shots'); of CREATE TABLE Spark forgets it: {_IN_SQL}", address)
+        refuse("path", f"a storage, as in .load('./shots'); Spark forgets that of CREATE TABLE: {_IN_SQL}", address)
     if address.startswith("memory:"):
         refuse("path", "a storage that Spark's worker processes can reach too", address)
     return address

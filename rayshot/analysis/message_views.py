@@ -38,8 +38,8 @@ _MESSAGE_COLUMNS = (
     Column("part", "string", "where it waited: the receiver's mailbox, the sender's outbox", lambda _, row: row.part),
     Column("kind", "string", "tell, call, reply or create", lambda _, row: row.message.kind),
     Column("method", "string", "empty for a reply", lambda _, row: values.sound_text(row.message.method)),
-    Column("args", "string", "as a JSON array", lambda _, row: values.as_json(row.call[0])),
-    Column("kwargs", "string", "as a JSON object", lambda _, row: values.as_json(row.call[1])),
+    Column("args", "string", "as a JSON array", lambda _, row: values.as_json(row.call[0]), json=True),
+    Column("kwargs", "string", "as a JSON object", lambda _, row: values.as_json(row.call[1]), json=True),
 )
 
 MESSAGE_VIEWS = (

@@ -113,6 +113,17 @@ def parse_query(given: Mapping[str, str], others: Collection[str] = ()) -> Query
     )
 
 
+def option_texts(given: Mapping[str, Any]) -> dict[str, str]:
+    """Options with names and values of Python, `show_secrets=True`, as `parse_query` takes them, and Spark."""
+    return {name.replace("_", "").lower(): _text(value) for name, value in given.items()}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list | tuple | set | frozenset):
+        return ",".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def refuse(option: str, expected: str, value: str, **evidence: Any) -> NoReturn:
     """Raise ConfigError for an option that has no such value."""
     raise ConfigError(

@@ -46,7 +46,9 @@ _STATE_COLUMNS = (
     ),
     Column("type", "string", "the value's class", lambda _, row: values.type_name(row.value)),
     Column("bytes", "bigint", "what the value holds, shared parts once", lambda _, row: values.size_bytes(row.value)),
-    Column("value", "string", "as JSON; what does not fit is marked", lambda _, row: values.as_json(row.shown)),
+    Column(
+        "value", "string", "as JSON; what does not fit is marked", lambda _, row: values.as_json(row.shown), json=True
+    ),
     Column("value_long", "bigint", "an integer of up to 64 bits", lambda _, row: values.as_long(row.shown)),
     Column("value_double", "double", "a float; a wider integer, rounded", lambda _, row: values.as_double(row.shown)),
     Column(

@@ -13,7 +13,7 @@ except ModuleNotFoundError as error:
 
 from rayshot.analysis.batches import arrow_schema, read_batches
 from rayshot.analysis.planning import plan
-from rayshot.analysis.query import Query, parse_query
+from rayshot.analysis.query import Query, option_texts, parse_query
 from rayshot.store.catalog import SystemView
 
 
@@ -67,12 +67,4 @@ class Table:
 
 def open_table(system: SystemView, view: str, options: Mapping[str, Any]) -> Table:
     """See `SystemView.table`."""
-    given = {name.replace("_", "").lower(): _text(value) for name, value in options.items()}
-    return Table(parse_query({"view": view} | given), system)
-
-
-def _text(value: Any) -> str:
-    """An option as text, which is all that Spark has."""
-    if isinstance(value, list | tuple | set | frozenset):
-        return ",".join(map(str, value))
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return Table(parse_query({"view": view} | option_texts(options)), system)

@@ -32,12 +32,16 @@ ENTRY_OPTIONS: Mapping[str, EntryOption] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its type as Spark spells it, what it holds, and how it comes out of a snapshot and a row."""
+    """One column: its type as Spark spells it, what it holds, and how it comes out of a snapshot and a row.
+
+    `json` says that it is a text which holds JSON.
+    """
 
     name: str
     type: str
     about: str
     cell: Callable[[Snapshot, Any], Any]
+    json: bool = False
 
     @property
     def ddl(self) -> str:
