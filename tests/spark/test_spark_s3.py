@@ -13,6 +13,7 @@ from rayshot.store.locate import open_store
 from rayshot.store.repository import Repository
 from tests.spark.conftest import FLOWS, ODD_STATES
 from tests.spark.stream_program import start, write_rows
+from tests.spark.test_spark_stream import killed_while_reading
 from tests.store.s3_server import CREDENTIALS, S3Server, running_s3_server
 from tests.store.snapshot_builder import Bank, make_snapshot, open_bank
 
@@ -46,9 +47,14 @@ def test_every_view_has_the_same_rows_as_on_disk(
         assert sorted(map(str, there)) == sorted(map(str, here))
 
 
-def test_tables_and_the_stream(spark: Any, bank: Repository, tmp_path: Path) -> None:
+def test_tables_and_their_functions(spark: Any, bank: Repository) -> None:
     tables(spark, bank.store.url)
     assert spark.sql("select count(*) from messages where args:[0]::long = 50").first()[0] == 2
+
+
+def test_a_stream_is_exact_over_a_kill_between_planning_and_reading_and_a_restart(
+    spark: Any, bank: Repository, tmp_path: Path
+) -> None:
     folder = tmp_path / "written"
     folder.mkdir()
 
@@ -59,6 +65,8 @@ def test_tables_and_the_stream(spark: Any, bank: Repository, tmp_path: Path) -> 
         start(spark, bank.store.url, str(tmp_path / "checkpoint"), write).awaitTermination()
         return [path.read_text().split()[0] for path in sorted(folder.iterdir())]
 
+    killed_while_reading(1, bank.store.url, tmp_path, folder)
+    assert [path.name for path in folder.iterdir()] == ["0"]
     assert read() == ["1-coordinator-1", "1-coordinator-2"]
     delete_snapshot(bank.store, "bank", "1-coordinator-1")
     make_snapshot(bank, Bank(), 3)

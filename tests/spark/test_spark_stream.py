@@ -62,9 +62,9 @@ def rows(counter: int) -> list[str]:
     return [f"1-coordinator-{counter} alice {number}" for number in (3, 4, 5)]
 
 
-def killed_while_reading(batch: int, tmp_path: Path, folder: Path) -> None:
+def killed_while_reading(batch: int, storage: str, tmp_path: Path, folder: Path) -> None:
     """A driver of its own read all batches before `batch`, planned that, and was killed with its JVM."""
-    places = [str(tmp_path / "shots"), str(tmp_path / "checkpoint"), str(folder)]
+    places = [storage, str(tmp_path / "checkpoint"), str(folder)]
     path = os.pathsep.join([str(ROOT), str(ROOT / "integrations")])
     ended = subprocess.run(
         [sys.executable, "-m", "tests.spark.stream_program", *places, str(batch)],
@@ -92,7 +92,7 @@ def test_each_snapshot_is_one_batch_and_a_restart_reads_only_what_came(
 def test_a_driver_killed_between_planning_and_reading_loses_and_doubles_nothing(
     bank: Repository, run: Any, folder: Path, tmp_path: Path
 ) -> None:
-    killed_while_reading(1, tmp_path, folder)
+    killed_while_reading(1, bank.store.url, tmp_path, folder)
     assert written(folder) == {0: rows(1)}
     make_snapshot(bank, Bank(), 4)
     run()
@@ -102,7 +102,7 @@ def test_a_driver_killed_between_planning_and_reading_loses_and_doubles_nothing(
 def test_a_snapshot_deleted_between_planning_and_restart_fails_the_stream_until_it_is_told_to_go_on(
     bank: Repository, run: Any, folder: Path, tmp_path: Path
 ) -> None:
-    killed_while_reading(0, tmp_path, folder)
+    killed_while_reading(0, bank.store.url, tmp_path, folder)
     delete_snapshot(bank.store, "bank", "1-coordinator-1")
     with pytest.raises(StreamingQueryException, match=r"SnapshotDeleted: .*1-coordinator-1.*failOnDataLoss=false"):
         run()
