@@ -6,5 +6,6 @@ it for that even when another format is read, so what may be missing (pyarrow, J
 
 from pyspark_rayshot.session import local_session
 from pyspark_rayshot.source import DefaultSource
+from pyspark_rayshot.tables import tables
 
-__all__ = ["DefaultSource", "local_session"]
+__all__ = ["DefaultSource", "local_session", "tables"]

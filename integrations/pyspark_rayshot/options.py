@@ -1,15 +1,16 @@
 """What `spark.read` was given: where the snapshots lie, and what a table was asked for."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
 from rayshot.analysis.query import Query, parse_query, refuse, system_for
+from rayshot.analysis.selection import LATEST
 from rayshot.errors import ConfigError
 from rayshot.format.encryption_key import EncryptionKey, find_encryption_keys, parse_encryption_keys
 from rayshot.format.key_files import read_text
-from rayshot.protocol.identity import check_name
+from rayshot.protocol.identity import SnapshotId, check_name
 from rayshot.store.catalog import SystemView
 from rayshot.store.repository import open as open_storage
 
@@ -18,9 +19,39 @@ PLACE_OPTIONS: Mapping[str, str] = MappingProxyType(
         "path": "the storage, as `load` takes it",
         "system": "whose snapshots; needed only where the storage holds several systems",
         "encryptionKeyFile": "a file with the keys of encrypted snapshots, on the driver; else its environment",
+        "logEnd": "how many records of the log are looked at, for several DataFrames of one moment; all that are there "
+        "at `load` if left out",
     }
 )
 """Options that say where the snapshots lie -> what they say."""
+
+_DIGITS_MAX = 19
+
+EARLIEST = "earliest"
+STREAM_OPTIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "startingSnapshot": f"where a new stream begins: `{EARLIEST}`, also if left out, `{LATEST}` for what is "
+        "committed from now on, or the id of a snapshot",
+        "maxSnapshotsPerTrigger": "how many snapshots a micro-batch has at most; all there are if left out",
+        "failOnDataLoss": "`true`, also if left out: a snapshot that was deleted before it was read fails the stream; "
+        "`false` goes on and logs it",
+    }
+)
+"""Options of `spark.readStream` only -> what they say."""
+
+_MOMENTS = ("snapshot", "snapshots", "asof", "logend")
+"""What chooses snapshots of a batch; a stream reads them as they come."""
+
+_IN_SQL = "write CREATE TEMP VIEW name USING rayshot OPTIONS (path './shots', view 'messages')"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """How a stream reads: where it begins, how many snapshots a micro-batch has, what it does about a lost one."""
+
+    start: SnapshotId | str = EARLIEST
+    snapshots_max: int | None = None
+    fail_on_data_loss: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +62,10 @@ class ReadOptions:
     system: str | None
     key_file: str | None
     query: Query
+    log_end: int | None = None
+    stream: StreamOptions = StreamOptions()
+    given: frozenset[str] = frozenset()
+    """The names of all options that were given, in small letters."""
 
     def encryption_keys(self) -> tuple[EncryptionKey, ...]:
         """The keys of this process, to be looked up on the driver. Raises ConfigError."""
@@ -40,27 +75,77 @@ class ReadOptions:
 
     def open_system(self) -> SystemView:
         """The system whose snapshots are read. Raises what `rayshot.open` raises, and SystemNotFound."""
-        return system_for(self.query, open_storage(self.storage), self.system)
+        return system_for(self.query, open_storage(self.storage), self.system).as_of(self.log_end)
+
+    def refuse_for_batch(self) -> None:
+        """Raise ConfigError for an option that only a stream has."""
+        self._refuse(map(str.lower, STREAM_OPTIONS), "is one of spark.readStream, and this is spark.read")
+
+    def refuse_for_stream(self) -> None:
+        """Raise ConfigError for an option that only a batch has."""
+        self._refuse(_MOMENTS, "chooses snapshots, and a stream reads them as they come: see startingSnapshot")
+
+    def _refuse(self, names: Iterable[str], why: str) -> None:
+        for name in self.given.intersection(names):
+            raise ConfigError(f"the option {name!r} {why}", option=name)
+
+    def pinned(self) -> "ReadOptions":
+        """The same read, of the system that there is now and of the log as it is now. Raises as `open_system`."""
+        system = self.open_system()
+        return replace(self, system=system.name, log_end=system.log_end() if self.log_end is None else self.log_end)
 
 
 def parse_options(given: Mapping[str, str]) -> ReadOptions:
     """Check what `spark.read` was given; raises ConfigError, which shows option, expectation and value."""
     options = {name.lower(): value for name, value in given.items()}
-    query = parse_query(options, PLACE_OPTIONS)
+    if "provider" in options:  # Spark's own word, which comes with CREATE TABLE alone
+        raise ConfigError(f"Spark forgets the options of CREATE TABLE: {_IN_SQL}")
+    own = {name: options[name] for name in options if name in map(str.lower, STREAM_OPTIONS)}
+    query = parse_query(
+        {name: value for name, value in options.items() if name not in own}, [*PLACE_OPTIONS, *STREAM_OPTIONS]
+    )
     return ReadOptions(
         storage=_storage(options.get("path", "")),
         system=None if "system" not in options else _system(options["system"]),
         key_file=options.get("encryptionkeyfile"),
         query=query,
+        log_end=None if "logend" not in options else _number("logEnd", options["logend"]),
+        stream=_stream(own),
+        given=frozenset(options),
     )
 
 
 def _storage(address: str) -> str:
     if not address:
-        refuse("path", "a storage, as in .load('./shots')", address)
+        refuse("path", f"a storage, as in .load('./shots'); Spark forgets that of CREATE TABLE: {_IN_SQL}", address)
     if address.startswith("memory:"):
         refuse("path", "a storage that Spark's worker processes can reach too", address)
     return address
+
+
+def _stream(given: Mapping[str, str]) -> StreamOptions:
+    most = given.get("maxsnapshotspertrigger")
+    fails = given.get("failondataloss", "true").lower()
+    if fails not in {"true", "false"}:
+        refuse("failOnDataLoss", "true or false", fails)
+    return StreamOptions(
+        start=_start(given.get("startingsnapshot", EARLIEST)),
+        snapshots_max=None if most is None else _number("maxSnapshotsPerTrigger", most, 1),
+        fail_on_data_loss=fails == "true",
+    )
+
+
+def _start(text: str) -> SnapshotId | str:
+    try:
+        return text if text in {EARLIEST, LATEST} else SnapshotId.parse(text)
+    except ConfigError:
+        refuse("startingSnapshot", f"{EARLIEST!r}, {LATEST!r} or the id of a snapshot, like 1-coordinator-3", text)
+
+
+def _number(option: str, text: str, smallest: int = 0) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < _DIGITS_MAX and int(text) >= smallest):
+        refuse(option, f"a whole number from {smallest}", text)
+    return int(text)
 
 
 def _system(name: str) -> str:

@@ -167,8 +167,20 @@ _VALUE_COLUMNS = (
         lambda _, row: row.attribute,
     ),
     Column("change", "string", "changed, added or removed", lambda _, row: row.change),
-    Column("old", "string", "the value before, as JSON; null where it was not there", _there(values.as_json, "old")),
-    Column("new", "string", "the value after, as JSON; null where it is not there", _there(values.as_json, "new")),
+    Column(
+        "old",
+        "string",
+        "the value before, as JSON; null where it was not there",
+        _there(values.as_json, "old"),
+        json=True,
+    ),
+    Column(
+        "new",
+        "string",
+        "the value after, as JSON; null where it is not there",
+        _there(values.as_json, "new"),
+        json=True,
+    ),
     *(
         Column(f"{side}_{name}", kind, f"`{side}` as in the columns of `state`", _there(cell, side))
         for side in ("old", "new")
@@ -199,8 +211,16 @@ _MESSAGE_COLUMNS = (
     ),
     Column("kind", "string", "as in `messages`; null where it is in flight in neither", _content(lambda m: m.kind)),
     Column("method", "string", "empty for a reply; null as before", _content(lambda m: values.sound_text(m.method))),
-    Column("args", "string", "as a JSON array; null as before", _content(lambda m: values.as_json(_call(m)[0]))),
-    Column("kwargs", "string", "as a JSON object; null as before", _content(lambda m: values.as_json(_call(m)[1]))),
+    Column(
+        "args", "string", "as a JSON array; null as before", _content(lambda m: values.as_json(_call(m)[0])), json=True
+    ),
+    Column(
+        "kwargs",
+        "string",
+        "as a JSON object; null as before",
+        _content(lambda m: values.as_json(_call(m)[1])),
+        json=True,
+    ),
 )
 
 

@@ -67,7 +67,7 @@ _ENTRY_COLUMNS = (
     Column(
         "key",
         "string",
-        f"its key in a dict, as JSON where that is no text; the name of an attribute; null in lists and sets; at most "
+        "its key in a dict, written out where it is no text; the name of an attribute; null in lists and sets; at most "
         f"{values.KEY_LENGTH_MAX:,} characters",
         lambda _, row: row.element.key,
     ),
@@ -79,7 +79,7 @@ _ENTRY_COLUMNS = (
     ),
     Column("index", "bigint", "its place in a list, tuple or deque, from 0", lambda _, row: row.element.place),
     Column("type", "string", "the value's class", lambda _, row: values.type_name(row.element.value)),
-    Column("value", "string", "as JSON", lambda _, row: row.json[0]),
+    Column("value", "string", "as JSON", lambda _, row: row.json[0], json=True),
     Column("value_long", "bigint", "an integer of up to 64 bits", lambda _, row: values.as_long(row.element.value)),
     Column(
         "value_double",

@@ -116,8 +116,8 @@ _MESSAGE_COLUMNS = (
         lambda _, row: values.as_long(row.message.call_id),
     ),
     Column("method", "string", "empty for a reply", lambda _, row: values.sound_text(row.message.method)),
-    Column("args", "string", "as a JSON array", lambda _, row: row.args[0]),
-    Column("kwargs", "string", "as a JSON object", lambda _, row: row.kwargs[0]),
+    Column("args", "string", "as a JSON array", lambda _, row: row.args[0], json=True),
+    Column("kwargs", "string", "as a JSON object", lambda _, row: row.kwargs[0], json=True),
     Column(
         "truncated",
         "boolean",

@@ -56,10 +56,12 @@ class Share:
     url: str
     system: str
     pieces: tuple[Piece, ...]
+    end: int | None = None
+    """How many records of the log it is about, as for `SystemView.as_of`."""
 
     def open_system(self) -> SystemView:
         """The system, in whatever process this is."""
-        return SystemView(open_store(self.url), self.system)
+        return SystemView(open_store(self.url), self.system).as_of(self.end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +73,18 @@ class _Weighed:
 def plan(query: Query, system: SystemView, keys: Sequence[EncryptionKey] | None = None) -> list[Share]:
     """Divide what `query` selects into at least one share; empty only where the system has no snapshot.
 
-    `keys` open encrypted snapshots; None means those of the environment.
+    `system` may be as of a moment, and so are all shares then. `keys` open encrypted snapshots; None means those of the
+    environment.
 
     Raises NotFound for a snapshot, actor or channel that is nowhere in what was selected; the message lists what is.
     """
-    pieces = _cut(system, _whole(query, system, keys), query, keys)
-    return [Share(system.url, system.name, packed) for packed in _pack(pieces)] or [Share(system.url, system.name, ())]
+    whole = _whole(query, system, keys)
+    wanted = [piece for piece in whole if piece.record is None or query.selects_record(piece.record)]
+    shares = list(_pack(_cut(system, wanted, query, keys)))
+    if not shares and query.entry and query.conditions:
+        # Raises where an option names what is nowhere; conditions that nothing fits give an empty table.
+        next(_cut(system, whole, replace(query, conditions=()), keys), None)
+    return [Share(system.url, system.name, pieces, system.end) for pieces in shares or [()]]
 
 
 def read_entries(
@@ -175,7 +183,7 @@ def _cut(
             found = True
             yield weighed
         seen.update(dict.fromkeys(_name(entry) for entry in islice(entries, NAMES_SHOWN_MAX)))
-    if query.entry and not found:
+    if query.entry and not found and not query.conditions:
         raise _not_found(system.name, whole, query, list(seen))
 
 

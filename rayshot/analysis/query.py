@@ -1,9 +1,9 @@
 """What a table was asked for: its options, checked before anything is opened."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from rayshot.analysis.pairs import NO_STEP
 from rayshot.analysis.selection import SELECTION_OPTIONS, Selection, parse_selection
@@ -14,6 +14,7 @@ from rayshot.format.bounds import check_process
 from rayshot.format.redaction import check_hidden
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.catalog import Storage, SystemView
+from rayshot.store.records import CommitRecord
 
 DEFAULT_VIEW = "snapshots"
 COMMON_OPTIONS: Mapping[str, str] = MappingProxyType(
@@ -31,6 +32,25 @@ PAIR_OPTIONS: Mapping[str, str] = MappingProxyType(
 """Options of the views of two snapshots -> what they say."""
 
 
+class Condition(NamedTuple):
+    """Only rows are wanted for which `compare(cell of column, value)` holds."""
+
+    column: str
+    compare: Callable[[Any, Any], bool]
+    value: Any
+
+
+RECORD_CELLS: Mapping[str, Callable[[CommitRecord], Any]] = MappingProxyType(
+    {
+        "snapshot": lambda record: str(record.snapshot),
+        "position": lambda record: record.sealed_for,
+        "log_index": lambda record: record.position,
+        "life": lambda record: record.snapshot.incarnation,
+    }
+)
+"""Columns whose cells follow from a COMMIT record alone."""
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     """A table that can be planned.
@@ -38,6 +58,7 @@ class Query:
     `selection` says which snapshots, and `compared_with` which one stands before them, None for each its own; `entry`
     holds (option, name) for each of ENTRY_OPTIONS that was given: only actors or channels that fit all of them are
     read. `within` is the same for ROW_OPTIONS, which select rows. `show_secrets` names what is shown, None all.
+    `conditions` leave out snapshots and entries that have no row which is wanted; what is read may have others too.
     """
 
     view_name: str
@@ -46,6 +67,7 @@ class Query:
     entry: tuple[tuple[str, str], ...]
     show_secrets: frozenset[str] | None = frozenset()
     within: tuple[tuple[str, str], ...] = ()
+    conditions: tuple[Condition, ...] = ()
 
     @property
     def view(self) -> View:
@@ -54,9 +76,28 @@ class Query:
 
     def selects(self, entry: Any) -> bool:
         """Whether that actor or channel is asked for; the one row of a pair that is no step always is."""
-        return entry is NO_STEP or all(
-            getattr(entry, ENTRY_OPTIONS[option].field) == name for option, name in self.entry
+        return entry is NO_STEP or (
+            all(getattr(entry, ENTRY_OPTIONS[option].field) == name for option, name in self.entry)
+            and all(
+                compare(getattr(entry, ENTRY_OPTIONS[column].field), value)
+                for column, compare, value in self.conditions
+                if column in self.view.options
+            )
         )
+
+    def selects_record(self, record: CommitRecord) -> bool:
+        """Whether that snapshot may have rows which fit the conditions."""
+        return all(
+            compare(RECORD_CELLS[column](record), value)
+            for column, compare, value in self.conditions
+            if column in RECORD_CELLS
+        )
+
+    def narrowed(self, conditions: Iterable[Condition]) -> "Query":
+        """The same for rows that fit `conditions` only, as far as that can be told before anything is read."""
+        known = {*RECORD_CELLS, *self.view.options}
+        told = (condition for condition in conditions if condition.column in known)
+        return replace(self, conditions=(*self.conditions, *told))
 
     def rows(self, subject: Any, entry: Any) -> Iterable[Any]:
         """The rows of that entry that are asked for."""
@@ -105,6 +146,17 @@ def system_for(query: Query, storage: Storage, name: str | None = None) -> Syste
     """
     names = list(storage.systems) if name is None and query.view.subject == "storage" else []
     return storage.system(names[0] if names else name)
+
+
+def option_texts(given: Mapping[str, Any]) -> dict[str, str]:
+    """Options with names and values of Python, `show_secrets=True`, as `parse_query` takes them, and Spark."""
+    return {name.replace("_", "").lower(): _text(value) for name, value in given.items()}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list | tuple | set | frozenset):
+        return ",".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def refuse(option: str, expected: str, value: str, **evidence: Any) -> NoReturn:

@@ -80,7 +80,7 @@ _STATE_COLUMNS = (
     ),
     Column("type", "string", "the value's class", lambda _, row: values.type_name(row.value)),
     Column("bytes", "bigint", "what the value holds, shared parts once", lambda _, row: values.size_bytes(row.value)),
-    Column("value", "string", "as JSON", lambda _, row: row.json[0]),
+    Column("value", "string", "as JSON", lambda _, row: row.json[0], json=True),
     Column("value_long", "bigint", "an integer of up to 64 bits", lambda _, row: values.as_long(row.shown)),
     Column(
         "value_decimal",
@@ -107,7 +107,7 @@ _STATE_COLUMNS = (
 _OBJECT_COLUMNS = (
     Column("actor", "string", "its name", lambda _, row: row.actor.name),
     Column("class_name", "string", "module.Class", lambda _, row: f"{row.actor.class_module}.{row.actor.class_name}"),
-    Column("state", "string", "its attributes as JSON", lambda _, row: row.json[0]),
+    Column("state", "string", "its attributes as JSON", lambda _, row: row.json[0], json=True),
     Column("truncated", "boolean", "whether `state` leaves anything out", lambda _, row: row.json[1]),
 )
 

@@ -13,7 +13,7 @@ except ModuleNotFoundError as error:
 
 from rayshot.analysis.batches import arrow_schema, read_batches
 from rayshot.analysis.planning import plan
-from rayshot.analysis.query import Query, parse_query, system_for
+from rayshot.analysis.query import Query, option_texts, parse_query, system_for
 from rayshot.store.catalog import Storage, SystemView
 
 
@@ -67,13 +67,5 @@ class Table:
 
 def open_table(of: SystemView | Storage, view: str, options: Mapping[str, Any]) -> Table:
     """See `SystemView.table` and `Storage.table`."""
-    given = {name.replace("_", "").lower(): _text(value) for name, value in options.items()}
-    query = parse_query({"view": view} | given)
+    query = parse_query({"view": view} | option_texts(options))
     return Table(query, system_for(query, of) if isinstance(of, Storage) else of)
-
-
-def _text(value: Any) -> str:
-    """An option as text, which is all that Spark has."""
-    if isinstance(value, list | tuple | set | frozenset):
-        return ",".join(map(str, value))
-    return str(value).lower() if isinstance(value, bool) else str(value)

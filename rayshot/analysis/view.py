@@ -37,7 +37,8 @@ ROW_OPTIONS: Mapping[str, str] = MappingProxyType({"attribute": "the name of an 
 class Column:
     """One column: its type as Spark spells it, what it holds, and how it comes out of a snapshot and a row.
 
-    What is `from_log` stands in the log: for such columns alone no manifest is read.
+    What is `from_log` stands in the log: for such columns alone no manifest is read. `json`: it is a text that holds
+    JSON.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Column:
     about: str
     cell: Callable[[Snapshot, Any], Any]
     from_log: bool = False
+    json: bool = False
 
     @property
     def ddl(self) -> str:

@@ -94,7 +94,9 @@ _CALL_COLUMNS = (
         lambda _, row: None if row.callee is None else values.sound_text(row.callee),
     ),
     Column("method", "string", "what the reply will call", lambda _, row: values.sound_text(row.method)),
-    Column("context", "string", "what it gets besides the result, as a JSON array", lambda _, row: row.json[0]),
+    Column(
+        "context", "string", "what it gets besides the result, as a JSON array", lambda _, row: row.json[0], json=True
+    ),
     Column("truncated", "boolean", "whether `context` leaves anything out", lambda _, row: row.json[1]),
 )
 
@@ -102,7 +104,7 @@ _TIMER_COLUMNS = (
     Column("actor", "string", "whose timer", lambda _, row: row.actor),
     Column("method", "string", "what it will call", lambda _, row: values.sound_text(row.method)),
     Column("in_s", "double", "seconds that were left when the state was recorded", lambda _, row: row.in_s),
-    Column("args", "string", "as a JSON array", lambda _, row: row.json[0]),
+    Column("args", "string", "as a JSON array", lambda _, row: row.json[0], json=True),
     Column("truncated", "boolean", "whether `args` leaves anything out", lambda _, row: row.json[1]),
 )
 

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from types import MappingProxyType
 from typing import Any
 
@@ -21,7 +22,7 @@ from rayshot.format.encryption_key import EncryptionKey
 from rayshot.protocol.identity import NAME_LENGTH_MAX, SnapshotId, check_name
 from rayshot.store.history import History
 from rayshot.store.layout import format_key, log_folder
-from rayshot.store.log import CommitLog
+from rayshot.store.log import CommitLog, find_end
 from rayshot.store.lost_log import find_copied, find_written, log_lost
 from rayshot.store.once import create_once
 from rayshot.store.records import CommitRecord, Record
@@ -46,6 +47,8 @@ class SystemView:
         self._min_position = min_position
         self._log = CommitLog(store, name)
         self.name = name
+        self.end: int | None = None
+        """How many records of the log are looked at; None for all that are there."""
 
     def __repr__(self) -> str:
         return f"<SystemView {self.name!r} in {self.url}>"
@@ -55,13 +58,31 @@ class SystemView:
         """The address of the storage."""
         return self._store.url
 
+    def as_of(self, end: int | None) -> "SystemView":
+        """This system at the moment when its log had `end` records, see `log_end`; None means whenever it is asked.
+
+        What was deleted since is still there as a snapshot, and reading it raises SnapshotDeleted.
+        """
+        view = copy(self)
+        view.end = end
+        return view
+
+    def now(self) -> "SystemView":
+        """This system as of the log that is read now, to ask several things of one moment. Raises as any question."""
+        self.history()
+        return self.as_of(self._log.next_position if self.end is None else self.end)
+
+    def log_end(self) -> int:
+        """How many records the log has now; none of them is read. Raises StoreError."""
+        return find_end(self._store, self.name)
+
     def snapshots(self) -> list[Snapshot]:
         """All committed snapshots, in the order of their commits."""
-        return [self.open(record) for record in self._history().retained.values()]
+        return [self.open(record) for record in self.history().retained.values()]
 
     def latest(self) -> Snapshot:
         """The snapshot committed last. Raises SnapshotNotFound where there is none."""
-        records = list(self._history().retained.values())
+        records = list(self.history().retained.values())
         if not records:
             raise SnapshotNotFound(f"the system {self.name!r} has no committed snapshot yet", exists=[])
         return self.open(records[-1])
@@ -76,7 +97,7 @@ class SystemView:
         if which is None:
             return self.latest()
         wanted = SnapshotId.parse(which) if isinstance(which, str) else which
-        history = self._history()
+        history = self.history()
         if wanted in history.retained:
             self._check_position(f"the snapshot {wanted}", history.retained[wanted])
             return self.open(history.retained[wanted])
@@ -91,12 +112,12 @@ class SystemView:
 
     def records(self) -> tuple[Record, ...]:
         """All records of the log, those that do not count included."""
-        self._history()
-        return self._log.records()
+        self.history()
+        return self._log.records()[: self.end]
 
     def restored_from(self) -> Mapping[int, SnapshotId]:
         """By life, the snapshot that it was restored from; without those that were not."""
-        return {life: record.snapshot for life, record in self._history().restores.items()}
+        return {life: record.snapshot for life, record in self.history().restores.items()}
 
     def in_its_storage(self) -> Mapping[str, "SystemView"]:
         """All systems of the storage that this one lies in, itself included, by name."""
@@ -106,14 +127,33 @@ class SystemView:
         """The sizes of all that lies in its folder, by a listing: also of what is deleted and not collected yet."""
         return sum(entry.size for entry in self._store.list(self.name))
 
+    def committed_at(self, snapshot: SnapshotId) -> int:
+        """The log index of the first commit of that id, also where it was deleted since; raises SnapshotNotFound."""
+        history = History()
+        for record in self.records():
+            history.add(record)
+            if history.retained.get(snapshot) == record:
+                return record.position
+        return self.snapshot(snapshot).record.position  # raises
+
     def owns(self, snapshot: Snapshot) -> bool:
         """Whether retention may delete a snapshot of this system; raises as `snapshot`."""
-        return self._history().owns(snapshot.record)
+        return self.history().owns(snapshot.record)
 
-    def _history(self) -> History:
+    def history(self) -> History:
+        """What the log means."""
         open_system(self._store, self.name)
-        history = self._log.refresh()
+        history = self._log.refresh() if self.end is None else self._history_at(self.end)
         self._check_position("the newest snapshot", next(reversed([*history.retained.values()]), None))
+        return history
+
+    def _history_at(self, end: int) -> History:
+        records = self._log.records()
+        if len(records) < end:
+            raise log_lost(self.name, f"it had {end} records and has {len(records)}", position=end - 1)
+        history = History()
+        for record in records[:end]:
+            history.add(record)
         return history
 
     def _check_position(self, what: str, record: CommitRecord | None) -> None:

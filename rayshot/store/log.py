@@ -90,10 +90,9 @@ class CommitLog:
         self._beginning_proved = bool(self._records)
 
     def _read_all(self) -> None:
-        numbers = (_number(entry.key) for entry in self._store.list(log_folder(self._system)))
-        last = max((int(number) for number in numbers if number), default=-1)
-        with several_at_once(last + 1, "rayshot-log", SMALL_AT_ONCE) as map_:
-            for position, record in enumerate(map_(self._read, range(last + 1))):
+        end = find_end(self._store, self._system)
+        with several_at_once(end, "rayshot-log", SMALL_AT_ONCE) as map_:
+            for position, record in enumerate(map_(self._read, range(end))):
                 if record is None:
                     raise log_lost(
                         self._system, f"record {position} is missing, and later ones are there", position=position
@@ -254,6 +253,12 @@ def read_record(store: Store, system: str, position: int) -> Record | None:
     except KeyNotFound:
         return None
     return decode_record(data, position)
+
+
+def find_end(store: Store, system: str) -> int:
+    """One more than the position of the last record, by a listing: no record is read. Raises StoreError."""
+    numbers = (_number(entry.key) for entry in store.list(log_folder(system)))
+    return max((int(number) + 1 for number in numbers if number), default=0)
 
 
 def _number(key: str) -> str:

@@ -9,6 +9,7 @@ import pytest
 
 from pyspark_rayshot import local_session
 from rayshot.store.local import LocalStore
+from tests.store.s3_server import CREDENTIALS
 from tests.store.snapshot_builder import Bank, Flow, make_snapshot, open_bank
 
 
@@ -17,6 +18,8 @@ def spark() -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", "")  # the session adds to it; put back afterwards
         patch.setenv("PYSPARK_PYTHON", "")
+        for name, value in CREDENTIALS.items():
+            patch.setenv(name, value)  # Spark's JVM and its workers keep the environment of this moment
         session = local_session("rayshot tests")
     gateway = session.sparkContext._gateway
     yield session

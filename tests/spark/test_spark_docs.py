@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from pyspark_rayshot.options import PLACE_OPTIONS
+import rayshot
+from pyspark_rayshot.options import PLACE_OPTIONS, STREAM_OPTIONS
 from rayshot.analysis.query import COMMON_OPTIONS, DEFAULT_VIEW, PAIR_OPTIONS
 from rayshot.analysis.selection import SELECTION_OPTIONS
 from rayshot.analysis.view import ENTRY_OPTIONS, ROW_OPTIONS
 from rayshot.analysis.views import VIEWS
-from rayshot.store.local import LocalStore
-from tests.store.snapshot_builder import Bank, Flow, make_snapshot, open_bank
 
 PAGE = Path(__file__).parents[2] / "docs" / "spark.md"
 EVERY = 6
@@ -45,7 +44,10 @@ def option_table() -> str:
         f"| `{name}` | {about} | {', '.join(view.name for view in VIEWS.values() if name in view.row_options)} |"
         for name, about in ROW_OPTIONS.items()
     ]
-    return "\n".join(["| option | | views |", "| --- | --- | --- |", *common, *chosen, *compared, *own, *within])
+    stream = [f"| `{name}` | {about} | streams |" for name, about in STREAM_OPTIONS.items()]
+    return "\n".join(
+        ["| option | | views |", "| --- | --- | --- |", *common, *chosen, *compared, *own, *within, *stream]
+    )
 
 
 def test_the_tables_of_views_and_options_are_those_of_the_code() -> None:
@@ -58,18 +60,20 @@ def test_the_tables_of_views_and_options_are_those_of_the_code() -> None:
 
 
 @pytest.mark.spark
-def test_the_examples_print_what_the_page_shows(spark: Any, tmp_path: Path) -> None:
-    repository = open_bank(LocalStore(tmp_path / "shots"))
-    make_snapshot(repository, Bank(states={"alice": {"balance": 90}, "bob": {"balance": 10}}), 1)
-    flows = {("alice", "bob"): Flow(sent=7, received=5), ("bob", "alice"): Flow(sent=2, received=1)}
-    make_snapshot(repository, Bank(states={"alice": {"balance": 75}, "bob": {"balance": 95}}, flows=flows), 2)
-    page = PAGE.read_text().replace('"./shots"', repr(str(tmp_path / "shots")))
+def test_the_examples_print_what_the_page_shows(spark: Any) -> None:
+    page = PAGE.read_text().replace('"docs/learners"', repr(str(PAGE.parent / "learners")))
     names: dict[str, Any] = {}
-    examples = re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", page, re.DOTALL)
-    assert len(examples) == 6
+    examples = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", page, re.DOTALL)
+    assert len(examples) == page.count("```python")
     for code, promised in examples:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             exec(code, names)
         assert printed.getvalue().strip() == promised.strip()
     assert names["spark"] is spark
+
+
+def test_the_storage_for_learners_is_small_and_has_all_that_the_page_asks_for() -> None:
+    files = [path for path in (PAGE.parent / "learners").rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < 300_000
+    assert len(rayshot.open(PAGE.parent / "learners").system("bank").snapshots()) == 4

@@ -1,0 +1,155 @@
+"""A stream over the commit log: each micro-batch is the snapshots of a range of it.
+
+Theory of operation. An offset is {"log": n, "began": b}: all records below n are done, and the log had b records when
+the stream began. The first offset is asked for anew when batch 0 is replayed, so it is made of the options alone:
+{"log": 0}, {"snapshot": id}, or {"log": -1} for what comes from now on, which the end of batch 0 settles.
+
+A batch is what its range holds when it is planned. A snapshot of the range that was deleted since the stream began is
+lost: that fails the batch, or is logged where `failOnDataLoss` is false. A snapshot that is deleted while its batch is
+read always fails it, as others may have its rows in part; the batch is then planned anew.
+"""
+
+import logging
+import operator
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceStreamReader
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
+
+from pyspark_rayshot.options import EARLIEST, ReadOptions
+from pyspark_rayshot.reading import RowReader, SnapshotPartition
+from rayshot.analysis.planning import plan
+from rayshot.analysis.query import Condition, Query
+from rayshot.analysis.selection import LATEST
+from rayshot.errors import SnapshotDeleted
+from rayshot.protocol.identity import SnapshotId
+from rayshot.store.catalog import SystemView
+from rayshot.store.lost_log import log_lost
+from rayshot.store.records import CommitRecord
+
+Offset = Mapping[str, Any]
+_FROM_NOW_ON = -1
+_IDS_SHOWN_MAX = 10
+_log = logging.getLogger(__name__)
+
+
+class SnapshotStream(RowReader, DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+    """Says which snapshots a micro-batch has, and reads them."""
+
+    def __init__(self, options: ReadOptions, nullable: Mapping[str, bool]) -> None:
+        super().__init__(replace(options, log_end=None, query=_unnamed(options.query)), nullable)
+        self._system: SystemView | None = None
+        """Opened when offsets are asked for, so that its log reads only what is new; never travels to executors."""
+        self._began: int | None = None
+        self._target: int | None = None
+        """The end of the log that `Trigger.AvailableNow` reads up to."""
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Where batch 0 begins; the same whenever it is asked."""
+        match self._options.stream.start:
+            case text if text == EARLIEST:
+                return {"log": 0}
+            case text if text == LATEST:
+                return {"log": _FROM_NOW_ON}
+            case snapshot:
+                return {"snapshot": str(snapshot)}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """How many snapshots a micro-batch may have."""
+        most = self._options.stream.snapshots_max
+        return ReadAllAvailable() if most is None else ReadMaxFiles(most)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """From now on behave as if nothing came any more."""
+        self._target = self._now().end
+
+    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """What there is to read, for the query's progress."""
+        return {"log": self._now().end}
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 - Spark's name
+        """Where the micro-batch after `start` ends; `start` itself where nothing has come."""
+        now = self._now()
+        end = _end(now) if self._target is None else min(_end(now), self._target)
+        first = _first(start, end, now)
+        self._began = self._began or _end(now)
+        began = start.get("began", self._began)
+        waiting = sorted(at for record in now.history().retained.values() if first <= (at := record.position) < end)
+        if isinstance(limit, ReadMaxFiles) and len(waiting) > limit.max_files:
+            end = waiting[limit.max_files]
+        if "began" in start and not waiting and not _lost(now, first, end, began):
+            return start
+        return {"log": max(first, end), "began": began}
+
+    def partitions(self, start: Offset, end: Offset) -> list[SnapshotPartition]:
+        """Which task reads what of the snapshots from `start` to below `end`.
+
+        Raises SnapshotDeleted where one of them was deleted since the stream began, unless `failOnDataLoss` is false.
+        """
+        now = self._now()
+        first, stop = _first(start, end["log"], now), end["log"]
+        lost = _lost(now, first, stop, end["began"])
+        if lost:
+            self._tell(lost)
+        query = self._options.query.narrowed(
+            (Condition("log_index", operator.ge, first), Condition("log_index", operator.lt, stop))
+        )
+        return [SnapshotPartition(share) for share in plan(query, now, self._keys)]
+
+    def _now(self) -> SystemView:
+        """The system as it is now, to ask several things of one moment."""
+        if self._system is None:
+            self._system = self._options.open_system()
+        return self._system.now()
+
+    def _tell(self, lost: list[CommitRecord]) -> None:
+        ids = [str(record.snapshot) for record in lost]
+        shown = ", ".join(ids[:_IDS_SHOWN_MAX]) + (" ..." if len(ids) > _IDS_SHOWN_MAX else "")
+        if self._options.stream.fail_on_data_loss:
+            raise SnapshotDeleted(
+                f"the stream has not read {shown} of {self._options.system!r}, and it was deleted: keep snapshots "
+                "longer than the stream may stand still, or read on without it (failOnDataLoss=false)",
+                snapshots=ids,
+            )
+        _log.warning("the stream goes on without %s of %r, which was deleted", shown, self._options.system)
+
+
+def _unnamed(query: Query) -> Query:
+    """The query, where an actor or a channel that it names may come later."""
+    named = (Condition(option, operator.eq, name) for option, name in query.entry)
+    return replace(query, entry=()).narrowed(named)
+
+
+def _end(system: SystemView) -> int:
+    assert system.end is not None, "a system as of a moment"
+    return system.end
+
+
+def _first(start: Offset, end: int, system: SystemView) -> int:
+    """The log index that a batch from `start` to `end` begins with.
+
+    Raises SnapshotNotFound for an id that never was, LogLost where the checkpoint is ahead of the log.
+    """
+    if "snapshot" in start:
+        return system.committed_at(SnapshotId.parse(start["snapshot"]))
+    first: int = start["log"]
+    if first > _end(system):
+        raise log_lost(system.name, f"the stream has read {first} records of it, and it has {system.end}")
+    return end if first == _FROM_NOW_ON else first
+
+
+def _lost(system: SystemView, first: int, end: int, began: int) -> list[CommitRecord]:
+    """The snapshots of that range which were deleted since the log had `began` records, and did not come back."""
+    history = system.history()
+    gone = [record for record in history.deleted.values() if first <= record.position < end]
+    if not gone:
+        return []
+    before = system.as_of(began).history().retained
+    return [
+        record
+        for record in gone
+        if record.snapshot not in history.retained
+        and (record.position >= began or before.get(record.snapshot) == record)
+    ]

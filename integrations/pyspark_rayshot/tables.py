@@ -1,0 +1,70 @@
+"""All views of a system as temp views of a session, for questions in SQL alone."""
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark_rayshot.options import parse_options
+from rayshot.analysis.query import option_texts
+from rayshot.analysis.selection import SELECTION_OPTIONS
+from rayshot.analysis.view import Column
+from rayshot.analysis.views import VIEWS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
+
+_SELECTING = frozenset(map(str.lower, SELECTION_OPTIONS))
+_FUNCTIONS = """
+create or replace temporary function history(actor string comment 'whose', attribute string comment 'which')
+returns table (snapshot string, log_index bigint, life bigint, taken_at timestamp, value variant)
+comment 'what an attribute was in each snapshot, in the order of the log'
+return select snapshot, log_index, life, taken_at, value from state
+where state.actor = history.actor and state.attribute = history.attribute order by log_index
+"""
+
+
+def tables(spark: Any, path: str, **options: Any) -> list[str]:
+    """Make a temp view of each view in docs/spark.md, all of one moment, and SQL functions over them.
+
+    JSON columns become VARIANT, so that `state:orders[0].amount::long` reads into them. What has one of these names in
+    the session is replaced.
+
+    Args:
+        spark: a session, also one of Spark Connect.
+        path: the storage.
+        options: those that all views have, also with names of Python: `show_secrets=True`. `systems` and `log` are of
+            no snapshots: those that choose some do not touch them.
+
+    Returns the names of the views. Raises ConfigError for options that cannot work; where the storage cannot be read,
+    what Spark makes of that error.
+    """
+    given = {"path": str(path), **option_texts(options)}
+    parse_options(given)
+    moment = {"logend": _log_end(spark, given), **given}
+    for view in VIEWS.values():
+        chosen = moment if view.of_snapshots else {k: v for k, v in moment.items() if k not in _SELECTING}
+        frame = spark.read.format("rayshot").options(**{**chosen, "view": view.name}).load()
+        frame.select(*map(_shown, view.columns)).createOrReplaceTempView(view.name)
+    spark.sql(_FUNCTIONS)
+    return list(VIEWS)
+
+
+def _shown(column: Column) -> Any:
+    from pyspark.sql import functions as f  # noqa: PLC0415 - workers import this module, and make no columns
+
+    if not column.json:
+        return f.col(column.name)
+    return f.parse_json(f.col(column.name)).alias(column.name, metadata={"comment": column.about})
+
+
+def _log_end(spark: Any, given: dict[str, str]) -> str:
+    """How long the log is now, looked up where Spark reads it: the storage may be out of this process's reach."""
+
+    def look(batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+        import pyarrow as pa  # noqa: PLC0415 - it may be missing where this module is only imported
+
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"log_end": [parse_options(given).pinned().log_end]})
+
+    (row,) = spark.range(1, numPartitions=1).mapInArrow(look, "log_end bigint").collect()
+    return str(row.log_end)

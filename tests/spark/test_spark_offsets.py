@@ -1,0 +1,199 @@
+"""What a stream reads, offset by offset, without Spark."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
+
+from pyspark_rayshot.options import parse_options
+from pyspark_rayshot.reading import SnapshotPartition
+from pyspark_rayshot.stream import SnapshotStream
+from rayshot.analysis.planning import read_items
+from rayshot.errors import ConfigError, LogLost, SnapshotDeleted, SnapshotNotFound
+from rayshot.store.deletion import delete_snapshot
+from rayshot.store.local import LocalStore
+from rayshot.store.repository import Repository
+from tests.store.snapshot_builder import Bank, make_snapshot, open_bank
+
+ALL = ReadAllAvailable()
+
+
+@pytest.fixture
+def bank(tmp_path: Path) -> Repository:
+    """A system whose log has an EPOCH and three snapshots."""
+    repository = open_bank(LocalStore(tmp_path / "shots"))
+    take(repository, 1, 2, 3)
+    return repository
+
+
+def take(bank: Repository, *counters: int) -> None:
+    for counter in counters:
+        make_snapshot(bank, Bank(), counter)
+
+
+def stream(bank: Repository, **options: str) -> SnapshotStream:
+    """A stream as it is after a (re)start."""
+    return SnapshotStream(parse_options({"path": bank.store.url, "view": "snapshots", **options}).pinned(), {})
+
+
+def delete(bank: Repository, counter: int) -> None:
+    delete_snapshot(bank.store, "bank", f"1-coordinator-{counter}")
+
+
+def counters(reader: SnapshotStream, start: Any, end: Any) -> list[int]:
+    """The snapshots of a micro-batch."""
+    return [snapshot.id.counter for part in reader.partitions(start, end) for snapshot, _ in _items(reader, part)]
+
+
+def _items(reader: SnapshotStream, partition: SnapshotPartition) -> Any:
+    return read_items(reader._options.query, partition.share.open_system(), partition.share.pieces)
+
+
+def test_a_batch_is_what_came_and_nothing_is_no_batch(bank: Repository) -> None:
+    reader = stream(bank)
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ALL)
+    assert (start, end) == ({"log": 0}, {"log": 4, "began": 4})
+    assert counters(reader, start, end) == [1, 2, 3]
+    assert reader.latestOffset(end, ALL) == end
+    take(bank, 4)
+    assert reader.reportLatestOffset() == {"log": 5}
+    later = reader.latestOffset(end, ALL)
+    assert counters(reader, end, later) == [4]
+    bank.log.begin_epoch(1, "w2")
+    assert reader.latestOffset(later, ALL) == later
+
+
+def test_a_batch_has_as_many_snapshots_as_were_allowed(bank: Repository) -> None:
+    reader = stream(bank, maxSnapshotsPerTrigger="2")
+    limit = reader.getDefaultReadLimit()
+    assert limit == ReadMaxFiles(2)
+    start = reader.initialOffset()
+    first = reader.latestOffset(start, limit)
+    second = reader.latestOffset(first, limit)
+    assert [counters(reader, start, first), counters(reader, first, second)] == [[1, 2], [3]]
+
+
+def test_what_is_available_now_ends_although_more_comes(bank: Repository) -> None:
+    reader = stream(bank, maxSnapshotsPerTrigger="2")
+    reader.prepareForTriggerAvailableNow()
+    take(bank, 4)
+    offset, seen = reader.initialOffset(), []
+    while (following := reader.latestOffset(offset, reader.getDefaultReadLimit())) != offset:
+        seen += counters(reader, offset, following)
+        offset = following
+    assert seen == [1, 2, 3]
+
+
+def test_from_now_on_is_the_end_of_batch_0_however_often_it_is_replayed(bank: Repository) -> None:
+    reader = stream(bank, startingSnapshot="latest")
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ALL)
+    take(bank, 4)
+    again = stream(bank, startingSnapshot="latest")
+    assert again.initialOffset() == start
+    assert counters(again, start, end) == []
+    assert counters(again, end, again.latestOffset(end, ALL)) == [4]
+
+
+def test_a_stream_begins_with_the_snapshot_that_is_named_also_where_it_was_deleted(bank: Repository) -> None:
+    reader = stream(bank, startingSnapshot="1-coordinator-2")
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ALL)
+    assert counters(reader, start, end) == [2, 3]
+    delete(bank, 2)
+    assert counters(stream(bank, startingSnapshot="1-coordinator-2", failOnDataLoss="false"), start, end) == [3]
+    fresh = stream(bank, startingSnapshot="1-coordinator-2")
+    assert counters(fresh, start, fresh.latestOffset(start, ALL)) == [3]
+    with pytest.raises(SnapshotNotFound, match="there is 1-coordinator-1, 1-coordinator-3"):
+        stream(bank, startingSnapshot="1-coordinator-9").latestOffset({"snapshot": "1-coordinator-9"}, ALL)
+
+
+def test_what_was_deleted_before_the_stream_began_is_no_loss(bank: Repository) -> None:
+    delete(bank, 2)
+    reader = stream(bank)
+    start = reader.initialOffset()
+    assert counters(reader, start, reader.latestOffset(start, ALL)) == [1, 3]
+
+
+def test_what_is_deleted_between_planning_and_reading_fails_the_batch_or_is_told(
+    bank: Repository, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader = stream(bank)
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ALL)
+    delete(bank, 2)
+    with pytest.raises(SnapshotDeleted, match="has not read 1-coordinator-2 of 'bank', and it was deleted"):
+        stream(bank).partitions(start, end)
+    with caplog.at_level(logging.WARNING):
+        assert counters(stream(bank, failOnDataLoss="false"), start, end) == [1, 3]
+    assert "goes on without 1-coordinator-2 of 'bank'" in caplog.text
+
+
+def test_what_comes_and_goes_between_two_batches_is_a_loss_too(bank: Repository) -> None:
+    reader = stream(bank)
+    end = reader.latestOffset(reader.initialOffset(), ALL)
+    take(bank, 4, 5)
+    delete(bank, 4)
+    later = reader.latestOffset(end, ALL)
+    with pytest.raises(SnapshotDeleted, match="1-coordinator-4"):
+        reader.partitions(end, later)
+    delete(bank, 5)
+    assert reader.latestOffset(end, ALL) != end
+
+
+def test_what_is_deleted_after_it_was_read_is_no_loss(bank: Repository) -> None:
+    reader = stream(bank)
+    end = reader.latestOffset(reader.initialOffset(), ALL)
+    delete(bank, 1)
+    assert reader.latestOffset(end, ALL) == end
+    take(bank, 4)
+    assert counters(reader, end, reader.latestOffset(end, ALL)) == [4]
+
+
+def test_a_snapshot_that_goes_while_its_batch_is_read_fails_it(bank: Repository) -> None:
+    reader = stream(bank)
+    start = reader.initialOffset()
+    (part,) = reader.partitions(start, reader.latestOffset(start, ALL))
+    delete(bank, 2)
+    items = _items(reader, part)
+    with pytest.raises(SnapshotDeleted, match="1-coordinator-2"):
+        for snapshot, _ in items:
+            assert snapshot.manifest
+
+
+def test_a_checkpoint_of_another_log_is_an_error_and_no_silence(bank: Repository) -> None:
+    with pytest.raises(LogLost, match="the stream has read 9 records of it, and it has 4"):
+        stream(bank).latestOffset({"log": 9, "began": 4}, ALL)
+
+
+def test_an_actor_that_comes_later_is_waited_for(bank: Repository) -> None:
+    reader = stream(bank, view="actors", actor="carol")
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ALL)
+    assert counters(reader, start, end) == []
+    make_snapshot(bank, Bank(states={"carol": {"balance": 1}}), 4)
+    assert counters(reader, end, reader.latestOffset(end, ALL)) == [4]
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"maxSnapshotsPerTrigger": "0"}, "'maxSnapshotsPerTrigger' must be a whole number from 1; it is '0'"),
+        ({"startingSnapshot": "first"}, "'startingSnapshot' must be 'earliest', 'latest' or the id of a .*'first'"),
+        ({"failOnDataLoss": "maybe"}, "'failOnDataLoss' must be true or false; it is 'maybe'"),
+    ],
+)
+def test_options_that_cannot_work_are_shown_with_what_is_expected(options: dict[str, str], complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        parse_options({"path": "./shots", **options})
+
+
+def test_options_of_batches_and_streams_are_not_mixed() -> None:
+    with pytest.raises(ConfigError, match=r"'failondataloss' is one of spark\.readStream"):
+        parse_options({"path": "./shots", "failOnDataLoss": "true"}).refuse_for_batch()
+    for name, value in (("snapshot", "latest"), ("logEnd", "3")):
+        with pytest.raises(ConfigError, match=f"'{name.lower()}' chooses snapshots, and a stream"):
+            parse_options({"path": "./shots", name: value}).refuse_for_stream()
