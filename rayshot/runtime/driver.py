@@ -133,6 +133,7 @@ class DriverPort:
         self._next_call = 1
         self._unanswered: dict[str, dict[Any, int]] = {}  # by receiver, the tags to come, with the numbers of the calls
         self._awaited: set[Any] = set()
+        self._news: deque[tuple[SnapshotId, ...]] = deque()
         self._calls_max: dict[str, int | None] = {}
         self.starting: set[str] = set()
         self.births = Births(self._connector)
@@ -322,14 +323,18 @@ class DriverPort:
         self._dropped.close()
 
     def hear(self, tags: Iterable[SnapshotId]) -> None:
-        """This process got an outcome that may hold effects of open snapshots: what it sends now brings their news."""
-        with self._lock:
-            self._machine.handle(AnswerArrived(tuple(tags)))
+        """This process got an outcome that may hold effects of open snapshots: what it sends now brings their news.
+
+        Takes no lock: Ray unpickles the outcome under a lock of its own, which `_heed_answers` needs.
+        """
+        self._news.append(tuple(tags))
 
     # Answers of calls ------------------------------------------------------------------------------------------
 
     def _heed_answers(self) -> None:
         """Take in the tags of answers that the user's code may have seen already. Call under the lock."""
+        while self._news:
+            self._machine.handle(AnswerArrived(self._news.popleft()))
         for receiver, refs in tuple(self._unanswered.items()):
             channel = self._channels.get(receiver)
             if channel is None or channel.peer is not None:  # who is not there has answered nothing
@@ -353,7 +358,7 @@ class DriverPort:
 
     def taken(self, receiver: str, count: int) -> InFlight:
         """The next `count` messages are taken from the outbox."""
-        if self._unanswered:
+        if self._unanswered or self._news:
             self._heed_answers()
         (batch,) = self._machine.handle(BatchTaken(receiver, count))
         assert isinstance(batch, SendTagged)
