@@ -4,7 +4,6 @@ import contextlib
 import logging
 import threading
 import time
-import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -19,7 +18,7 @@ from rayshot.model.port import OutPort
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.driver import AnswerArrived, Driver, SendTagged
 from rayshot.protocol.events import BatchAcknowledged, BatchTaken, ReceiverEnded, SnapshotEnded
-from rayshot.protocol.identity import DRIVER_PREFIX, GUEST_PREFIX, SnapshotId
+from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.births import Births
 from rayshot.runtime.connector import Connector, RayPeer
 from rayshot.runtime.dead_letters import DeadLetters
@@ -27,7 +26,7 @@ from rayshot.runtime.dropping import Dropped
 from rayshot.runtime.holding import Waiting, waiting_in
 from rayshot.runtime.identity import Ending, HostIdentity, Offer
 from rayshot.runtime.leaving import wait_at_exit
-from rayshot.runtime.naming import find_coordinator, new_name
+from rayshot.runtime.naming import find_coordinator, new_driver_name, new_name
 from rayshot.runtime.outbox import OutChannel
 from rayshot.runtime.presence import Presence
 from rayshot.runtime.references import know_references
@@ -121,7 +120,7 @@ class DriverPort:
         know_references()
         self.identity = identity
         self.system = identity.system
-        self.name = f"{_prefix()}{uuid.uuid4().hex[:8]}"
+        self.name = new_driver_name()
         self.codec = Codec(ActorHandle, self._mention, self.handle_of)
         self.down: SystemDown | None = None
         self._machine = Driver(self.name, identity.incarnation)
@@ -498,8 +497,3 @@ class DriverPort:
             channel.end(ending.detail)
             channel.shut(error)
         self._machine.handle(ReceiverEnded(receiver))
-
-
-def _prefix() -> str:
-    """What the name of this process's driver begins with."""
-    return GUEST_PREFIX if ray.get_runtime_context().worker.mode == ray.WORKER_MODE else DRIVER_PREFIX
