@@ -124,8 +124,8 @@ class Codec:
             return self.tell("", (value,))
         return self._pickled("", (value,), _NO_KWARGS, as_they_are=True)
 
-    def copied(self, value: object) -> Any:
-        """A copy of a result, as a message makes it. Raises what pickling raises."""
+    def copied(self, value: object) -> tuple[Any, int]:
+        """A copy of a result, as a message makes it, and its bytes. Raises what pickling raises."""
         return copy_value(value, (self._handle_type, self._name_of))
 
     def create(self, specification: bytes, tell: bytes) -> bytes:

@@ -223,8 +223,8 @@ def load_message(
     return (method, args, kwargs) if kwargs is not None else args
 
 
-def copy_value(value: object, heed: Heed | None = None) -> Any:
-    """A copy as a message makes it; references in it refer to the same objects. Raises what pickling raises."""
+def copy_value(value: object, heed: Heed | None = None) -> tuple[Any, int]:
+    """A copy as a message makes it, and its bytes; references stay references. Raises what pickling raises."""
     buffers: list[pickle.PickleBuffer] = []
     slots: list[Slot] = []
     stream = _by_reference(value, buffers.append)
@@ -233,7 +233,8 @@ def copy_value(value: object, heed: Heed | None = None) -> Any:
         stream = _Pickler(_leaving_places(slots), buffers.append, heed=heed).pickle(value)
     _own.slots, before = slots, _own.slots
     try:
-        return _load(stream, [_copied(buffer.raw()) for buffer in buffers])
+        copies = [_copied(buffer.raw()) for buffer in buffers]
+        return _load(stream, copies), len(stream) + sum(copy.nbytes for copy in copies)
     finally:
         _own.slots = before
 

@@ -55,7 +55,8 @@ def _positional(signature: inspect.Signature) -> tuple[int, int]:
 ANYTHING = Parameters(None, bound=False)
 """Of a method of which nothing is known here: its receiver checks."""
 _NOTHING = Parameters(inspect.Signature(), bound=False)
-_known: WeakKeyDictionary[FunctionType, Parameters] = WeakKeyDictionary()
+_known: WeakKeyDictionary[FunctionType, dict[bool, Parameters]] = WeakKeyDictionary()
+"""By function, and by whether it is called with the actor: one may be a method here and a static method there."""
 
 
 def parameters_of(user_class: type, method: str) -> Parameters:
@@ -66,9 +67,11 @@ def parameters_of(user_class: type, method: str) -> Parameters:
         return _NOTHING
     if not isinstance(function, FunctionType):
         return ANYTHING
-    if function not in _known:
-        _known[function] = Parameters(_signature(function), bound=not isinstance(found, staticmethod))
-    return _known[function]
+    bound = not isinstance(found, staticmethod)
+    known = _known.setdefault(function, {})
+    if bound not in known:
+        known[bound] = Parameters(_signature(function), bound=bound)
+    return known[bound]
 
 
 def _signature(function: FunctionType) -> inspect.Signature:

@@ -107,9 +107,10 @@ def _tell_news(port: DriverPort) -> None:
 
 
 def hear(life: bytes, tags: Iterable[SnapshotId]) -> None:
-    """This process got a result that may show effects of open snapshots of a system's life."""
+    """This process got a result that may show effects of open snapshots of a system's life. Takes no lock."""
     heard = tuple(SnapshotId(*tag) for tag in tags)
-    _heard.append((life, heard))
+    if (life, heard) not in _heard:
+        _heard.append((life, heard))
     for port in (*_begun, *_attached.values()):
         if port.identity.life == life:
             port.hear(heard)

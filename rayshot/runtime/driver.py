@@ -4,7 +4,6 @@ import contextlib
 import logging
 import threading
 import time
-import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -19,7 +18,7 @@ from rayshot.model.port import OutPort
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.driver import AnswerArrived, Driver, SendTagged
 from rayshot.protocol.events import BatchAcknowledged, BatchTaken, ReceiverEnded, SnapshotEnded
-from rayshot.protocol.identity import DRIVER_PREFIX, GUEST_PREFIX, SnapshotId
+from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.births import Births
 from rayshot.runtime.connector import Connector, RayPeer
 from rayshot.runtime.dead_letters import DeadLetters
@@ -27,7 +26,7 @@ from rayshot.runtime.dropping import Dropped
 from rayshot.runtime.holding import Waiting, waiting_in
 from rayshot.runtime.identity import Ending, HostIdentity, Offer
 from rayshot.runtime.leaving import wait_at_exit
-from rayshot.runtime.naming import find_coordinator, new_name
+from rayshot.runtime.naming import find_coordinator, new_driver_name, new_name
 from rayshot.runtime.outbox import OutChannel
 from rayshot.runtime.presence import Presence
 from rayshot.runtime.references import know_references
@@ -121,7 +120,7 @@ class DriverPort:
         know_references()
         self.identity = identity
         self.system = identity.system
-        self.name = f"{_prefix()}{uuid.uuid4().hex[:8]}"
+        self.name = new_driver_name()
         self.codec = Codec(ActorHandle, self._mention, self.handle_of)
         self.down: SystemDown | None = None
         self._machine = Driver(self.name, identity.incarnation)
@@ -133,6 +132,7 @@ class DriverPort:
         self._next_call = 1
         self._unanswered: dict[str, dict[Any, int]] = {}  # by receiver, the tags to come, with the numbers of the calls
         self._awaited: set[Any] = set()
+        self._news: deque[tuple[SnapshotId, ...]] = deque()
         self._calls_max: dict[str, int | None] = {}
         self.starting: set[str] = set()
         self.births = Births(self._connector)
@@ -322,14 +322,18 @@ class DriverPort:
         self._dropped.close()
 
     def hear(self, tags: Iterable[SnapshotId]) -> None:
-        """This process got an outcome that may hold effects of open snapshots: what it sends now brings their news."""
-        with self._lock:
-            self._machine.handle(AnswerArrived(tuple(tags)))
+        """This process got an outcome that may hold effects of open snapshots: what it sends now brings their news.
+
+        Takes no lock: Ray unpickles the outcome under a lock of its own, which `_heed_answers` needs.
+        """
+        self._news.append(tuple(tags))
 
     # Answers of calls ------------------------------------------------------------------------------------------
 
     def _heed_answers(self) -> None:
         """Take in the tags of answers that the user's code may have seen already. Call under the lock."""
+        while self._news:
+            self._machine.handle(AnswerArrived(self._news.popleft()))
         for receiver, refs in tuple(self._unanswered.items()):
             channel = self._channels.get(receiver)
             if channel is None or channel.peer is not None:  # who is not there has answered nothing
@@ -353,7 +357,7 @@ class DriverPort:
 
     def taken(self, receiver: str, count: int) -> InFlight:
         """The next `count` messages are taken from the outbox."""
-        if self._unanswered:
+        if self._unanswered or self._news:
             self._heed_answers()
         (batch,) = self._machine.handle(BatchTaken(receiver, count))
         assert isinstance(batch, SendTagged)
@@ -493,8 +497,3 @@ class DriverPort:
             channel.end(ending.detail)
             channel.shut(error)
         self._machine.handle(ReceiverEnded(receiver))
-
-
-def _prefix() -> str:
-    """What the name of this process's driver begins with."""
-    return GUEST_PREFIX if ray.get_runtime_context().worker.mode == ray.WORKER_MODE else DRIVER_PREFIX

@@ -9,7 +9,7 @@ from typing import Any
 
 import ray
 
-from rayshot.protocol.identity import NAME_LENGTH_MAX, check_actor_name
+from rayshot.protocol.identity import DRIVER_PREFIX, GUEST_PREFIX, NAME_LENGTH_MAX, check_actor_name
 
 NAMESPACE = "rayshot"
 _MARK_LENGTH = 8
@@ -19,6 +19,12 @@ def new_name(class_name: str) -> str:
     """A name for an actor that was given none, after its class. Raises ConfigError where no actor can be called so."""
     stem = class_name.rpartition("<locals>.")[2].lower().replace(".", "-")
     return check_actor_name(f"{stem[: NAME_LENGTH_MAX - _MARK_LENGTH - 1]}-{uuid.uuid4().hex[:_MARK_LENGTH]}")
+
+
+def new_driver_name() -> str:
+    """A name for the driver in this process: a program, or a worker of Ray's that runs plain tasks or a plain actor."""
+    is_guest = ray.get_runtime_context().worker.mode == ray.WORKER_MODE
+    return f"{GUEST_PREFIX if is_guest else DRIVER_PREFIX}{uuid.uuid4().hex[:_MARK_LENGTH]}"
 
 
 def coordinator_name(system: str) -> str:

@@ -23,6 +23,8 @@ CALLS_AT_ONCE = 8
 FETCHED_S = 30.0
 """The connection may break on which an outcome goes, and Ray fetches again: it stays for so long, and at most for twice
 as long, where its driver does not say before that it has it."""
+STAY_BYTES_MAX = 1 << 20
+"""A larger value does not stay: it would lie in memory beside the one in the object store."""
 STUCK_S = 0.5
 """So long all threads wait, and none gets what it waits for, before a round begins."""
 
@@ -40,12 +42,13 @@ class NotYet(Exception):
 class Outcome(NamedTuple):
     """What came of a call: a value, or a RayTaskError that Ray raises where the value is asked for; the driver's tags.
 
-    `error`: what is raised instead.
+    `error`: what is raised instead. `size` of the value in bytes.
     """
 
     value: Any
     tags: tuple[SnapshotId, ...] = ()
     error: Exception | None = None
+    size: int = 0
 
 
 _Key = tuple[str, int]
@@ -110,6 +113,8 @@ class Outcomes:
             waiter.give(outcome)
 
     def _stay(self, sender: str, call_id: int, outcome: Outcome) -> None:
+        if outcome.size > STAY_BYTES_MAX:
+            return
         self._fetched.setdefault(sender, {})[call_id] = outcome
         if not self._is_ageing:
             self._is_ageing = True

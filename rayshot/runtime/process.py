@@ -254,10 +254,10 @@ class ActorProcess:
         if not is_driver(sender):
             self.channel(sender).append(self._encode_reply(call_id, value, ok=ok))
             return
-        copied, ok = self._copy(value, ok=ok)
+        copied, ok, size = self._copy(value, ok=ok)
         result = copied if ok else failure(copied, self.name)
         with self.lock:
-            outcome = Outcome(result, self.participant.open_snapshots)
+            outcome = Outcome(result, self.participant.open_snapshots, size=size)
             self.outcomes.settle(sender, call_id, outcome, self.recording.kept_from(sender, outcome.tags))
 
     def request_snapshot(self, token: str = "") -> None:
@@ -276,15 +276,15 @@ class ActorProcess:
         except Exception as error:  # noqa: BLE001 - encoding runs code of the value's class; its error is the answer
             return self.codec.reply(call_id, sendable(error), ok=False)
 
-    def _copy(self, value: Any, *, ok: bool) -> tuple[Any, bool]:
-        """Copy a result on the handler's own thread: the next handler may change what it was made of."""
+    def _copy(self, value: Any, *, ok: bool) -> tuple[Any, bool, int]:
+        """Copy a result on the handler's own thread: the next handler may change what it was made of. And its bytes."""
         if type(value) in FLAT or not ok:
-            return value, ok
+            return value, ok, len(value) if isinstance(value, str | bytes) else 0
         try:
-            copied = self.codec.copied(value)
+            copied, size = self.codec.copied(value)
         except Exception as error:  # noqa: BLE001 - encoding runs code of the value's class; its error is the answer
-            return sendable(error), False
-        return copied, True
+            return sendable(error), False, 0
+        return copied, True, size
 
     # Sender: what the outbox asks ------------------------------------------------------------------------------
 

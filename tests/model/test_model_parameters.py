@@ -152,3 +152,14 @@ def test_a_handle_that_came_from_elsewhere_leaves_the_check_to_the_receiver(worl
 
 def test_the_parameters_of_a_function_are_found_once():
     assert parameters_of(Taking, "some") is parameters_of(Taking, "some")
+
+
+def test_one_function_may_be_a_method_here_and_a_static_method_there(world):
+    def take(one, two=2):
+        pass
+
+    handle = rayshot.actor(type("Twice", (), {"bound": take, "free": staticmethod(take)})).remote()
+    handle.free.remote(1, 2)
+    handle.bound.remote(2)
+    with pytest.raises(WrongArguments):
+        handle.bound.remote(1, 2)

@@ -147,7 +147,8 @@ def wrong_arguments_of_a_method_of_an_actor_that_another_process_made(port):
         def make(self):
             return counter.remote()
 
-    made = ray.get(Maker.remote().make.remote())
+    maker = Maker.remote()  # in plain Ray its actors end with it
+    made = ray.get(maker.make.remote())
     return isinstance(raised(lambda: ray.get(made.add.remote(1, 2, 3))), TypeError), ray.get(made.read.remote())
 
 

@@ -3,6 +3,7 @@
 import abc
 import dataclasses
 import functools
+import signal
 from typing import Generic, TypeVar
 
 import ray
@@ -387,6 +388,33 @@ def a_decorated_class_is_called_like_a_class(port):
     actor = port.actor(Counter)
     error = raised(actor, 6)
     return type(error).__name__ if error else actor(6).add()
+
+
+@differs("own-class", "TypeError", False)
+def a_method_that_asks_for_its_own_class(port):
+    @port.actor
+    class Own:
+        def is_own(self):
+            try:
+                return isinstance(self, Own)
+            except TypeError as error:
+                return type(error).__name__
+
+    return ray.get(Own.remote().is_own.remote())
+
+
+@differs("main-thread", "set", "ValueError")
+def a_signal_that_is_set_in_a_method(port):
+    @port.actor
+    class Actor:
+        def set(self):
+            try:
+                signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            except ValueError as error:
+                return type(error).__name__
+            return "set"
+
+    return ray.get(Actor.remote().set.remote())
 
 
 @differs("inherit-actor", "ActorClassInheritanceException", 2)

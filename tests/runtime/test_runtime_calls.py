@@ -9,7 +9,7 @@ import ray
 
 import rayshot
 from rayshot.errors import ConfigError, NoAnswer, SnapshotAborted, SystemStopped
-from rayshot.runtime.outcomes import CALLS_AT_ONCE, NotYet, Outcome, Outcomes
+from rayshot.runtime.outcomes import CALLS_AT_ONCE, STAY_BYTES_MAX, NotYet, Outcome, Outcomes
 from rayshot.runtime.wire import pack
 from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account, Occupant
@@ -234,6 +234,14 @@ def test_an_outcome_that_was_fetched_goes_in_time_or_with_its_driver(outcomes, m
     with outcomes._lock:
         outcomes.forget("driver:a")
     assert (outcomes._fetched, outcomes._fetched_before) == ({}, {})
+
+
+@pytest.mark.acceptance("O3")
+def test_a_large_outcome_does_not_stay_when_it_was_fetched(outcomes):
+    with outcomes._lock:
+        outcomes.settle("driver:a", 1, Outcome("large", size=STAY_BYTES_MAX + 1))
+    assert outcomes.fetch("driver:a", 1).value == "large"
+    assert outcomes._fetched == {}
 
 
 @pytest.mark.acceptance("O3")

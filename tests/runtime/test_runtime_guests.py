@@ -30,7 +30,9 @@ def withdraw(account, amount):
 def tags_of(_answer, account):
     """A plain task that is given an answer, and then sends: the snapshots of which it brings the news."""
     account.deposit.tell(0)
-    return driver_port(account._system)._machine.tags
+    port = driver_port(account._system)
+    port.told()
+    return port._machine.tags
 
 
 @ray.remote(num_cpus=0)
@@ -39,7 +41,9 @@ def tags_of_error(answers, account):
     with pytest.raises(ValueError, match="no such luck"):
         ray.get(answers)
     account.deposit.tell(0)
-    return driver_port(account._system)._machine.tags
+    port = driver_port(account._system)
+    port.told()
+    return port._machine.tags
 
 
 @pytest.fixture
@@ -125,8 +129,42 @@ def test_a_snapshot_that_waits_for_who_waits_for_a_task_is_given_up(under_way):
 def test_news_of_an_earlier_system_of_the_same_name_and_number_is_not_this_ones(new_system, tmp_path):
     first = new_system("bank")
     hear(first._identity.life, [(1, "coordinator", 1)])
+    first._port.told()
     assert first._port._machine.tags
     first.shutdown()
     second = new_system("bank", storage=tmp_path / "other")
     assert second.incarnation == first.incarnation
+    second._port.told()
     assert not second._port._machine.tags
+
+
+@pytest.mark.acceptance("O6")
+def test_news_is_heard_while_the_port_is_busy(system):
+    """Ray unpickles a result, which brings the news, under a lock that the port waits for when it heeds answers."""
+    listener = threading.Thread(target=hear, args=(system._identity.life, [(1, "coordinator", 9)]), daemon=True)
+    with system._port._lock:
+        listener.start()
+        listener.join(20)
+        assert not listener.is_alive()
+
+
+@pytest.mark.acceptance("O6")
+def test_a_program_calls_on_threads_while_it_takes_snapshots(system):
+    alice, bob = (Account.options(name=name).remote(100) for name in ("alice", "bob"))
+    ray.get([alice.read.remote(), bob.read.remote()])
+    done = threading.Event()
+
+    def call():
+        while not done.is_set():
+            ray.get([alice.read.remote(), bob.read.remote()])
+
+    callers = [threading.Thread(target=call, daemon=True) for _ in range(2)]
+    for caller in callers:
+        caller.start()
+    try:
+        assert len({system.snapshot().id for _ in range(20)}) == 20
+    finally:
+        done.set()
+    for caller in callers:
+        caller.join(20)
+        assert not caller.is_alive()
