@@ -11,7 +11,7 @@ from rayshot.analysis.views import VIEWS
 from rayshot.store.deletion import delete_snapshot
 from rayshot.store.locate import open_store
 from rayshot.store.repository import Repository
-from tests.spark.conftest import FLOWS, ODD_STATES
+from tests.spark.conftest import SECOND
 from tests.spark.stream_program import start, write_rows
 from tests.spark.test_spark_stream import killed_while_reading
 from tests.store.s3_server import CREDENTIALS, S3Server, running_s3_server
@@ -33,7 +33,7 @@ def bank(s3: S3Server, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureR
         monkeypatch.setenv(name, value)
     repository = open_bank(open_store(s3.address(request.node.name.partition("[")[0])))
     make_snapshot(repository, Bank(), 1)
-    make_snapshot(repository, Bank(states=ODD_STATES, unborn=["carol"], label="payday", flows=FLOWS), 2)
+    make_snapshot(repository, SECOND, 2)
     return repository
 
 
