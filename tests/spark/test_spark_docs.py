@@ -16,6 +16,7 @@ from rayshot.analysis.view import ENTRY_OPTIONS, ROW_OPTIONS
 from rayshot.analysis.views import VIEWS
 
 PAGE = Path(__file__).parents[2] / "docs" / "spark.md"
+COLUMNS = PAGE.with_name("views.md")
 EVERY = 6
 """Columns that all views begin with."""
 
@@ -30,6 +31,24 @@ def view_table() -> str:
         for view in VIEWS.values()
     ]
     return "\n".join(["| view | | columns |", "| --- | --- | --- |", *rows])
+
+
+def column_tables() -> str:
+    every = next(iter(VIEWS.values())).columns[:EVERY]
+    parts = [("Every view", "", every), *((view.name, view.about, view.columns[EVERY:]) for view in VIEWS.values())]
+    return "\n\n".join(
+        "\n".join(
+            [
+                f"## `{name}`" if about else f"## {name}",
+                *(["", f"{about[0].upper()}{about[1:]}."] if about else []),
+                "",
+                "| column | type | |",
+                "| --- | --- | --- |",
+                *(f"| `{column.name}` | {column.type} | {column.about} |" for column in columns),
+            ]
+        )
+        for name, about, columns in parts
+    )
 
 
 def option_table() -> str:
@@ -57,6 +76,11 @@ def test_the_tables_of_views_and_options_are_those_of_the_code() -> None:
     assert len(starts) == 1
     for name, kind, _ in starts.pop():
         assert f"`{name} {kind}`" in PAGE.read_text()
+
+
+def test_the_page_of_columns_is_that_of_the_code() -> None:
+    _, _, columns = COLUMNS.read_text().partition("\n\n## ")
+    assert f"## {columns}" == column_tables() + "\n"
 
 
 @pytest.mark.spark
