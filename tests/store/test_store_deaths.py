@@ -76,7 +76,7 @@ def test_a_process_killed_at_any_call_to_an_s3_server_leaves_nothing_half_there(
 ) -> None:
     calls = death_on_s3(s3, proxy, SCENARIOS[number], None)
     for call in range(1, calls + 1, 1 if in_full else 4):
-        assert death_on_s3(s3, proxy, SCENARIOS[number], Plan(spoil, call)) == call
+        assert death_on_s3(s3, proxy, SCENARIOS[number], Plan(spoil, call)) >= call  # reads go several at a time
         cases.held()
 
 
