@@ -104,13 +104,12 @@ def _array(cells: Cells, count: int, kind: pa.DataType) -> pa.Array:
 def _joined(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows of batches, of which small ones are put together."""
     gathered: list[pa.RecordBatch] = []
+    rows = size = 0
     for batch in batches:
         gathered.append(batch)
-        if (
-            sum(one.num_rows for one in gathered) >= BATCH_ROWS_MAX
-            or sum(one.nbytes for one in gathered) >= BATCH_BYTES
-        ):
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= BATCH_ROWS_MAX or size >= BATCH_BYTES:
             yield from pa.Table.from_batches(gathered, schema).combine_chunks().to_batches()
-            gathered = []
+            gathered, rows, size = [], 0, 0
     if gathered:
         yield from pa.Table.from_batches(gathered, schema).combine_chunks().to_batches()

@@ -8,11 +8,10 @@ from rayshot.analysis import values
 from rayshot.analysis.element_blocks import entry_blocks
 from rayshot.analysis.element_rows import EntryRow, elements_of
 from rayshot.analysis.state_views import AttributeRow, attribute_rows
-from rayshot.analysis.view import EVERY, Column, View, actors
+from rayshot.analysis.view import EVERY, Column, View, actors, state_bytes
 from rayshot.format.jsonable import hides_a_field
 from rayshot.format.manifest import ActorEntry
 from rayshot.store.snapshot import Snapshot
-from rayshot.store.state import captured_bytes
 
 VALUES_MAX = 1 << 24
 """Values of one array that a cell holds at most."""
@@ -118,7 +117,7 @@ ELEMENT_VIEWS = (
         (*EVERY, *_ENTRY_COLUMNS),
         _entry_rows,
         actors,
-        weigh=lambda entry: captured_bytes(entry.state),
+        weigh=state_bytes,
         options=("actor",),
         row_options=("attribute",),
         blocks=entry_blocks,
@@ -129,7 +128,7 @@ ELEMENT_VIEWS = (
         (*EVERY, *_ARRAY_COLUMNS),
         _array_rows,
         actors,
-        weigh=lambda entry: captured_bytes(entry.state),
+        weigh=state_bytes,
         options=("actor",),
         row_options=("attribute",),
     ),

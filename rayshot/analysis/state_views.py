@@ -6,13 +6,12 @@ from functools import cached_property
 from typing import Any
 
 from rayshot.analysis import values
-from rayshot.analysis.view import EVERY, Column, View, actors
+from rayshot.analysis.view import EVERY, Column, View, actors, state_bytes
 from rayshot.format.content_digest import content_digest
 from rayshot.format.manifest import ActorEntry
 from rayshot.format.redaction import Redacted, shown
 from rayshot.store.diff import WHOLE_STATE
 from rayshot.store.snapshot import Snapshot
-from rayshot.store.state import captured_bytes
 
 
 @dataclass(frozen=True)
@@ -118,7 +117,7 @@ STATE_VIEWS = (
         (*EVERY, *_STATE_COLUMNS),
         attribute_rows,
         actors,
-        weigh=lambda entry: captured_bytes(entry.state),
+        weigh=state_bytes,
         options=("actor",),
         row_options=("attribute",),
     ),
@@ -128,7 +127,7 @@ STATE_VIEWS = (
         (*EVERY, *_OBJECT_COLUMNS),
         _object_rows,
         actors,
-        weigh=lambda entry: captured_bytes(entry.state),
+        weigh=state_bytes,
         options=("actor",),
     ),
 )

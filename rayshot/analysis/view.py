@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 from rayshot.errors import ConfigError
 from rayshot.format.manifest import ActorEntry, ChannelEntry
 from rayshot.store.snapshot import Snapshot
+from rayshot.store.state import captured_bytes
 
 
 class EntryOption(NamedTuple):
@@ -156,6 +157,11 @@ def channels(snapshot: Snapshot) -> Sequence[ChannelEntry]:
 def itself(_: Snapshot, entry: Any) -> Iterable[Any]:
     """For a view whose rows are the entries."""
     return (entry,)
+
+
+def state_bytes(entry: ActorEntry) -> int:
+    """Of an actor's state as it was pickled: what a view weighs that reads it."""
+    return captured_bytes(entry.state)
 
 
 def channel_bytes(entry: ChannelEntry) -> int:

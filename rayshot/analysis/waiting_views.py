@@ -6,13 +6,12 @@ from functools import cached_property
 from typing import Any
 
 from rayshot.analysis import values
-from rayshot.analysis.view import EVERY, Column, View, actors
+from rayshot.analysis.view import EVERY, Column, View, actors, state_bytes
 from rayshot.errors import BadState
 from rayshot.format.jsonable import LONG_MAX
 from rayshot.format.manifest import ActorEntry
 from rayshot.format.redaction import shown_calls, shown_timers
 from rayshot.store.snapshot import Snapshot
-from rayshot.store.state import captured_bytes
 
 _IN_S_MAX = 2**40
 
@@ -116,7 +115,7 @@ WAITING_VIEWS = tuple(
         (*EVERY, *columns),
         rows,
         actors,
-        weigh=lambda entry: captured_bytes(entry.state),
+        weigh=state_bytes,
         options=("actor",),
     )
     for name, about, columns, rows in (
