@@ -27,7 +27,6 @@ from typing import Any, NamedTuple
 import msgpack
 
 from rayshot.errors import BadManifest, MessageTooLarge
-from rayshot.format import inert
 from rayshot.format.pickling import copy_value, dump_message, load_message, with_values
 from rayshot.format.slots import LARGE_BYTES, Slot, SlottedMessage
 from rayshot.format.walking import ContainerBudget, count_documents
@@ -408,6 +407,8 @@ def _recorded(number: int, fields: Any, slots: Sequence[Any]) -> RecordedMessage
 
 
 def _inert_tell(fields: Any, slots: Sequence[Any]) -> tuple[str, tuple[Any, ...], Mapping[str, Any]]:
+    from rayshot.format import inert  # noqa: PLC0415 - an actor's process, which reads nothing inertly, starts sooner
+
     match fields:
         case [str(method), *args]:
             return method, tuple(args), _NO_KWARGS
@@ -432,6 +433,8 @@ def _one(message: bytes) -> Any:
 
 
 def _inert_extension(code: int, data: bytes) -> Any:
+    from rayshot.format import inert  # noqa: PLC0415 - as in `_inert_tell`
+
     if code != HANDLE_EXTENSION:
         raise BadManifest(f"a message holds an unknown extension type {code}", code=code)
     return inert.HandleRecord("", data.decode(errors="replace"))

@@ -9,21 +9,23 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pickle import PickleBuffer
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import ray
 
 from rayshot.errors import StateNotSerializable
 from rayshot.format.codec import cut_frame, method_of_encoded, read_frames
-from rayshot.format.manifest import CapturedState, RecordedSlots
 from rayshot.format.pickle_bytes import holds_code
 from rayshot.format.pickling import CLOUDPICKLE, PICKLE, dump_object, dump_state
 from rayshot.format.slots import FAILED, LARGE, LARGE_BYTES, VALUE, Slot, StoredValue
-from rayshot.model.recasting import Recasting
 from rayshot.protocol.cut import ChannelCut
 from rayshot.runtime.beside import Slots, cause_of, dump_error
-from rayshot.store.chunk_reader import ChunkReader
-from rayshot.store.chunk_writer import ChunkWriter
+
+if TYPE_CHECKING:  # what a vault and a restore need; an actor's process starts sooner without it
+    from rayshot.format.manifest import CapturedState, RecordedSlots
+    from rayshot.model.recasting import Recasting
+    from rayshot.store.chunk_reader import ChunkReader
+    from rayshot.store.chunk_writer import ChunkWriter
 
 
 class Pickled(NamedTuple):
@@ -99,7 +101,7 @@ class _LostError(Exception):
 class SlotWriter:
     """Writes slots with those parts of a snapshot that a vault writes; until `deadline` their objects may get ready."""
 
-    def __init__(self, writer: ChunkWriter, deadline: float) -> None:
+    def __init__(self, writer: "ChunkWriter", deadline: float) -> None:
         self._writer = writer
         self._deadline = deadline
         self._values: dict[Any, Pickled] = {}
@@ -164,7 +166,7 @@ def _name(channel: ChannelCut, number: int, frames: bytes, where: str) -> str:
 
 
 def restored_slots(
-    recorded: Iterable[RecordedSlots], reader: ChunkReader, recasting: Recasting
+    recorded: "Iterable[RecordedSlots]", reader: "ChunkReader", recasting: "Recasting"
 ) -> Iterator[tuple[int, tuple[Slot, ...]]]:
     """The slots of messages as their receiver holds them after a restore, by number.
 

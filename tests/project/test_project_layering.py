@@ -152,3 +152,11 @@ def test_actors_import_nothing_that_signs_or_encrypts():
 
     code = "import rayshot, sys; rayshot.actor; assert 'cryptography' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
+def test_an_actors_process_loads_nothing_that_only_readers_of_snapshots_need():
+    import subprocess
+
+    late = {"numpy", "zstandard", "rayshot.format.inert", "rayshot.format.manifest", "rayshot.store"}
+    code = f"import rayshot.runtime.host, sys; found = {late} & sys.modules.keys(); assert not found, found"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
