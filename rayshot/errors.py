@@ -173,6 +173,10 @@ class RolledBack(Untrusted):
 class Damaged(RayshotError):
     """Stored bytes are not what was written."""
 
+    def inside(self, what: str, **evidence: Any) -> "Damaged":
+        """The same error, which also says of what these bytes were a part."""
+        return type(self)(f"{what}: {self.message}", **{**evidence, **self.evidence})
+
 
 class BadManifest(Damaged):
     """A manifest or log record cannot be read or contradicts itself."""

@@ -6,21 +6,24 @@ error where it was asked for alone.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import takewhile
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from rayshot.analysis import values
+from rayshot.analysis.message_views import MessageRow
 from rayshot.analysis.pairs import ActorPair, ChannelPair, NoStep, Pair, actor_pairs, channel_pairs
-from rayshot.analysis.view import EVERY, Column, View
-from rayshot.format.codec import RecordedMessage
-from rayshot.format.redaction import shown_call
+from rayshot.analysis.view import EVERY, Column, View, typed_columns
 from rayshot.store.diff import ABSENT, ValueChange, actor_changes
 from rayshot.store.snapshot import Snapshot
 
 SENT, PROCESSED, WAITED, GONE = "sent", "processed", "waited", "gone"
 
 
-class ValueRow(NamedTuple):
+@dataclass
+class ValueRow:
     """One value that changed; without an actor the pair is no step."""
 
     pair: Pair
@@ -29,6 +32,16 @@ class ValueRow(NamedTuple):
     change: str | None = None
     old: Any = ABSENT
     new: Any = ABSENT
+
+    @cached_property
+    def old_json(self) -> tuple[str | None, bool]:
+        """The value before in JSON, None where it was not there, and whether it was cut."""
+        return (None, False) if self.old is ABSENT else values.in_json(self.old)
+
+    @cached_property
+    def new_json(self) -> tuple[str | None, bool]:
+        """As `old_json`, after."""
+        return (None, False) if self.new is ABSENT else values.in_json(self.new)
 
 
 class MoveRow(NamedTuple):
@@ -52,7 +65,7 @@ class MessageMoveRow(NamedTuple):
     receiver: str | None = None
     number: int | None = None
     change: str | None = None
-    message: RecordedMessage | None = None
+    content: MessageRow | None = None
 
 
 def _value_rows(pair: Pair, actor: ActorPair | NoStep) -> Iterator[ValueRow]:
@@ -94,51 +107,47 @@ def _message_rows(pair: Pair, channel: ChannelPair | NoStep) -> Iterator[Message
     if isinstance(channel, NoStep):
         yield MessageMoveRow(pair)
         return
-    for change, number, message in _moves(pair, channel):
-        yield MessageMoveRow(pair, channel.sender, channel.receiver, number, change, message)
+    for change, number, content in _moves(pair, channel):
+        yield MessageMoveRow(pair, channel.sender, channel.receiver, number, change, content)
 
 
-def _moves(pair: Pair, channel: ChannelPair) -> Iterator[tuple[str, int, RecordedMessage | None]]:
+def _moves(pair: Pair, channel: ChannelPair) -> Iterator[tuple[str, int, MessageRow | None]]:
     """(change, number, content) of all that was in flight before or sent since; what was sent and processed twice."""
     old, new = channel.old, channel.new
     sent = old.sent if old else 0
     if new is None:
         ended = channel.receiver in pair.new.manifest.ended
-        for message in _in_flight(pair.old, channel):
-            yield GONE if ended else PROCESSED, message.number, message
+        for row in _in_flight(pair.old, channel):
+            yield GONE if ended else PROCESSED, row.message.number, row
         return
     if old is not None and new.received > old.received:
-        for message in takewhile(lambda one: one.number <= new.received, _in_flight(pair.old, channel)):
-            yield PROCESSED, message.number, message
+        for row in takewhile(lambda one: one.message.number <= new.received, _in_flight(pair.old, channel)):
+            yield PROCESSED, row.message.number, row
     for number in range(sent + 1, new.received + 1):
         yield SENT, number, None
         yield PROCESSED, number, None
-    for message in _in_flight(pair.new, channel):
-        yield WAITED if message.number <= sent else SENT, message.number, message
+    for row in _in_flight(pair.new, channel):
+        yield WAITED if row.message.number <= sent else SENT, row.message.number, row
 
 
-def _in_flight(snapshot: Snapshot, channel: ChannelPair) -> Iterable[RecordedMessage]:
-    return snapshot.channel(channel.sender, channel.receiver).iterate()
+def _in_flight(snapshot: Snapshot, channel: ChannelPair) -> Iterable[MessageRow]:
+    state = snapshot.channel(channel.sender, channel.receiver)
+    return (MessageRow.of(state, message) for message in state.iterate())
 
 
-def _there(cell: Callable[[Any], Any], side: str) -> Callable[[Any, ValueRow], Any]:
-    """The cell of a value that is there, else null."""
+def _there(side: str) -> Callable[[ValueRow], Any]:
+    """The value of that side; None where it is not there."""
 
-    def look(_: Any, row: ValueRow) -> Any:
+    def look(row: ValueRow) -> Any:
         value = getattr(row, side)
-        return None if value is ABSENT else cell(value)
+        return None if value is ABSENT else value
 
     return look
 
 
-def _content(cell: Callable[[RecordedMessage], Any]) -> Callable[[Any, MessageMoveRow], Any]:
+def _content(cell: Callable[[MessageRow], Any]) -> Callable[[Any, MessageMoveRow], Any]:
     """The cell of a message whose content is there, else null."""
-    return lambda _, row: None if row.message is None else cell(row.message)
-
-
-def _call(message: RecordedMessage) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments, with what stands for those that are named like secrets."""
-    return shown_call(message.method, message.args, message.kwargs)
+    return lambda _, row: None if row.content is None else cell(row.content)
 
 
 _PAIR_COLUMNS = (
@@ -151,19 +160,12 @@ _PAIR_COLUMNS = (
     ),
 )
 
-_TYPED: tuple[tuple[str, str, Callable[[Any], Any]], ...] = (
-    ("long", "bigint", values.as_long),
-    ("double", "double", values.as_double),
-    ("string", "string", values.as_string),
-    ("bool", "boolean", values.as_bool),
-)
-
 _VALUE_COLUMNS = (
     Column("actor", "string", "whose state", lambda _, row: row.actor),
     Column(
         "attribute",
         "string",
-        "its name, or `(class)`, `(status)`, `(calls)`, `(timers)`, `(state)` where that is no dict of attributes",
+        "its name, or `(class)`, `(status)`, `(calls)`, `(timers)`, `(state)` where the state is not a dict with text keys",
         lambda _, row: row.attribute,
     ),
     Column("change", "string", "changed, added or removed", lambda _, row: row.change),
@@ -171,20 +173,22 @@ _VALUE_COLUMNS = (
         "old",
         "string",
         "the value before, as JSON; null where it was not there",
-        _there(values.as_json, "old"),
+        lambda _, row: row.old_json[0],
         json=True,
     ),
     Column(
         "new",
         "string",
         "the value after, as JSON; null where it is not there",
-        _there(values.as_json, "new"),
+        lambda _, row: row.new_json[0],
         json=True,
     ),
-    *(
-        Column(f"{side}_{name}", kind, f"`{side}` as in the columns of `state`", _there(cell, side))
-        for side in ("old", "new")
-        for name, kind, cell in _TYPED
+    *(column for side in ("old", "new") for column in typed_columns(_there(side), side)),
+    Column(
+        "truncated",
+        "boolean",
+        "whether `old` or `new` leaves anything out",
+        lambda _, row: None if row.actor is None else row.old_json[1] or row.new_json[1],
     ),
 )
 
@@ -209,17 +213,25 @@ _MESSAGE_COLUMNS = (
         "sent, processed (two rows where both), waited in both; gone where it waited and its receiver ended",
         lambda _, row: row.change,
     ),
-    Column("kind", "string", "as in `messages`; null where it is in flight in neither", _content(lambda m: m.kind)),
-    Column("method", "string", "empty for a reply; null as before", _content(lambda m: values.sound_text(m.method))),
     Column(
-        "args", "string", "as a JSON array; null as before", _content(lambda m: values.as_json(_call(m)[0])), json=True
+        "kind",
+        "string",
+        "as in `messages`; null where it is in flight in neither",
+        _content(attrgetter("message.kind")),
     ),
     Column(
-        "kwargs",
+        "method",
         "string",
-        "as a JSON object; null as before",
-        _content(lambda m: values.as_json(_call(m)[1])),
-        json=True,
+        "empty for a reply; null as before",
+        _content(lambda row: values.sound_text(row.message.method)),
+    ),
+    Column("args", "string", "as a JSON array; null as before", _content(lambda row: row.args[0]), json=True),
+    Column("kwargs", "string", "as a JSON object; null as before", _content(lambda row: row.kwargs[0]), json=True),
+    Column(
+        "truncated",
+        "boolean",
+        "whether `args` or `kwargs` leaves anything out; null as before",
+        _content(lambda row: row.args[1] or row.kwargs[1]),
     ),
 )
 

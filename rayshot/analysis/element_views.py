@@ -2,13 +2,14 @@
 
 import sys
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from rayshot.analysis import values
 from rayshot.analysis.element_blocks import entry_blocks
 from rayshot.analysis.element_rows import EntryRow, elements_of
 from rayshot.analysis.state_views import AttributeRow, attribute_rows
-from rayshot.analysis.view import EVERY, Column, View, actors, state_bytes
+from rayshot.analysis.view import EVERY, Column, View, actors, state_bytes, typed_columns
 from rayshot.format.jsonable import hides_a_field
 from rayshot.format.manifest import ActorEntry
 from rayshot.store.snapshot import Snapshot
@@ -79,20 +80,7 @@ _ENTRY_COLUMNS = (
     Column("index", "bigint", "its place in a list, tuple or deque, from 0", lambda _, row: row.element.place),
     Column("type", "string", "the value's class", lambda _, row: values.type_name(row.element.value)),
     Column("value", "string", "as JSON", lambda _, row: row.json[0], json=True),
-    Column("value_long", "bigint", "an integer of up to 64 bits", lambda _, row: values.as_long(row.element.value)),
-    Column(
-        "value_double",
-        "double",
-        "a float; a wider integer, rounded",
-        lambda _, row: values.as_double(row.element.value),
-    ),
-    Column(
-        "value_string",
-        "string",
-        f"a text of up to {values.TEXT_LENGTH_MAX:,} characters",
-        lambda _, row: values.as_string(row.element.value),
-    ),
-    Column("value_bool", "boolean", "a truth value", lambda _, row: values.as_bool(row.element.value)),
+    *typed_columns(attrgetter("element.value")),
     Column("truncated", "boolean", "whether `value` leaves anything out", lambda _, row: row.json[1]),
 )
 

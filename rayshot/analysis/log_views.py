@@ -96,22 +96,25 @@ _LOG_COLUMNS = (
     Column(
         "origin",
         "string",
-        "of a restore: the storage that the snapshot lies in, null for this one",
+        "of a restore: the storage that the snapshot came from; null where that is this storage",
         lambda _, row: row.said("origin"),
     ),
     Column(
-        "counts", "boolean", "false for what everyone reads over, as its writer was late", lambda _, row: row.counts
+        "counts",
+        "boolean",
+        "false where readers ignore it, because its writer came too late",
+        lambda _, row: row.counts,
     ),
 )
 _SYSTEM_COLUMNS = (
-    Column("snapshots", "bigint", "how many can be had", lambda _, row: len(row.records)),
+    Column("snapshots", "bigint", "how many snapshots can be read", lambda _, row: len(row.records)),
     Column("lives", "bigint", "how many lives it had here", lambda _, row: row.lives),
     Column("first_taken_at", "timestamp", "of its snapshots", lambda _, row: next(iter(row.taken()), None)),
     Column("last_taken_at", "timestamp", "of its snapshots", lambda _, row: next(reversed(row.taken()), None)),
     Column(
         "bytes",
         "bigint",
-        "of all that lies in its folder, also of what waits to be collected",
+        "of everything in its folder, deleted snapshots that still wait to be removed included",
         lambda _, row: row.bytes,
     ),
 )

@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 from rayshot.analysis import values
-from rayshot.analysis.view import EVERY, Column, View, actors, state_bytes
+from rayshot.analysis.view import EVERY, Column, View, actors, state_bytes, typed_columns
 from rayshot.format.content_digest import content_digest
 from rayshot.format.manifest import ActorEntry
 from rayshot.format.redaction import Redacted, shown
@@ -74,27 +75,13 @@ _STATE_COLUMNS = (
     Column(
         "attribute",
         "string",
-        f"the attribute's name; `{WHOLE_STATE}` where a state is no dict of attributes",
+        f"the attribute's name; `{WHOLE_STATE}` where the state is not a dict with text keys",
         lambda _, row: row.attribute,
     ),
     Column("type", "string", "the value's class", lambda _, row: values.type_name(row.value)),
     Column("bytes", "bigint", "what the value holds, shared parts once", lambda _, row: values.size_bytes(row.value)),
     Column("value", "string", "as JSON", lambda _, row: row.json[0], json=True),
-    Column("value_long", "bigint", "an integer of up to 64 bits", lambda _, row: values.as_long(row.shown)),
-    Column(
-        "value_decimal",
-        "decimal(38,0)",
-        "an integer of more than 64 bits and at most 38 digits",
-        lambda _, row: values.as_decimal(row.shown),
-    ),
-    Column("value_double", "double", "a float; a wider integer, rounded", lambda _, row: values.as_double(row.shown)),
-    Column(
-        "value_string",
-        "string",
-        f"a text of up to {values.TEXT_LENGTH_MAX:,} characters",
-        lambda _, row: values.as_string(row.shown),
-    ),
-    Column("value_bool", "boolean", "a truth value", lambda _, row: values.as_bool(row.shown)),
+    *typed_columns(attrgetter("shown"), decimal=True),
     Column(
         "digest",
         "string",

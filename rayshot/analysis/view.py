@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
+from rayshot.analysis import values
 from rayshot.errors import ConfigError
 from rayshot.format.manifest import ActorEntry, ChannelEntry
 from rayshot.store.snapshot import Snapshot
@@ -167,6 +168,23 @@ def state_bytes(entry: ActorEntry) -> int:
 def channel_bytes(entry: ChannelEntry) -> int:
     """Of the messages in flight on a channel."""
     return sum(blob.size for blob in entry.all_blobs())
+
+
+def typed_columns(value: Callable[[Any], Any], prefix: str = "value", *, decimal: bool = False) -> tuple[Column, ...]:
+    """The cells of a plain value, of which at most one is not null: `value` looks it up in a row."""
+    wide = (("decimal", "decimal(38,0)", "an integer of more than 64 bits and at most 38 digits", values.as_decimal),)
+    kinds: tuple[tuple[str, str, str, Callable[[Any], Any]], ...] = (
+        ("long", "bigint", "an integer of up to 64 bits", values.as_long),
+        *(wide if decimal else ()),
+        ("double", "double", "a float; a wider integer, rounded", values.as_double),
+        ("string", "string", f"a text of up to {values.TEXT_LENGTH_MAX:,} characters", values.as_string),
+        ("bool", "boolean", "a truth value", values.as_bool),
+    )
+    return tuple(Column(f"{prefix}_{name}", kind, about, _looked_up(cell, value)) for name, kind, about, cell in kinds)
+
+
+def _looked_up(cell: Callable[[Any], Any], value: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda _, row: cell(value(row))
 
 
 EVERY = (

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from rayshot.errors import InconsistentCut
+from rayshot.errors import Damaged, InconsistentCut
 from rayshot.format.codec import Frame, RecordedMessage, cut_frame, read_frames, read_messages
 from rayshot.format.inert import read_slots
 from rayshot.format.manifest import Blob, ChannelEntry, RecordedSlots
@@ -115,7 +115,7 @@ class ChannelState:
     def _part(self, name: str, blob: Blob | None, before: int, last: int) -> Iterator[Frame]:
         """The frames of one blob, whose messages must be before+1 .. last."""
         number = before
-        for frame in [] if blob is None else read_frames(self._reader.read(blob)):
+        for frame in [] if blob is None else read_frames(self._read(blob, name)):
             if frame.first != number + 1 or frame.last > last:
                 raise self._inconsistent(
                     f"its {name} goes on with {frame.first} .. {frame.last} after {number}, up to {last} at most"
@@ -124,6 +124,12 @@ class ChannelState:
             yield frame
         if number != last:
             raise self._inconsistent(f"its {name} ends at {number} instead of {last}")
+
+    def _read(self, blob: Blob, name: str) -> bytes:
+        try:
+            return self._reader.read(blob)
+        except Damaged as error:
+            raise error.inside(f"the {name} of channel {self.channel}", channel=tuple(self.channel)) from error
 
     def _inconsistent(self, why: str) -> InconsistentCut:
         return InconsistentCut(

@@ -6,7 +6,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
-from rayshot.errors import ActorNotFound, KeyNotFound, MissingChunk, NotFound
+from rayshot.errors import ActorNotFound, Damaged, KeyNotFound, MissingChunk, NotFound
 from rayshot.format.encryption import decrypt_chunk, open_manifest
 from rayshot.format.encryption_key import EncryptionKey
 from rayshot.format.manifest import ActorEntry, Blob, Chunk, Manifest
@@ -165,7 +165,10 @@ class Snapshot:
             raise ActorNotFound(f"{self.id} has no actor {actor!r}; it has {some_of(self._entries)}", actor=actor)
         if entry.state is None:
             raise ActorNotFound(f"the actor {actor!r} has no state in {self.id}: it is {entry.status}", actor=actor)
-        return read_captured(entry.state, self._reader)
+        try:
+            return read_captured(entry.state, self._reader)
+        except Damaged as error:
+            raise error.inside(f"the state of {actor!r} in {self.id}", actor=actor) from error
 
     def channel(self, sender: str, receiver: str) -> ChannelState:
         """Return the channel from `sender` to `receiver`. Raises NotFound where no message was ever sent on it."""

@@ -200,5 +200,22 @@ def test_damage_is_an_error_and_no_table_without_rows(tmp_path: Path) -> None:
     make_snapshot(repository, Bank(states={"alice": {"n": 1}}, flows={}), 1)
     new = make_snapshot(repository, Bank(states={"alice": {"n": 2}}, flows={}), 2)
     (tmp_path / "bank" / new.manifest.chunks[0].key).write_bytes(b"x" * new.manifest.chunks[0].stored_size)
-    with pytest.raises(CorruptChunk):
+    with pytest.raises(CorruptChunk, match=r"the state of 'alice' in 1-coordinator-2: .*chunk") as caught:
         Storage(LocalStore(tmp_path)).table("state_diff").to_arrow()
+    assert caught.value.evidence["actor"] == "alice"
+
+
+def test_damage_of_messages_names_their_channel(tmp_path: Path) -> None:
+    from rayshot.store.local import LocalStore
+
+    made = make_snapshot(open_bank(LocalStore(tmp_path)), Bank(states={"alice": {}, "bob": {}}, flows={AB: Flow(2)}), 1)
+    for chunk in made.manifest.chunks:
+        (tmp_path / "bank" / chunk.key).write_bytes(b"x" * chunk.stored_size)
+    with pytest.raises(CorruptChunk, match=r"the (mailbox|outbox) of channel alice -> bob: .*chunk"):
+        Storage(LocalStore(tmp_path)).table("messages").to_arrow()
+
+
+def test_what_a_diff_leaves_out_is_marked_beside_it() -> None:
+    states = ({"alice": {"n": 1, "many": []}}, {"alice": {"n": 2, "many": [0] * 200_000}})
+    storage = made(*(Bank(states=one, flows={}) for one in states))
+    assert cells(storage, "state_diff", "attribute", "truncated") == [("many", True), ("n", False)]
