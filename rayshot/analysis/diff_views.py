@@ -165,7 +165,7 @@ _VALUE_COLUMNS = (
     Column(
         "attribute",
         "string",
-        "its name, or `(class)`, `(status)`, `(calls)`, `(timers)`, `(state)` where the state is not a dict with text keys",
+        "its name, or `(class)`, `(status)`, `(calls)`, `(timers)`, `(state)` where the state is no dict of texts",
         lambda _, row: row.attribute,
     ),
     Column("change", "string", "changed, added or removed", lambda _, row: row.change),
