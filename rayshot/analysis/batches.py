@@ -11,7 +11,7 @@ from rayshot.analysis.planning import Piece, read_entries, read_items
 from rayshot.analysis.query import Query
 from rayshot.analysis.view import Block, Cells, Column, Repeated
 from rayshot.format.encryption_key import EncryptionKey
-from rayshot.format.redaction import show_secrets
+from rayshot.format.redaction import with_secrets_shown
 from rayshot.store.catalog import SystemView
 from rayshot.store.snapshot import Snapshot
 
@@ -56,13 +56,13 @@ def read_batches(
     columns = query.view.columns_named(nullable)
     schema = arrow_schema(columns, nullable)
     manifests = not all(column.from_log for column in columns)
-    with show_secrets(query.show_secrets):
-        if query.view.blocks is None:
-            yield from to_batches(read_items(query, system, pieces, keys, manifests=manifests), columns, schema)
-        else:
-            entries = read_entries(query, system, pieces, keys, manifests=manifests)
-            blocks = (block for snapshot, entry in entries for block in query.blocks(snapshot, entry, columns))
-            yield from _joined((_block_batch(block, schema) for block in blocks), schema)
+    if query.view.blocks is None:
+        batches = to_batches(read_items(query, system, pieces, keys, manifests=manifests), columns, schema)
+    else:
+        entries = read_entries(query, system, pieces, keys, manifests=manifests)
+        blocks = (block for snapshot, entry in entries for block in query.blocks(snapshot, entry, columns))
+        batches = _joined((_block_batch(block, schema) for block in blocks), schema)
+    return with_secrets_shown(query.show_secrets, batches)
 
 
 def to_batches(

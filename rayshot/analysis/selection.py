@@ -126,6 +126,11 @@ def _is_index(text: str) -> bool:
 
 def _last_up_to(moment: datetime | int, known: list[Snapshot], system: SystemView) -> Snapshot:
     if isinstance(moment, int):
+        end = system.now().end or 0
+        if moment >= end:  # perhaps a year, which would be the newest one without a word
+            raise _nothing(
+                f"as of log index {moment}, as its log ends at {end - 1} (a day is 2026-01-31)", known, system
+            )
         found = [snapshot for snapshot in known if snapshot.record.position <= moment]
         best = max(found, key=lambda one: one.record.position, default=None)
         what = f"log_index {moment}"
@@ -146,8 +151,15 @@ def _between(first: Bound, last: Bound, known: list[Snapshot], system: SystemVie
         if (low is None or low <= one.record.position) and (high is None or one.record.position <= high)
     ]
     if not inside:
-        raise _nothing(f"in {first or ''}{RANGE}{last or ''}", known, system)
+        turned = (
+            ", whose first end comes after its last one" if low is not None and high is not None and low > high else ""
+        )
+        raise _nothing(f"in {_shown(first)}{RANGE}{_shown(last)}{turned}", known, system)
     return inside
+
+
+def _shown(bound: Bound) -> str:
+    return "" if bound is None else str(bound)
 
 
 def _index(bound: Bound, system: SystemView) -> int | None:

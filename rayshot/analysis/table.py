@@ -20,8 +20,8 @@ from rayshot.store.catalog import Storage, SystemView
 class Table:
     """The rows of one view. Which snapshots it reads is settled when it is opened; each reading gives the same rows.
 
-    pandas, polars, DuckDB and all that knows Arrow's C stream reads it as it is: `polars.from_arrow(table)`,
-    `duckdb.sql("select * from table")`. Reading raises what `Snapshot` raises.
+    pandas, polars, DuckDB and all that knows Arrow's C stream reads it as it is: `polars.from_arrow(messages)`,
+    `duckdb.sql("select * from messages")`. Reading raises what `Snapshot` raises.
     """
 
     def __init__(self, query: Query, system: SystemView) -> None:

@@ -28,11 +28,11 @@ import sys
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from decimal import Decimal
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 from rayshot.errors import ConfigError
 
@@ -137,6 +137,7 @@ class Showing:
         return name in self._names
 
 
+_Item = TypeVar("_Item")
 _showing: ContextVar[Showing | None] = ContextVar("rayshot secrets shown", default=None)
 
 
@@ -149,6 +150,20 @@ def show_secrets(names: Collection[str] | None = None) -> Iterator[Showing]:
         yield showing
     finally:
         _showing.reset(token)
+
+
+def with_secrets_shown(names: Collection[str] | None, items: Iterator[_Item]) -> Iterator[_Item]:
+    """`items`, each made with what `show_secrets` shows, and nothing else is; any thread may ask for the next one.
+
+    A `with` in a generator would hold for whoever asks it for items, also between two of them.
+    """
+    context = copy_context()
+    context.run(_showing.set, Showing(names))
+    while True:
+        try:
+            yield context.run(next, items)
+        except StopIteration:
+            return
 
 
 def is_secret_name(name: str) -> bool:

@@ -33,7 +33,7 @@ def at(seconds: float) -> str:
 
 @pytest.mark.parametrize(
     ("moment", "snapshot"),
-    [("1", C3), ("2", A1), (3, C2), ("999", C2), (at(3), C3), (at(2.5), C2), (at(1), A1), ("2100-01-01", C3)],
+    [("1", C3), ("2", A1), (3, C2), (at(3), C3), (at(2.5), C2), (at(1), A1), ("2100-01-01", C3)],
 )
 def test_as_of_is_the_last_in_the_log_up_to_an_index_and_the_last_taken_up_to_a_time(
     storage: Storage, moment: object, snapshot: str
@@ -64,13 +64,21 @@ def test_a_range_holds_both_its_ends_and_may_be_open(storage: Storage, wanted: s
 
 
 @pytest.mark.parametrize(
-    "options", [{"as_of": 0}, {"as_of": "1999-01-01"}, {"snapshots": "9.."}, {"snapshots": "2..1"}]
+    "options",
+    [{"as_of": 0}, {"as_of": "1999-01-01"}, {"as_of": "2025"}, {"snapshots": "9.."}, {"snapshots": "2..1"}],
 )
 def test_what_selects_nothing_is_an_error_that_lists_what_there_is(
     storage: Storage, options: dict[str, object]
 ) -> None:
     with pytest.raises(SnapshotNotFound, match=r"there is 1-coordinator-3 \(log_index 1\), 1-a\.\.b-1"):
         selected(storage, **options)
+
+
+def test_a_range_that_is_empty_or_turned_round_is_shown_as_it_was_given(storage: Storage) -> None:
+    with pytest.raises(SnapshotNotFound, match=r"no snapshot in 0\.\.0; there is"):
+        selected(storage, snapshots="0..0")
+    with pytest.raises(SnapshotNotFound, match=r"no snapshot in 2\.\.1, whose first end comes after its last one"):
+        selected(storage, snapshots="2..1")
 
 
 def test_the_end_of_a_range_must_be_there(storage: Storage) -> None:
