@@ -25,17 +25,19 @@ class Size:
     flat: int
     mixed: int
     by_value: int
+    elements: int
     channels: int
     messages_a_channel: int
     snapshots: int
     rounds: int
 
 
-FULL = Size(1_000_000, 300_000, 10_000, 1_000, 2_500, 1_000, 3)
-SHORT = Size(10_000, 2_000, 200, 20, 2_500, 20, 1)
+FULL = Size(1_000_000, 300_000, 10_000, 1_000_000, 1_000, 2_500, 1_000, 3)
+SHORT = Size(10_000, 2_000, 200, 1_000, 20, 2_500, 20, 1)
 
 PARQUET, FLAT, VARIANT = "parquet of the same rows", "flat", "flat, arguments as VARIANT"
 MIXED, BY_VALUE = "one in ten with a list or a dict", "objects with their class"
+ENTRIES = "entries of a dict of scalars"
 ONE_CHANNEL, SNAPSHOTS, FAR = "one channel of many", "all snapshots", "all snapshots, 10 ms a call"
 
 
@@ -53,7 +55,14 @@ def _measured(size: Size, folder: Path) -> Report:
     _write(size, folder)
     spark = _session()
     try:
-        rows = {PARQUET: size.flat, FLAT: size.flat, VARIANT: size.flat, MIXED: size.mixed, BY_VALUE: size.by_value}
+        rows = {
+            PARQUET: size.flat,
+            FLAT: size.flat,
+            VARIANT: size.flat,
+            MIXED: size.mixed,
+            BY_VALUE: size.by_value,
+            ENTRIES: size.elements,
+        }
         _table(spark, folder / "flat").write.parquet(str(folder / "parquet"))
         read = spark.read.parquet(str(folder / "parquet"))
         ways: dict[str, Measure] = {
@@ -62,6 +71,7 @@ def _measured(size: Size, folder: Path) -> Report:
             VARIANT: lambda: _seconds(lambda: _drain(_with_variant(_table(spark, folder / "flat")))),
             MIXED: lambda: _seconds(lambda: _drain(_table(spark, folder / "mixed"))),
             BY_VALUE: lambda: _seconds(lambda: _drain(_table(spark, folder / "by_value"))),
+            ENTRIES: lambda: _seconds(lambda: _drain(_table(spark, folder / "dict", view="entries"))),
             ONE_CHANNEL: lambda: _seconds(lambda: _drain(_table(spark, folder / "many", receiver="a7"))),
             SNAPSHOTS: lambda: _seconds(lambda: _drain(_table(spark, folder / "long", view="snapshots"))),
             FAR: lambda: _seconds(lambda: _read_far(folder / "long")),
@@ -79,6 +89,7 @@ def _write(size: Size, folder: Path) -> None:
         ("by_value", by_value_message, size.by_value),
     ):
         Shots(folder / name).add({("alice", "bob"): [message(number) for number in range(count)]})
+    Shots(folder / "dict").add({}, {"alice": {"big": {f"k{number:06}": number for number in range(size.elements)}}})
     numbers = range(size.messages_a_channel)
     Shots(folder / "many").add(
         {
@@ -149,7 +160,7 @@ def _share_of_chunks(folder: Path) -> float:
 
 def _report(size: Size, seconds: dict[str, list[float]], rows: dict[str, int], share: float) -> Report:
     rates = {way: [count / one for one in seconds[way]] for way, count in rows.items()}
-    targets = {FLAT: 300_000, VARIANT: 200_000, MIXED: 60_000}
+    targets = {FLAT: 300_000, VARIANT: 200_000, MIXED: 60_000, ENTRIES: 150_000}
     figures = [
         Figure.median_of(way, found, "rows/s", Target(">=", targets[way]) if way in targets else None)
         for way, found in rates.items()

@@ -3,13 +3,14 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import make_dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgpack
 
 from rayshot.format.codec import PICKLED, Frame, pack_frames
-from rayshot.format.manifest import ActorEntry, ChannelEntry, Manifest
-from rayshot.format.pickling import dump_message
+from rayshot.format.manifest import ActorEntry, CapturedState, ChannelEntry, Manifest
+from rayshot.format.pickling import dump_message, dump_state
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.chunk_writer import ChunkWriter
 from rayshot.store.local import LocalStore
@@ -51,7 +52,7 @@ def pickled_message(argument: Any) -> bytes:
 
 
 class Shots:
-    """A storage in a folder with one system, whose snapshots hold messages and no states."""
+    """A storage in a folder with one system."""
 
     def __init__(self, folder: Path) -> None:
         self.store = LocalStore(folder)
@@ -64,8 +65,10 @@ class Shots:
         self._epochs += 1
         self.repository.log.begin_epoch(1, f"w{self._epochs}")
 
-    def add(self, flows: Mapping[tuple[str, str], Sequence[bytes]]) -> None:
-        """Commit a snapshot with the messages of each (sender, receiver), all waiting in the mailbox."""
+    def add(
+        self, flows: Mapping[tuple[str, str], Sequence[bytes]], states: Mapping[str, Any] = MappingProxyType({})
+    ) -> None:
+        """Commit a snapshot with the messages of each (sender, receiver), all waiting in the mailbox, and states."""
         log = self.repository.log
         if log.epoch is None:
             self.begin_epoch()
@@ -74,12 +77,21 @@ class Shots:
         intent = self.repository.intend(snapshot)
         writer = ChunkWriter(self.store, SYSTEM, intent)
         tickets = {channel: writer.add(pack_frames(_frames(messages))) for channel, messages in flows.items()}
+        pickled = {name: dump_state({"state": state}, "state") for name, state in states.items()}
+        parts = {
+            name: (writer.add(one.stream), [writer.add(buffer) for buffer in one.buffers])
+            for name, one in pickled.items()
+        }
         blobs, chunks = writer.finish()
+        captured = {
+            name: CapturedState(one.codec, blobs[parts[name][0]], tuple(blobs[part] for part in parts[name][1]))
+            for name, one in pickled.items()
+        }
         channels = [
             ChannelEntry(*channel, len(flows[channel]), len(flows[channel]), 0, blobs[ticket], None)
             for channel, ticket in tickets.items()
         ]
-        names = sorted({name for channel in flows for name in channel if ":" not in name} | {"alice"})
+        names = sorted({name for channel in flows for name in channel if ":" not in name} | {"alice", *states})
         manifest = Manifest(
             system=SYSTEM,
             snapshot=snapshot,
@@ -90,7 +102,7 @@ class Shots:
             python_version="3.11",
             intent=intent,
             label=None,
-            actors=tuple(map(_unborn, names)),
+            actors=tuple(_actor(name, captured.get(name)) for name in names),
             ended=(),
             channels=tuple(channels),
             chunks=tuple(chunks),
@@ -106,15 +118,15 @@ def _frames(messages: Sequence[bytes]) -> Iterable[Frame]:
         yield Frame(start + 1, len(some), b"".join(some))
 
 
-def _unborn(name: str) -> ActorEntry:
+def _actor(name: str, state: CapturedState | None) -> ActorEntry:
     return ActorEntry(
         name=name,
         class_module="bank",
         class_name="Account",
         class_pickle=None,
         options={},
-        status="unborn",
+        status="unborn" if state is None else "born",
         methods=("deposit",),
-        state=None,
+        state=state,
         version=1,
     )
