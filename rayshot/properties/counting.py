@@ -35,10 +35,10 @@ class _Over:
     def __call__(self, state: GlobalState) -> Answer:
         evidence: dict[str, Any] = {"told": dict(state.told)}
         if state.in_flight:
-            return Answer.no(f"{state.in_flight:,} messages are in flight", evidence)
+            return Answer.no(f"messages in flight: {state.in_flight:,}", evidence)
         if state.left_out:
             count = sum(state.left_out.values())
-            return Answer.no(f"{count:,} messages were told before and are not inside the snapshot", evidence)
+            return Answer.no(f"messages told before and not inside the snapshot: {count:,}", evidence)
         unborn = [name for name, info in state.actors.items() if info.status != "born"]
         if unborn:
             return Answer.no(f"not born yet: {some_of(unborn)}", evidence)
@@ -111,7 +111,7 @@ def token_census(
         *(("nobody makes tokens",) if not or_more else ()),
         *(("nobody destroys tokens",) if expected else ()),
     )
-    shown = name or f"{expected} {'or more ' if or_more else ''}tokens"
+    shown = name or f"tokens {'>=' if or_more else '='} {expected}"
     kind: Kind = "invariant" if expected and not or_more else "stable"
     return Property(shown, kind, _Census(_Tokens(holds, carries), expected, or_more), conditions)
 
@@ -146,7 +146,7 @@ class _Census:
             "on_their_way": [f"{sender} -> {receiver}" for sender, receiver in sorted(found.moving)],
         }
         holds = count >= self.expected if self.or_more else count == self.expected
-        return Answer(holds, f"{plain(count):,} tokens: {some_of(_where(found.held, found.moving))}", evidence)
+        return Answer(holds, f"tokens: {plain(count):,}, {some_of(_where(found.held, found.moving))}", evidence)
 
 
 def conserved_sum(of: Quantity, total: float, *, tolerance: float = 0, name: str | None = None) -> Property:
