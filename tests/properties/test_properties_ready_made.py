@@ -3,7 +3,7 @@
 import msgpack
 import pytest
 
-from rayshot.errors import ConfigError
+from rayshot.errors import ConfigError, PredicateFailed
 from rayshot.model.handle import ActorHandle
 from rayshot.properties import (
     conserved_sum,
@@ -135,8 +135,9 @@ def test_tokens_that_were_lost_or_doubled_are_stable():
     doubled = token_census("has_token", "take", expected=2, or_more=True)
     assert [lost.kind, doubled.kind, ONE_TOKEN.kind] == ["stable", "stable", "invariant"]
     assert (lost.conditions, doubled.conditions) == (("nobody makes tokens",), ("nobody destroys tokens",))
-    three = {"alice": Actor({"has_token": 2}), "bob": station("a token")}
-    assert holds(doubled, three) is True
+    three = {"alice": Actor({"baton": 2}), "bob": Actor({"baton": "a thing"})}
+    assert holds(token_census("baton", "take", expected=3, or_more=True), three) is True
+    assert holds(doubled, {"alice": station(True), "bob": station(True)}) is True
     assert holds(lost, {"alice": station(None)}) is True
     with pytest.raises(ConfigError, match="always are"):
         token_census("has_token", None, expected=0, or_more=True)
@@ -150,6 +151,17 @@ def test_a_sum_that_is_off_is_a_bug_and_what_is_in_flight_belongs_to_it():
     verdict = judge(asked, snapshot_of({"alice": Actor({"balance": 60}), "bob": Actor()}, moving))
     assert (verdict.holds, verdict.why) == (False, "60 held and 30 in flight, -10 to 100")
     assert verdict.evidence == {"held": 60, "in_flight": 30, "total": 90}
+
+
+def test_a_name_that_no_actor_knows_is_no_bug_of_the_system():
+    account = {"alice": Actor({"balance": 100})}
+    assert holds(conserved_sum(quantity("balanse"), 100), account) is None
+    assert holds(token_census("tokn", "take"), account) is None
+
+
+def test_what_is_named_like_a_secret_is_not_counted_as_tokens():
+    with pytest.raises(PredicateFailed, match="named like a secret"):
+        holds(token_census("pin", None), {"alice": Actor({"pin": 1234})})
 
 
 def test_a_reply_of_that_method_carries_nothing_twice():

@@ -69,7 +69,7 @@ def test_what_was_true_and_is_not_any_more_was_not_stable():
     found = detect(history.system, bob_has_done_330)
     ((yes, no),) = found.contradictions
     assert (str(yes.snapshot), str(no.snapshot)) == ("1-coordinator-1", "1-coordinator-2")
-    assert (found.decisive, found.holds) == (None, False)
+    assert (found.decisive, found.holds) == (None, None), "nothing follows of what was declared wrongly"
 
 
 def test_a_restore_voids_all_verdicts():
@@ -134,6 +134,18 @@ def test_an_invariant_that_does_not_hold_is_a_bug_wherever_it_was_seen():
     assert [one.holds for one in found.verdicts] == [False, True]
     assert (found.holds, str(found.decisive.snapshot)) == (False, "1-coordinator-1")
     assert "a bug" in found.decisive.meaning
+    first, last = found.verdicts
+    assert (first.says_of(last), last.says_of(first)) == (None, None), "it was broken for a while"
+
+
+def test_an_overlapping_snapshot_that_heard_a_driver_ends_what_needs_closed_doors():
+    history = History()
+    heard = history.snapshot(
+        done(0, 1), {DRIVER: Line(1), AB: Line(1), ("driver:main", "bob"): Line(1, [b"\x91\xa1x"])}
+    )
+    quiet = history.snapshot(done(0, 0), {DRIVER: Line(1), AB: Line(2), ("driver:main", "bob"): Line(0)})
+    assert heard.relation(quiet).name == "before", "what a driver told tells no order"
+    assert detect(history.system, nothing_moves).decisive is None
 
 
 def test_a_predicate_that_raises_is_named_with_the_snapshot_and_its_own_exception():
