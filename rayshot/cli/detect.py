@@ -71,7 +71,7 @@ def _conclusions(found: Detection) -> list[str]:
         lines.append(f"there is no snapshot of life {found.life} yet, and nothing is known of it")
     elif found.asked.kind == "invariant":
         lines.append(f"it holds in every snapshot of life {found.life}")
-    else:
+    elif not any(no.life == found.life for _, no in found.contradictions):
         lines.append(found.verdicts[-1].meaning)
     lines += [
         f"it is not stable here: it holds in {yes.snapshot}, and not in {no.snapshot}, which can be reached from there"

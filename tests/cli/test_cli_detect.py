@@ -54,6 +54,7 @@ def test_what_was_not_stable_is_said(shots):
     found = run(shots, *counter(5))
     assert found.exit_code == 1
     assert "it is not stable here: it holds in 1-coordinator-2, and not in 1-coordinator-3" in found.output
+    assert "it did not hold" not in found.output
 
 
 def test_after_a_restore_nothing_is_known_of_the_new_life(shots):
