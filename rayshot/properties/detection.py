@@ -1,0 +1,108 @@
+"""One property asked of a whole history."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from rayshot.errors import SnapshotDeleted
+from rayshot.properties.order import in_order
+from rayshot.properties.property import Property, require_stable
+from rayshot.properties.verdict import Verdict, judge
+from rayshot.protocol.identity import SnapshotId
+from rayshot.store.catalog import SystemView
+from rayshot.store.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Detection:
+    """The verdicts of a history, in the order of the cuts, life after life.
+
+    `life` is the present one, and `deleted` are snapshots that were deleted while they were read.
+    """
+
+    asked: Property
+    verdicts: tuple[Verdict, ...]
+    life: int
+    deleted: tuple[SnapshotId, ...]
+
+    @property
+    def contradictions(self) -> list[tuple[Verdict, Verdict]]:
+        """For each no a verdict that says it holds there too, if there is one: it is not stable here."""
+        found = []
+        for index, no in enumerate(self.verdicts):
+            yes = next((one for one in reversed(self.verdicts[:index]) if one.holds and one.says_of(no)), None)
+            if no.holds is False and yes is not None:
+                found.append((yes, no))
+        return found
+
+    @property
+    def decisive(self) -> Verdict | None:
+        """The verdict of the present life that settles it.
+
+        Of a stable property the first yes, as long as no snapshot of this life contradicts another and, where it needs
+        that, no driver has spoken since; of an invariant the first no. None where there is none.
+        """
+        present = self._present
+        if self.asked.kind == "invariant":
+            return next((one for one in present if one.holds is False), None)
+        if self._contradicted:
+            return None
+        return next((one for index, one in enumerate(present) if one.holds and not _spoken(one, index, present)), None)
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether it holds at the end of the history, as far as that tells.
+
+        False of a stable property means that it did not hold when the last snapshot began. None where the last snapshot
+        does not tell, where the property turned out not to be stable, and after a restore of which there is no snapshot
+        yet.
+        """
+        present = self._present
+        if not present or self._contradicted:
+            return None
+        if self.decisive is not None:
+            return self.asked.kind == "stable"
+        last = present[-1].holds
+        return last if self.asked.kind == "invariant" or last is False else None
+
+    @property
+    def _present(self) -> list[Verdict]:
+        return [one for one in self.verdicts if one.life == self.life]
+
+    @property
+    def _contradicted(self) -> bool:
+        return any(no.life == self.life for _, no in self.contradictions)
+
+
+def _spoken(verdict: Verdict, index: int, present: list[Verdict]) -> bool:
+    """Whether a verdict that needs closed doors is out of date: a driver has spoken since, or died since."""
+    if not verdict.closed:
+        return False
+    told = verdict.cut.told
+    return any(
+        other.cut.told != told
+        if place > index
+        else any(count > told.get(ends, count) for ends, count in other.cut.told.items())
+        for place, other in enumerate(present)
+    )
+
+
+def detect(history: SystemView | Iterable[Snapshot], asked: Property) -> Detection:
+    """Ask a stable property of every snapshot.
+
+    Args:
+        history: a system, `rayshot.open(storage).system()`, or snapshots of one.
+        asked: declared with `stable` or `invariant`, or a ready-made one.
+
+    Raises NotStable for other predicates, PredicateFailed, and what reading snapshots raises. A snapshot that is
+    deleted meanwhile is left out and counted.
+    """
+    asked = require_stable(asked)
+    known = in_order(history)
+    verdicts: list[Verdict] = []
+    deleted = list(known.deleted)
+    for one in known.ordered:
+        try:
+            verdicts.append(judge(asked, one))
+        except SnapshotDeleted:
+            deleted.append(one.id)
+    return Detection(asked, tuple(verdicts), known.life, tuple(deleted))
