@@ -25,9 +25,11 @@ class WaitGraph:
 
     def cycles(self) -> list[list[str]]:
         """Groups of which each waits for another one in it: deadlock where each needs all that it waits for."""
-        return [
-            group for group in _components(self.edges) if len(group) > 1 or group[0] in self.edges.get(group[0], ())
-        ]
+        import networkx as nx  # noqa: PLC0415 - only who asks for it waits for its import
+
+        graph = nx.DiGraph({name: sorted(others) for name, others in sorted(self.edges.items())})
+        groups = map(sorted, nx.strongly_connected_components(graph))
+        return sorted(group for group in groups if len(group) > 1 or graph.has_edge(group[0], group[0]))
 
     def knots(self) -> list[list[str]]:
         """Cycles out of which no wait leads: deadlock where each needs any one of those that it waits for."""
@@ -106,36 +108,3 @@ def _names(value: Any) -> Iterable[str]:
     if value is None:
         return ()
     return [name for one in value for name in _names(one)]
-
-
-def _components(edges: Mapping[str, Iterable[str]]) -> list[list[str]]:
-    """The strongly connected components, each sorted (Tarjan 1972, without recursion)."""
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    on_stack = set[str]()
-    found: list[list[str]] = []
-    for root in edges:
-        work = [] if root in index else [(root, iter(sorted(edges[root])))]
-        while work:
-            name, others = work[-1]
-            if name not in index:
-                index[name] = low[name] = len(index)
-                stack.append(name)
-                on_stack.add(name)
-            for other in others:
-                if other not in index:
-                    work.append((other, iter(sorted(edges.get(other, ())))))
-                    break
-                if other in on_stack:
-                    low[name] = min(low[name], low[other])
-            else:
-                work.pop()
-                if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[name])
-                if low[name] == index[name]:
-                    at = stack.index(name)
-                    found.append(sorted(stack[at:]))
-                    on_stack.difference_update(stack[at:])
-                    del stack[at:]
-    return found
