@@ -36,7 +36,9 @@ def assert_exact(lake: Path, system: SystemView) -> None:
 def assert_tells_states(lake: Path, state: list[dict[str, Any]]) -> None:
     """By the rows of `state_changes`, each actor has in each snapshot what the view `state` says."""
     changes = rows(lake, "state_changes")
-    keys = [(row["life"], row["actor"], row["attribute"], row["clock"], row["snapshot"], row["change"]) for row in changes]
+    keys = [
+        (row["life"], row["actor"], row["attribute"], row["clock"], row["snapshot"], row["change"]) for row in changes
+    ]
     assert len(set(keys)) == len(keys)
     for moment in rows(lake, "actors"):
         snapshot, actor, life = moment["snapshot"], moment["actor"], moment["life"]
@@ -46,7 +48,9 @@ def assert_tells_states(lake: Path, state: list[dict[str, Any]]) -> None:
             if (row["life"], row["actor"]) == (life, actor)
         ]
         told = digests_as_of(known, moment["clock"] + moment["gone"])
-        seen = {row["attribute"]: row["digest"] for row in state if (row["snapshot"], row["actor"]) == (snapshot, actor)}
+        seen = {
+            row["attribute"]: row["digest"] for row in state if (row["snapshot"], row["actor"]) == (snapshot, actor)
+        }
         assert told == seen, (snapshot, actor)
 
 

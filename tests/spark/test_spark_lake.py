@@ -1,7 +1,6 @@
 """A lake without Spark: each snapshot once, in three formats, whatever was there and whatever came between."""
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -164,7 +163,6 @@ def test_a_snapshot_that_goes_while_it_is_read_is_a_gap(
             for path in (Path(str(bank.store.folder)) / "bank").rglob("*"):
                 if path.is_file() and "1-coordinator-3" in str(path):
                     path.unlink()
-            writing._KeptOpen.open.__get__  # noqa: B018
         add(self, table, batches)
 
     monkeypatch.setattr(staging.Staging, "add", delete_then_add)
@@ -238,6 +236,3 @@ def test_a_folder_with_other_files_and_one_whose_log_was_put_back_are_refused(
 def test_an_unknown_format_says_which_there_are(system: SystemView, lake: Path) -> None:
     with pytest.raises(ConfigError, match="one of parquet, delta, iceberg; it is 'orc'"):
         write(system, lake, "orc")
-
-
-def iterate(_: Iterator[int]) -> None: ...

@@ -1,7 +1,7 @@
 """Which attributes of an actor changed, one observation after the other.
 
-Theory of operation. A snapshot is one observation of each actor. What orders those of one life is the actor's own clock:
-snapshots may overlap, and then one that comes later in the log shows some actors as they were before. A row of
+Theory of operation. A snapshot is one observation of each actor. What orders those of one life is the actor's own
+clock: snapshots may overlap, and then one that comes later in the log shows some actors as they were before. A row of
 `state_changes` says: from this clock on the attribute is this, until the next row. So an observation is compared with
 what the rows say of its clock, and what differs is a row.
 
@@ -9,8 +9,8 @@ An observation that comes late lies between others. Its rows would then hold for
 none where nothing had changed since the one before. So for what differs, the next observation gets the row that it did
 not need until now: `seen_in` names its snapshot. Rows that are there stay as they are.
 
-Each life is complete in itself: all attributes of an actor are rows of its first observation. In a life that was restored
-they are compared with the snapshot that this began with, and those that are equal are called `restored`.
+Each life is complete in itself: all attributes of an actor are rows of its first observation. In a life that was
+restored they are compared with the snapshot that this began with, and those that are equal are called `restored`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -82,7 +82,7 @@ def digests_as_of(rows: Iterable[KnownRow], clock: int | None = None) -> Digests
 
 
 def first_changes(seen: Observation, restored: Digests | None) -> Iterator[Change]:
-    """Rows for the first observation of an actor in a life; `restored` is what it had in that which the life began with."""
+    """Rows for an actor's first observation in a life; `restored` is what it had in that which the life began with."""
     old = restored or {}
     for row in seen.rows():
         same = row.attribute in old and old[row.attribute] == row.digest

@@ -44,8 +44,8 @@ def history_sql(changes: str) -> str:
     """A query over the table `changes`, which is `state_changes` by whatever name the engine has it.
 
     Each row is one value of an attribute in one life: it held from the actor's clock `valid_from` on and until before
-    `valid_to`, which is null where it still holds; `ended_by` says whether a change or a restore ended it. In the row of
-    a life that a restore ended `valid_to` is the last clock that the actor was seen with.
+    `valid_to`, which is null where it still holds; `ended_by` says whether a change or a restore ended it. Where a
+    restore ended the life `valid_to` is the last clock that the actor was seen with.
     """
     return _HISTORY.format(changes=changes, order=_ORDER, values=_VALUES)
 

@@ -26,7 +26,6 @@ from pyspark_rayshot.lake.destination import Destination
 from pyspark_rayshot.lake.lake_tables import VALUE_COLUMNS, ActorMoment, Change
 from rayshot.analysis.state_views import attribute_rows
 from rayshot.analysis.views import VIEWS
-from rayshot.format.manifest import ActorEntry
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.state import state_digest
 
@@ -156,6 +155,6 @@ def _clock(moment: ActorMoment) -> int:
 
 
 def _observation(snapshot: Snapshot, moment: ActorMoment) -> Observation:
-    entry: ActorEntry = moment.row.entry
+    entry = moment.row.entry
     digest = None if entry.state is None else state_digest(entry.state)
     return Observation(entry.name, _clock(moment), digest, str(snapshot.id), lambda: attribute_rows(snapshot, entry))

@@ -117,12 +117,6 @@ def write_flushed(place: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def sync_file(place: Path) -> None:
-    """Have a file on the disk that somebody else wrote."""
-    with place.open("rb") as file:
-        os.fsync(file.fileno())
-
-
 def link_once(file: Path, place: Path) -> None:
     """Give a file a second name, unless it has it. Unlike a rename this never replaces another: FileExistsError."""
     try:

@@ -8,6 +8,7 @@ files alone, though its snapshots may be deleted by now.
 """
 
 import json
+import os
 import shutil
 import uuid
 from collections.abc import Iterable, Mapping
@@ -18,7 +19,7 @@ import pyarrow.parquet as pq
 
 from pyspark_rayshot.lake.destination import Destination
 from pyspark_rayshot.lake.lake_tables import TABLES
-from pyspark_rayshot.lake.places import STAGING, sync_file, sync_folder, write_flushed
+from pyspark_rayshot.lake.places import STAGING, sync_folder, write_flushed
 
 ROW_GROUP_BYTES = 32 << 20
 """Of rows that are held in memory for each table, until they are written."""
@@ -34,9 +35,13 @@ class Staging:
         self._root = folder / STAGING
         self._folder = self._root / f"{_TMP}{self._id}"
         self._folder.mkdir(parents=True)
-        self._writers = {
-            table.name: _Rows(self._folder / f"{table.name}.parquet", table.schema) for table in TABLES.values()
-        }
+        self._writers: dict[str, _Rows] = {}
+        try:
+            for table in TABLES.values():
+                self._writers[table.name] = _Rows(self._folder / f"{table.name}.parquet", table.schema)
+        except OSError:
+            self.give_up()
+            raise
 
     def add(self, table: str, batches: Iterable[pa.RecordBatch]) -> None:
         """Take in rows, as they are read."""
@@ -46,8 +51,6 @@ class Staging:
     def close(self, last: int) -> Path:
         """End the batch, whose rows go up to the log index `last`; where it lies."""
         rows = {name: writer.close() for name, writer in self._writers.items()}
-        for name in rows:
-            sync_file(self._folder / f"{name}.parquet")
         write_flushed(self._folder / _ABOUT, json.dumps({"log_index": last, "rows": rows}).encode())
         sync_folder(self._folder)
         place = self._folder.rename(self._root / f"{last:020d}-{self._id}")
@@ -66,7 +69,8 @@ class _Rows:
 
     def __init__(self, place: Path, schema: pa.Schema) -> None:
         self._schema = schema
-        self._writer = pq.ParquetWriter(place, schema, compression="zstd")
+        self._file = place.open("wb", buffering=0)
+        self._writer = pq.ParquetWriter(self._file, schema, compression="zstd")
         self._held: list[pa.RecordBatch] = []
         self._bytes = 0
         self._rows = 0
@@ -79,16 +83,17 @@ class _Rows:
             self._flush()
 
     def close(self) -> int:
-        """How many rows there are."""
+        """Have them on the disk; how many there are."""
         self._flush()
         self._writer.close()
+        os.fsync(self._file.fileno())
+        self._file.close()
         return self._rows
 
     def abandon(self) -> None:
-        try:
-            self._writer.close()
-        except OSError:
-            return  # the disk is full, and the file goes in any case
+        """Write nothing more, not even the end of the file: the disk may be full."""
+        self._writer.is_open = False
+        self._file.close()
 
     def _flush(self) -> None:
         if self._held:
