@@ -7,6 +7,14 @@ from pyspark_rayshot.lake.changes import KnownRow, digests_as_of
 from pyspark_rayshot.lake.lake_tables import TABLES
 from pyspark_rayshot.lake.writing import find_lake
 from rayshot.store.catalog import SystemView
+from rayshot.store.repository import Repository
+from tests.store.snapshot_builder import Bank, Flow, make_snapshot
+
+
+def grow(repository: Repository, counter: int) -> None:
+    flows = {("alice", "bob"): Flow(sent=counter + 2, received=counter), ("driver:main", "alice"): Flow(sent=counter)}
+    states = {"alice": {"balance": 100 - counter // 2, "name": "A"}, "bob": {"balance": counter, "token": "x"}}
+    make_snapshot(repository, Bank(states=states, flows=flows), counter)
 
 
 def rows(lake: Path, table: str) -> list[dict[str, Any]]:

@@ -1,11 +1,15 @@
 """A lake without Spark: each snapshot once, in three formats, whatever was there and whatever came between."""
 
+import contextlib
+import io
+import re
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import rayshot
 from pyspark_rayshot.lake import staging, writing
 from pyspark_rayshot.lake.lake_tables import TABLES
 from pyspark_rayshot.lake.writing import FORMATS, find_lake, open_lake
@@ -14,8 +18,8 @@ from rayshot.store.catalog import SystemView
 from rayshot.store.deletion import delete_snapshot
 from rayshot.store.local import LocalStore
 from rayshot.store.repository import Repository
-from tests.spark.lake_oracle import assert_exact, ids, rows
-from tests.store.snapshot_builder import Bank, Flow, make_snapshot, open_bank
+from tests.spark.lake_oracle import assert_exact, grow, ids, rows
+from tests.store.snapshot_builder import Bank, make_snapshot, open_bank
 
 
 @pytest.fixture
@@ -25,12 +29,6 @@ def bank(tmp_path: Path) -> Repository:
     for counter in (1, 2, 3, 4):
         grow(repository, counter)
     return repository
-
-
-def grow(repository: Repository, counter: int) -> None:
-    flows = {("alice", "bob"): Flow(sent=counter + 2, received=counter), ("driver:main", "alice"): Flow(sent=counter)}
-    states = {"alice": {"balance": 100 - counter // 2, "name": "A"}, "bob": {"balance": counter, "token": "x"}}
-    make_snapshot(repository, Bank(states=states, flows=flows), counter)
 
 
 @pytest.fixture
@@ -236,3 +234,19 @@ def test_a_folder_with_other_files_and_one_whose_log_was_put_back_are_refused(
 def test_an_unknown_format_says_which_there_are(system: SystemView, lake: Path) -> None:
     with pytest.raises(ConfigError, match="one of parquet, delta, iceberg; it is 'orc'"):
         write(system, lake, "orc")
+
+
+def test_the_questions_of_the_page_print_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    write(rayshot.open(docs / "learners").system(), tmp_path / "lake")
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```(python|text)\n(.*?)```", (docs / "pipeline.md").read_text(), re.DOTALL)
+    names: dict[str, Any] = {}
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        for kind, code in blocks:
+            if kind == "python":
+                exec(code, names)
+    promised = [text for kind, text in blocks if kind == "text" and text.startswith("[")]
+    assert len(promised) == 5
+    assert printed.getvalue() == "".join(promised)
