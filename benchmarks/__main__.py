@@ -18,6 +18,7 @@ from benchmarks import (
     growth,
     incremental,
     interval,
+    lake,
     latency,
     messages,
     references,
@@ -45,6 +46,7 @@ BENCHMARKS = {
     "incremental": incremental.run,
     "restore": restore.run,
     "tables": tables.run,
+    "lake": lake.run,
     "peers": comparison.run,
 }
 

@@ -65,6 +65,14 @@ class LivesElsewhere(ConfigError):
     """A life of the system has said a moment ago that it runs; `evidence["seconds_left"]` until it counts as dead."""
 
 
+class ForeignLake(ConfigError):
+    """A pipeline's destination holds what it did not write: another system or storage, named in `evidence`."""
+
+
+class LakeInUse(ConfigError):
+    """Another pipeline writes into the same destination."""
+
+
 class NameOfSystem(ConfigError, ValueError):
     """`ray.get_actor` was asked for an actor of a system. Also a ValueError, by which Ray knows a free name."""
 

@@ -2,11 +2,14 @@
 
 Spark 4 finds this package by its name and registers `DefaultSource` by itself, wherever it is importable. Spark imports
 it for that even when another format is read, so what may be missing (pyarrow, Java) is first needed when reading.
+
+`pipeline` is the function here; the module of that name is its command line, `python -m pyspark_rayshot.pipeline`.
 """
 
+from pyspark_rayshot.running import pipeline
 from pyspark_rayshot.session import local_session
 from pyspark_rayshot.source import DefaultSource
 from pyspark_rayshot.tables import tables
 from pyspark_rayshot.verdicts import verdicts
 
-__all__ = ["DefaultSource", "local_session", "tables", "verdicts"]
+__all__ = ["DefaultSource", "local_session", "pipeline", "tables", "verdicts"]

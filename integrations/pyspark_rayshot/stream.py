@@ -18,6 +18,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 
+from pyspark_rayshot.loss import lost
 from pyspark_rayshot.options import EARLIEST, ReadOptions
 from pyspark_rayshot.reading import RowReader, SnapshotPartition
 from rayshot.analysis.planning import plan
@@ -79,7 +80,7 @@ class SnapshotStream(RowReader, DataSourceStreamReader, SupportsTriggerAvailable
         waiting = sorted(at for record in now.history().retained.values() if first <= (at := record.position) < end)
         if isinstance(limit, ReadMaxFiles) and len(waiting) > limit.max_files:
             end = waiting[limit.max_files]
-        if "began" in start and not waiting and not _lost(now, first, end, began):
+        if "began" in start and not waiting and not lost(now, first, end, began):
             return start
         return {"log": max(first, end), "began": began}
 
@@ -90,9 +91,9 @@ class SnapshotStream(RowReader, DataSourceStreamReader, SupportsTriggerAvailable
         """
         now = self._now()
         first, stop = _first(start, end["log"], now), end["log"]
-        lost = _lost(now, first, stop, end["began"])
-        if lost:
-            self._tell(lost)
+        missing = lost(now, first, stop, end["began"])
+        if missing:
+            self._tell(missing)
         query = self._options.query.narrowed(
             (Condition("log_index", operator.ge, first), Condition("log_index", operator.lt, stop))
         )
@@ -104,8 +105,8 @@ class SnapshotStream(RowReader, DataSourceStreamReader, SupportsTriggerAvailable
             self._system = self._options.open_system()
         return self._system.now()
 
-    def _tell(self, lost: list[CommitRecord]) -> None:
-        ids = [str(record.snapshot) for record in lost]
+    def _tell(self, missing: list[CommitRecord]) -> None:
+        ids = [str(record.snapshot) for record in missing]
         shown = ", ".join(ids[:_IDS_SHOWN_MAX]) + (" ..." if len(ids) > _IDS_SHOWN_MAX else "")
         if self._options.stream.fail_on_data_loss:
             raise SnapshotDeleted(
@@ -138,18 +139,3 @@ def _first(start: Offset, end: int, system: SystemView) -> int:
     if first > _end(system):
         raise log_lost(system.name, f"the stream has read {first} records of it, and it has {system.end}")
     return end if first == _FROM_NOW_ON else first
-
-
-def _lost(system: SystemView, first: int, end: int, began: int) -> list[CommitRecord]:
-    """The snapshots of that range which were deleted since the log had `began` records, and did not come back."""
-    history = system.history()
-    gone = [record for record in history.deleted.values() if first <= record.position < end]
-    if not gone:
-        return []
-    before = system.as_of(began).history().retained
-    return [
-        record
-        for record in gone
-        if record.snapshot not in history.retained
-        and (record.position >= began or before.get(record.snapshot) == record)
-    ]

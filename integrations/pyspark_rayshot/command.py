@@ -1,0 +1,81 @@
+"""The pipeline's command line."""
+
+import signal
+import sys
+import threading
+import time
+from typing import Any, Never
+
+import click
+from rich.console import Console
+
+from pyspark_rayshot.running import INTERVAL_S, SNAPSHOTS_MAX, Progress, pipeline
+from pyspark_rayshot.session import local_session
+from rayshot.errors import RayshotError
+
+FAILED = 1
+
+
+@click.command()
+@click.argument("source", metavar="SRC")
+@click.argument("destination", metavar="DST")
+@click.option("--format", "form", default="parquet", show_default=True, help="What DST is: parquet, delta or iceberg.")
+@click.option("--once", is_flag=True, help="Write what there is, and end.")
+@click.option("--system", help="Whose snapshots, where SRC holds several systems.")
+@click.option("--encryption-key-file", help="A file with the keys of encrypted snapshots; else the environment.")
+@click.option("--interval", "interval_s", default=INTERVAL_S, show_default=True, help="Seconds between two batches.")
+@click.option("--max-snapshots", default=SNAPSHOTS_MAX, show_default=True, help="In one batch, at most.")
+def main(
+    source: str, destination: str, form: str, *, once: bool, interval_s: float, max_snapshots: int, **given: Any
+) -> None:
+    """Keep the lake in the folder DST up to date with the snapshots in the storage SRC, until Ctrl-C.
+
+    Each snapshot is written once, however often this is killed and started again. See docs/pipeline.md.
+    """
+    console = Console(stderr=not sys.stdout.isatty())
+    stop = threading.Event()
+    began_at = time.monotonic()
+
+    def show(one: Progress) -> None:
+        gaps = f", [yellow]{one.gaps:,} deleted before they were read[/yellow]" if one.gaps else ""
+        console.print(
+            f"[dim]{time.monotonic() - began_at:7.1f} s[/dim]  {one.snapshots:,} snapshots{gaps}, {one.rows:,} rows, "
+            f"up to [bold]{one.newest}[/bold]"
+        )
+
+    options = {name: value for name, value in given.items() if value is not None}
+    try:
+        spark = local_session("rayshot pipeline")
+        _end_between_batches(stop)
+        total = pipeline(
+            spark,
+            source,
+            destination,
+            format=form,
+            once=once,
+            interval_s=interval_s,
+            snapshots_max=max_snapshots,
+            progress=show,
+            stop=stop,
+            **options,
+        )
+    except RayshotError as error:
+        _fail(error)
+    ending = "stopped" if stop.is_set() else "done"
+    console.print(f"{ending}: {total.snapshots:,} snapshots, {total.gaps:,} gaps, {total.rows:,} rows in {destination}")
+
+
+def _end_between_batches(stop: threading.Event) -> None:
+    """The first Ctrl-C lets the batch under way end; the second one does what Ctrl-C does."""
+
+    def ask(number: int, _: Any) -> None:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, ask)
+
+
+def _fail(error: RayshotError) -> Never:
+    click.echo(f"error: {error.kind}: {error.message}", err=True)
+    raise SystemExit(FAILED) from error

@@ -1,0 +1,67 @@
+"""Tables of Delta Lake, through the `deltalake` wheel: the log index is the version of an application's transaction."""
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.transaction import AddAction, RemoveAction
+
+from pyspark_rayshot.lake.destination import Destination
+from pyspark_rayshot.lake.lake_tables import TABLES
+from pyspark_rayshot.lake.places import link_once
+from rayshot.errors import LakeInUse
+
+
+class DeltaLake(Destination):
+    """A Delta table for each table.
+
+    A batch's file gets its place first, and then its line in Delta's log, which says the log index too.
+    """
+
+    def create(self) -> None:
+        """See Destination."""
+        for table in TABLES.values():
+            place = str(self._folder / table.name)
+            if not DeltaTable.is_deltatable(place):
+                DeltaTable.create(place, table.schema, name=table.name, description=table.about)
+
+    def last(self, table: str) -> int:
+        """See Destination."""
+        version = self._open(table).transaction_version(self._application)
+        return -1 if version is None else version
+
+    def commit(self, table: str, log_index: int, file: Path, rows: int) -> None:
+        """See Destination."""
+        found = self._open(table)
+        adds: list[AddAction | RemoveAction] = []
+        if rows:
+            place = self._folder / table / f"{file.parent.name}.parquet"
+            link_once(file, place)
+            status = place.stat()
+            stats = json.dumps({"numRecords": rows})
+            adds = [AddAction(place.name, status.st_size, {}, int(time.time() * 1000), data_change=True, stats=stats)]
+        mark = CommitProperties(app_transactions=[Transaction(self._application, log_index)])
+        try:
+            found.create_write_transaction(adds, "append", TABLES[table].schema, commit_properties=mark)
+        except CommitFailedError as error:
+            raise LakeInUse(
+                f"another pipeline writes into {self._folder}: it was faster at {table} ({error}); end one",
+                table=table,
+                log_index=log_index,
+            ) from error
+        except DeltaError as error:
+            raise OSError(f"Delta did not commit {table}: {error}") from error
+
+    def files(self, table: str) -> Sequence[str]:
+        """See Destination."""
+        return [uri.removeprefix("file://") for uri in self._open(table).file_uris()]
+
+    @property
+    def _application(self) -> str:
+        return f"rayshot:{self._system}"
+
+    def _open(self, table: str) -> DeltaTable:
+        return DeltaTable(str(self._folder / table))

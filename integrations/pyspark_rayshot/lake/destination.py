@@ -1,0 +1,45 @@
+"""What a lake is asked, whatever its tables are made of."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from pyspark_rayshot.lake.lake_tables import TABLES
+
+
+class Destination(ABC):
+    """Tables in a folder, each of which knows up to which log index it has its rows.
+
+    One commit is atomic: a table has the rows of a file and says so, or neither.
+    """
+
+    def __init__(self, folder: Path, system: str) -> None:
+        self._folder = folder
+        self._system = system
+
+    @abstractmethod
+    def create(self) -> None:
+        """Make the tables that are missing."""
+
+    @abstractmethod
+    def last(self, table: str) -> int:
+        """The log index of the last commit, -1 before the first."""
+
+    @abstractmethod
+    def commit(self, table: str, log_index: int, file: Path, rows: int) -> None:
+        """Add the rows of a Parquet file, which stays where it is, as those up to `log_index`, which is above `last`.
+
+        Raises OSError, and LakeInUse where another pipeline was faster.
+        """
+
+    @abstractmethod
+    def files(self, table: str) -> Sequence[str]:
+        """The Parquet files that make up a table."""
+
+    def read(self, table: str, columns: Sequence[str], where: ds.Expression | None = None) -> pa.Table:
+        """Those columns of the rows that fit."""
+        files = list(self.files(table))
+        return ds.dataset(files, schema=TABLES[table].schema, format="parquet").to_table(list(columns), filter=where)

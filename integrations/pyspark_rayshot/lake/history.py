@@ -1,0 +1,70 @@
+"""From when to when an attribute had a value: a view over `state_changes`, in SQL that Spark and DuckDB read alike.
+
+What orders the rows of a life is the actor's own clock. A life ends where a later one begins.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from pyspark_rayshot.lake.lake_tables import TABLES, VALUE_COLUMNS
+
+_VALUES = ", ".join(column.name for column in VALUE_COLUMNS)
+
+_HISTORY = """
+with told as (
+    select *, case when change in ('removed', 'ended') then '(gone)' else coalesce(digest, '(hidden)') end as holds,
+        max(life) over (partition by system) as newest_life,
+        max(clock) over (partition by system, life, actor) as last_clock
+    from {changes}
+),
+steps as (
+    select *, lag(holds) over {order} as held
+    from told
+),
+kept as (
+    select * from steps where held is null or held <> holds
+),
+spans as (
+    select *, lead(clock) over {order} as next_clock, lead(seen_in) over {order} as next_seen_in
+    from kept
+)
+select system, life, actor, attribute, clock as valid_from,
+    case when next_clock is not null then next_clock when life < newest_life then last_clock end as valid_to,
+    case when next_clock is not null then 'change' when life < newest_life then 'restore' end as ended_by,
+    seen_in as from_snapshot, next_seen_in as to_snapshot, {values}
+from spans where change not in ('removed', 'ended')
+"""
+_ORDER = (
+    "(partition by system, life, actor, attribute "
+    "order by case when change = 'ended' then 1 else 0 end, clock, log_index)"
+)
+
+
+def history_sql(changes: str) -> str:
+    """A query over the table `changes`, which is `state_changes` by whatever name the engine has it.
+
+    Each row is one value of an attribute in one life: it held from the actor's clock `valid_from` on and until before
+    `valid_to`, which is null where it still holds; `ended_by` says whether a change or a restore ended it. Where a
+    restore ended the life `valid_to` is the last clock that the actor was seen with.
+    """
+    return _HISTORY.format(changes=changes, order=_ORDER, values=_VALUES)
+
+
+def history(spark: Any, lake: Path | str, name: str = "history") -> str:
+    """Make `history_sql` of a lake a temp view of a Spark session, whatever the lake's format; its name is returned.
+
+    The view is of the lake as it is now: make it again to see what came since. Raises ConfigError where there is no
+    lake.
+    """
+    changes = lake_table(spark, lake, "state_changes")
+    changes.createOrReplaceTempView(f"{name}_of_changes")
+    spark.sql(history_sql(f"{name}_of_changes")).createOrReplaceTempView(name)
+    return name
+
+
+def lake_table(spark: Any, lake: Path | str, table: str) -> Any:
+    """One table of a lake as a DataFrame of Spark: its Parquet files as they are now, so Spark needs no jar."""
+    from pyspark_rayshot.lake.writing import find_lake  # noqa: PLC0415 - needs the package of the lake's format
+
+    schema = ", ".join(column.ddl for column in TABLES[table].columns)
+    return spark.read.schema(schema).parquet(*find_lake(Path(lake)).files(table))

@@ -1,0 +1,160 @@
+"""What the pipeline remembers of each life: where its actors are, out of the lake's own tables.
+
+Nothing else is kept over a restart: what the tables say up to a log index is what has been seen.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import pyarrow.dataset as ds
+
+from pyspark_rayshot.lake.changes import (
+    Digests,
+    Head,
+    KnownRow,
+    Next,
+    Observation,
+    advance,
+    digests_as_of,
+    ended,
+    first_changes,
+    late_changes,
+)
+from pyspark_rayshot.lake.clocks import LifeClocks
+from pyspark_rayshot.lake.destination import Destination
+from pyspark_rayshot.lake.lake_tables import VALUE_COLUMNS, ActorMoment, Change
+from rayshot.analysis.state_views import attribute_rows
+from rayshot.analysis.views import VIEWS
+from rayshot.store.snapshot import Snapshot
+from rayshot.store.state import state_digest
+
+
+class Moment(NamedTuple):
+    """Where an actor was in a snapshot."""
+
+    actor: str
+    clock: int
+    log_index: int
+    snapshot: str
+    state_digest: str | None
+
+
+class Life:
+    """The actors of one life as the lake has them up to a log index, and from there on as snapshots come.
+
+    `restored` is the snapshot that it began with, None where that is not known.
+    """
+
+    def __init__(self, lake: Destination, life: int, upto: int, restored: str | None) -> None:
+        self._lake = lake
+        self._life = life
+        self.catch_up(upto)
+        self._clocks = LifeClocks()
+        columns = lake.read("channels", ("sender", "receiver", "sent", "received"), self._within)
+        highest = columns.group_by(["sender", "receiver"]).aggregate([("sent", "max"), ("received", "max")])
+        self._clocks.learn(
+            (row["sender"], row["receiver"], row["sent_max"], row["received_max"]) for row in highest.to_pylist()
+        )
+        self._heads = self._read_heads()
+        self._restored = {} if restored is None else self._as_of_snapshot(restored, upto)
+
+    def catch_up(self, upto: int) -> None:
+        """Take what the lake says of this life up to that log index for what has been seen."""
+        self._within = (ds.field("life") == self._life) & (ds.field("log_index") <= upto)
+
+    def moments(self, snapshot: Snapshot) -> list[ActorMoment]:
+        """The actors of a snapshot with their clocks."""
+        gone = self._clocks.gone(snapshot.manifest)
+        entries = VIEWS["actors"].entries
+        assert entries is not None
+        return [ActorMoment(row, gone[row.name]) for row in entries(snapshot)]
+
+    def is_late(self, moments: list[ActorMoment]) -> bool:
+        """Whether an actor had done more in a snapshot that came before."""
+        heads = ((self._heads.get(moment.row.name), moment) for moment in moments)
+        return any(head is not None and head.clock > _clock(moment) for head, moment in heads)
+
+    def see(self, snapshot: Snapshot, moments: list[ActorMoment]) -> Iterator[Change]:
+        """The rows of `state_changes` that a snapshot brings; the lake has all before it, where it `is_late`."""
+        for moment in moments:
+            yield from self._see(_observation(snapshot, moment))
+        for actor in snapshot.manifest.ended:
+            head = self._heads.get(actor)
+            if head is not None and not head.ended:
+                yield from ended(actor, head, str(snapshot.id))
+        self._clocks.add(snapshot.manifest)
+
+    def _see(self, seen: Observation) -> Iterator[Change]:
+        head = self._heads.get(seen.actor)
+        if head is None:
+            head = self._heads[seen.actor] = Head(seen.clock, seen.state_digest)
+            for change in first_changes(seen, self._restored.get(seen.actor)):
+                head.note(change)
+                yield change
+        elif head.clock <= seen.clock:
+            yield from advance(head, seen)
+        else:
+            yield from self._see_late(seen)
+
+    def _see_late(self, seen: Observation) -> Iterator[Change]:
+        own = self._within & (ds.field("actor") == seen.actor)
+        behind = [moment for moment in self._moments(own) if moment.clock > seen.clock]
+        first = min(behind, key=lambda moment: (moment.clock, moment.log_index))
+        known = self._known(own)
+
+        def stored(attribute: str) -> Mapping[str, Any]:
+            before = [row for row in known if row.attribute == attribute and row.clock <= seen.clock]
+            row = max(before, key=lambda one: one.order)
+            where = own & (ds.field("attribute") == attribute) & (ds.field("clock") == row.clock)
+            where &= (ds.field("log_index") == row.log_index) & (ds.field("change") == row.change)
+            (cells,) = self._lake.read("state_changes", [column.name for column in VALUE_COLUMNS], where).to_pylist()
+            return dict(cells)
+
+        yield from late_changes(seen, known, Next(first.clock, first.snapshot), stored)
+
+    def _read_heads(self) -> dict[str, Head]:
+        heads: dict[str, Head] = {}
+        for moment in sorted(self._moments(self._within), key=lambda one: (one.clock, one.log_index)):
+            heads[moment.actor] = Head(moment.clock, moment.state_digest)
+        for actor, rows in self._by_actor(self._within).items():
+            heads[actor].attributes = digests_as_of(rows)
+            heads[actor].ended = any(row.change == "ended" for row in rows)
+        return heads
+
+    def _as_of_snapshot(self, snapshot: str, last: int) -> dict[str, Digests]:
+        """What each actor had in a snapshot of any life; nothing where the lake does not have that."""
+        upto = ds.field("log_index") <= last
+        found = self._lake.read("actors", ("life", "actor", "clock", "gone"), upto & (ds.field("snapshot") == snapshot))
+        clocks = {row["actor"]: row["clock"] + row["gone"] for row in found.to_pylist()}
+        lives = set(found["life"].to_pylist())
+        rows = self._by_actor(upto & ds.field("life").isin(lives)) if lives else {}
+        return {actor: digests_as_of(rows.get(actor, []), clock) for actor, clock in clocks.items()}
+
+    def _moments(self, where: ds.Expression) -> list[Moment]:
+        columns = ("actor", "clock", "gone", "log_index", "snapshot", "state_digest")
+        return [
+            Moment(row["actor"], row["clock"] + row["gone"], row["log_index"], row["snapshot"], row["state_digest"])
+            for row in self._lake.read("actors", columns, where).to_pylist()
+        ]
+
+    def _by_actor(self, where: ds.Expression) -> dict[str, list[KnownRow]]:
+        found = defaultdict(list)
+        for row in self._known(where):
+            found[row.actor].append(row)
+        return found
+
+    def _known(self, where: ds.Expression) -> list[KnownRow]:
+        rows = self._lake.read("state_changes", KnownRow._fields, where).to_pylist()
+        return [KnownRow(**row) for row in rows]
+
+
+def _clock(moment: ActorMoment) -> int:
+    clock: int = moment.row.clock
+    return clock + moment.gone
+
+
+def _observation(snapshot: Snapshot, moment: ActorMoment) -> Observation:
+    entry = moment.row.entry
+    digest = None if entry.state is None else state_digest(entry.state)
+    return Observation(entry.name, _clock(moment), digest, str(snapshot.id), lambda: attribute_rows(snapshot, entry))

@@ -1,0 +1,136 @@
+"""The folder that a lake lies in: whose it is, who writes into it, and names that survive a power loss."""
+
+import errno
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from rayshot.errors import ConfigError, ForeignLake, LakeInUse, StoreFull, StoreUnavailable
+
+IDENTITY = "lake.json"
+LOCK = ".lock"
+STAGING = ".staging"
+_OURS = {IDENTITY, LOCK, STAGING}
+_VERSION = 1
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a lake is of; `began` is how many records the log had when its pipeline first ran."""
+
+    system: str
+    storage: str
+    format: str
+    began: int
+
+    def check(self, wanted: "Identity", folder: Path) -> None:
+        """Raise ForeignLake, or ConfigError for another format, unless `wanted` may go on in this lake."""
+        if (self.system, self.storage) != (wanted.system, wanted.storage):
+            raise ForeignLake(
+                f"{folder} holds the snapshots of {self.system!r} in {self.storage}, and these are of "
+                f"{wanted.system!r} in {wanted.storage}: give each its own folder; where that storage was moved, "
+                f"say so in {folder / IDENTITY}",
+                holds={"system": self.system, "storage": self.storage},
+                wanted={"system": wanted.system, "storage": wanted.storage},
+            )
+        if self.format != wanted.format:
+            raise ConfigError(
+                f"{folder} is a lake of {self.format}, and {wanted.format} was asked for: give each its own folder",
+                option="format",
+                expected=self.format,
+                value=wanted.format,
+            )
+
+
+def claim(folder: Path, wanted: Identity) -> Identity:
+    """Make `folder` the lake of `wanted`, or find that it is. Raises as `Identity.check`, StoreError's and OSError."""
+    place = folder / IDENTITY
+    if not place.exists():
+        others = sorted(path.name for path in folder.iterdir() if path.name not in _OURS)
+        if others:
+            raise ForeignLake(
+                f"{folder} holds {', '.join(others[:5])}{' ...' if len(others) > 5 else ''} and no {IDENTITY}, so no "  # noqa: PLR2004 - a few names
+                f"pipeline of {wanted.system!r} in {wanted.storage} made it: give a folder that is new or empty",
+                holds=others,
+                wanted={"system": wanted.system, "storage": wanted.storage},
+            )
+        aside = folder / STAGING / IDENTITY
+        aside.parent.mkdir(exist_ok=True)
+        write_flushed(aside, json.dumps({"lake": _VERSION, **asdict(wanted)}, indent=1).encode() + b"\n")
+        aside.replace(place)
+        sync_folder(folder)
+    found = read_identity(folder)
+    found.check(wanted, folder)
+    return found
+
+
+def read_identity(folder: Path) -> Identity:
+    """What the lake in `folder` is of. Raises ForeignLake, ConfigError for a newer one, and OSError."""
+    place = folder / IDENTITY
+    try:
+        document: dict[str, Any] = json.loads(place.read_bytes())
+        if document["lake"] != _VERSION:
+            raise ConfigError(f"{place} is of version {document['lake']}, and this rayshot writes {_VERSION}")
+        return Identity(**{field.name: document[field.name] for field in fields(Identity)})
+    except (ValueError, KeyError, TypeError) as error:
+        raise ForeignLake(f"{place} is not what a pipeline writes: {error}; give another folder") from error
+
+
+@contextmanager
+def only_writer(folder: Path) -> Iterator[None]:
+    """Hold the lake's lock, which the kernel takes from a process that is killed. Raises LakeInUse."""
+    with (folder / LOCK).open("a+b") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise LakeInUse(f"another pipeline writes into {folder}: end one of them", folder=str(folder)) from error
+        yield
+
+
+@contextmanager
+def disk_errors(folder: Path) -> Iterator[None]:
+    """Raise what the disk of a lake does not do as StoreFull or StoreUnavailable."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL or "disk is full" in str(error) or "No space left" in str(error):
+            raise StoreFull(
+                f"no room in {folder} ({error}); what it holds is whole: free some space and start again",
+                path=str(folder),
+            ) from error
+        raise StoreUnavailable(
+            f"{folder} cannot be written: {error}; what it holds is whole", path=str(folder), errno=error.errno
+        ) from error
+
+
+def write_flushed(place: Path, data: bytes) -> None:
+    """Write a file that survives a power loss once its name does."""
+    with place.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def link_once(file: Path, place: Path) -> None:
+    """Give a file a second name, unless it has it. Unlike a rename this never replaces another: FileExistsError."""
+    try:
+        os.link(file, place)
+    except FileExistsError:
+        if not place.samefile(file):
+            raise
+    sync_folder(place.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the names in a folder on the disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,281 @@
+"""From snapshots to committed batches.
+
+Which snapshots are done is what the tables say, each for itself; nothing is taken from whoever drives this. A batch is
+asked for as log indexes: what is done of them is left out, so it may be asked for twice, or cut otherwise.
+"""
+
+import logging
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from pyspark_rayshot.lake.destination import Destination
+from pyspark_rayshot.lake.lake_tables import TABLES
+from pyspark_rayshot.lake.lives import Life
+from pyspark_rayshot.lake.places import (
+    STAGING,
+    Identity,
+    claim,
+    disk_errors,
+    only_writer,
+    read_identity,
+)
+from pyspark_rayshot.lake.staging import Staging, carry_over, carry_over_all
+from pyspark_rayshot.loss import lost
+from rayshot.analysis.batches import read_batches, to_batches
+from rayshot.analysis.planning import Piece
+from rayshot.analysis.query import parse_query
+from rayshot.errors import ConfigError, ForeignLake, SnapshotDeleted
+from rayshot.format.encryption_key import EncryptionKey
+from rayshot.store.catalog import SystemView
+from rayshot.store.locate import open_store
+from rayshot.store.lost_log import log_lost
+from rayshot.store.records import CommitRecord
+from rayshot.store.snapshot import Snapshot
+
+FORMATS = ("parquet", "delta", "iceberg")
+_AS_VIEWS = ("channels", "messages", "snapshots")
+"""Tables whose rows are those of the view of that name."""
+_log = logging.getLogger(__name__)
+
+
+class Written(NamedTuple):
+    """What a batch brought: how many snapshots, how many gaps, and how many rows in all tables."""
+
+    snapshots: int = 0
+    gaps: int = 0
+    rows: int = 0
+
+    def plus(self, other: "Written") -> "Written":
+        """Both together."""
+        return Written(*map(sum, zip(self, other, strict=True)))
+
+
+class LakeWriter:
+    """The one writer of a lake, see `open_lake`."""
+
+    def __init__(
+        self, system: SystemView, lake: Destination, folder: Path, began: int, keys: Sequence[EncryptionKey]
+    ) -> None:
+        self._system = _KeptOpen(system)
+        self._lake = lake
+        self._folder = folder
+        self._began = began
+        self._keys = keys
+        self._life: tuple[int, Life] | None = None
+        found = lake.read("snapshots", ("snapshot", "log_index"))
+        self._done = dict(zip(found["snapshot"].to_pylist(), found["log_index"].to_pylist(), strict=True))
+        """By id, the log index of each snapshot that the lake has."""
+        self._check_log()
+
+    @property
+    def newest(self) -> str | None:
+        """The snapshot of the lake that came last in the log."""
+        return max(self._done, key=self._done.__getitem__, default=None)
+
+    def write(self, upto: int) -> Written:
+        """Commit all snapshots up to that log index that the lake does not have, and the gaps before the next one.
+
+        Raises what reading snapshots raises, StoreFull, StoreUnavailable, LakeInUse; what was committed stays.
+        """
+        written = Written()
+        while (one := self._write_some(upto)) is not None:
+            written = written.plus(one)
+        return written
+
+    def _write_some(self, upto: int) -> Written | None:
+        """Commit one batch, up to a snapshot that must find all before it in the lake; None where nothing is left."""
+        system = self._system.now()
+        todo, gaps = self._todo(system, upto)
+        if not todo and not gaps:
+            return None
+        try:
+            with disk_errors(self._folder), self._staging() as staging:
+                last, count = self._stage(staging, todo, gaps, system)
+                place = staging.close(last)
+        except SnapshotDeleted:
+            if self._todo(self._system.now(), upto) == (todo, gaps):
+                raise
+            return Written()  # it is a gap now
+        with disk_errors(self._folder):
+            rows = carry_over(place, self._lake)
+        for record in todo[:count]:
+            self._done.setdefault(str(record.snapshot), record.position)
+        return Written(rows["snapshots"], rows["gaps"], sum(rows.values()))
+
+    def _todo(self, system: SystemView, upto: int) -> tuple[list[CommitRecord], list[CommitRecord]]:
+        """What is to be read, and what is lost; both in the order of the log."""
+        assert system.end is not None, "a system as of a moment"
+        first = self._lake.last("snapshots") + 1
+        unread = [record for record in system.history().retained.values() if record.position >= first]
+        unread.sort(key=lambda record: record.position)
+        stop = next((record.position for record in unread if record.position > upto), system.end)
+        gaps = lost(system, first, stop, self._began)
+        return (
+            [record for record in unread if record.position < stop],
+            sorted((gap for gap in gaps if str(gap.snapshot) not in self._done), key=lambda gap: gap.position),
+        )
+
+    @contextmanager
+    def _staging(self) -> Iterator[Staging]:
+        staging = Staging(self._folder)
+        try:
+            yield staging
+        except BaseException:
+            self._life = None  # it may have seen what is not committed
+            staging.give_up()
+            raise
+
+    def _stage(
+        self, staging: Staging, todo: Sequence[CommitRecord], gaps: Sequence[CommitRecord], system: SystemView
+    ) -> tuple[int, int]:
+        """Write a batch aside: up to which log index it goes, and how many of `todo` are in it."""
+        marks = {table: self._lake.last(table) for table in TABLES}
+        for count, record in enumerate(todo):
+            if str(record.snapshot) in self._done:
+                _log.warning("%s came back at record %d of the log, and is here", record.snapshot, record.position)
+                continue
+            wanted = {table for table, mark in marks.items() if mark < record.position}
+            if not self._add(staging, record, wanted, marks, system, is_first=count == 0):
+                last = todo[count - 1].position
+                self._add_gaps(staging, [gap for gap in gaps if gap.position < record.position])
+                return max([last, *(gap.position for gap in gaps if gap.position < record.position)]), count
+        self._add_gaps(staging, gaps)
+        return max(record.position for record in (*todo, *gaps)), len(todo)
+
+    def _add(
+        self,
+        staging: Staging,
+        record: CommitRecord,
+        wanted: Collection[str],
+        marks: dict[str, int],
+        system: SystemView,
+        *,
+        is_first: bool,
+    ) -> bool:
+        """Write the rows of one snapshot aside. False, and nothing done, where the lake needs all before it first."""
+        number = record.snapshot.incarnation
+        restored = None if record.folder else system.restored_from().get(number)
+        if self._life is None or self._life[0] != number:
+            if not is_first:
+                return False
+            origin = None if restored is None else str(restored)
+            self._life = number, Life(self._lake, number, marks["state_changes"], origin)
+        life = self._life[1]
+        snapshot = self._system.open(record, self._keys)
+        moments = life.moments(snapshot)
+        if life.is_late(moments):
+            if not is_first:
+                return False
+            life.catch_up(marks["state_changes"])
+        piece = Piece(record, restored_from=restored)
+        for table in _AS_VIEWS:
+            if table in wanted:
+                query = parse_query({"view": table})
+                staging.add(table, read_batches(query, self._system, [piece], self._keys))
+        if "actors" in wanted:
+            staging.add("actors", _rows("actors", ((snapshot, moment) for moment in moments)))
+        if "state_changes" in wanted:
+            staging.add(
+                "state_changes", _rows("state_changes", ((snapshot, one) for one in life.see(snapshot, moments)))
+            )
+        return True
+
+    def _add_gaps(self, staging: Staging, gaps: Sequence[CommitRecord]) -> None:
+        for gap in gaps:
+            _log.warning("%s was deleted before it was read: it is a row of `gaps`", gap.snapshot)
+        staging.add("gaps", _rows("gaps", ((self._system.open(gap, self._keys), None) for gap in gaps)))
+
+    def _check_log(self) -> None:
+        """Raise LogLost or ForeignLake where the log is not the one that the lake was made of."""
+        newest = self.newest
+        if newest is None:
+            return
+        records, at = self._system.records(), self._done[newest]
+        if at >= len(records):
+            raise log_lost(
+                self._system.name,
+                f"{self._folder} has {newest} from its record {at}, and it has {len(records)} records",
+            )
+        found = getattr(records[at], "snapshot", None)
+        if str(found) != newest:
+            raise ForeignLake(
+                f"{self._folder} has {newest} from record {at} of a log, and that record of {self._system.name!r} in "
+                f"{self._system.url} is {'of ' + str(found) if found else 'none of a snapshot'}: it is another log; "
+                "give another folder",
+                holds={"system": self._system.name, "snapshot": newest},
+                wanted={"system": self._system.name, "snapshot": None if found is None else str(found)},
+            )
+
+
+@contextmanager
+def open_lake(system: SystemView, folder: Path, form: str, keys: Sequence[EncryptionKey] = ()) -> Iterator[LakeWriter]:
+    """Make or find the lake of a system in `folder`, and end what a killed process had begun.
+
+    Raises ConfigError for a format that there is not or whose package is missing, ForeignLake, LakeInUse, StoreFull and
+    StoreUnavailable.
+    """
+    kind = _destination(form)
+    with ExitStack() as stack:
+        with disk_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            place = folder.resolve()
+            stack.enter_context(only_writer(place))
+            (place / STAGING).mkdir(exist_ok=True)
+            identity = claim(place, Identity(system.name, system.url, form, system.log_end()))
+            lake = kind(place, system.name)
+            lake.create()
+            carried = carry_over_all(place, lake)
+            if carried:
+                _log.warning("%d batches of a pipeline that was killed were carried over", carried)
+        yield LakeWriter(system, lake, place, identity.began, keys)
+
+
+def find_lake(folder: Path) -> Destination:
+    """The tables of a lake that is there, for reading. Raises ConfigError, ForeignLake and StoreUnavailable."""
+    with disk_errors(folder):
+        identity = read_identity(folder.resolve())
+    return _destination(identity.format)(folder.resolve(), identity.system)
+
+
+def _destination(form: str) -> type[Destination]:
+    try:
+        match form:
+            case "parquet":
+                from pyspark_rayshot.lake.parquet import ParquetLake  # noqa: PLC0415 - only what is asked for
+
+                return ParquetLake
+            case "delta":
+                from pyspark_rayshot.lake.delta import DeltaLake  # noqa: PLC0415 - its package may be missing
+
+                return DeltaLake
+            case "iceberg":
+                from pyspark_rayshot.lake.iceberg import IcebergLake  # noqa: PLC0415 - its package may be missing
+
+                return IcebergLake
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"a lake of {form} needs {error.name}: pip install 'rayshot[lake]'", option="format"
+        ) from error
+    raise ConfigError(f"the format must be one of {', '.join(FORMATS)}; it is {form!r}", option="format", value=form)
+
+
+class _KeptOpen(SystemView):
+    """A system that opens a snapshot once for all tables."""
+
+    def __init__(self, system: SystemView) -> None:
+        super().__init__(open_store(system.url), system.name)
+        self._kept: Snapshot | None = None
+
+    def open(self, record: CommitRecord, keys: Sequence[EncryptionKey] | None = None) -> Snapshot:
+        """See SystemView."""
+        if self._kept is None or self._kept.record != record:
+            self._kept = super().open(record, keys)
+        return self._kept
+
+
+def _rows(table: str, items: Iterable[tuple[Snapshot, object]]) -> Iterator[pa.RecordBatch]:
+    return to_batches(items, TABLES[table].columns, TABLES[table].schema)

@@ -1,0 +1,22 @@
+"""Snapshots that were deleted before somebody who follows the log had read them."""
+
+from rayshot.store.catalog import SystemView
+from rayshot.store.records import CommitRecord
+
+
+def lost(system: SystemView, first: int, end: int, began: int) -> list[CommitRecord]:
+    """Those of the log's range `first` .. `end` - 1 that were deleted since it had `began` records.
+
+    Those that came back are not lost.
+    """
+    history = system.history()
+    gone = [record for record in history.deleted.values() if first <= record.position < end]
+    if not gone:
+        return []
+    before = system.as_of(began).history().retained
+    return [
+        record
+        for record in gone
+        if record.snapshot not in history.retained
+        and (record.position >= began or before.get(record.snapshot) == record)
+    ]

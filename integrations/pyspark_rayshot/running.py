@@ -1,0 +1,159 @@
+"""The pipeline: a stream of snapshots' log indexes, each micro-batch of which is written into a lake.
+
+What has been written is asked of the lake and of nothing else. Spark's checkpoint is a folder that goes with the run:
+a new run begins behind the newest snapshot of the lake. So there is none to lose, and none that could be ahead of it.
+"""
+
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyspark_rayshot.options import EARLIEST, parse_options
+from rayshot.analysis.query import option_texts
+from rayshot.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pyspark_rayshot.lake.writing import LakeWriter, Written
+
+INTERVAL_S = 5.0
+SNAPSHOTS_MAX = 100
+POLL_S = 0.2
+_STREAMED = "snapshot string, log_index bigint"
+"""The columns of the stream: they stand in the log, so that for it no manifest is read."""
+
+
+class Progress(NamedTuple):
+    """What one micro-batch brought."""
+
+    snapshots: int
+    gaps: int
+    rows: int
+    newest: str | None
+
+
+def pipeline(
+    spark: Any,
+    source: str,
+    destination: str | Path,
+    *,
+    format: str = "parquet",  # noqa: A002 - Spark's own word
+    once: bool = False,
+    interval_s: float = INTERVAL_S,
+    snapshots_max: int = SNAPSHOTS_MAX,
+    progress: Callable[[Progress], None] = lambda _: None,
+    stop: threading.Event | None = None,
+    **options: Any,
+) -> Progress:
+    """Keep a lake up to date with the snapshots of a system: see docs/pipeline.md.
+
+    Args:
+        spark: a session of this process, as `local_session` gives.
+        source: the storage.
+        destination: a folder, that of a lake of this system and storage or one that is new or empty.
+        format: what its tables are: parquet, delta or iceberg.
+        once: write what there is, and end.
+        interval_s: seconds from the start of one micro-batch to that of the next.
+        snapshots_max: how many snapshots a micro-batch has at most.
+        progress: told of each micro-batch that brought something.
+        stop: ends the pipeline, when no batch is being written.
+        options: `system` and `encryption_key_file`, as for `spark.read`.
+
+    Returns the sum of all. Raises ConfigError, ForeignLake, LakeInUse, StoreFull, StoreUnavailable, and what reading
+    snapshots raises; what the lake holds stays as it is.
+    """
+    read = parse_options({"path": str(source), **_checked(options)}).pinned()
+    _check(interval_s, snapshots_max, str(destination))
+    from pyspark_rayshot.lake.writing import open_lake  # noqa: PLC0415 - needs pyarrow, which may be missing
+
+    system = read.open_system().as_of(None)
+    keys = read.encryption_keys()
+    with (
+        open_lake(system, Path(destination), format, keys) as writer,
+        tempfile.TemporaryDirectory(prefix="rayshot-pipeline-") as checkpoint,
+    ):
+        sink = _Sink(writer, progress)
+        given = {"path": str(source), "system": system.name, "maxSnapshotsPerTrigger": str(snapshots_max)}
+        begin = {"startingSnapshot": writer.newest or EARLIEST, "failOnDataLoss": "false"}
+        frame = spark.readStream.format("rayshot").schema(_STREAMED).options(**given, **begin).load()
+        writing = frame.writeStream.foreachBatch(sink.write).option("checkpointLocation", checkpoint)
+        trigger = {"availableNow": True} if once else {"processingTime": f"{round(interval_s * 1000)} milliseconds"}
+        sink.run(writing.trigger(**trigger), stop or threading.Event())
+        if once and not sink.stopped:
+            sink.finish()
+        return sink.total
+
+
+class _Sink:
+    """What the stream calls with each micro-batch, and how it ends."""
+
+    def __init__(self, writer: "LakeWriter", progress: Callable[[Progress], None]) -> None:
+        self._writer = writer
+        self._progress = progress
+        self._busy = threading.Lock()
+        self._error: BaseException | None = None
+        self.stopped = False
+        self.total = Progress(0, 0, 0, writer.newest)
+
+    def write(self, frame: Any, _: int) -> None:
+        """Write one micro-batch, unless the pipeline has been stopped."""
+        with self._busy:
+            if self.stopped:
+                return
+            try:
+                indexes = [row.log_index for row in frame.collect()]
+                self._note(self._writer.write(max(indexes, default=-1)))
+            except BaseException as error:  # Spark would make a text of it
+                self._error = error
+                raise
+
+    def finish(self) -> None:
+        """Write the gaps behind the last snapshot, of which no micro-batch may tell."""
+        self._note(self._writer.write(-1))
+
+    def run(self, writing: Any, stop: threading.Event) -> None:
+        """Run the stream to its end, or until `stop`; raises what stopped it."""
+        query = writing.start()
+        try:
+            while not query.awaitTermination(POLL_S):
+                if stop.is_set():
+                    break
+        except BaseException as error:
+            if self._error is not None:
+                raise self._error from error
+            raise
+        finally:
+            with self._busy:  # between two batches
+                self.stopped = stop.is_set()
+                query.stop()
+
+    def _note(self, written: "Written") -> None:
+        if not any(written):
+            return
+        one = Progress(*written, self._writer.newest)
+        total = self.total
+        self.total = Progress(total.snapshots + one.snapshots, total.gaps + one.gaps, total.rows + one.rows, one.newest)
+        self._progress(one)
+
+
+def _checked(options: Any) -> dict[str, str]:
+    texts = option_texts(options)
+    for name in texts.keys() - {"system", "encryptionkeyfile"}:
+        raise ConfigError(f"a pipeline has no option {name!r}; it has system and encryption_key_file", option=name)
+    return texts
+
+
+def _check(interval_s: float, snapshots_max: int, destination: str) -> None:
+    if not interval_s >= 0:
+        raise ConfigError(f"interval_s must be a number of seconds from 0; it is {interval_s!r}", option="interval_s")
+    if snapshots_max < 1:
+        raise ConfigError(
+            f"snapshots_max must be a whole number from 1; it is {snapshots_max!r}", option="snapshots_max"
+        )
+    if "://" in destination:
+        raise ConfigError(
+            f"the destination must be a folder of this machine, also one that is mounted; it is {destination!r}",
+            option="destination",
+            value=destination,
+        )

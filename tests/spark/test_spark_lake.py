@@ -1,0 +1,252 @@
+"""A lake without Spark: each snapshot once, in three formats, whatever was there and whatever came between."""
+
+import contextlib
+import io
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rayshot
+from pyspark_rayshot.lake import staging, writing
+from pyspark_rayshot.lake.lake_tables import TABLES
+from pyspark_rayshot.lake.writing import FORMATS, find_lake, open_lake
+from rayshot.errors import ConfigError, ForeignLake, LakeInUse, LogLost
+from rayshot.store.catalog import SystemView
+from rayshot.store.deletion import delete_snapshot
+from rayshot.store.local import LocalStore
+from rayshot.store.repository import Repository
+from tests.spark.lake_oracle import assert_exact, grow, ids, rows
+from tests.store.snapshot_builder import Bank, make_snapshot, open_bank
+
+
+@pytest.fixture
+def bank(tmp_path: Path) -> Repository:
+    """Four snapshots of two accounts, of which alice is as in the one before in each second one."""
+    repository = open_bank(LocalStore(tmp_path / "shots"))
+    for counter in (1, 2, 3, 4):
+        grow(repository, counter)
+    return repository
+
+
+@pytest.fixture
+def system(bank: Repository) -> SystemView:
+    return SystemView(bank.store, "bank")
+
+
+@pytest.fixture(params=FORMATS)
+def form(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    return tmp_path / "lake"
+
+
+def write(system: SystemView, lake: Path, form: str = "parquet", *upto: int) -> Any:
+    with open_lake(system, lake, form) as writer:
+        for one in upto or (system.log_end(),):
+            written = writer.write(one)
+    return written
+
+
+def test_a_lake_has_each_row_of_the_views_once(system: SystemView, lake: Path, form: str) -> None:
+    write(system, lake, form, 2, 2, 4)
+    assert_exact(lake, system)
+    write(system, lake, form)
+    assert_exact(lake, system)
+    changed = [(row["snapshot"], row["attribute"]) for row in rows(lake, "state_changes") if row["actor"] == "alice"]
+    assert sorted(changed) == [
+        ("1-coordinator-1", "balance"),
+        ("1-coordinator-1", "name"),
+        ("1-coordinator-2", "balance"),
+        ("1-coordinator-4", "balance"),
+    ]
+
+
+def test_a_batch_that_comes_again_cut_otherwise_is_written_once(system: SystemView, lake: Path, form: str) -> None:
+    write(system, lake, form, 1, 3)
+    write(system, lake, form, 2)
+    write(system, lake, form, 4, 1, 4)
+    assert_exact(lake, system)
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_batch_torn_at_any_table_is_carried_over_though_its_snapshots_are_deleted(
+    bank: Repository, system: SystemView, lake: Path, form: str, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = lake.with_name("whole")
+    write(system, whole, form, 2, 4)
+    write(system, lake, form, 2)
+    _stop_before(table, form, monkeypatch)
+    with pytest.raises(InterruptedError):
+        write(system, lake, form, 4)
+    monkeypatch.undo()
+    for counter in (3, 4):
+        delete_snapshot(bank.store, "bank", f"1-coordinator-{counter}")
+    write(system, lake, form)
+    for name in TABLES:
+        assert rows(lake, name) == rows(whole, name)
+
+
+def _stop_before(table: str, form: str, patch: pytest.MonkeyPatch) -> None:
+    """Have the process die before it commits that table; a real kill is in test_spark_pipeline.py."""
+    kind = writing._destination(form)
+    commit = kind.commit
+
+    def dying(self: Any, name: str, *rest: Any) -> None:
+        if name == table:
+            raise InterruptedError
+        commit(self, name, *rest)
+
+    patch.setattr(kind, "commit", dying)
+    patch.setattr(writing, "disk_errors", _no_translation)
+
+
+class _no_translation:
+    def __init__(self, folder: Path) -> None: ...
+    def __enter__(self) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
+
+
+def test_a_torn_batch_whose_files_aside_are_gone_is_read_anew(
+    system: SystemView, lake: Path, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(system, lake, form, 2)
+    _stop_before("state_changes", form, monkeypatch)
+    with pytest.raises(InterruptedError):
+        write(system, lake, form, 4)
+    monkeypatch.undo()
+    shutil.rmtree(lake / ".staging")
+    write(system, lake, form)
+    assert_exact(lake, system)
+
+
+def test_a_file_half_written_aside_is_thrown_away(system: SystemView, lake: Path) -> None:
+    write(system, lake, "parquet", 2)
+    half = lake / ".staging" / "tmp-1234"
+    half.mkdir()
+    (half / "messages.parquet").write_bytes(b"PAR1")
+    write(system, lake)
+    assert not half.exists()
+    assert_exact(lake, system)
+
+
+def test_what_was_deleted_before_it_was_read_is_a_gap_and_what_was_deleted_before_all_is_none(
+    bank: Repository, system: SystemView, lake: Path, form: str
+) -> None:
+    delete_snapshot(bank.store, "bank", "1-coordinator-1")
+    write(system, lake, form, 2)
+    delete_snapshot(bank.store, "bank", "1-coordinator-3")
+    written = write(system, lake, form)
+    assert (written.snapshots, written.gaps) == (1, 1)
+    assert [(row["snapshot"], row["log_index"]) for row in rows(lake, "gaps")] == [("1-coordinator-3", 3)]
+    assert ids(lake) == ["1-coordinator-2", "1-coordinator-4"]
+    delete_snapshot(bank.store, "bank", "1-coordinator-4")
+    assert write(system, lake, form) == (0, 0, 0)
+    assert len(rows(lake, "gaps")) == 1
+
+
+def test_a_snapshot_that_goes_while_it_is_read_is_a_gap(
+    bank: Repository, system: SystemView, lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add = staging.Staging.add
+
+    def delete_then_add(self: Any, table: str, batches: Any) -> None:
+        if table == "state_changes" and "1-coordinator-3" in {str(s.id) for s in system.snapshots()}:
+            delete_snapshot(bank.store, "bank", "1-coordinator-3")
+            for path in (Path(str(bank.store.folder)) / "bank").rglob("*"):
+                if path.is_file() and "1-coordinator-3" in str(path):
+                    path.unlink()
+        add(self, table, batches)
+
+    monkeypatch.setattr(staging.Staging, "add", delete_then_add)
+    write(system, lake)
+    assert ids(lake) == ["1-coordinator-1", "1-coordinator-2", "1-coordinator-4"]
+    assert [row["snapshot"] for row in rows(lake, "gaps")] == ["1-coordinator-3"]
+    assert "1-coordinator-3" not in {row["snapshot"] for row in rows(lake, "messages")}
+
+
+def test_two_pipelines_at_once_are_refused(system: SystemView, lake: Path) -> None:
+    with open_lake(system, lake, "parquet"), pytest.raises(LakeInUse, match="another pipeline writes into"):
+        write(system, lake)
+
+
+def test_a_pipeline_that_another_overtook_without_a_lock_writes_nothing(
+    system: SystemView, lake: Path, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(system, lake, form, 2)
+    kind = writing._destination(form)
+    last = kind.last
+    stale = {table: find_lake(lake).last(table) for table in TABLES}
+    open_table = getattr(kind, "_open", None)
+    old = None if open_table is None else {table: open_table(find_lake(lake), table) for table in TABLES}
+    write(system, lake, form, 4)
+    before = {table: rows(lake, table) for table in TABLES}
+    with open_lake(system, lake, form) as writer:
+        monkeypatch.setattr(kind, "last", lambda _, table: stale[table])
+        if old is not None:
+            monkeypatch.setattr(kind, "_open", lambda _, table: old[table])
+        with pytest.raises(LakeInUse, match="another pipeline writes into"):
+            writer.write(4)
+    monkeypatch.setattr(kind, "last", last)
+    monkeypatch.undo()
+    shutil.rmtree(lake / ".staging")
+    assert {table: rows(lake, table) for table in TABLES} == before
+
+
+def test_a_lake_of_another_system_or_storage_is_refused_and_both_are_named(
+    system: SystemView, lake: Path, tmp_path: Path
+) -> None:
+    write(system, lake)
+    for place, name in (("shots", "shop"), ("others", "bank")):
+        other = open_bank(LocalStore(tmp_path / place), system=name)
+        with pytest.raises(ForeignLake, match=rf"'bank' in .*shots, and these are of '{name}' in .*{place}"):
+            write(SystemView(other.store, name), lake)
+    with pytest.raises(ConfigError, match="is a lake of parquet, and delta was asked for"):
+        write(system, lake, "delta")
+    assert_exact(lake, system)
+
+
+def test_a_folder_with_other_files_and_one_whose_log_was_put_back_are_refused(
+    bank: Repository, system: SystemView, lake: Path, tmp_path: Path
+) -> None:
+    lake.mkdir()
+    (lake / "thesis.tex").touch()
+    with pytest.raises(ForeignLake, match=r"holds thesis.tex and no lake.json"):
+        write(system, lake)
+    (lake / "thesis.tex").unlink()
+    write(system, lake)
+    shutil.rmtree(tmp_path / "shots")
+    anew = open_bank(LocalStore(tmp_path / "shots"))
+    make_snapshot(anew, Bank(), 1)
+    with pytest.raises(LogLost, match="1-coordinator-4"):
+        write(SystemView(anew.store, "bank"), lake)
+    for counter in (7, 8, 9):
+        make_snapshot(anew, Bank(), counter)
+    with pytest.raises(ForeignLake, match=r"has 1-coordinator-4 from record 4.*of 1-coordinator-9"):
+        write(SystemView(anew.store, "bank"), lake)
+
+
+def test_an_unknown_format_says_which_there_are(system: SystemView, lake: Path) -> None:
+    with pytest.raises(ConfigError, match="one of parquet, delta, iceberg; it is 'orc'"):
+        write(system, lake, "orc")
+
+
+def test_the_questions_of_the_page_print_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    write(rayshot.open(docs / "learners").system(), tmp_path / "lake")
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```(python|text)\n(.*?)```", (docs / "pipeline.md").read_text(), re.DOTALL)
+    names: dict[str, Any] = {}
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        for kind, code in blocks:
+            if kind == "python":
+                exec(code, names)
+    promised = [text for kind, text in blocks if kind == "text" and text.startswith("[")]
+    assert len(promised) == 5
+    assert printed.getvalue() == "".join(promised)

@@ -1,0 +1,177 @@
+"""What changed, where snapshots overlap, lives branch, peers end and copies come: by the actor's own clock."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from pyspark_rayshot.lake.history import history_sql
+from pyspark_rayshot.lake.writing import open_lake
+from rayshot.errors import StoreFull, StoreUnavailable
+from rayshot.protocol.identity import SnapshotId
+from rayshot.store.catalog import SystemView
+from rayshot.store.copying import copy_snapshot
+from rayshot.store.deletion import delete_snapshot
+from rayshot.store.local import LocalStore
+from rayshot.store.repository import Repository
+from tests.spark.lake_oracle import assert_exact, assert_tells_states, ids, rows, told, view
+from tests.store.snapshot_builder import Bank, Flow, make_snapshot, open_bank
+from tests.store.test_store_full import disk, filled  # noqa: F401 - a fixture
+
+SEEN = ("actor", "attribute", "clock", "change", "seen_in", "value")
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    return open_bank(LocalStore(tmp_path / "shots"))
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    return tmp_path / "lake"
+
+
+def take(repository: Repository, counter: int, done: int, **state: Any) -> None:
+    """A snapshot of one actor that had processed so many messages of a driver."""
+    flows = {("driver:main", "a"): Flow(sent=done, received=done)}
+    make_snapshot(repository, Bank(states={"a": state}, flows=flows), counter)
+
+
+def write(repository: Repository, lake: Path, *upto: int) -> SystemView:
+    system = SystemView(repository.store, "bank")
+    with open_lake(system, lake, "parquet") as writer:
+        for one in upto or (system.log_end(),):
+            writer.write(one)
+    return system
+
+
+def history(lake: Path, **where: Any) -> list[tuple[Any, ...]]:
+    """(life, attribute, value, valid_from, valid_to, ended_by), as DuckDB reads it."""
+    sql = history_sql(f"read_parquet('{lake}/state_changes/*.parquet')")
+    columns = "life, attribute, value, valid_from, valid_to, ended_by"
+    return duckdb.sql(f"select {columns} from ({sql}) order by life, attribute, valid_from").fetchall()
+
+
+@pytest.mark.parametrize("batches", [(), (1, 2, 3, 4)])
+def test_a_snapshot_that_comes_late_does_not_undo_what_was_seen_behind_it(
+    repository: Repository, lake: Path, batches: tuple[int, ...]
+) -> None:
+    take(repository, 1, 10, x=1, y=0)
+    take(repository, 2, 30, x=1, y=0)
+    take(repository, 3, 40, x=3, y=0)
+    take(repository, 4, 20, x=2, y=0, z=5)
+    system = write(repository, lake, *batches)
+    assert_exact(lake, system)
+    late = [row for row in told(lake, *SEEN) if row[1] in "xz"]
+    assert late == [
+        ("a", "x", 10, "added", "1-coordinator-1", "1"),
+        ("a", "x", 20, "changed", "1-coordinator-4", "2"),
+        ("a", "z", 20, "added", "1-coordinator-4", "5"),
+        ("a", "x", 30, "changed", "1-coordinator-2", "1"),
+        ("a", "z", 30, "removed", "1-coordinator-2", None),
+        ("a", "x", 40, "changed", "1-coordinator-3", "3"),
+    ]
+    assert history(lake) == [
+        (1, "x", "1", 10, 20, "change"),
+        (1, "x", "2", 20, 30, "change"),
+        (1, "x", "1", 30, 40, "change"),
+        (1, "x", "3", 40, None, None),
+        (1, "y", "0", 10, None, None),
+        (1, "z", "5", 20, 30, "change"),
+    ]
+
+
+def test_a_restore_from_an_older_snapshot_begins_a_branch_and_ends_what_the_old_life_had_open(
+    repository: Repository, lake: Path
+) -> None:
+    take(repository, 1, 10, x=1, y=0)
+    take(repository, 2, 20, x=2, y=0)
+    repository.log.begin_epoch(2, "w2")
+    repository.note_restore(SnapshotId.parse("1-coordinator-1"), None, claimed=True)
+    take(repository, 1, 15, x=1, y=7)
+    system = write(repository, lake)
+    assert_exact(lake, system)
+    assert [row[:4] + row[5:] for row in told(lake, *SEEN) if row[4].startswith("2-")] == [
+        ("a", "x", 15, "restored", "1"),
+        ("a", "y", 15, "changed", "7"),
+    ]
+    assert history(lake) == [
+        (1, "x", "1", 10, 20, "change"),
+        (1, "x", "2", 20, 20, "restore"),
+        (1, "y", "0", 10, 20, "restore"),
+        (2, "x", "1", 15, None, None),
+        (2, "y", "7", 15, None, None),
+    ]
+
+
+def test_an_actor_that_ends_and_attributes_that_go_end_their_rows(repository: Repository, lake: Path) -> None:
+    both = {("b", "a"): Flow(sent=5, received=5)}
+    make_snapshot(repository, Bank(states={"a": {"x": 1, "y": 1}, "b": {"k": 1}}, flows=both), 1)
+    flows = {("driver:main", "a"): Flow(sent=1, received=1)}
+    make_snapshot(repository, Bank(states={"a": {"x": 1}}, flows=flows, ended=["b"]), 2)
+    flows = {("driver:main", "a"): Flow(sent=2, received=2)}
+    make_snapshot(repository, Bank(states={"a": {"x": 2}}, flows=flows, ended=["b"]), 3)
+    system = write(repository, lake, 1, 3)
+    assert_exact(lake, system)
+    moments = [(row["log_index"], row["clock"], row["gone"]) for row in rows(lake, "actors") if row["actor"] == "a"]
+    assert moments == [(1, 5, 0), (2, 1, 5), (3, 2, 5)], "a clock that fell with a peer would put 3 before 1"
+    assert history(lake) == [
+        (1, "k", "1", 5, 5, "change"),
+        (1, "x", "1", 5, 7, "change"),
+        (1, "x", "2", 7, None, None),
+        (1, "y", "1", 5, 6, "change"),
+    ]
+
+
+def test_a_copy_has_its_own_place_in_the_log_and_one_that_comes_back_is_no_second(
+    repository: Repository, lake: Path, tmp_path: Path
+) -> None:
+    for counter, done in ((1, 10), (2, 20), (3, 30)):
+        take(repository, counter, done, x=done)
+    here = open_bank(LocalStore(tmp_path / "here"), "w2")
+    first, second, third = SystemView(repository.store, "bank").snapshots()
+    copy_snapshot(repository.store, here.store, third)
+    copy_snapshot(repository.store, here.store, first)
+    system = write(here, lake)
+    places = {row["snapshot"]: (row["log_index"], row["position"]) for row in rows(lake, "snapshots")}
+    assert places == {str(third.id): (1, 3), str(first.id): (2, 1)}
+    delete_snapshot(here.store, "bank", str(first.id))
+    copy_snapshot(repository.store, here.store, first)
+    copy_snapshot(repository.store, here.store, second)
+    write(here, lake)
+    assert ids(lake) == [str(third.id), str(first.id), str(second.id)]
+    assert rows(lake, "gaps") == []
+    assert_tells_states(lake, view(system, "state"))
+    assert [entry[2:5] for entry in history(lake)] == [("10", 10, 20), ("20", 20, 30), ("30", 30, None)]
+
+
+def test_a_hidden_value_is_one_row_and_is_not_shown(repository: Repository, lake: Path) -> None:
+    take(repository, 1, 1, password="a")
+    take(repository, 2, 2, password="b")
+    write(repository, lake)
+    assert told(lake, "attribute", "value", "value_string", "digest") == [("password", '"<redacted>"', None, None)]
+
+
+@pytest.mark.parametrize("room", [4 << 10, 16 << 10, 64 << 10])
+def test_a_full_disk_is_an_error_that_leaves_what_is_there_and_goes_on_later(
+    disk: Path,  # noqa: F811
+    room: int,
+) -> None:
+    repository, lake = open_bank(LocalStore(disk / "shots")), disk / "lake"
+    take(repository, 1, 1, x=1)
+    write(repository, lake)
+    before = {name: rows(lake, name) for name in ("snapshots", "state_changes", "channels")}
+    take(repository, 2, 2, x=random.Random(1).randbytes(150_000).hex())
+    with filled(disk, room), pytest.raises(StoreFull, match=r"no room in .*; what it holds is whole"):
+        write(repository, lake)
+    assert {name: rows(lake, name) for name in before} == before
+    assert_exact(lake, write(repository, lake))
+
+
+def test_a_destination_that_cannot_be_written_says_so(repository: Repository, tmp_path: Path) -> None:
+    take(repository, 1, 1, x=1)
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreUnavailable, match="cannot be written"):
+        write(repository, tmp_path / "file" / "lake")
