@@ -19,7 +19,8 @@ argument or of a field of a numpy array. Signs, digits and capital letters part 
   and no more, as in `api_key`. `take_token` and `has_password` say no such thing. The same holds for timers and
   continuations.
 
-Neither other positional arguments are covered, nor the results of calls.
+Neither other positional arguments are covered, nor the results of calls, nor the fields of a named tuple or of a frozen
+dataclass with slots whose class is not in the pickle: those have no names there.
 """
 
 import datetime as dt
