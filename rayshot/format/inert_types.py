@@ -421,5 +421,8 @@ _MAKERS: dict[str, _Maker] = {
 _BUILDERS: dict[str, Callable[[Inert, Any, ReadingLimits], Any]] = {
     "numpy.dtype": inert_numpy.build_dtype,
     "numpy.ndarray": inert_numpy.build_array,
+    "numpy._core.multiarray._reconstruct": inert_numpy.build_array_of_class,
+    "numpy.core.multiarray._reconstruct": inert_numpy.build_array_of_class,
+    "numpy.ma.core._mareconstruct": inert_numpy.build_masked_array,
     "uuid.UUID": _build_uuid,
 }
