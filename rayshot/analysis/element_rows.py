@@ -1,5 +1,6 @@
 """What a value contains, one level down."""
 
+import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -48,11 +49,45 @@ def elements_of(value: Any) -> Iterator[Element]:
     elif isinstance(value, set | frozenset):
         yield from (Element(f"{{{values.brief_json(item)}}}", None, None, None, item) for item in value)
     elif isinstance(value, Inert) and not is_opaque(value):
-        for name, item in _shown_items(value.attributes):
-            sound = values.sound_text(name[: values.KEY_LENGTH_MAX])
-            yield Element(f".{sound}", sound, "attribute", None, item)
-        yield from _items(value.items)
-        yield from _entries(value.entries)
+        yield from _parts_of(value)
+    elif is_object_array(value):
+        yield from _array_items(value)
+
+
+def is_object_array(value: Any) -> bool:
+    """Whether `value` is a numpy array of any objects."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.ndarray) and value.dtype.kind == "O"
+
+
+def _parts_of(record: Inert) -> Iterator[Element]:
+    """What an object holds: its attributes, and what has no name in its pickle under the names that JSON gives it."""
+    attributes, args, state = record.parts
+    for name, item in _shown_items(attributes):
+        sound = values.sound_text(name[: values.KEY_LENGTH_MAX])
+        yield Element(f".{sound}", sound, "attribute", None, item)
+    if record.args is not None and record.member is None:
+        yield from _behind(".$args", _items(args))
+        yield from _behind(".$kwargs", _entries(record.kwargs))
+        if type(state) in {list, tuple}:
+            yield from _behind(".$state", _items(state))
+        elif type(state) is dict:
+            yield from _behind(".$state", _entries(state))
+        elif state is not None:
+            yield Element(".$state", None, None, None, state)
+    yield from _items(record.items)
+    yield from _entries(record.entries)
+
+
+def _behind(step: str, elements: Iterable[Element]) -> Iterator[Element]:
+    return (element._replace(step=step + element.step) for element in elements)
+
+
+def _array_items(array: Any) -> Iterator[Element]:
+    """In C order, with indices as Python writes them."""
+    places = sys.modules["numpy"].ndindex(array.shape)
+    for place, (indices, item) in enumerate(zip(places, array.flat, strict=True)):
+        yield Element(f"[{', '.join(map(str, indices)) or '()'}]", None, None, place, item)
 
 
 def _entries(mapping: Mapping[Any, Any]) -> Iterator[Element]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from rayshot.analysis import values
 from rayshot.analysis.element_blocks import entry_blocks
-from rayshot.analysis.element_rows import EntryRow, elements_of
+from rayshot.analysis.element_rows import EntryRow, elements_of, is_object_array
 from rayshot.analysis.state_views import AttributeRow, attribute_rows
 from rayshot.analysis.view import EVERY, Column, View, actors, state_bytes, typed_columns
 from rayshot.format.jsonable import hides_a_field
@@ -18,6 +18,7 @@ VALUES_MAX = 1 << 24
 """Values of one array that a cell holds at most."""
 _NUMBERS = "biuf"
 """Kinds of numpy's dtypes of which a double is made."""
+_PATH = "the attribute, then each step that leads to it; a key that is no text is written as JSON"
 
 
 class ArrayRow(NamedTuple):
@@ -50,10 +51,13 @@ def _array_rows(snapshot: Snapshot, actor: ActorEntry, attribute: str | None = N
         waiting = [(row.attribute, row.shown)]
         while waiting:
             path, value = waiting.pop()
-            if isinstance(value, numpy.ndarray) and not hides_a_field(value.dtype):
-                yield ArrayRow(row, path, value)
+            if isinstance(value, numpy.ndarray) and not is_object_array(value):
+                if not hides_a_field(value.dtype):
+                    yield ArrayRow(row, path, value)
             elif id(value) not in seen:
                 seen.add(id(value))
+                if isinstance(value, numpy.ndarray):
+                    yield ArrayRow(row, path, value)
                 inner = [(path + element.step, element.value) for element in elements_of(value)]
                 waiting += reversed(inner)
 
@@ -62,7 +66,10 @@ _ENTRY_COLUMNS = (
     Column("actor", "string", "whose state", lambda _, row: row.attribute.actor),
     Column("attribute", "string", "the attribute that holds the element", lambda _, row: row.attribute.attribute),
     Column(
-        "path", "string", "where it is, as Python writes it", lambda _, row: row.attribute.attribute + row.element.step
+        "path",
+        "string",
+        f"{_PATH}; `.$args[0]` is what its object's pickle gives no name, as in JSON",
+        lambda _, row: row.attribute.attribute + row.element.step,
     ),
     Column(
         "key",
@@ -77,7 +84,13 @@ _ENTRY_COLUMNS = (
         "the key's class; `attribute` for one of an object",
         lambda _, row: row.element.key_type,
     ),
-    Column("index", "bigint", "its place in a list, tuple or deque, from 0", lambda _, row: row.element.place),
+    Column(
+        "index",
+        "bigint",
+        "its place in a list, tuple, deque, array of objects (in C order) or among values without names, from 0; in "
+        'Python it is `row["index"]`, as `row.index` is a method',
+        lambda _, row: row.element.place,
+    ),
     Column("type", "string", "the value's class", lambda _, row: values.type_name(row.element.value)),
     Column("value", "string", "as JSON", lambda _, row: row.json[0], json=True),
     *typed_columns(attrgetter("element.value")),
@@ -87,7 +100,7 @@ _ENTRY_COLUMNS = (
 _ARRAY_COLUMNS = (
     Column("actor", "string", "whose state", lambda _, row: row.attribute.actor),
     Column("attribute", "string", "the attribute that holds the array", lambda _, row: row.attribute.attribute),
-    Column("path", "string", "where it is, as Python writes it", lambda _, row: row.path),
+    Column("path", "string", f"{_PATH}; `.$args[0]` as in `entries`", lambda _, row: row.path),
     Column("dtype", "string", "numpy's name of its type", lambda _, row: str(row.array.dtype)),
     Column("shape", "array<bigint>", "its extents", lambda _, row: list(row.array.shape)),
     Column(

@@ -161,8 +161,9 @@ def _opened(value: Any) -> _Open | None:
         parts = (part for key, item in value.items() for part in (key, shown(key, item)))
         return _Open(value, parts, lambda encodings: _digest(kind, _sorted_pairs(encodings)))
     if isinstance(value, Inert):
-        state = value.attributes or value.state
-        record = (value.class_name, value.args, value.kwargs, state, value.items, value.entries)
+        attributes, args, state = value.parts
+        called = None if value.args is None else args
+        record = (value.class_name, called, value.kwargs, attributes, state, value.items, value.entries)
         return _Open(value, record, lambda encodings: _digest("record", encodings))
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.ndarray) and value.dtype == object:

@@ -3,7 +3,7 @@
 numpy's own `__setstate__` of a dtype believes what it is told, and a dtype that says "object" where bytes are turns
 them into pointers. So dtypes are made anew here from their parts, and no array of bytes ever has a dtype with objects.
 Arrays are views on the pickle's bytes: nothing is copied. numpy is imported when the first of them is met; where it is
-not installed they stay records.
+not installed they stay records. An array of a class of its own becomes a record of that class, which holds plain ones.
 """
 
 import importlib
@@ -43,6 +43,31 @@ def build_array(_: Inert, state: Any, limits: ReadingLimits) -> Any:
     raise _refused()
 
 
+def build_array_of_class(begun: Inert, state: Any, limits: ReadingLimits) -> Inert:
+    """The state of an array of a class of its own, such as numpy.matrix, that has no other state than a plain one."""
+    match begun.args:
+        case (Inert(args=None) as cls, (0,), b"b"):
+            return Inert(cls.class_name, (build_array(begun, state, limits),), cls=cls)
+    raise _refused()
+
+
+def build_masked_array(begun: Inert, state: Any, limits: ReadingLimits) -> Inert:
+    """The state of a masked array: that of an array, the bytes of its mask, and the value that fills holes or None."""
+    match begun.args, state:
+        case (Inert(args=None) as cls, _, (0,), _), (_, shape, _, fortran, _, bytes(mask), fill_value):
+            data = build_array(begun, state[:5], limits)
+            limits.charge_copy(_check_fields([data.dtype]))
+            mask_dtype = importlib.import_module("numpy.ma").make_mask_descr(data.dtype)
+            record = Inert(cls.class_name, (), cls=cls)
+            record.state = {
+                "data": data,
+                "mask": _array(mask, mask_dtype, shape, "F" if fortran else "C", limits),
+                "fill_value": fill_value,
+            }
+            return record
+    raise _refused()
+
+
 def make_array_on_buffer(arguments: _Arguments, limits: ReadingLimits) -> Any:
     """`_frombuffer`: an array on a buffer that is in the pickle or beside it."""
     match arguments:
@@ -68,7 +93,15 @@ def build_dtype(record: Inert, state: Any, limits: ReadingLimits) -> Any:
         case (str(), _, _), (3 | 4, str(), (base, tuple(shape)), None, None, *_):
             _check_shape(shape)
             return numpy.dtype((_checked(base), shape))
-        case (str(), _, _), (3 | 4, str(), None, tuple(names), dict(fields), int(size), *_):
+        case (str() | Inert(class_name="numpy.record"), _, _), (
+            3 | 4,
+            str(),
+            None,
+            tuple(names),
+            dict(fields),
+            int(size),
+            *_,
+        ):
             return _structured(names, fields, size, limits)
         case ("O8" | "O4", _, _), (3 | 4, "|", None, None, None, *_):
             return numpy.dtype(object)

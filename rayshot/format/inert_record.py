@@ -5,12 +5,22 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 from rayshot.format.redaction import Redacted, shown, shown_mapping
 
 _STATE_PAIR = 2
 _INTEGER_BITS_SHOWN_MAX = 1_000
+_BASES_LOOKED_AT_MAX = 100
+_FIELDS_MAX = 1_000
+
+
+class Parts(NamedTuple):
+    """What an object's pickle holds by name, and what it holds besides of arguments and state, which have no names."""
+
+    attributes: dict[str, Any]
+    args: tuple[Any, ...]
+    state: Any
 
 
 class Inert:
@@ -20,7 +30,7 @@ class Inert:
     `alike` compares by content.
     """
 
-    __slots__ = ("args", "class_name", "entries", "items", "kwargs", "members", "state")
+    __slots__ = ("_fields", "args", "bases", "class_name", "cls", "entries", "items", "kwargs", "members", "state")
 
     class_name: str
     """`module.Qualname` of the class or function."""
@@ -39,14 +49,20 @@ class Inert:
     """What would be set by key, for example of a subclass of dict."""
 
     members: Mapping[tuple[type, Any], str] | None
-    """Of an enum that is in the pickle, and of its members: the name of each by the value's type and the value."""
+    """Of an enum that is in the pickle: the name of each member by the value's type and the value."""
+
+    cls: "Inert | None"
+    """Of an object: the record of its class, which tells more where the pickle holds that by value."""
+
+    bases: tuple[Any, ...]
+    """Of a class that is in the pickle."""
 
     def __init__(
         self,
         class_name: str,
         args: tuple[Any, ...] | None = None,
         kwargs: dict[str, Any] | None = None,
-        members: Mapping[tuple[type, Any], str] | None = None,
+        cls: "Inert | None" = None,
     ) -> None:
         self.class_name = class_name
         self.args = args
@@ -54,27 +70,51 @@ class Inert:
         self.state = None
         self.items = []
         self.entries = {}
-        self.members = members
+        self.members = None
+        self.cls = cls
+        self.bases = ()
+        self._fields: _Fields | None = None
 
     @property
     def member(self) -> str | None:
         """The name of a member of an enum, where the pickle tells; None for anything else."""
         match self.args:
-            case (int() | str() as value,) if self.members is not None:
-                return self.members.get((type(value), value))
+            case (int() | str() as value,) if self.cls is not None and self.cls.members is not None:
+                return self.cls.members.get((type(value), value))
         return None
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """Attribute -> value, as far as the state tells: from `__dict__` and from slots."""
-        state = self.state
-        pair = isinstance(state, tuple) and len(state) == _STATE_PAIR
-        parts = state if pair else (state,)
-        mappings = [part for part in parts if isinstance(part, Mapping)]
-        if len(mappings) + sum(part is None for part in parts) != len(parts):
-            return {}
-        named = chain.from_iterable(mapping.items() for mapping in mappings)
-        return {name: value for name, value in named if isinstance(name, str)}
+        """Attribute -> value, as far as the pickle tells, see `parts`."""
+        return self.parts.attributes
+
+    @property
+    def parts(self) -> Parts:
+        """What of the arguments and the state has names, and the rest.
+
+        Named are what was in `__dict__` and in slots. Where the pickle holds the class, so are the fields of a named
+        tuple, which are arguments, and those of a frozen dataclass with slots, whose state is a list.
+        """
+        args, state = self.args or (), self.state
+        fields = _NO_FIELDS if self.cls is None else self.cls._own_fields()  # noqa: SLF001 - its own kind
+        named: dict[str, Any] = {}
+        if fields.args and len(fields.args) == len(args):
+            named, args = dict(zip(fields.args, args, strict=True)), ()
+        if fields.state and type(state) is list and len(fields.state) == len(state):
+            named |= zip(fields.state, state, strict=True)
+            state = None
+        elif attributes := _attributes(state):
+            named |= attributes
+            state = None
+        return Parts(named, args, state)
+
+    def _own_fields(self) -> "_Fields":
+        """The names of what objects of this class pickle by place; it is asked when the whole pickle is read."""
+        if self.state is None:
+            return _NO_FIELDS
+        if self._fields is None:
+            self._fields = _Fields(_tuple_fields(self), _dataclass_fields(self))
+        return self._fields
 
     def __getitem__(self, key: Any) -> Any:
         """The attribute of that name, else what was set under that key; raises KeyError."""
@@ -83,6 +123,70 @@ class Inert:
 
     def __repr__(self) -> str:
         return _SHORT.repr(self)
+
+
+class _Fields(NamedTuple):
+    """The names of the arguments and of the values in the state of a class's objects; empty where there are none."""
+
+    args: tuple[str, ...]
+    state: tuple[str, ...]
+
+
+_NO_FIELDS = _Fields((), ())
+
+
+def _attributes(state: Any) -> dict[str, Any]:
+    """What a state holds by name: from `__dict__` and from slots."""
+    pair = isinstance(state, tuple) and len(state) == _STATE_PAIR
+    parts = state if pair else (state,)
+    mappings = [part for part in parts if isinstance(part, Mapping)]
+    if len(mappings) + sum(part is None for part in parts) != len(parts):
+        return {}
+    named = chain.from_iterable(mapping.items() for mapping in mappings)
+    return {name: value for name, value in named if isinstance(name, str)}
+
+
+def _tuple_fields(cls: Inert) -> tuple[str, ...]:
+    return _field_names(_class_member(cls, "_fields"))
+
+
+def _dataclass_fields(cls: Inert) -> tuple[str, ...]:
+    """Of a dataclass whose objects pickle their values as a list, in the order of its fields."""
+    get_state, fields = _class_member(cls, "__getstate__"), _class_member(cls, "__dataclass_fields__")
+    if not isinstance(get_state, Inert) or get_state.class_name != "dataclasses._dataclass_getstate":
+        return ()
+    if not isinstance(fields, dict) or len(fields) > _FIELDS_MAX:
+        return ()
+    return _field_names(tuple(name for name, field in fields.items() if _has_value(field)))
+
+
+def _has_value(field: Any) -> bool:
+    """Whether a dataclass's objects have the field, which is not so for ClassVar and InitVar."""
+    kind = field.attributes.get("_field_type") if isinstance(field, Inert) else None
+    return not isinstance(kind, Inert) or kind.args == ("_FIELD",)
+
+
+def _field_names(names: Any) -> tuple[str, ...]:
+    """`names`, if they are such."""
+    if not isinstance(names, tuple) or len(names) > _FIELDS_MAX or not all(type(name) is str for name in names):
+        return ()
+    return names if len(set(names)) == len(names) else ()
+
+
+def _class_member(cls: Inert, name: str) -> Any:
+    """What a class that is in the pickle, or the first of its bases that has it, has under `name`, or None."""
+    waiting: list[Any] = [cls]
+    for _ in range(_BASES_LOOKED_AT_MAX):
+        if not waiting:
+            return None
+        one = waiting.pop()
+        if not isinstance(one, Inert) or one.args is not None:
+            continue
+        match one.state:
+            case (dict() as members, _) if name in members:
+                return members[name]
+        waiting += reversed(one.bases[:_BASES_LOOKED_AT_MAX])
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,19 +236,19 @@ class _Short(reprlib.Repr):
             return f"<{record.class_name} ...>"
         if record.args is None and record.state is None:
             return f"<{record.class_name} itself>"
-        attributes = record.attributes
+        attributes, args, state = record.parts
         words = [
-            *(self.repr1(value, level - 1) for value in islice(record.args or (), self.maxlist)),
+            *(self.repr1(value, level - 1) for value in islice(args, self.maxlist)),
             *(self._pair(name, value, level) for name, value in islice(record.kwargs.items(), self.maxdict)),
             *(self._pair(name, value, level) for name, value in islice(attributes.items(), self.maxdict)),
         ]
-        if record.state is not None and not attributes:
-            words.append(self._pair("state", record.state, level))
+        if state is not None:
+            words.append(self._pair("state", state, level))
         if record.items:
             words.append(self.repr1(record.items, level - 1))
         if record.entries:
             words.append(self.repr1(record.entries, level - 1))
-        sizes = (len(record.args or ()), len(record.kwargs), len(attributes))
+        sizes = (len(args), len(record.kwargs), len(attributes))
         if max(sizes) > self.maxlist:
             words.append("...")
         return f"<{' '.join([record.class_name, *words])}>"

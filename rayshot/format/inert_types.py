@@ -276,9 +276,11 @@ def _make_handle(arguments: _Arguments, _: ReadingLimits) -> HandleRecord:
 def _make_class(arguments: _Arguments, _: ReadingLimits) -> Inert:
     """A class that cloudpickle wrote by value; its members arrive by `_give_state`."""
     match arguments:
-        case (_, str(name), tuple(), {"__module__": str(module), **others}, *_):
+        case (_, str(name), tuple(bases), {"__module__": str(module), **others}, *_):
             qualified_name = others.get("__qualname__", name)  # rayshot did not always write it
-            return Inert(checked_name(module, qualified_name if isinstance(qualified_name, str) else name))
+            record = Inert(checked_name(module, qualified_name if isinstance(qualified_name, str) else name))
+            record.bases = bases
+            return record
     raise _refused()
 
 
@@ -290,7 +292,9 @@ def _make_enum(arguments: _Arguments, limits: ReadingLimits) -> Inert:
                 (name, value) for name, value in members.items() if type(name) is str and type(value) in {int, str}
             )
             names = {(type(value), value): name for name, value in plain}
-            return Inert(checked_name(module, qualified_name), members=names)
+            record = Inert(checked_name(module, qualified_name))
+            record.members = names
+            return record
     raise _refused()
 
 
@@ -305,7 +309,7 @@ def _give_state(arguments: _Arguments, _: ReadingLimits) -> Inert:
 def _instance_of(cls: Any, arguments: Any, keywords: Any = None) -> Inert:
     match cls, arguments, keywords:
         case Inert(class_name=name, args=None), tuple(), None | dict():
-            return Inert(name, arguments, keywords)
+            return Inert(name, arguments, keywords, cls)
     raise _refused()
 
 
@@ -417,5 +421,8 @@ _MAKERS: dict[str, _Maker] = {
 _BUILDERS: dict[str, Callable[[Inert, Any, ReadingLimits], Any]] = {
     "numpy.dtype": inert_numpy.build_dtype,
     "numpy.ndarray": inert_numpy.build_array,
+    "numpy._core.multiarray._reconstruct": inert_numpy.build_array_of_class,
+    "numpy.core.multiarray._reconstruct": inert_numpy.build_array_of_class,
+    "numpy.ma.core._mareconstruct": inert_numpy.build_masked_array,
     "uuid.UUID": _build_uuid,
 }

@@ -5,7 +5,8 @@ and arrays become lists; dates, numbers and paths become their text, and so do i
 whose keys start with `$` describes what JSON has no word for:
 
     {"$class": name, attribute: value}                  an object of a class that is not here, by its attributes
-    {.. "$args": [], "$kwargs": {}, "$state": .., "$items": [], "$entries": ..}     what else its pickle holds
+    {.. "$args": [], "$kwargs": {}, "$state": .., "$items": [], "$entries": ..}     what else its pickle holds, such as
+                                                        fields of a named tuple whose class is not in the pickle
     {"$class": name, "name": member, "value": ..}       a member of an enum; the pickle holds names only where it holds
                                                         the class: else it is an object like any, with its value
     {"$class": name, "$omitted": 1}                     an object of pandas or pyarrow
@@ -201,11 +202,11 @@ class _Rendering:
             return {"$class": name, "$omitted": self._omit(1)}
         if record.member is not None and record.args:
             return {"$class": name, "name": self._text(record.member), "value": self.render(record.args[0])}
-        attributes = record.attributes
+        attributes, args, state = record.parts
         parts = {
-            "$args": record.args,
+            "$args": args,
             "$kwargs": record.kwargs,
-            "$state": None if attributes else record.state,
+            "$state": state,
             "$items": record.items,
             "$entries": record.entries,
         }

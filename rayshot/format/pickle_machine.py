@@ -303,7 +303,7 @@ class PickleMachine:
         name = cls.class_name
         if cls.args is not None and not name.endswith(_CALLED):
             name += _CALLED
-        self._push(Inert(name, arguments, keywords, cls.members))
+        self._push(Inert(name, arguments, keywords, cls if cls.args is None else None))
 
     def _create_of_mark(self) -> None:
         cls, *arguments = self._since_mark()

@@ -11,15 +11,21 @@ argument or of a field of a numpy array. Signs, digits and capital letters part 
   (in front of one of ENDINGS, as in `pin_number`) is one of LAST_WORDS; or one of its words is one of WORDS or ends in
   `token`. But not where its last word is one of ABOUT, as in `token_type` and `private_key_path`.
 - What has such a name is hidden, whole, whatever is in it. None, True and False stay, and a time, and what is empty.
-- Numbers stay, alone, in lists, and as texts of digits, where another word, one of QUANTITIES, says that they are no
-  secret: `max_tokens`, `password_attempts`. So do those of `tokens`, alone or behind one of USES: `prompt_tokens`.
+- Numbers stay, alone, in lists of any depth, and as texts of digits, where another word, one of QUANTITIES, says that
+  they are no secret: `max_tokens`, `password_attempts`. So do those of `tokens`, alone or behind one of USES:
+  `prompt_tokens`.
+- Numbers in a dict stay where the same holds, or the name begins as in `tokens_by_user`, and where it says besides that
+  the keys are no secrets, and these are short texts or integers. It does so by what stands behind `by` or `per`, if
+  that is no secret's name and has none of UNCLEAR in it; by one of ALLOTTED at its end, as in `token_budget`; or by
+  `tokens` behind one of SUMS or USES, as in `max_tokens`. A dict under any other name may have secrets as keys.
 - But all are hidden where the name ends in the secret itself, one of FRAGMENTS or LAST_WORDS, as in `last_used_pin`.
 - Positional arguments have no names. They are hidden where their method says that it is given a secret: as if they
   had the name that stands behind one of GIVING, as in `set_password`, or that of a method that is the name of a secret
   and no more, as in `api_key`. `take_token` and `has_password` say no such thing. The same holds for timers and
   continuations.
 
-Neither other positional arguments are covered, nor the results of calls.
+Neither other positional arguments are covered, nor the results of calls, nor the fields of a named tuple or of a frozen
+dataclass with slots whose class is not in the pickle: those have no names there.
 """
 
 import datetime as dt
@@ -77,6 +83,16 @@ QUANTITIES = frozenset(
 """Of something, or about its time. `number` is none, as in `secret_number`, except in `number_of`."""
 USES = frozenset({"prompt", "completion", "input", "output", "cached"})
 """Of the tokens of a language model, which are counted."""
+SUMS = frozenset({"max", "min", "total", "n", "num"})
+ALLOTTED = frozenset({"budget", "budgets", "quota", "quotas"})
+"""What somebody has."""
+UNCLEAR = frozenset(
+    {
+        *("key", "keys", "session", "sessions", "id", "ids", "header", "headers", "hash", "hashes"),
+        *("value", "values", "code", "codes", "text", "texts", "string", "strings", "digits"),
+    }
+)
+"""What may be a secret behind `by`."""
 GIVING = frozenset(
     {
         *("set", "put", "add", "use", "with", "store", "save", "register", "enter", "provide", "submit", "hash"),
@@ -91,7 +107,9 @@ _NAME_LENGTH_MAX = 1_000
 _NAMES_KEPT_MAX = 1_000
 """Rows of a table have the same few names."""
 _NUMBERS_LOOKED_AT_MAX = 100_000
-"""A longer list is hidden without a look at what is in it."""
+"""A longer list is hidden without a look at all that is in it."""
+_HOLDER_LENGTH_MAX = 20
+"""So long is a key that is no secret; tokens are longer."""
 
 _SIGNS = re.compile(r"[\W_]+")
 _SIGNS_IN_LINES = re.compile(r"[^\w\n]+|_+")
@@ -265,7 +283,7 @@ def _is_hidden(name: str, value: object, asked: str) -> bool:
     """Whether `name` hides `value`, unless somebody has asked for it by the name that he sees."""
     if _is_flag_or_time(value) or _is_empty(value) or not is_secret_name(name):
         return False
-    if _is_number(value) and _says_a_quantity(name):
+    if _holds_quantities(name, value):
         return False
     showing = _showing.get()
     return showing is None or not showing.shows(asked)
@@ -293,25 +311,66 @@ def _is_flag_or_time(value: object) -> bool:
     )
 
 
+def _holds_quantities(name: str, value: object) -> bool:
+    """Whether a value is nothing but numbers and times, and the name of a secret says that they are none."""
+    if not isinstance(value, dict):
+        return _says_a_quantity(name) and _is_number(value)
+    return _tells_holders(name) and all(map(_is_holder, value)) and _are_numbers(value.values())
+
+
 def _is_number(value: object) -> bool:
     """Whether a value is a number, a time or a text of digits, or holds numbers and times and nothing else."""
     if isinstance(value, str):
         return value.isdecimal()
-    if isinstance(value, _NUMBERS):
-        return True
-    if isinstance(value, list | tuple | set | frozenset | deque):
-        few = len(value) <= _NUMBERS_LOOKED_AT_MAX
-        return few and all(one is None or isinstance(one, _NUMBERS) for one in value)
+    return value is not None and _are_numbers([value])
+
+
+def _are_numbers(values: Collection[Any]) -> bool:
+    """Whether all are None, numbers and times, or lists and sets of such."""
     numpy = sys.modules.get("numpy")
-    return (
-        numpy is not None and isinstance(value, numpy.ndarray | numpy.generic) and value.dtype.kind in _KINDS_OF_NUMBERS
-    )
+    waiting, looked_at = [values], 0
+    while waiting:
+        some = waiting.pop()
+        looked_at += 1 + len(some)
+        if looked_at > _NUMBERS_LOOKED_AT_MAX:
+            return False
+        for one in some:
+            if isinstance(one, list | tuple | set | frozenset | deque):
+                waiting.append(one)
+            elif one is not None and not isinstance(one, _NUMBERS):
+                if numpy is None or not isinstance(one, numpy.ndarray | numpy.generic):
+                    return False
+                if one.dtype.kind not in _KINDS_OF_NUMBERS:
+                    return False
+    return True
+
+
+def _is_holder(key: object) -> bool:
+    return isinstance(key, int) or (isinstance(key, str) and len(key) <= _HOLDER_LENGTH_MAX)
+
+
+def _tells_holders(name: str) -> bool:
+    """Whether a dict of numbers under the name of a secret says, by the rule above, how much of it each key has."""
+    words = _words(name[:_NAME_LENGTH_MAX])
+    place = next((place for place, word in enumerate(words) if word in {"by", "per"}), None)
+    if place is not None:
+        rest = words[place + 1 :]
+        if not rest or is_secret_name("_".join(rest)) or not UNCLEAR.isdisjoint(rest):
+            return False
+        return _are_counted_tokens(words[:place]) or _says_a_quantity(name)
+    if words[-1] in ALLOTTED:
+        return _says_a_quantity(name)
+    return words[-1] == "tokens" and len(words) > 1 and (SUMS | USES).issuperset(words[:-1])
+
+
+def _are_counted_tokens(words: list[str]) -> bool:
+    return words[-1:] == ["tokens"] and USES.issuperset(words[:-1])
 
 
 def _says_a_quantity(name: str) -> bool:
     """Whether numbers under the name of a secret are of something, by the rule above, and not the secret itself."""
     words = _words(name[:_NAME_LENGTH_MAX])
-    if words[-1] == "tokens" and USES.issuperset(words[:-1]):
+    if _are_counted_tokens(words):
         return True
     if _last_word(words) in LAST_WORDS or "".join(_without_endings(words)).endswith(FRAGMENTS):
         return False

@@ -86,6 +86,10 @@ SHOWN = [
     *each(("has_token",), [True, False]),
     *each(("token_ids", "tokens", "input_tokens"), [101, 2023, 102]),
     *each(("token_positions", "token_weights"), np.arange(3)),
+    *each(("token_ids", "tokens", "token_count"), [[101, 2023], (102, [None, 0.5]), []]),
+    *each(("tokens_by_user", "token_budget", "tokensByUser", "token_quota", "tokens_per_user"), {"alice": 5, "bob": 7}),
+    *each(("prompt_tokens_by_user", "password_attempts_by_user", "token_budget_by_team"), {"alice": 5}),
+    *each(("max_tokens", "total_tokens", "prompt_tokens", "tokens_by_round"), {"gpt-4": [1, [2]], 3: np.int64(4)}),
     *each(("token_type", "auth_method", "password_policy", "secret_name", "private_key_path"), WORD),
     *each(("key", "keys", "primary_key", "sort_key", "partition_key", "keyboard", "monkey", "turnkey"), WORD),
     *each(("tokenizer", "tokenized", "authors", "author", "authority", "passes", "passed", "passage"), WORD),
@@ -95,6 +99,24 @@ SHOWN = [
     *each(("all_tokens", "passwords_seen"), []),
 ]
 """Names and values that are shown."""
+
+HIDDEN_DICTS = [
+    *each(("password", "secrets", "pin", "pins", "pins_by_user", "token", "session_tokens"), {"alice": 5}),
+    *each(("tokens", "token_count", "tokens_used", "token_ids", "token_expires_at", "tokens_seen"), {"alice": 5}),
+    *each(("token_limit", "password_attempts", "token_ttl", "tokens_left"), {"alice": 5}),
+    *each(("tokens_by_token", "tokens_by_key", "attempts_by_password", "tokens_by_session", "tokens_by"), {"alice": 5}),
+    *each(("token_budget_by_token", "token_quota_per_api_key", "tokens_by_session_id"), {"alice": 5}),
+    *each(("tokens_by_user", "token_budget", "max_tokens"), {"alice": WORD}),
+    *each(("tokens_by_user", "token_budget", "max_tokens"), {"alice": "5"}),
+    *each(("tokens_by_user", "token_budget", "max_tokens"), {"alice": [1, WORD]}),
+    *each(("tokens_by_user", "token_budget", "max_tokens"), {"alice": {"bob": 5}}),
+    *each(("tokens_by_user", "token_budget", "max_tokens"), {"x" * 21: 5}),
+    *each(("tokens_by_user", "token_budget", "max_tokens"), {b"alice": 5}),
+    *each(("tokens_by_user", "token_budget", "max_tokens"), {("alice",): 5}),
+    *each(("token_budget", "max_tokens"), [{"alice": 5}]),
+    ("max_tokens", [[1] * 1_000] * 1_000),
+]
+"""Dicts of numbers whose keys or numbers may be secrets."""
 
 HIDING_METHODS = [
     *each(("set_password", "setPassword", "change_password", "add_api_key", "update_db_credentials"), WORD),
@@ -135,6 +157,18 @@ def test_names_of_secrets_that_may_be_numbers(name):
 def test_what_is_no_secret_is_shown_whatever_its_name_reminds_of(name, value):
     assert not hides(name, value)
     assert shown_call("deposit", (), {name: value})[1] == {name: value}
+
+
+@pytest.mark.acceptance("X9")
+@pytest.mark.parametrize(("name", "value"), HIDDEN_DICTS, ids=lambda part: str(part)[:20])
+def test_dicts_of_numbers_are_hidden_where_their_keys_may_be_secrets(name, value):
+    assert hides(name, value)
+
+
+def test_a_list_that_holds_itself_is_hidden():
+    loop = [1]
+    loop.append(loop)
+    assert hides("max_tokens", loop)
 
 
 @pytest.mark.acceptance("X9")
