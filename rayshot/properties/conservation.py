@@ -154,7 +154,8 @@ def conservation(history: SystemView | Iterable[Snapshot], what: Quantity, *, to
 
 def _added(what: Quantity, snapshot: Snapshot) -> Sum:
     try:
-        return add_up(what, GlobalState(snapshot))
+        with snapshot.or_deleted():
+            return add_up(what, GlobalState(snapshot))
     except (*OF_THE_STORE, ConfigError):
         raise
     except Exception as error:

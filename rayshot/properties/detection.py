@@ -1,6 +1,6 @@
 """One property asked of a whole history."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rayshot.errors import SnapshotDeleted
@@ -9,6 +9,7 @@ from rayshot.properties.property import Property, require_stable
 from rayshot.properties.verdict import Verdict, judge
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.catalog import SystemView
+from rayshot.store.relation import relate_clocks
 from rayshot.store.snapshot import Snapshot
 
 
@@ -27,12 +28,10 @@ class Detection:
     @property
     def contradictions(self) -> list[tuple[Verdict, Verdict]]:
         """For each no a verdict that says it holds there too, if there is one: it is not stable here."""
-        found = []
-        for index, no in enumerate(self.verdicts):
-            yes = next((one for one in reversed(self.verdicts[:index]) if one.holds and one.says_of(no)), None)
-            if no.holds is False and yes is not None:
-                found.append((yes, no))
-        return found
+        pairs = (
+            (_last_before(no, self.verdicts[:index]), no) for index, no in enumerate(self.verdicts) if no.holds is False
+        )
+        return [(yes, no) for yes, no in pairs if yes is not None and yes.says_of(no)]
 
     @property
     def decisive(self) -> Verdict | None:
@@ -71,6 +70,16 @@ class Detection:
     @property
     def _contradicted(self) -> bool:
         return any(no.life == self.life for _, no in self.contradictions)
+
+
+def _last_before(no: Verdict, earlier: Sequence[Verdict]) -> Verdict | None:
+    """The last yes whose cut lies before. Where a driver spoke between the two, it did since any other one as well."""
+    for one in reversed(earlier):
+        if one.life != no.life:
+            return None
+        if one.holds and relate_clocks(one.cut, no.cut).name in {"before", "equal"}:
+            return one
+    return None
 
 
 def _spoken(verdict: Verdict, index: int, present: list[Verdict]) -> bool:

@@ -114,7 +114,8 @@ def judge(asked: Property, snapshot: Snapshot) -> Verdict:
     cut = CutClocks.of(snapshot.manifest)
     told = dict(state.told)
     try:
-        given = asked(state)
+        with snapshot.or_deleted():
+            given = asked(state)
     except OF_THE_STORE:
         raise
     except Exception as error:

@@ -1,12 +1,13 @@
 """A committed snapshot, opened for reading: no Ray, no keys, and nothing of it is ever executed."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
-from rayshot.errors import ActorNotFound, Damaged, KeyNotFound, MissingChunk, NotFound
+from rayshot.errors import ActorNotFound, Damaged, KeyNotFound, MissingChunk, NotFound, SnapshotDeleted
 from rayshot.format.encryption import decrypt_chunk, open_manifest
 from rayshot.format.encryption_key import EncryptionKey
 from rayshot.format.manifest import ActorEntry, Blob, Chunk, Manifest
@@ -17,6 +18,7 @@ from rayshot.store.chunk_reader import ChunkReader
 from rayshot.store.diff import SnapshotDiff, compare
 from rayshot.store.layout import inside
 from rayshot.store.locate import open_store
+from rayshot.store.log import CommitLog
 from rayshot.store.records import CommitRecord
 from rayshot.store.relation import Relation, relate, some_of
 from rayshot.store.sealed import read_sealed
@@ -180,6 +182,18 @@ class Snapshot:
                 receiver=receiver,
             )
         return state
+
+    @contextmanager
+    def or_deleted(self) -> Iterator[None]:
+        """Where it is read inside and a chunk is missing, as it was deleted meanwhile: raise SnapshotDeleted."""
+        try:
+            yield
+        except MissingChunk as error:
+            if CommitLog(self._store, self.system).refresh().retained.get(self.id) == self.record:
+                raise
+            raise SnapshotDeleted(
+                f"the snapshot {self.id} of {self.system!r} was deleted while it was read", snapshot=str(self.id)
+            ) from error
 
     def read(self, blob: Blob) -> bytes:
         """Read bytes that the manifest names, proved by their digests."""

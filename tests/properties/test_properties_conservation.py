@@ -156,3 +156,17 @@ def test_without_a_part_for_messages_none_is_read(monkeypatch):
 
     monkeypatch.setattr(ChannelState, "frames", None)
     assert conservation([snapshot_of(bank(1, 2), {AB: deposits(1, 5)})], quantity("balance")).totals[0].total == 3
+
+
+def test_a_snapshot_that_is_deleted_meanwhile_is_left_out_and_counted():
+    history = History()
+    first, second, third = [history.snapshot(bank(100 - n, n), {AB: deposits(n)}) for n in (0, 1, 2)]
+
+    def deletes(actor):
+        if (actor.name, actor["balance"]) == ("alice", 100) and second.id in history.repository.log.refresh().retained:
+            history.repository.delete(second.id)
+        return actor["balance"]
+
+    found = conservation(history.system, quantity(deletes))
+    assert [one.snapshot for one in found.totals] == [first.id, third.id]
+    assert (found.holds, found.deleted) == (True, (second.id,))

@@ -19,7 +19,9 @@ from rayshot.properties import (
     wait_graph,
 )
 from rayshot.properties.global_state import GlobalState
+from rayshot.store.repository import open as open_storage
 from rayshot.store.snapshot import Snapshot
+from tests.processes import ROOT
 from tests.properties.builders import Actor, History, Line, call, reply, snapshot_of, tell
 
 AB, BA, DRIVER = ("alice", "bob"), ("bob", "alice"), ("driver:main", "alice")
@@ -105,6 +107,13 @@ def test_of_a_call_that_an_older_rayshot_recorded_nothing_is_told_but_what_is_se
     old = Actor(calls={7: ("got", None, ())})
     assert holds(lost_reply(), {"alice": old, "bob": Actor()}) is None
     assert holds(lost_reply(), {"alice": old, "bob": Actor()}, {AB: Line(1, [call(7, "ask")])}) is False
+
+
+def test_a_storage_of_the_first_format_says_unknown_and_never_no():
+    old = open_storage(ROOT / "tests" / "golden" / "format-1").system("bank").snapshots()[-1]
+    assert {actor.calls[0].callee for actor in GlobalState(old).born() if actor.calls} == {None}
+    assert judge(lost_reply(), old).holds is False, "its request is in flight"
+    assert judge(deadlock(), old).holds is None
 
 
 # Tokens and sums -------------------------------------------------------------------------------------------------

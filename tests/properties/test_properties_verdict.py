@@ -178,6 +178,22 @@ def test_damage_is_damage_and_no_fault_of_the_predicate():
         detect(history.system, bob_has_done_330)
 
 
+def test_a_snapshot_that_is_deleted_while_the_history_is_read_is_left_out_and_counted():
+    history = History()
+    first, second, third = [history.snapshot(done(0, n), {AB: Line(n)}) for n in (1, 2, 3)]
+
+    @stable
+    def deletes(state):
+        if state.id == first.id:
+            history.repository.delete(second.id)
+        return state.actor("bob")["done"] == 3
+
+    found = detect(history.system, deletes)
+    assert [one.snapshot for one in found.verdicts] == [first.id, third.id]
+    assert (found.deleted, found.holds) == ((second.id,), True)
+    assert detect([first, second, third], bob_has_done_330).deleted == (second.id,)
+
+
 def test_a_predicate_cannot_change_what_it_was_given():
     snapshot = snapshot_of({"bob": Actor({"done": 400, "list": [1]})})
 

@@ -3,6 +3,7 @@
 import pytest
 import ray
 
+import rayshot
 from rayshot.audit import name_messages
 from rayshot.errors import ConfigError, Untrusted
 from rayshot.properties import conservation, quantity
@@ -65,6 +66,26 @@ def test_each_message_that_made_or_lost_something_is_named(new_system):
     named = name_messages(conservation(system.snapshots()[-2:], MONEY))
     assert sorted(one.message.args for one in named.culprits) == [(17, 0), (17, 0), (17, 2), (17, 2)]
     assert {one.appeared for one in named.culprits} == {-3}
+
+
+def test_a_life_is_run_again_from_what_it_was_restored_from(new_system):
+    system = new_system(trace="full")
+    made = branches()
+    pay(made, 1)
+    origin = system.snapshot()
+    pay(made, 2)
+    system.snapshot()
+    name, storage = system.name, system.storage
+    system.shutdown()
+    system = rayshot.restore(storage, system=name, snapshot=str(origin.id), trace="full")
+    new_system.made.append(system)
+    made = system.actors()
+    pay(made, 5, 17, 6)
+    system.snapshot()
+    found = conservation(rayshot.open(storage).system(name), MONEY)
+    assert found.broken.old == origin
+    assert found.broken.change == -6
+    assert [one.message.args for one in name_messages(found).culprits] == [(17, 3), (17, 1)]
 
 
 def test_who_cannot_be_run_again_is_named_with_the_reason(new_system):
