@@ -61,6 +61,8 @@ def _lags(spark: Any, folder: Path, form: str, size: Size) -> list[float]:
     shots.begin_epoch()
     numbers = range(size.messages_a_channel)
     flows = {("alice", f"a{one}"): [flat_message(number) for number in numbers] for one in range(size.channels)}
+    shots.add(flows)  # a first batch, which waits until Spark has started its workers
+    pipeline(spark, str(folder / "shots"), folder / "lake", format=form, once=True)
     committed_at: list[float] = []
     lags: list[float] = []
     stop = threading.Event()
@@ -85,7 +87,7 @@ def _lags(spark: Any, folder: Path, form: str, size: Size) -> list[float]:
         spark, str(folder / "shots"), folder / "lake", format=form, interval_s=size.interval_s, progress=note, stop=stop
     )
     writer.join()
-    assert len(SystemView(shots.store, SYSTEM).snapshots()) == len(lags) == size.snapshots
+    assert len(SystemView(shots.store, SYSTEM).snapshots()) == len(lags) + 1 == size.snapshots + 1
     return [*lags, time.perf_counter() - began_at]
 
 

@@ -40,7 +40,8 @@ def main(
         gaps = f", [yellow]{one.gaps:,} deleted before they were read[/yellow]" if one.gaps else ""
         console.print(
             f"[dim]{time.monotonic() - began_at:7.1f} s[/dim]  {one.snapshots:,} snapshots{gaps}, {one.rows:,} rows, "
-            f"up to [bold]{one.newest}[/bold]"
+            f"up to [bold]{one.newest}[/bold]",
+            soft_wrap=True,
         )
 
     options = {name: value for name, value in given.items() if value is not None}
@@ -62,7 +63,10 @@ def main(
     except RayshotError as error:
         _fail(error)
     ending = "stopped" if stop.is_set() else "done"
-    console.print(f"{ending}: {total.snapshots:,} snapshots, {total.gaps:,} gaps, {total.rows:,} rows in {destination}")
+    console.print(
+        f"{ending}: {total.snapshots:,} snapshots, {total.gaps:,} gaps, {total.rows:,} rows in {destination}",
+        soft_wrap=True,
+    )
 
 
 def _end_between_batches(stop: threading.Event) -> None:
