@@ -312,3 +312,36 @@ def test_long_chains_of_records_are_compared_without_recursion():
 
     assert alike(chain(20_000, 1), chain(20_000, 1))
     assert not alike(chain(20_000, 1), chain(20_000, 2))
+
+
+LONG = "x" * 10_000
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ("a\ud800", "a\\ud800"),
+        (LONG + "1", LONG + "2"),
+        (LONG, LONG + "1"),
+        ("x" * 9_999 + "\ud800", "x" * 9_999 + "\\ud800"),
+        (LONG + "1", f"{LONG}... (10001 characters)"),
+    ],
+)
+def test_two_keys_that_are_one_text_are_both_there(keys):
+    mapping = {key: number for number, key in enumerate(["before", *keys, "behind"])}
+    for document in (jsonable(mapping), rendered(mapping)[0], rendered(mapping, long_texts_max=10**6)[0]):
+        assert [value for _, value in document["$dict"]] == [0, 1, 2, 3]
+    (entry,) = jsonable([inert(Account(**mapping))])
+    assert [value for _, value in entry["$dict"]] == [0, 1, 2, 3]
+
+
+def test_a_key_that_is_cut_or_odd_alone_stays_a_key():
+    assert list(jsonable({LONG + "1": 1, "ü": 2, "\ud800": 3})) == [f"{LONG}... (10001 characters)", "ü", "\\ud800"]
+
+
+@settings(max_examples=200, derandomize=True, deadline=None)
+@given(st.dictionaries(st.text("a\\d8 0\ud800ü$", max_size=9), st.integers(0, 99), max_size=6))
+def test_no_key_is_lost(mapping):
+    document = jsonable(mapping)
+    values = [value for _, value in document["$dict"]] if "$dict" in document else list(document.values())
+    assert values == list(mapping.values())
