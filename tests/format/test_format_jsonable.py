@@ -1,5 +1,6 @@
 """Rendering and comparing what the inert reader gave: both end for every value and say what they mean."""
 
+import array
 import collections
 import datetime as dt
 import decimal
@@ -10,6 +11,7 @@ import json
 import math
 import pathlib
 import pickle
+import struct
 import uuid
 
 import cloudpickle
@@ -183,7 +185,11 @@ def test_a_rendering_is_bounded_in_size_and_depth():
 
 ANY = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.complex_numbers(),
-    lambda inner: st.lists(inner) | st.tuples(inner, inner) | st.dictionaries(st.text() | st.integers(), inner),
+    lambda inner: (
+        st.lists(inner)
+        | st.tuples(inner, inner)
+        | st.dictionaries(st.text() | st.integers() | st.booleans() | st.floats(allow_nan=False), inner)
+    ),
     max_leaves=20,
 )
 
@@ -195,8 +201,12 @@ def test_whatever_is_read_is_rendered_and_alike_to_itself(value):
     assert alike(inert(value), value)
 
 
+(OTHER_NAN,) = struct.unpack("<d", bytes.fromhex("010000000000f8ff"))
+NOON = dt.datetime(2026, 11, 24, 12, tzinfo=dt.UTC)
 ALIKE = [
     (math.nan, math.nan),
+    (math.nan, OTHER_NAN),
+    ({"a": math.nan}, {"a": OTHER_NAN}),
     ([1, {"a": (2,)}], [1, {"a": (2,)}]),
     ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
     ({1, 2}, {2, 1}),
@@ -208,6 +218,20 @@ ALIKE = [
     (np.zeros((2, 3), np.dtype("i1,i8", align=True)).T, np.zeros((3, 2), np.dtype("i1,i8", align=True))),
 ]
 UNLIKE = [
+    (0.0, -0.0),
+    ({"a": [0.0]}, {"a": [-0.0]}),
+    ({0.0: 1}, {-0.0: 1}),
+    ({0.0}, {-0.0}),
+    ({1: 2}, {True: 2}),
+    ({(1, "a"): 2}, {(1.0, "a"): 2}),
+    ({frozenset([1])}, {frozenset([1.0])}),
+    (complex(0.0, 1), complex(-0.0, 1)),
+    (complex(math.nan, 1), complex(math.nan, 2)),
+    (NOON, NOON.astimezone(dt.timezone(dt.timedelta(hours=1)))),
+    (dt.timezone(dt.timedelta(0), "summer"), dt.UTC),
+    (array.array("i", [1]), array.array("l", [1])),
+    (array.array("d", [0.0]), array.array("d", [-0.0])),
+    (range(0), range(1, 1)),
     (1, 1.0),
     (1, True),
     ([1], (1,)),
