@@ -111,7 +111,7 @@ _LINEAGE_COLUMNS = (
     Column(
         "relation",
         "string",
-        "the other lies before it, after, equal, is incomparable or of an other life",
+        "how the other lies to it: before, after, equal, incomparable, or other life",
         lambda _, row: row.relation.name,
     ),
     Column(

@@ -34,7 +34,7 @@ class SystemRow(NamedTuple):
 
     @property
     def newest(self) -> CommitRecord | None:
-        """The snapshot committed last."""
+        """The last of `records`, which are sorted by life and then by position."""
         return self.records[-1] if self.records else None
 
     def taken(self) -> list[datetime]:
@@ -102,7 +102,7 @@ _LOG_COLUMNS = (
     Column(
         "counts",
         "boolean",
-        "false where readers ignore it, because its writer came too late",
+        "false where readers ignore it: its writer had been replaced, or its snapshot was there or over already",
         lambda _, row: row.counts,
     ),
 )

@@ -1,24 +1,27 @@
 """Whether two values that the inert reader gave hold the same, cycles and all."""
 
+import array
 import sys
 from collections.abc import Iterable, Iterator
-from decimal import Decimal
 from typing import Any
 
-from rayshot.format.inert_record import Inert, short_repr
+from rayshot.format.inert_record import HandleRecord, Inert, short_repr
 
 PAIRS_MAX = 50_000_000
 """Pairs compared at most; two values that need more count as different."""
 
 _Pairs = Iterable[tuple[Any, Any]]
 _DIFFERENT: _Pairs = ((True, False),)
+_BY_EQUALITY = (str, bytes, bytearray, memoryview, int, HandleRecord)
 
 
 def alike(one: Any, other: Any) -> bool:
     """Whether both have the same types, content and shape.
 
-    NaN is like NaN, and 1 is not like 1.0 or True. Records are compared by name, arguments and state, sets and keys
-    regardless of their order. Recursion and sharing cost nothing: each pair of objects is compared once.
+    NaN is like NaN, but 1 is not like 1.0 or True, nor 0.0 like -0.0, nor a time like the same moment in another zone:
+    alike is what has the same `content_digest`, if nothing in it is redacted. Records are compared by name, arguments
+    and state, sets and keys regardless of their order. Recursion and sharing cost nothing: each pair of objects is
+    compared once.
     """
     seen: dict[tuple[int, int], tuple[Any, Any]] = {}  # holds the objects, so that no id is used again
     waiting: list[Iterator[tuple[Any, Any]]] = [iter([(one, other)])]
@@ -52,11 +55,15 @@ def _compare(one: Any, other: Any) -> _Pairs:
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(one, numpy.ndarray | numpy.generic):
         return _compare_arrays(one, other)
-    if hasattr(one, "__iter__") and not isinstance(one, str | bytes | bytearray | memoryview | range):
+    if isinstance(one, array.array):
+        return () if one.typecode == other.typecode and one.tobytes() == other.tobytes() else _DIFFERENT
+    if isinstance(one, _BY_EQUALITY):
+        return () if one == other else _DIFFERENT
+    if isinstance(one, float) and one == other and one != 0:
+        return ()
+    if hasattr(one, "__iter__") and not isinstance(one, range):
         return zip(one, other, strict=True) if len(one) == len(other) and _same_bound(one, other) else _DIFFERENT
-    if isinstance(one, Decimal):  # a signalling NaN may not be compared
-        return () if str(one) == str(other) else _DIFFERENT
-    return () if one == other or (one != one and other != other) else _DIFFERENT  # noqa: PLR0124  # NaN
+    return () if str(one) == str(other) else _DIFFERENT  # what is equal may be written in several ways
 
 
 def _same_bound(one: Any, other: Any) -> bool:
@@ -75,7 +82,7 @@ def _compare_dicts(one: dict[Any, Any], other: dict[Any, Any]) -> _Pairs:
     if len(one) != len(other) or getattr(one, "default_factory", None) is not getattr(other, "default_factory", None):
         return _DIFFERENT
     if all(key in other for key in one):
-        return [(value, other[key]) for key, value in one.items()]
+        return [*_twins(one, other), *((value, other[key]) for key, value in one.items())]
     ordered = zip(sorted(one.items(), key=_by_key), sorted(other.items(), key=_by_key), strict=True)
     return [pair for (key, value), (key2, value2) in ordered for pair in ((key, key2), (value, value2))]
 
@@ -88,8 +95,16 @@ def _compare_sets(one: Any, other: Any) -> _Pairs:
     if len(one) != len(other):
         return _DIFFERENT
     if one == other:
-        return ()
+        return _twins(one, other)
     return list(zip(sorted(one, key=short_repr), sorted(other, key=short_repr), strict=True))
+
+
+def _twins(one: Iterable[Any], other: Iterable[Any]) -> _Pairs:
+    """Each of `one` with what equals it in `other`: 1 with 1.0, for example. Texts only equal themselves."""
+    if set(map(type, one)) | set(map(type, other)) <= {str}:
+        return ()
+    twins = {item: item for item in other}
+    return [(item, twins[item]) for item in one]
 
 
 def _compare_arrays(one: Any, other: Any) -> _Pairs:

@@ -112,10 +112,12 @@ def _digest(kind: str, parts: Iterable[bytes | memoryview]) -> bytes:
 
 
 def _is_small(value: Any) -> bool:
-    """Whether it is a plain value that msgpack has in few bytes."""
+    """Whether it is a plain value that msgpack has in few bytes, and always in the same: of NaN there are many."""
     kind = type(value)
     if kind is str:
         return len(value) <= _TEXT_LENGTH_MAX
+    if kind is float:
+        return bool(value == value)  # noqa: PLR0124
     return kind in _PLAIN and (kind is not int or _LONG_MIN <= value <= _LONG_MAX)
 
 

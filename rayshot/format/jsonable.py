@@ -14,7 +14,8 @@ whose keys start with `$` describes what JSON has no word for:
     {"$actor": name, "system": name}                    a handle
     {"$bytes": length, "head": "hexadecimal"}           bytes, and memory of any kind
     {"$array": dtype, "shape": [], "head": []}          a numpy array and its first values
-    {"$set": []}, {"$dict": [[key, value]]}             a set; a dict with keys that are not all plain strings
+    {"$set": []}, {"$dict": [[key, value]]}             a set; a dict with keys that are not all plain strings, or of
+                                                        which two would be the same text here
     {"$cycle": levels}                                  the value that many levels further out, again
     {"$omitted": count}                                 so many more that did not fit
 
@@ -117,9 +118,9 @@ class _Rendering:
         if len(text) > TEXT_LENGTH_MAX:
             self._long_texts_left -= len(text)
         if len(text) <= TEXT_LENGTH_MAX or self._long_texts_left >= 0:
-            return text.encode("utf-8", "backslashreplace").decode()
+            return _sound(text)
         self.truncated = True
-        cut = text[:TEXT_LENGTH_MAX].encode("utf-8", "backslashreplace").decode()
+        cut = _sound(text[:TEXT_LENGTH_MAX])
         return f"{cut}... ({len(text)} characters)" if self._marks_texts else cut
 
     def _integer(self, value: int) -> _Json:
@@ -180,7 +181,8 @@ class _Rendering:
         return rendered
 
     def _dict(self, mapping: dict[Any, Any]) -> _Json:
-        if all(type(key) is str and not key.startswith("$") for key in islice(mapping, max(self._nodes_left, 1))):
+        few = list(islice(mapping, max(self._nodes_left, 1)))
+        if all(type(key) is str and not key.startswith("$") for key in few) and not _may_collide(few):
             return self._object(mapping)
         pairs = ((key, shown(key, item)) for key, item in mapping.items())
         return {"$dict": self._list(pairs, len(mapping))}
@@ -242,6 +244,18 @@ def hides_a_field(dtype: Any) -> bool:
             return True
         waiting += [field.base for field, *_ in fields.values()]
     return False
+
+
+def _sound(text: str) -> str:
+    """The text, with halves of characters written out."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _may_collide(keys: list[str]) -> bool:
+    """Whether two keys may be the same text when they are rendered: they then begin with the same."""
+    if all(key.isascii() and len(key) <= TEXT_LENGTH_MAX for key in keys):
+        return False
+    return len({_sound(key[:TEXT_LENGTH_MAX])[:TEXT_LENGTH_MAX] for key in keys}) < len(keys)
 
 
 def _is_empty(part: Any) -> bool:

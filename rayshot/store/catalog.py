@@ -77,11 +77,11 @@ class SystemView:
         return find_end(self._store, self.name)
 
     def snapshots(self) -> list[Snapshot]:
-        """All committed snapshots, in the order of their commits."""
+        """All committed snapshots, by life, and in each by the position that they were committed at."""
         return [self.open(record) for record in self.history().retained.values()]
 
     def latest(self) -> Snapshot:
-        """The snapshot committed last. Raises SnapshotNotFound where there is none."""
+        """The last of `snapshots`. Raises SnapshotNotFound where there is none."""
         records = list(self.history().retained.values())
         if not records:
             raise SnapshotNotFound(f"the system {self.name!r} has no committed snapshot yet", exists=[])

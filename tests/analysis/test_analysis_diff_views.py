@@ -219,3 +219,15 @@ def test_what_a_diff_leaves_out_is_marked_beside_it() -> None:
     states = ({"alice": {"n": 1, "many": []}}, {"alice": {"n": 2, "many": [0] * 200_000}})
     storage = made(*(Bank(states=one, flows={}) for one in states))
     assert cells(storage, "state_diff", "attribute", "truncated") == [("many", True), ("n", False)]
+
+
+def test_a_row_is_there_where_the_digest_differs_and_nowhere_else() -> None:
+    first = {"zero": 0.0, "keys": {1: "a"}, "set": {1}, "same": [0.0, {1: 2.0}], "count": 1}
+    second = {"zero": -0.0, "keys": {1.0: "a"}, "set": {True}, "same": [0.0, {1: 2.0}], "count": 2}
+    storage = made(*(Bank(states={"alice": state}, flows={}) for state in (first, second)))
+    digests: dict[str, set[str]] = {}
+    for attribute, digest in cells(storage, "state", "attribute", "digest"):
+        digests.setdefault(attribute, set()).add(digest)
+    changed = [attribute for (attribute,) in cells(storage, "state_diff", "attribute")]
+    assert changed == sorted(attribute for attribute, both in digests.items() if len(both) > 1)
+    assert changed == ["count", "keys", "set", "zero"]

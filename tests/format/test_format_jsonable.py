@@ -1,5 +1,6 @@
 """Rendering and comparing what the inert reader gave: both end for every value and say what they mean."""
 
+import array
 import collections
 import datetime as dt
 import decimal
@@ -10,6 +11,7 @@ import json
 import math
 import pathlib
 import pickle
+import struct
 import uuid
 
 import cloudpickle
@@ -183,7 +185,11 @@ def test_a_rendering_is_bounded_in_size_and_depth():
 
 ANY = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.complex_numbers(),
-    lambda inner: st.lists(inner) | st.tuples(inner, inner) | st.dictionaries(st.text() | st.integers(), inner),
+    lambda inner: (
+        st.lists(inner)
+        | st.tuples(inner, inner)
+        | st.dictionaries(st.text() | st.integers() | st.booleans() | st.floats(allow_nan=False), inner)
+    ),
     max_leaves=20,
 )
 
@@ -195,8 +201,12 @@ def test_whatever_is_read_is_rendered_and_alike_to_itself(value):
     assert alike(inert(value), value)
 
 
+(OTHER_NAN,) = struct.unpack("<d", bytes.fromhex("010000000000f8ff"))
+NOON = dt.datetime(2026, 11, 24, 12, tzinfo=dt.UTC)
 ALIKE = [
     (math.nan, math.nan),
+    (math.nan, OTHER_NAN),
+    ({"a": math.nan}, {"a": OTHER_NAN}),
     ([1, {"a": (2,)}], [1, {"a": (2,)}]),
     ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
     ({1, 2}, {2, 1}),
@@ -208,6 +218,20 @@ ALIKE = [
     (np.zeros((2, 3), np.dtype("i1,i8", align=True)).T, np.zeros((3, 2), np.dtype("i1,i8", align=True))),
 ]
 UNLIKE = [
+    (0.0, -0.0),
+    ({"a": [0.0]}, {"a": [-0.0]}),
+    ({0.0: 1}, {-0.0: 1}),
+    ({0.0}, {-0.0}),
+    ({1: 2}, {True: 2}),
+    ({(1, "a"): 2}, {(1.0, "a"): 2}),
+    ({frozenset([1])}, {frozenset([1.0])}),
+    (complex(0.0, 1), complex(-0.0, 1)),
+    (complex(math.nan, 1), complex(math.nan, 2)),
+    (NOON, NOON.astimezone(dt.timezone(dt.timedelta(hours=1)))),
+    (dt.timezone(dt.timedelta(0), "summer"), dt.UTC),
+    (array.array("i", [1]), array.array("l", [1])),
+    (array.array("d", [0.0]), array.array("d", [-0.0])),
+    (range(0), range(1, 1)),
     (1, 1.0),
     (1, True),
     ([1], (1,)),
@@ -312,3 +336,36 @@ def test_long_chains_of_records_are_compared_without_recursion():
 
     assert alike(chain(20_000, 1), chain(20_000, 1))
     assert not alike(chain(20_000, 1), chain(20_000, 2))
+
+
+LONG = "x" * 10_000
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ("a\ud800", "a\\ud800"),
+        (LONG + "1", LONG + "2"),
+        (LONG, LONG + "1"),
+        ("x" * 9_999 + "\ud800", "x" * 9_999 + "\\ud800"),
+        (LONG + "1", f"{LONG}... (10001 characters)"),
+    ],
+)
+def test_two_keys_that_are_one_text_are_both_there(keys):
+    mapping = {key: number for number, key in enumerate(["before", *keys, "behind"])}
+    for document in (jsonable(mapping), rendered(mapping)[0], rendered(mapping, long_texts_max=10**6)[0]):
+        assert [value for _, value in document["$dict"]] == [0, 1, 2, 3]
+    (entry,) = jsonable([inert(Account(**mapping))])
+    assert [value for _, value in entry["$dict"]] == [0, 1, 2, 3]
+
+
+def test_a_key_that_is_cut_or_odd_alone_stays_a_key():
+    assert list(jsonable({LONG + "1": 1, "ü": 2, "\ud800": 3})) == [f"{LONG}... (10001 characters)", "ü", "\\ud800"]
+
+
+@settings(max_examples=200, derandomize=True, deadline=None)
+@given(st.dictionaries(st.text("a\\d8 0\ud800ü$", max_size=9), st.integers(0, 99), max_size=6))
+def test_no_key_is_lost(mapping):
+    document = jsonable(mapping)
+    values = [value for _, value in document["$dict"]] if "$dict" in document else list(document.values())
+    assert values == list(mapping.values())
