@@ -57,6 +57,10 @@ class Incomparable(ConfigError):
     """Two snapshots, neither of which leads to the other in one life; `evidence["actors_back"]` would go back."""
 
 
+class NotStable(ConfigError):
+    """A predicate that nobody declared stable: a snapshot says nothing about what it is later."""
+
+
 class LivesElsewhere(ConfigError):
     """A life of the system has said a moment ago that it runs; `evidence["seconds_left"]` until it counts as dead."""
 
@@ -95,6 +99,10 @@ class TaskLeftBehind(UsageError):
 
 class WaitsForHandler(UsageError):
     """A handler waited for what only another handler of its actor could bring, and these run one at a time."""
+
+
+class PredicateFailed(UsageError):
+    """A predicate over a snapshot raised, or gave no answer; its own exception is the cause of this one."""
 
 
 class StateNotSerializable(UsageError):

@@ -7,13 +7,10 @@ from typing import Any
 
 from rayshot.analysis import values
 from rayshot.analysis.view import EVERY, Column, View, actors, state_bytes
-from rayshot.errors import BadState
-from rayshot.format.jsonable import LONG_MAX
 from rayshot.format.manifest import ActorEntry
 from rayshot.format.redaction import shown_calls, shown_timers
+from rayshot.store.pending import read_calls, read_timers
 from rayshot.store.snapshot import Snapshot
-
-_IN_S_MAX = 2**40
 
 
 @dataclass(frozen=True)
@@ -49,38 +46,15 @@ def _call_rows(snapshot: Snapshot, actor: ActorEntry) -> Iterator[CallRow]:
     if actor.state is None:
         return
     recorded = snapshot.recorded(actor.name)
-    callees = {} if recorded.callees is None else recorded.callees
-    match shown_calls(recorded.calls), callees:
-        case dict(calls), dict():
-            for number, call in calls.items():
-                match number, call, callees.get(number):
-                    case int(), (str(method), str() | None, tuple(context)), str() | None as callee if (
-                        0 < number <= LONG_MAX
-                    ):
-                        yield CallRow(actor.name, method, context, number, callee)
-                    case _:
-                        raise _damaged("pending calls", actor)
-        case _:
-            raise _damaged("pending calls", actor)
+    for call in read_calls(actor.name, shown_calls(recorded.calls), recorded.callees):
+        yield CallRow(actor.name, call.method, call.context, call.number, call.callee)
 
 
 def _timer_rows(snapshot: Snapshot, actor: ActorEntry) -> Iterator[TimerRow]:
     if actor.state is None:
         return
-    match shown_timers(snapshot.recorded(actor.name).timers):
-        case list(timers):
-            for timer in timers:
-                match timer:
-                    case (float() | int() as in_s, str(method), tuple(args)) if 0 <= in_s <= _IN_S_MAX:
-                        yield TimerRow(actor.name, method, args, float(in_s))
-                    case _:
-                        raise _damaged("timers", actor)
-        case _:
-            raise _damaged("timers", actor)
-
-
-def _damaged(what: str, actor: ActorEntry) -> BadState:
-    return BadState(f"the {what} of {actor.name!r} are not what an actor records", actor=actor.name)
+    for timer in read_timers(actor.name, shown_timers(snapshot.recorded(actor.name).timers)):
+        yield TimerRow(actor.name, timer.method, timer.args, timer.in_s)
 
 
 _CALL_COLUMNS = (

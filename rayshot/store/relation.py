@@ -21,7 +21,7 @@ from typing import Literal
 
 from rayshot.errors import ConfigError, Incomparable
 from rayshot.format.manifest import Manifest
-from rayshot.protocol.identity import is_driver
+from rayshot.protocol.identity import SnapshotId, is_driver
 
 RelationName = Literal["before", "after", "equal", "incomparable", "other life"]
 NAMES_SHOWN_MAX = 10
@@ -64,15 +64,57 @@ def actor_clock(clock: Clock) -> int:
     return sum(count for (kind, _), count in clock.items() if kind != "of")
 
 
+@dataclass(frozen=True, slots=True)
+class CutClocks:
+    """As much of a cut as says how it lies to others. It outlives the snapshot."""
+
+    system: str
+    snapshot: SnapshotId
+    position: int
+    actors: frozenset[str]
+    ended: frozenset[str]
+    clocks: Mapping[str, Clock]
+
+    @classmethod
+    def of(cls, manifest: Manifest) -> "CutClocks":
+        """That of a manifest."""
+        names = frozenset(actor.name for actor in manifest.actors)
+        ended, known = frozenset(manifest.ended), clocks(manifest)
+        return cls(manifest.system, manifest.snapshot, manifest.position, names, ended, known)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """All actors that it knows of."""
+        return self.actors | self.ended
+
+    @property
+    def told(self) -> dict[tuple[str, str], int]:
+        """By (driver, receiver), how many messages the driver had told it. Drivers that died are left out."""
+        return {
+            (other, actor): count
+            for actor, clock in self.clocks.items()
+            for (kind, other), count in clock.items()
+            if kind == "of"
+        }
+
+    def stage(self, name: str) -> int:
+        """0 before an actor's birth, 1 while it lives, 2 behind its end."""
+        return 2 if name in self.ended else int(name in self.actors)
+
+
 def relate(old: Manifest, new: Manifest) -> Relation:
     """Compare two cuts of one system. Raises ConfigError for two systems."""
+    return relate_clocks(CutClocks.of(old), CutClocks.of(new))
+
+
+def relate_clocks(old: CutClocks, new: CutClocks) -> Relation:
+    """As `relate`."""
     if old.system != new.system:
         raise ConfigError(
             f"{old.snapshot} is of the system {old.system!r} and {new.snapshot} of {new.system!r}: "
             "only snapshots of one system can be compared"
         )
-    before, after = _Side(old), _Side(new)
-    steps = {name: _step(name, before, after) for name in before.names | after.names}
+    steps = {name: _step(name, old, new) for name in old.names | new.names}
     forward, back = (tuple(sorted(name for name, step in steps.items() if step == way)) for way in (1, -1))
     if old.snapshot.incarnation != new.snapshot.incarnation:
         return Relation("other life", forward, back)
@@ -110,25 +152,7 @@ def require_comparable(old: Manifest, new: Manifest) -> Relation:
     )
 
 
-class _Side:
-    """One of the two cuts."""
-
-    def __init__(self, manifest: Manifest) -> None:
-        self.actors = {actor.name for actor in manifest.actors}
-        self.ended = set(manifest.ended)
-        self.clocks = clocks(manifest)
-
-    @property
-    def names(self) -> set[str]:
-        """All actors that it knows of."""
-        return self.actors | self.ended
-
-    def stage(self, name: str) -> int:
-        """0 before an actor's birth, 1 while it lives, 2 behind its end."""
-        return 2 if name in self.ended else int(name in self.actors)
-
-
-def _step(name: str, before: _Side, after: _Side) -> int | None:
+def _step(name: str, before: CutClocks, after: CutClocks) -> int | None:
     """1 for an actor that went on, -1 for one that went back, 0 for one that stands; None where that is not told."""
     stages = after.stage(name) - before.stage(name)
     if stages:

@@ -1,0 +1,199 @@
+"""Where a sum that should never change did: the first interval, and the actors whose own books do not balance.
+
+Theory of operation. What a system only moves about, such as money, is the same in every state that can be reached, and
+so in every snapshot: what all actors hold and what messages in flight carry, together. Where two snapshots differ,
+something between them made or lost it.
+
+Who it was the two snapshots tell by books. Of an actor's channels the counters say which messages it sent and processed
+between two cuts, one of which lies before the other, and the content is there for those that are in flight in either.
+Held after - held before + sent - processed is 0 for whoever only moves things about. A message that was sent and
+processed between the two is in neither, and nobody knows what it carried; but it leaves one end as it reaches the
+other, so that the sum over both ends is known. Actors that such messages join are one account here.
+
+Drivers have no state. What a driver tells brings in what it carries; of what nobody saw that is taken to be nothing,
+unless a message of a driver that somebody saw carries something: then drivers keep accounts as actors do.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from rayshot.errors import ConfigError, PredicateFailed, SnapshotDeleted
+from rayshot.properties.books import Account, Books
+from rayshot.properties.global_state import GlobalState
+from rayshot.properties.order import Known, in_order
+from rayshot.properties.quantity import Exact, Quantity, Sum, add_up, exact, plain, size
+from rayshot.properties.verdict import OF_THE_STORE
+from rayshot.protocol.identity import SnapshotId
+from rayshot.store.catalog import SystemView
+from rayshot.store.relation import some_of
+from rayshot.store.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """What there was in one snapshot: `held` by actors, `moving` in messages in flight, and both by name in `parts`."""
+
+    snapshot: SnapshotId
+    log_index: int
+    taken_at: datetime
+    parts: Sum
+
+    @property
+    def held(self) -> int | float:
+        """By all actors."""
+        return plain(self.parts.at_rest)
+
+    @property
+    def moving(self) -> int | float:
+        """Carried by messages in flight."""
+        return plain(self.parts.in_flight)
+
+    @property
+    def total(self) -> int | float:
+        """All that there was."""
+        return plain(self.parts.total)
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Two snapshots between which the sum changed by `change`; `new` is the first one where it is another.
+
+    `comparable`: the cut of `old` lies before that of `new`, or `new` is of the life that was restored from `old`; only
+    then are there `accounts`, those that do not balance first. `born` and `ended` are actors that came and went:
+    who comes with something in its hands changes a sum, and so does who goes with it. `told` is how many messages each
+    driver told in between, `brought_in` what those of them carried that somebody saw.
+    """
+
+    old: Snapshot
+    new: Snapshot
+    change: int | float
+    comparable: bool
+    accounts: tuple[Account, ...]
+    born: tuple[str, ...]
+    ended: tuple[str, ...]
+    told: Mapping[str, int]
+    brought_in: int | float
+
+    @property
+    def suspects(self) -> tuple[str, ...]:
+        """The actors whose books do not balance; all of an account whose members cannot be told apart."""
+        return tuple(name for account in self.accounts if not account.balanced for name in account.actors)
+
+    @property
+    def why(self) -> str:
+        """What is known of it, in a sentence."""
+        moved = f"{_signed(self.change)} between {self.old.id} and {self.new.id}"
+        if not self.comparable:
+            return f"{moved}, which overlapped: nobody's books can be told from these two"
+        wrong = [account for account in self.accounts if not account.balanced]
+        whose = "; ".join(f"{_signed(one.appeared)} at {some_of(one.actors)}" for one in wrong)
+        told = ", ".join(f"{count:,} messages of {driver}" for driver, count in self.told.items())
+        came = [f"born: {some_of(self.born)}"] if self.born else []
+        went = [f"ended: {some_of(self.ended)}"] if self.ended else []
+        spoke = [f"told in between: {told}"] if told else []
+        return ". ".join([f"{moved}: {whose or 'all books balance'}", *came, *went, *spoke])
+
+
+@dataclass(frozen=True, slots=True)
+class Conservation:
+    """The totals of a history, in an order in which no cut comes after one that it lies before, life after life.
+
+    `broken` is the first interval in which the sum changed, None where it never did. `tolerance` is how far totals may
+    differ. `deleted` are snapshots that were deleted while they were read.
+    """
+
+    what: Quantity
+    tolerance: float
+    totals: tuple[Total, ...]
+    broken: Interval | None
+    snapshots: tuple[Snapshot, ...] = field(repr=False, default=())
+    deleted: tuple[SnapshotId, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Whether the sum is the same in all snapshots."""
+        return self.broken is None
+
+
+def conservation(history: SystemView | Iterable[Snapshot], what: Quantity, *, tolerance: float = 0) -> Conservation:
+    """Find out whether a quantity is conserved over a history, and where it first was not.
+
+    Every state, and every message in flight, of every snapshot is read once; of the two snapshots of a broken interval
+    twice. Which message it was `rayshot.audit.name_messages(found)` says, where the system was traced.
+
+    Args:
+        history: a system, `rayshot.open(storage).system()`, or snapshots of one.
+        what: is to stay the same, see `quantity`: `quantity("balance", "deposit")`.
+        tolerance: how far two totals may differ. Sums are exact; give one where actors themselves round.
+
+    Raises ConfigError for what cannot be added up, PredicateFailed where a function in `what` raises, and what reading
+    snapshots raises. A snapshot that is deleted meanwhile is left out and counted.
+    """
+    known = in_order(history)
+    deleted = [*known.deleted]
+    allowed = exact(tolerance, "tolerance")
+    if allowed < 0:
+        raise ConfigError(f"tolerance={tolerance!r}: give 0 or more")
+    totals: list[Total] = []
+    sums: dict[SnapshotId, Sum] = {}
+    broken: Interval | None = None
+    for one in known.ordered:
+        try:
+            parts = _added(what, one)
+        except SnapshotDeleted:
+            deleted.append(one.id)
+            continue
+        totals.append(Total(one.id, one.record.position, one.taken_at, parts))
+        before = None if broken else _before(one, known, sums)
+        sums[one.id] = parts
+        if before is not None and size(parts.total - sums[before.id].total) > allowed:
+            broken = _interval(what, before, one, sums[before.id], parts, known, allowed)
+    return Conservation(what, float(allowed), tuple(totals), broken, tuple(known.ordered), tuple(deleted))
+
+
+def _added(what: Quantity, snapshot: Snapshot) -> Sum:
+    try:
+        return add_up(what, GlobalState(snapshot))
+    except (*OF_THE_STORE, ConfigError):
+        raise
+    except Exception as error:
+        raise PredicateFailed(
+            f"counting in {snapshot.id} raised {type(error).__name__}: {error}", snapshot=str(snapshot.id)
+        ) from error
+
+
+def _before(new: Snapshot, known: Known, sums: Mapping[SnapshotId, Sum]) -> Snapshot | None:
+    """The last one that was read and lies before, or else the last one of the same life; at its start its origin."""
+    earlier = [one for one in known.ordered if one.id in sums and one.id.incarnation == new.id.incarnation]
+    for one in reversed(earlier):
+        if known.way(one, new) in {"before", "equal"}:
+            return one
+    if earlier:
+        return earlier[-1]
+    origin = known.origins.get(new.id.incarnation)
+    return next((one for one in known.ordered if one.id == origin and one.id in sums), None)
+
+
+def _interval(
+    what: Quantity, old: Snapshot, new: Snapshot, before: Sum, after: Sum, known: Known, allowed: Exact
+) -> Interval:
+    restored = old.id.incarnation != new.id.incarnation
+    comparable = restored or known.way(old, new) in {"before", "equal"}
+    then, now = known.cuts[old.id], known.cuts[new.id]
+    books = Books(what, old, new, before, after) if comparable else None
+    return Interval(
+        old,
+        new,
+        plain(after.total - before.total),
+        comparable,
+        () if books is None else books.accounts(allowed),
+        tuple(sorted(now.actors - then.actors)),
+        tuple(sorted(now.ended - then.ended)),
+        {} if books is None else books.told,
+        0 if books is None else plain(books.brought_in),
+    )
+
+
+def _signed(number: float) -> str:
+    return f"{number:+,}"

@@ -1,0 +1,193 @@
+"""Ready-made properties that count: what is left to do, a counter, tokens, sums."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rayshot.errors import ConfigError
+from rayshot.properties.global_state import GlobalState
+from rayshot.properties.property import UNLESS_A_DRIVER_SPEAKS, Answer, Kind, Property
+from rayshot.properties.quantity import Exact, OfActor, OfMessage, Quantity, add_up, exact, plain, quantity, size
+from rayshot.store.relation import some_of
+
+
+def termination(sources: Mapping[str, str] | None = None) -> Property:
+    """The computation is over: no message is in flight, no timer set, no reply awaited, every source has ended.
+
+    Stable if the system is closed, as then nothing can happen any more. So the conditions are that no driver speaks
+    from then on, and that no actor is woken from outside: by a thread of its own, or by a source that is not named
+    here. What the program that took the snapshot had told before, and is not inside it, counts as in flight.
+
+    A pending call whose reply can never come keeps it from being over here; `lost_reply` finds that.
+
+    Args:
+        sources: actors that read from outside, each with the attribute that is true once it has come to its end.
+            An actor that has ended is at its end too.
+    """
+    outside = "no thread of an actor, and no source that was not named, brings anything in"
+    return Property("termination", "stable", _Over(dict(sources or {})), (outside, UNLESS_A_DRIVER_SPEAKS), closed=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Over:
+    sources: dict[str, str]
+
+    def __call__(self, state: GlobalState) -> Answer:
+        evidence: dict[str, Any] = {"told": dict(state.told)}
+        if state.in_flight:
+            return Answer.no(f"{state.in_flight:,} messages are in flight", evidence)
+        if state.left_out:
+            count = sum(state.left_out.values())
+            return Answer.no(f"{count:,} messages were told before and are not inside the snapshot", evidence)
+        unborn = [name for name, info in state.actors.items() if info.status != "born"]
+        if unborn:
+            return Answer.no(f"not born yet: {some_of(unborn)}", evidence)
+        for actor in state.born():
+            if actor.timers:
+                return Answer.no(f"{actor.name} has set a timer for {actor.timers[0].method}", evidence)
+            if actor.calls:
+                return Answer.no(f"{actor.name} awaits a reply for {actor.calls[0].method}", evidence)
+            done = self.sources.get(actor.name)
+            if done is not None and not _truth(actor.get(done)):
+                return Answer.no(f"the source {actor.name} has not come to its end", evidence)
+        unknown = sorted(self.sources.keys() - state.actors.keys() - state.ended)
+        if unknown:
+            return Answer.unknown(f"there is no source {some_of(unknown)}", evidence)
+        return Answer.yes("nothing is in flight, no timer is set and no reply awaited", evidence)
+
+
+def counter_reached(actor: str, attribute: str, least: float) -> Property:
+    """A counter of one actor has come to `least`, or a stage of its work.
+
+    Stable if the counter never falls. It is a property of one actor alone. Where that has ended, its
+    counter is gone with it, and nothing is told.
+    """
+    never = f"{actor}.{attribute} never falls"
+    return Property(f"{actor}.{attribute} >= {least:g}", "stable", _Reached(actor, attribute, least), (never,))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reached:
+    actor: str
+    attribute: str
+    least: float
+
+    def __call__(self, state: GlobalState) -> Answer:
+        if self.actor in state.ended:
+            return Answer.unknown(f"{self.actor} has ended, and its counter is gone")
+        info = state.actors.get(self.actor)
+        if info is None or info.status != "born":
+            return Answer.no(f"{self.actor} is not born yet")
+        actor = state.actor(self.actor)
+        if actor.get(self.attribute) is None:
+            return Answer.unknown(f"{self.actor} has no {self.attribute}")
+        count = Quantity(self.attribute, None).own(actor)
+        evidence = {"count": plain(count)}
+        return Answer(count >= exact(self.least, "least"), f"{self.attribute} is {plain(count):,}", evidence)
+
+
+def token_census(
+    holds: OfActor, carries: OfMessage, *, expected: int = 1, or_more: bool = False, name: str | None = None
+) -> Property:
+    """There are exactly `expected` tokens, held by actors or on their way; with `or_more` as many at least.
+
+    One token, or any fixed number above 0, is an invariant where no step makes a token or destroys one: a no proves a
+    bug. None is stable if nobody makes tokens: it was lost. Two or more, with `or_more`, are stable if nobody destroys
+    any: one was doubled.
+
+    Args:
+        holds: the attribute that is true, or a number of tokens, where an actor holds one; or a function of ActorState.
+            A value that is neither counts as one token if it is not empty.
+        carries: the method whose message brings a token; or a function of a Message.
+        expected: how many.
+        or_more: at least so many.
+        name: what it is called in answers.
+    """
+    if expected < 0 or (or_more and expected == 0):
+        raise ConfigError(
+            f"expected={expected}, or_more={or_more}: tokens are counted from 0, and 0 or more always are"
+        )
+    conditions = (
+        *(("nobody makes tokens",) if not or_more else ()),
+        *(("nobody destroys tokens",) if expected else ()),
+    )
+    shown = name or f"{expected} {'or more ' if or_more else ''}tokens"
+    kind: Kind = "invariant" if expected and not or_more else "stable"
+    return Property(shown, kind, _Census(_Tokens(holds, carries), expected, or_more), conditions)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tokens:
+    """What a Quantity is given for tokens."""
+
+    holds: OfActor
+    carries: OfMessage
+
+    def quantity(self) -> Quantity:
+        holds, carries = self.holds, self.carries
+        return quantity(
+            holds if callable(holds) else lambda actor: _tokens(actor.get(holds)),
+            carries if callable(carries) else lambda message: message.kind != "reply" and message.method == carries,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Census:
+    tokens: _Tokens
+    expected: int
+    or_more: bool
+
+    def __call__(self, state: GlobalState) -> Answer:
+        found = add_up(self.tokens.quantity(), state)
+        count = found.total
+        evidence = {
+            "count": plain(count),
+            "holders": sorted(found.held),
+            "on_their_way": [f"{sender} -> {receiver}" for sender, receiver in sorted(found.moving)],
+        }
+        holds = count >= self.expected if self.or_more else count == self.expected
+        return Answer(holds, f"{plain(count):,} tokens: {some_of(_where(found.held, found.moving))}", evidence)
+
+
+def conserved_sum(of: Quantity, total: float, *, tolerance: float = 0, name: str | None = None) -> Property:
+    """What all actors hold and all messages carry is `total` together.
+
+    An invariant where every step conserves it, and drivers bring nothing in: a no proves a bug, as the state that was
+    recorded can be reached. It does not show that the sum is wrong now. `conservation` finds where it broke.
+
+    Args:
+        of: what is added up, see `quantity`. Sums are exact.
+        total: what it must be.
+        tolerance: how far it may be off. Give one where actors themselves round, as with floats.
+        name: what it is called in answers.
+    """
+    conditions = ("every step conserves it", "drivers bring nothing in")
+    wanted, allowed = exact(total, "total"), exact(tolerance, "tolerance")
+    return Property(name or f"sum = {total:,}", "invariant", _Conserved(of, wanted, allowed), conditions)
+
+
+@dataclass(frozen=True, slots=True)
+class _Conserved:
+    of: Quantity
+    total: Exact
+    tolerance: Exact = field(default=0)
+
+    def __call__(self, state: GlobalState) -> Answer:
+        found = add_up(self.of, state)
+        evidence = {"held": plain(found.at_rest), "in_flight": plain(found.in_flight), "total": plain(found.total)}
+        off = found.total - self.total
+        why = f"{plain(found.at_rest):,} held and {plain(found.in_flight):,} in flight"
+        return Answer(size(off) <= self.tolerance, f"{why}, {plain(off):+,} to {plain(self.total):,}", evidence)
+
+
+def _where(held: Mapping[str, Exact], moving: Mapping[tuple[str, str], Exact]) -> list[str]:
+    return [*sorted(held), *(f"{sender} -> {receiver}" for sender, receiver in sorted(moving))] or ["nowhere"]
+
+
+def _tokens(value: Any) -> Any:
+    """How many tokens an attribute stands for."""
+    return value if isinstance(value, int) else int(_truth(value))
+
+
+def _truth(value: Any) -> bool:
+    return value is not None and (value.any() if hasattr(value, "any") else bool(value))

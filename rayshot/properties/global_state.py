@@ -1,0 +1,148 @@
+"""S*: what a snapshot recorded, as predicates see it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+from rayshot.protocol.identity import Channel, SnapshotId, is_driver
+from rayshot.store.channel_state import ChannelState
+from rayshot.store.pending import PendingCall, SetTimer, read_calls, read_timers
+from rayshot.store.snapshot import Snapshot
+from rayshot.store.state import ActorInfo
+
+TIMER = "timer"
+
+
+@dataclass(frozen=True, slots=True)
+class ActorState:
+    """One actor as it was recorded.
+
+    `state` is its `__dict__`, which cannot be assigned to, or what its `__getstate__` returned; objects of unknown
+    classes are inert records. `actor["balance"]` is one attribute of it.
+    """
+
+    name: str
+    class_name: str
+    state: Any
+    calls: tuple[PendingCall, ...]
+    timers: tuple[SetTimer, ...]
+
+    def __getitem__(self, attribute: str) -> Any:
+        return self.state[attribute]
+
+    def get(self, attribute: str, default: Any = None) -> Any:
+        """An attribute; `default` where there is none, also where the state has no attributes."""
+        return self.state.get(attribute, default) if isinstance(self.state, Mapping) else default
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message in flight, or what a timer will send to its own actor: that has the kind "timer" and the number 0.
+
+    `kind` is "tell", "call", "reply", "create", "end" or "timer"; arguments are inert. `call_id` is the caller's number
+    of a call, which its reply has too.
+    """
+
+    sender: str
+    receiver: str
+    number: int
+    kind: str
+    method: str
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    call_id: int | None = None
+
+
+class GlobalState:
+    """What one snapshot recorded. Nothing in it can be assigned, and what is read is a copy of the reader's own.
+
+    States and messages are read from the store when they are asked for, each time anew: a predicate costs what it
+    reads. Reading raises what `Snapshot` raises.
+    """
+
+    _snapshot: Snapshot
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.__dict__["_snapshot"] = snapshot
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a global state was recorded and cannot be changed: {name} was to be {value!r:.100}")
+
+    def __repr__(self) -> str:
+        return f"<GlobalState of {self.id}>"
+
+    @property
+    def id(self) -> SnapshotId:
+        """The snapshot's."""
+        return self._snapshot.id
+
+    @property
+    def life(self) -> int:
+        """The life of the system that it is of; each restore begins a new one."""
+        return self._snapshot.id.incarnation
+
+    @property
+    def actors(self) -> Mapping[str, ActorInfo]:
+        """The actors by name, without their states: nothing but the manifest is read."""
+        return self._snapshot.actors
+
+    @cached_property
+    def ended(self) -> frozenset[str]:
+        """The actors that had ended before."""
+        return frozenset(self._snapshot.manifest.ended)
+
+    @property
+    def channels(self) -> Mapping[Channel, ChannelState]:
+        """Counters by (sender, receiver): `sent`, `received`, `count` in flight. Drivers are senders too."""
+        return self._snapshot.channels
+
+    @property
+    def in_flight(self) -> int:
+        """Messages in flight on all channels together."""
+        return self._snapshot.in_flight
+
+    @property
+    def left_out(self) -> Mapping[str, int]:
+        """By receiver, what the program that has just taken the snapshot told before, and is not inside it."""
+        return MappingProxyType({name: count for name, count in self._snapshot.left_out.items() if count})
+
+    @cached_property
+    def told(self) -> Mapping[str, int]:
+        """By driver, how many messages it had told. Drivers that died are left out."""
+        told: dict[str, int] = {}
+        for channel, state in self.channels.items():
+            if is_driver(channel.sender):
+                told[channel.sender] = told.get(channel.sender, 0) + state.sent
+        return MappingProxyType(told)
+
+    def actor(self, name: str) -> ActorState:
+        """Read one actor. Raises ActorNotFound where there is none of that name, or only messages to it."""
+        recorded = self._snapshot.recorded(name)
+        state = MappingProxyType(recorded.state) if type(recorded.state) is dict else recorded.state
+        return ActorState(
+            name,
+            self.actors[name].class_name,
+            state,
+            tuple(read_calls(name, recorded.calls, recorded.callees)),
+            tuple(read_timers(name, recorded.timers)),
+        )
+
+    def born(self) -> Iterator[ActorState]:
+        """Read all actors that have a state, one after the other."""
+        for name, info in self.actors.items():
+            if info.status == "born":
+                yield self.actor(name)
+
+    def messages(self) -> Iterator[Message]:
+        """Read all messages in flight, one after the other, without those of timers."""
+        for channel, state in self.channels.items():
+            for one in state.iterate():
+                yield Message(channel.sender, channel.receiver, *one)
+
+
+def timer_messages(actor: ActorState) -> Iterator[Message]:
+    """What the timers of an actor will send to it."""
+    for timer in actor.timers:
+        yield Message(actor.name, actor.name, 0, TIMER, timer.method, timer.args, MappingProxyType({}))

@@ -1,0 +1,129 @@
+"""Something that can be counted in states and in messages: money, tokens, work."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from math import isfinite
+from typing import Any
+
+from rayshot.errors import ConfigError
+from rayshot.format.redaction import REDACTED, shown, shown_call
+from rayshot.properties.global_state import ActorState, GlobalState, Message, timer_messages
+
+Exact = int | Fraction
+"""A sum without rounding: floats are added as the fractions that they are."""
+OfActor = str | Callable[[ActorState], Any]
+OfMessage = str | Callable[[Message], Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """How much of something a state holds, and how much a message carries. See `quantity`."""
+
+    of_actor: OfActor
+    of_message: OfMessage
+
+    def held(self, actor: ActorState) -> Exact:
+        """How much an actor holds, with what its timers will bring. Raises ConfigError for what is no number."""
+        return self.own(actor) + sum(self.carried(message) for message in timer_messages(actor))
+
+    def own(self, actor: ActorState) -> Exact:
+        """As `held`, without timers."""
+        if callable(self.of_actor):
+            return exact(self.of_actor(actor), f"what {actor.name} holds")
+        return exact(_seen(self.of_actor, actor.get(self.of_actor, 0)), f"{actor.name}.{self.of_actor}")
+
+    def carried(self, message: Message) -> Exact:
+        """How much a message carries. Raises ConfigError for what is no number."""
+        if self.of_message is None:
+            return 0
+        where = f"message {message.number} of {message.sender} to {message.receiver}, {message.method}"
+        if callable(self.of_message):
+            return exact(self.of_message(message), where)
+        if message.method != self.of_message or message.kind == "reply":
+            return 0
+        args, kwargs = shown_call(message.method, message.args, message.kwargs)
+        given = [*args, *kwargs.values()]
+        if not given:
+            raise ConfigError(f"{where}, has no argument to count; give a function of the message")
+        return exact(_seen(message.method, given[0]), where)
+
+
+def quantity(of_actor: OfActor, of_message: OfMessage = None) -> Quantity:
+    """Say what is counted.
+
+    Args:
+        of_actor: an attribute that holds a number, in actors that have it; or a function of an ActorState.
+        of_message: a method whose first argument is a number that is on its way; or a function of a Message, which is
+            given the messages of timers too. None where messages carry nothing.
+
+    What is named like a secret is counted only where it is shown, see docs/security.md.
+    """
+    return Quantity(of_actor, of_message)
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """How much there is in one state: `held` by each actor that holds any, `moving` on channels."""
+
+    held: dict[str, Exact]
+    moving: dict[tuple[str, str], Exact]
+
+    @property
+    def at_rest(self) -> Exact:
+        """Held by all actors."""
+        return sum(self.held.values())
+
+    @property
+    def in_flight(self) -> Exact:
+        """Carried by all messages."""
+        return sum(self.moving.values())
+
+    @property
+    def total(self) -> Exact:
+        """All that there is."""
+        return self.at_rest + self.in_flight
+
+
+def add_up(what: Quantity, state: GlobalState) -> Sum:
+    """Count in one state. Without a part for messages none is read. Raises ConfigError for what is no number."""
+    held = {actor.name: what.held(actor) for actor in state.born()}
+    moving: dict[tuple[str, str], Exact] = {}
+    for message in state.messages() if what.of_message is not None else ():
+        ends = message.sender, message.receiver
+        moving[ends] = moving.get(ends, 0) + what.carried(message)
+    return Sum({name: n for name, n in held.items() if n}, {ends: n for ends, n in moving.items() if n})
+
+
+def exact(value: Any, where: str) -> Exact:
+    """A number of Python or numpy, or a Decimal, without rounding. Raises ConfigError for anything else, and NaN."""
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.number | numpy.bool_):
+        value = value.item()
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, Fraction):
+        return value
+    if (isinstance(value, float) and isfinite(value)) or (isinstance(value, Decimal) and value.is_finite()):
+        return Fraction(value)
+    raise ConfigError(
+        f"{where} is {value!r:.100}, which cannot be added up: name a number, or give a function", at=where
+    )
+
+
+def size(number: Exact) -> Exact:
+    """Without its sign."""
+    return -number if number < 0 else number
+
+
+def plain(number: Exact) -> int | float:
+    """A sum for eyes and JSON."""
+    return int(number) if number.denominator == 1 else float(number)
+
+
+def _seen(name: str, value: Any) -> Any:
+    if shown(name, value) is REDACTED or value is REDACTED:
+        raise ConfigError(f"{name!r} is named like a secret and is not shown: ask for it with show_secrets", name=name)
+    return value

@@ -1,0 +1,73 @@
+"""Ready-made: replies that never come."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from rayshot.properties.global_state import GlobalState
+from rayshot.properties.property import Answer, Property
+from rayshot.store.relation import some_of
+
+
+class Wait(NamedTuple):
+    """A reply that `caller` awaits. `where` is what is in flight for it: the request, the reply, or nothing.
+
+    `callee` is None where an older rayshot recorded it.
+    """
+
+    caller: str
+    callee: str | None
+    number: int
+    method: str
+    where: str
+
+    def __str__(self) -> str:
+        return f"{self.caller}.{self.method} awaits {self.callee or 'somebody'}"
+
+
+REQUEST, REPLY, NOTHING = "request", "reply", "nothing"
+
+
+def waits(state: GlobalState) -> list[Wait]:
+    """All replies that are awaited. States are read, and messages where any is awaited."""
+    pending = [(actor.name, call) for actor in state.born() for call in actor.calls]
+    moving = dict(_moving(state)) if pending else {}
+    return [
+        Wait(caller, call.callee, call.number, call.method, moving.get((caller, call.number), NOTHING))
+        for caller, call in pending
+    ]
+
+
+def lost_reply() -> Property:
+    """Some actor awaits a reply that can never come: neither its request nor the reply is in flight.
+
+    Stable, as a handler that takes a request sends its reply in the same step: once neither is in flight nobody owes
+    it. That happens where the callee ended before it took the request. Of one that an older rayshot recorded, without
+    the name of the callee, nothing is told, unless its request or reply is seen.
+    """
+    condition = "no actor keeps a call to reply to it later, which no handler can"
+    return Property("lost reply", "stable", _lost, (condition,))
+
+
+def _lost(state: GlobalState) -> Answer:
+    found = [wait for wait in waits(state) if wait.where == NOTHING]
+    lost = [wait for wait in found if wait.callee is not None]
+    unknown = [wait for wait in found if wait.callee is None]
+    evidence = {
+        "lost": [{"caller": one.caller, "callee": one.callee, "call_id": one.number} for one in lost],
+        "unknown": [{"caller": one.caller, "call_id": one.number} for one in unknown],
+    }
+    if lost:
+        return Answer.yes(f"nothing is on its way: {some_of(map(str, lost))}", evidence)
+    if unknown:
+        return Answer.unknown(f"recorded without the name of the callee: {some_of(map(str, unknown))}", evidence)
+    return Answer.no("every reply that is awaited can come", evidence)
+
+
+def _moving(state: GlobalState) -> Iterator[tuple[tuple[str, int], str]]:
+    """By caller and number, what is in flight of a call."""
+    for message in state.messages():
+        if message.call_id is not None:
+            if message.kind == "call":
+                yield (message.sender, message.call_id), REQUEST
+            else:
+                yield (message.receiver, message.call_id), REPLY

@@ -1,0 +1,65 @@
+"""What an actor has recorded of its own future: replies that it awaits, and timers that it has set."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from rayshot.errors import BadState
+from rayshot.format.jsonable import LONG_MAX
+
+_IN_S_MAX = 2**40
+
+
+class PendingCall(NamedTuple):
+    """A call whose reply an actor awaits.
+
+    `number` is the caller's for it, which request and reply have too. `method` gets the reply and `context`, and
+    `on_error` an exception. `callee` is whose reply it is, None where an older rayshot wrote.
+    """
+
+    number: int
+    method: str
+    on_error: str | None
+    context: tuple[Any, ...]
+    callee: str | None
+
+
+class SetTimer(NamedTuple):
+    """A timer: after `in_s` seconds from the record on, `method` gets `args`."""
+
+    in_s: float
+    method: str
+    args: tuple[Any, ...]
+
+
+def read_calls(actor: str, calls: Any, callees: Any) -> Iterator[PendingCall]:
+    """The calls of a RecordedState, perhaps redacted. Raises BadState for what no actor records."""
+    match calls, {} if callees is None else callees:
+        case dict(), dict() as known:
+            for number, call in calls.items():
+                match number, call, known.get(number):
+                    case int(), (str(method), str() | None as on_error, tuple(context)), str() | None as callee if (
+                        0 < number <= LONG_MAX
+                    ):
+                        yield PendingCall(number, method, on_error, context, callee)
+                    case _:
+                        raise _damaged("pending calls", actor)
+        case _:
+            raise _damaged("pending calls", actor)
+
+
+def read_timers(actor: str, timers: Any) -> Iterator[SetTimer]:
+    """The timers of a RecordedState, perhaps redacted. Raises BadState for what no actor records."""
+    match timers:
+        case list():
+            for timer in timers:
+                match timer:
+                    case (float() | int() as in_s, str(method), tuple(args)) if 0 <= in_s <= _IN_S_MAX:
+                        yield SetTimer(float(in_s), method, args)
+                    case _:
+                        raise _damaged("timers", actor)
+        case _:
+            raise _damaged("timers", actor)
+
+
+def _damaged(what: str, actor: str) -> BadState:
+    return BadState(f"the {what} of {actor!r} are not what an actor records", actor=actor)

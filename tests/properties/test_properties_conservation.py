@@ -1,0 +1,158 @@
+"""Where a sum that should never change did, and whose books do not balance."""
+
+from decimal import Decimal
+
+import pytest
+
+from rayshot.errors import ConfigError, PredicateFailed
+from rayshot.properties import conservation, conserved_sum, judge, quantity
+from tests.properties.builders import Actor, History, Line, snapshot_of, tell
+
+MONEY = quantity("balance", "deposit")
+AB, BA = ("alice", "bob"), ("bob", "alice")
+
+
+def bank(alice, bob, **others):
+    return {name: Actor({"balance": n}) for name, n in {"alice": alice, "bob": bob, **others}.items()}
+
+
+def deposits(sent, *amounts):
+    return Line(sent, [tell("deposit", amount) for amount in amounts])
+
+
+def test_money_that_only_moves_is_the_same_in_every_snapshot():
+    history = History()
+    history.snapshot(bank(100, 0))
+    history.snapshot(bank(70, 0), {AB: deposits(1, 30)})
+    history.snapshot(bank(60, 30), {AB: deposits(2, 10)})
+    found = conservation(history.system, MONEY)
+    assert found.holds
+    assert [(one.held, one.moving, one.total) for one in found.totals] == [(100, 0, 100), (70, 30, 100), (90, 10, 100)]
+
+
+def test_the_first_interval_and_the_actor_are_found():
+    history = History()
+    history.snapshot(bank(100, 0), {AB: deposits(3)})
+    history.snapshot(bank(70, 0), {AB: deposits(4, 30)})
+    history.snapshot(bank(70, 20), {AB: deposits(4)})
+    history.snapshot(bank(0, 20), {AB: deposits(5)})
+    found = conservation(history.system, MONEY)
+    assert (str(found.broken.old.id), str(found.broken.new.id)) == ("1-coordinator-2", "1-coordinator-3")
+    assert found.broken.change == -10
+    assert found.broken.suspects == ("bob",)
+    account = found.broken.accounts[0]
+    assert (account.before, account.after, account.processed, account.appeared) == (0, 20, 30, -10)
+    assert found.broken.why == "-10 between 1-coordinator-2 and 1-coordinator-3: -10 at bob"
+
+
+def test_messages_that_nobody_saw_make_one_account_of_both_ends():
+    history = History()
+    history.snapshot(bank(100, 0, carol=5))
+    history.snapshot(bank(70, 20, carol=5), {AB: deposits(3)})
+    (wrong, right) = conservation(history.system, MONEY).broken.accounts
+    assert (wrong.actors, wrong.appeared, wrong.unseen) == (("alice", "bob"), -10, 3)
+    assert (right.actors, right.balanced) == (("carol",), True)
+
+
+def test_a_message_that_is_in_flight_in_both_snapshots_counts_for_nobody():
+    history = History()
+    history.snapshot(bank(70, 0), {AB: deposits(2, 30)})
+    history.snapshot(bank(60, 1), {AB: deposits(3, 30, 10)})
+    assert conservation(history.system, MONEY).broken.suspects == ("bob",)
+
+
+def test_money_in_a_timer_is_not_lost():
+    history = History()
+    history.snapshot(bank(100, 0))
+    history.snapshot({"alice": Actor({"balance": 70}, timers=[(1.0, "deposit", (30,))]), "bob": Actor({"balance": 0})})
+    assert conservation(history.system, MONEY).holds
+
+
+def test_snapshots_that_overlapped_are_compared_with_what_lies_before_them():
+    history = History()
+    first = history.snapshot(bank(100, 0), {AB: deposits(1), BA: deposits(1)})
+    history.snapshot(bank(90, 0), {AB: deposits(2, 10), BA: deposits(1)})
+    history.snapshot(bank(100, 0), {AB: deposits(1), BA: deposits(2, 5)})
+    found = conservation(history.system, MONEY)
+    assert found.broken.old == first
+    assert found.broken.suspects == ("bob",)
+
+
+def test_a_snapshot_that_was_committed_late_stands_where_its_cut_belongs():
+    history = History()
+    history.snapshot(bank(100, 0))
+    history.snapshot(bank(80, 0), {AB: deposits(2, 10)})
+    history.snapshot(bank(90, 0), {AB: deposits(1, 10)})
+    found = conservation(history.system, MONEY)
+    assert [str(one.snapshot) for one in found.totals] == [f"1-coordinator-{n}" for n in (1, 3, 2)]
+    assert str(found.broken.old.id) == "1-coordinator-3"
+
+
+def test_a_life_is_compared_with_what_it_was_restored_from():
+    history = History()
+    origin = history.snapshot(bank(100, 0))
+    history.snapshot(bank(90, 0), {AB: deposits(1, 10)})
+    history.restore(origin)
+    history.snapshot(bank(95, 0))
+    found = conservation(history.system, MONEY)
+    assert (found.broken.old, found.broken.change) == (origin, -5)
+    assert found.broken.suspects == ("alice",)
+
+
+def test_what_a_driver_brings_is_said():
+    history = History()
+    history.snapshot(bank(100, 0))
+    history.snapshot(bank(100, 0), {("driver:main", "alice"): deposits(2, 5)})
+    broken = conservation(history.system, MONEY).broken
+    assert (broken.change, broken.brought_in, dict(broken.told)) == (5, 5, {"driver:main": 2})
+    assert broken.accounts[0].actors == ("alice", "driver:main")
+
+
+def test_who_comes_with_money_in_its_hands_is_named():
+    history = History()
+    history.snapshot(bank(100, 0))
+    history.snapshot(bank(100, 0, carol=50), {("alice", "carol"): Line(1)})
+    broken = conservation(history.system, MONEY).broken
+    assert broken.born == ("carol",)
+    assert "born: carol" in broken.why
+
+
+def test_floats_are_added_without_rounding_and_rounding_of_the_actors_needs_a_tolerance():
+    history = History()
+    history.snapshot(bank(0.1, 0.2))
+    history.snapshot(bank(0.1 + 0.2, 0.0))
+    assert not conservation(history.system, MONEY).holds
+    assert conservation(history.system, MONEY, tolerance=1e-9).holds
+    mixed = snapshot_of(bank(1e16, 1.0, carol=-1e16, dave=Decimal("0.5")))
+    assert judge(conserved_sum(MONEY, 1.5), mixed).holds
+
+
+@pytest.mark.parametrize("value", [float("nan"), "100", [1]])
+def test_what_is_no_number_is_refused(value):
+    history = History()
+    history.snapshot(bank(100, value))
+    with pytest.raises(ConfigError, match=r"bob.balance is .*cannot be added up"):
+        conservation(history.system, MONEY)
+
+
+def test_what_is_named_like_a_secret_is_counted_only_where_it_is_shown():
+    from rayshot.format.redaction import show_secrets
+
+    snapshot = snapshot_of({"alice": Actor({"pin": 1234})})
+    with pytest.raises(ConfigError, match="named like a secret"):
+        conservation([snapshot], quantity("pin"))
+    with show_secrets({"pin"}):
+        assert conservation([snapshot], quantity("pin")).totals[0].total == 1234
+
+
+def test_a_function_that_raises_is_named_with_its_snapshot():
+    with pytest.raises(PredicateFailed, match="counting in 1-coordinator-1 raised ZeroDivisionError") as caught:
+        conservation([snapshot_of(bank(1, 2))], quantity(lambda actor: 1 / 0))
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_without_a_part_for_messages_none_is_read(monkeypatch):
+    from rayshot.store.channel_state import ChannelState
+
+    monkeypatch.setattr(ChannelState, "frames", None)
+    assert conservation([snapshot_of(bank(1, 2), {AB: deposits(1, 5)})], quantity("balance")).totals[0].total == 3
