@@ -12,6 +12,7 @@ FOLDER = Path(__file__).parent
 ROOT = FOLDER.parents[1]
 NAMES = ("first_look", "the_bank_loses_money", "the_sky_over_new_york", "is_it_over")
 CELL_S_MAX = 60
+QUIET = ["--log-level=ERROR"]
 README_PICTURE = "the_sky_over_new_york", ROOT / "docs" / "pictures" / "sky.png"
 """The first picture of this notebook is the README's."""
 
@@ -25,7 +26,11 @@ def execute(notebook: nbformat.NotebookNode) -> None:
     """Execute all its cells in a kernel that finds this project; raises what a cell raises."""
     paths = [str(ROOT), str(ROOT / "integrations"), *filter(None, [os.environ.get("PYTHONPATH")])]
     client = NotebookClient(
-        notebook, timeout=CELL_S_MAX, resources={"metadata": {"path": str(FOLDER)}}, record_timing=False
+        notebook,
+        timeout=CELL_S_MAX,
+        resources={"metadata": {"path": str(FOLDER)}},
+        record_timing=False,
+        extra_arguments=QUIET,
     )
     client.execute(env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)})
     notebook.metadata.pop("language_info", None)  # it names the version of Python that happens to be here

@@ -74,7 +74,6 @@ def space_time(actors: Sequence[str], counts: Sequence[Counts], names: Mapping[t
     marks: list[Mark] = [Line([(0, y), (end, y)], GREY, 1) for y in heights.values()]
     for cut in range(1, len(counts) + 1):
         marks.append(Line([(cut, -0.3), (cut, len(actors) - 0.6)], BLUE, 2, dashed=True, says=f"snapshot {cut}"))
-        marks.append(Dots([(cut, y) for y in heights.values()], BLUE, 7, "diamond"))
         marks.append(Words((cut, len(actors) - 0.45), f"snapshot {cut}", BLUE))
     for travel, (start, stop) in _placed(travels(counts)):
         colour = RED if travel.crosses else GREY
@@ -84,6 +83,7 @@ def space_time(actors: Sequence[str], counts: Sequence[Counts], names: Mapping[t
         marks.append(Line(ways, colour, 2 if travel.crosses else 1.2, travel.processed is None, arrow=True, says=says))
         if name:
             marks.append(Words((start, heights[travel.sender] + 0.16), name, RED, size=12))
+    marks.extend(Dots([(cut, y) for y in heights.values()], BLUE, 7, "diamond") for cut in range(1, len(counts) + 1))
     ticks = [(y, actor) for actor, y in heights.items()]
     return Picture([Panel(marks, (-0.05, end + 0.05), (-0.5, len(actors) - 0.25), y_ticks=ticks)])
 
@@ -184,7 +184,7 @@ def sky(hours: Sequence[Hour], places: Mapping[str, Place], columns: int = 3) ->
     return Picture(panels, columns, 1_150, 270 * rows)
 
 
-def route(origin: Place, destination: Place, steps: int = 14) -> list[Point]:
+def route(origin: Place, destination: Place, steps: int = 10) -> list[Point]:
     """The great circle between two places, on the map."""
     way = (along(origin, destination, step / steps) for step in range(steps + 1))
     return [(round(longitude * SHRINK, 2), round(latitude, 2)) for longitude, latitude in way]
@@ -192,7 +192,7 @@ def route(origin: Place, destination: Place, steps: int = 14) -> list[Point]:
 
 def _map(hour: Hour, places: Mapping[str, Place]) -> list[Mark]:
     spots = [(round(place.longitude * SHRINK, 1), round(place.latitude, 1)) for place in places.values()]
-    land = sorted({spot for spot in spots if WEST < spot[0] < EAST and SOUTH < spot[1] < NORTH})[::3]
+    land = sorted({spot for spot in spots if WEST < spot[0] < EAST and SOUTH < spot[1] < NORTH})[::4]
     marks: list[Mark] = [Dots(land, "#c9d1da", 1.5)]
     for (origin, destination), count in hour.in_the_air.items():
         way = [point for point in route(places[origin], places[destination]) if point[0] > WEST]
@@ -292,7 +292,8 @@ def crossing(cuts: Mapping[str, Mapping[str, int]]) -> Picture:
         marks.append(Line([(left, y), (right, y)], GREY, 1))
         done = [(float(x), float(y)) for x in range(left + 1, right)]
         marks.append(Dots(done, INK, 6, says=[f"{name}: number {base[name] + int(x)}" for x, _ in done]))
-        marks.extend(Words((x, y - 0.13), f"{base[name] + int(x)}", INK, size=9) for x, _ in done)
+        aside = 0.14 if name == names[0] else -0.14  # away from the cuts between the lines
+        marks.extend(Words((x, y + aside), f"{base[name] + int(x)}", INK, size=9) for x, _ in done)
     for colour, lean, (title, cut) in zip((BLUE, RED), (-0.55, 0.55), cuts.items(), strict=True):
         way = [(cut[name] - base[name] + 0.5, float(heights[name])) for name in names]
         (top_x, top), (low_x, low) = way[0], way[-1]
@@ -301,5 +302,5 @@ def crossing(cuts: Mapping[str, Mapping[str, int]]) -> Picture:
         marks.append(Dots(way, colour, 9, "diamond"))
         anchor = "right" if cut[names[0]] == base[names[0]] else "left"
         marks.append(Words((longer[0][0], top + 0.45), title, colour, anchor, 12))
-    return Picture([Panel(marks, (left - 0.5, right), (-0.5, len(names) - 0.4), y_ticks=[(y, n) for n, y in heights.items()])],
-                   height=330)  # fmt: skip
+    ticks = [(y, name) for name, y in heights.items()]
+    return Picture([Panel(marks, (left - 0.5, right), (-0.5, len(names) - 0.4), y_ticks=ticks)], height=330)

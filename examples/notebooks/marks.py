@@ -60,7 +60,7 @@ Mark = Line | Dots | Box | Words
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes. `x` and `y` are their ends; ticks are (place, word), and without any an axis shows no numbers."""
+    """One pair of axes. `x` and `y` are their ends; ticks are (place, word): without any an axis shows no numbers."""
 
     marks: Sequence[Mark]
     x: Point

@@ -66,7 +66,7 @@ def make(storage: Path) -> None:
 
 
 def _cross(system: Any) -> bool:
-    """Take two snapshots at once, each begun by a worker and spread by markers; whether neither lies before the other."""
+    """Take two snapshots at once, each begun by a worker, and see whether neither lies before the other."""
     begin = threading.Barrier(2)
 
     def take(name: str) -> None:

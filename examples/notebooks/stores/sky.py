@@ -1,4 +1,4 @@
-"""The busiest day of 2013 over New York, with a snapshot every hour: flights are messages between airports."""
+"""A day over New York, with a snapshot every two hours: flights are messages between airports."""
 
 import tempfile
 import time
@@ -13,7 +13,7 @@ from examples.flights.airport import ELSEWHERE
 from examples.flights.timetable import MILES_PER_MIN, busiest_airports, read_flights, write_flights
 
 MONTH, DAY = 11, 27
-"""The day before Thanksgiving."""
+"""The day before Thanksgiving, for which the timetable of 2013 has the most flights."""
 AIRPORTS = 24
 """So many are actors of their own; all others are one."""
 HOURS = (6, 8, 10, 12, 14, 16, 18, 20, 22)
