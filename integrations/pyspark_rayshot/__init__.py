@@ -7,5 +7,6 @@ it for that even when another format is read, so what may be missing (pyarrow, J
 from pyspark_rayshot.session import local_session
 from pyspark_rayshot.source import DefaultSource
 from pyspark_rayshot.tables import tables
+from pyspark_rayshot.verdicts import verdicts
 
-__all__ = ["DefaultSource", "local_session", "tables"]
+__all__ = ["DefaultSource", "local_session", "tables", "verdicts"]

@@ -10,6 +10,7 @@
     frames     the rows of messages a frame at a time, with `plain_json` for their arguments
     batches    rows into Arrow record batches
     table      a table for programs without Spark
+    verdicts   what a property says of each snapshot, as such a table
 
-Only `batches` and `table` need pyarrow, and only `plain_json` needs msgspec.
+Only `batches`, `table` and `verdicts` need pyarrow, and only `plain_json` needs msgspec.
 """

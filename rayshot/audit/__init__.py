@@ -12,13 +12,15 @@ counts for itself.
     computation   one order of all events; vector clocks; Theorem 1 by executing the permuted order
     shiviz        the same order as a log that ShiViz draws
     replay        with messages kept: a deterministic class, run again, comes to the recorded state. Runs user code
+    naming        by which message a sum was broken that should be conserved: `name_messages`. Runs user code
     proof         all of it for one snapshot: `prove`
 
-Only `proof` and `replay` need more: the first gets bytes and signatures from the store's reading side, the second runs
-user code in the model's cell, with the module that unpickles.
+Only `proof`, `replay` and `naming` need more: the first gets bytes and signatures from the store's reading side, the
+others run user code in the model's cell, with the module that unpickles.
 """
 
 from rayshot.audit.findings import Finding, Findings
+from rayshot.audit.naming import Culprit, Named, name_messages
 from rayshot.audit.proof import prove
 
-__all__ = ["Finding", "Findings", "prove"]
+__all__ = ["Culprit", "Finding", "Findings", "Named", "name_messages", "prove"]

@@ -56,7 +56,7 @@ def replay_all(document: Document, traced: Traced, snapshot: Snapshot, others: S
             raise NoTrace("messages were not kept: rayshot.init(..., trace='full') keeps them")
         if any(isinstance(event, Sent) for event in events):
             raise NoTrace(f"threads of {name} sent messages beside its handlers, and only these can be run again")
-        replay = _Replay(name, snapshot)
+        replay = Replay(name, snapshot)
         replay.check_version()
         with replay.at_work():
             if base is not None and name in base.actors:
@@ -75,7 +75,7 @@ def replay_all(document: Document, traced: Traced, snapshot: Snapshot, others: S
 class _Channel(OutPort):
     """Notes what is sent."""
 
-    def __init__(self, replay: "_Replay", receiver: str) -> None:
+    def __init__(self, replay: "Replay", receiver: str) -> None:
         self.codec = replay.codec
         self._replay = replay
         self._receiver = receiver
@@ -85,7 +85,7 @@ class _Channel(OutPort):
         self._replay.note(self._receiver, message)
 
 
-class _Replay:
+class Replay:
     """One actor's cell in a world in which everything was sent before: implements CellPort."""
 
     def __init__(self, name: str, snapshot: Snapshot) -> None:

@@ -10,6 +10,7 @@ from rayshot.cli import documents
 from rayshot.cli.collecting import delete, gc
 from rayshot.cli.copying import copy
 from rayshot.cli.details import details
+from rayshot.cli.detect import detect
 from rayshot.cli.difference import difference
 from rayshot.cli.exits import DIFF_DAMAGED, DIFFERENT, EPILOG, FINE, UNSOUND, Group, exit_code, fail
 from rayshot.cli.graph import graph, graph_document
@@ -43,6 +44,7 @@ def main() -> None:
 
 main.add_command(copy)
 main.add_command(delete)
+main.add_command(detect)
 main.add_command(gc)
 main.add_command(keygen)
 main.add_command(replay)

@@ -25,6 +25,7 @@ from rayshot.errors import (
 
 FINE = 0
 DIFFERENT = 1
+NOT_SO = 1
 UNSOUND = 1
 USAGE = 2
 NO_SYSTEM = 10
@@ -36,12 +37,12 @@ MACHINE_FAILED = 15
 RAYSHOT_FAILED = 16
 DIFF_DAMAGED = 17
 
-EPILOG = """Exit codes: 0 fine (diff: no difference); 1 damaged or inconsistent (diff: there are differences); 2 wrong
-use; 10 no such storage or system; 11 no such snapshot; 12 nobody trusted vouches for it; 13 the storage failed; 14 made
-by a newer rayshot, or by a program whose classes are not here; 15 the machine failed, as where what is printed has no
-room; 16 rayshot itself failed, which is a bug; 17 diff: damaged or inconsistent. An error
-is one line on stderr; with --json {"error": {"kind": ..., "message": ...}} stands on stdout too, in the place of the
-document."""
+EPILOG = """Exit codes: 0 fine (diff: no difference; detect: it holds); 1 damaged or inconsistent (diff: there are
+differences; detect: it does not hold, or nobody can tell); 2 wrong use; 10 no such storage or system; 11 no such
+snapshot; 12 nobody trusted vouches for it; 13 the storage failed; 14 made by a newer rayshot, or by a program whose
+classes are not here; 15 the machine failed, as where what is printed has no room; 16 rayshot itself failed, which is
+a bug; 17 diff, detect: damaged or inconsistent. An error is one line on stderr; with --json {"error": {"kind": ...,
+"message": ...}} stands on stdout too, in the place of the document."""
 
 _CODES: tuple[tuple[type[RayshotError], int], ...] = (
     (SystemNotFound, NO_SYSTEM),

@@ -5,9 +5,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rayshot.errors import ConfigError
-from rayshot.properties.global_state import GlobalState
+from rayshot.properties.global_state import ActorState, GlobalState, Message
 from rayshot.properties.property import UNLESS_A_DRIVER_SPEAKS, Answer, Kind, Property
-from rayshot.properties.quantity import Exact, OfActor, OfMessage, Quantity, add_up, exact, plain, quantity, size
+from rayshot.properties.quantity import (
+    REPLY,
+    Exact,
+    OfActor,
+    OfMessage,
+    Quantity,
+    add_up,
+    exact,
+    plain,
+    quantity,
+    seen,
+    size,
+)
 from rayshot.store.relation import some_of
 
 
@@ -35,10 +47,10 @@ class _Over:
     def __call__(self, state: GlobalState) -> Answer:
         evidence: dict[str, Any] = {"told": dict(state.told)}
         if state.in_flight:
-            return Answer.no(f"{state.in_flight:,} messages are in flight", evidence)
+            return Answer.no(f"messages in flight: {state.in_flight:,}", evidence)
         if state.left_out:
             count = sum(state.left_out.values())
-            return Answer.no(f"{count:,} messages were told before and are not inside the snapshot", evidence)
+            return Answer.no(f"messages told before and not inside the snapshot: {count:,}", evidence)
         unborn = [name for name, info in state.actors.items() if info.status != "born"]
         if unborn:
             return Answer.no(f"not born yet: {some_of(unborn)}", evidence)
@@ -97,7 +109,8 @@ def token_census(
 
     Args:
         holds: the attribute that is true, or a number of tokens, where an actor holds one; or a function of ActorState.
-            A value that is neither counts as one token if it is not empty.
+            A value that is neither counts as one token if it is not empty. What is named like a secret is counted only
+            where it is shown, but for what is true or false.
         carries: the method whose message brings a token; or a function of a Message.
         expected: how many.
         or_more: at least so many.
@@ -111,42 +124,44 @@ def token_census(
         *(("nobody makes tokens",) if not or_more else ()),
         *(("nobody destroys tokens",) if expected else ()),
     )
-    shown = name or f"{expected} {'or more ' if or_more else ''}tokens"
+    shown = name or f"tokens {'>=' if or_more else '='} {expected}"
     kind: Kind = "invariant" if expected and not or_more else "stable"
-    return Property(shown, kind, _Census(_Tokens(holds, carries), expected, or_more), conditions)
-
-
-@dataclass(frozen=True, slots=True)
-class _Tokens:
-    """What a Quantity is given for tokens."""
-
-    holds: OfActor
-    carries: OfMessage
-
-    def quantity(self) -> Quantity:
-        holds, carries = self.holds, self.carries
-        return quantity(
-            holds if callable(holds) else lambda actor: _tokens(actor.get(holds)),
-            carries if callable(carries) else lambda message: message.kind != "reply" and message.method == carries,
-        )
+    return Property(shown, kind, _Census(holds, carries, expected, or_more), conditions)
 
 
 @dataclass(frozen=True, slots=True)
 class _Census:
-    tokens: _Tokens
+    holds: OfActor
+    carries: OfMessage
     expected: int
     or_more: bool
 
     def __call__(self, state: GlobalState) -> Answer:
-        found = add_up(self.tokens.quantity(), state)
+        holds, carries, having = self.holds, self.carries, set[str]()
+
+        def held(actor: ActorState) -> Any:
+            if callable(holds):
+                return holds(actor)
+            value = seen(holds, actor.get(holds, state))
+            if value is state:
+                return 0
+            having.add(actor.name)
+            return value if isinstance(value, int) else int(_truth(value))
+
+        def carried(message: Message) -> Any:
+            return carries(message) if callable(carries) else message.kind != REPLY and message.method == carries
+
+        found = add_up(quantity(held, carried), state)
         count = found.total
         evidence = {
             "count": plain(count),
             "holders": sorted(found.held),
             "on_their_way": [f"{sender} -> {receiver}" for sender, receiver in sorted(found.moving)],
         }
-        holds = count >= self.expected if self.or_more else count == self.expected
-        return Answer(holds, f"{plain(count):,} tokens: {some_of(_where(found.held, found.moving))}", evidence)
+        if not callable(holds) and not having:
+            return Answer.unknown(f"no actor has an attribute {holds}", evidence)
+        enough = count >= self.expected if self.or_more else count == self.expected
+        return Answer(enough, f"tokens: {plain(count):,}, {some_of(_where(found.held, found.moving))}", evidence)
 
 
 def conserved_sum(of: Quantity, total: float, *, tolerance: float = 0, name: str | None = None) -> Property:
@@ -175,6 +190,8 @@ class _Conserved:
     def __call__(self, state: GlobalState) -> Answer:
         found = add_up(self.of, state)
         evidence = {"held": plain(found.at_rest), "in_flight": plain(found.in_flight), "total": plain(found.total)}
+        if not found.counted and not callable(self.of.of_actor):
+            return Answer.unknown(f"no actor has an attribute {self.of.of_actor}", evidence)
         off = found.total - self.total
         why = f"{plain(found.at_rest):,} held and {plain(found.in_flight):,} in flight"
         return Answer(size(off) <= self.tolerance, f"{why}, {plain(off):+,} to {plain(self.total):,}", evidence)
@@ -182,11 +199,6 @@ class _Conserved:
 
 def _where(held: Mapping[str, Exact], moving: Mapping[tuple[str, str], Exact]) -> list[str]:
     return [*sorted(held), *(f"{sender} -> {receiver}" for sender, receiver in sorted(moving))] or ["nowhere"]
-
-
-def _tokens(value: Any) -> Any:
-    """How many tokens an attribute stands for."""
-    return value if isinstance(value, int) else int(_truth(value))
 
 
 def _truth(value: Any) -> bool:

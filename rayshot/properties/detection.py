@@ -1,6 +1,6 @@
 """One property asked of a whole history."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rayshot.errors import SnapshotDeleted
@@ -9,6 +9,7 @@ from rayshot.properties.property import Property, require_stable
 from rayshot.properties.verdict import Verdict, judge
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.catalog import SystemView
+from rayshot.store.relation import relate_clocks
 from rayshot.store.snapshot import Snapshot
 
 
@@ -26,44 +27,72 @@ class Detection:
 
     @property
     def contradictions(self) -> list[tuple[Verdict, Verdict]]:
-        """Pairs of which the first says that it holds in the second, where it does not: it is not stable here."""
-        if self.asked.kind == "invariant":
-            return []
-        yes, no = ([one for one in self.verdicts if one.holds is answer] for answer in (True, False))
-        return [(one, other) for one in yes for other in no if one.says_of(other)]
+        """For each no a verdict that says it holds there too, if there is one: it is not stable here."""
+        pairs = (
+            (_last_before(no, self.verdicts[:index]), no) for index, no in enumerate(self.verdicts) if no.holds is False
+        )
+        return [(yes, no) for yes, no in pairs if yes is not None and yes.says_of(no)]
 
     @property
     def decisive(self) -> Verdict | None:
         """The verdict of the present life that settles it.
 
-        Of a stable property the first yes, as long as no snapshot contradicts it and, where it needs that, no driver
-        has spoken since; of an invariant the first no. None where there is none.
+        Of a stable property the first yes, as long as no snapshot of this life contradicts another and, where it needs
+        that, no driver has spoken since; of an invariant the first no. None where there is none.
         """
-        present = [one for one in self.verdicts if one.life == self.life]
+        present = self._present
         if self.asked.kind == "invariant":
             return next((one for one in present if one.holds is False), None)
-        wrong = {one.snapshot for one, _ in self.contradictions}
-        for one in present:
-            spoken = one.closed and any(other.cut.told != one.cut.told for other in present[present.index(one) :])
-            if one.holds and not spoken and one.snapshot not in wrong:
-                return one
-        return None
+        if self._contradicted:
+            return None
+        return next((one for index, one in enumerate(present) if one.holds and not _spoken(one, index, present)), None)
 
     @property
     def holds(self) -> bool | None:
-        """Whether it holds at the end of the history, as far as that tells; None where no snapshot does.
+        """Whether it holds at the end of the history, as far as that tells.
 
-        After a restore of which there is no snapshot yet nothing is told. False of a stable property means that it did
-        not hold when the last snapshot began.
+        False of a stable property means that it did not hold when the last snapshot began. None where the last snapshot
+        does not tell, where the property turned out not to be stable, and after a restore of which there is no snapshot
+        yet.
         """
-        present = [one for one in self.verdicts if one.life == self.life]
-        if not present:
+        present = self._present
+        if not present or self._contradicted:
             return None
-        if self.asked.kind == "invariant":
-            return present[-1].holds if self.decisive is None else False
         if self.decisive is not None:
-            return True
-        return False if present[-1].holds is False else None
+            return self.asked.kind == "stable"
+        last = present[-1].holds
+        return last if self.asked.kind == "invariant" or last is False else None
+
+    @property
+    def _present(self) -> list[Verdict]:
+        return [one for one in self.verdicts if one.life == self.life]
+
+    @property
+    def _contradicted(self) -> bool:
+        return any(no.life == self.life for _, no in self.contradictions)
+
+
+def _last_before(no: Verdict, earlier: Sequence[Verdict]) -> Verdict | None:
+    """The last yes whose cut lies before. Where a driver spoke between the two, it did since any other one as well."""
+    for one in reversed(earlier):
+        if one.life != no.life:
+            return None
+        if one.holds and relate_clocks(one.cut, no.cut).name in {"before", "equal"}:
+            return one
+    return None
+
+
+def _spoken(verdict: Verdict, index: int, present: list[Verdict]) -> bool:
+    """Whether a verdict that needs closed doors is out of date: a driver has spoken since, or died since."""
+    if not verdict.closed:
+        return False
+    told = verdict.cut.told
+    return any(
+        other.cut.told != told
+        if place > index
+        else any(count > told.get(ends, count) for ends, count in other.cut.told.items())
+        for place, other in enumerate(present)
+    )
 
 
 def detect(history: SystemView | Iterable[Snapshot], asked: Property) -> Detection:

@@ -14,6 +14,7 @@ from rayshot.properties.global_state import ActorState, GlobalState, Message, ti
 
 Exact = int | Fraction
 """A sum without rounding: floats are added as the fractions that they are."""
+REPLY = "reply"
 OfActor = str | Callable[[ActorState], Any]
 OfMessage = str | Callable[[Message], Any] | None
 
@@ -33,7 +34,7 @@ class Quantity:
         """As `held`, without timers."""
         if callable(self.of_actor):
             return exact(self.of_actor(actor), f"what {actor.name} holds")
-        return exact(_seen(self.of_actor, actor.get(self.of_actor, 0)), f"{actor.name}.{self.of_actor}")
+        return exact(seen(self.of_actor, actor.get(self.of_actor, 0)), f"{actor.name}.{self.of_actor}")
 
     def carried(self, message: Message) -> Exact:
         """How much a message carries. Raises ConfigError for what is no number."""
@@ -42,13 +43,13 @@ class Quantity:
         where = f"message {message.number} of {message.sender} to {message.receiver}, {message.method}"
         if callable(self.of_message):
             return exact(self.of_message(message), where)
-        if message.method != self.of_message or message.kind == "reply":
+        if message.method != self.of_message or message.kind == REPLY:
             return 0
         args, kwargs = shown_call(message.method, message.args, message.kwargs)
         given = [*args, *kwargs.values()]
         if not given:
             raise ConfigError(f"{where}, has no argument to count; give a function of the message")
-        return exact(_seen(message.method, given[0]), where)
+        return exact(seen(message.method, given[0]), where)
 
 
 def quantity(of_actor: OfActor, of_message: OfMessage = None) -> Quantity:
@@ -66,10 +67,14 @@ def quantity(of_actor: OfActor, of_message: OfMessage = None) -> Quantity:
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """How much there is in one state: `held` by each actor that holds any, `moving` on channels."""
+    """How much there is in one state: `held` by each actor that holds any, `moving` on channels.
+
+    `counted` is in how many actors there was anything to count, if it was nothing.
+    """
 
     held: dict[str, Exact]
     moving: dict[tuple[str, str], Exact]
+    counted: int
 
     @property
     def at_rest(self) -> Exact:
@@ -89,12 +94,16 @@ class Sum:
 
 def add_up(what: Quantity, state: GlobalState) -> Sum:
     """Count in one state. Without a part for messages none is read. Raises ConfigError for what is no number."""
-    held = {actor.name: what.held(actor) for actor in state.born()}
+    held: dict[str, Exact] = {}
+    counted = 0
+    for actor in state.born():
+        held[actor.name] = what.held(actor)
+        counted += callable(what.of_actor) or actor.get(what.of_actor, state) is not state
     moving: dict[tuple[str, str], Exact] = {}
     for message in state.messages() if what.of_message is not None else ():
         ends = message.sender, message.receiver
         moving[ends] = moving.get(ends, 0) + what.carried(message)
-    return Sum({name: n for name, n in held.items() if n}, {ends: n for ends, n in moving.items() if n})
+    return Sum({name: n for name, n in held.items() if n}, {ends: n for ends, n in moving.items() if n}, counted)
 
 
 def exact(value: Any, where: str) -> Exact:
@@ -123,7 +132,8 @@ def plain(number: Exact) -> int | float:
     return int(number) if number.denominator == 1 else float(number)
 
 
-def _seen(name: str, value: Any) -> Any:
+def seen(name: str, value: Any) -> Any:
+    """The value; raises ConfigError where its name hides it."""
     if shown(name, value) is REDACTED or value is REDACTED:
         raise ConfigError(f"{name!r} is named like a secret and is not shown: ask for it with show_secrets", name=name)
     return value

@@ -83,16 +83,16 @@ class Verdict:
     def says_of(self, other: "Snapshot | Verdict") -> bool | None:
         """Whether the property holds in another snapshot, as far as this verdict alone tells; None where it does not.
 
-        A yes is good for the cuts that can be reached from this one, in the same life, and a no for those before it;
-        where the property needs closed doors, only if no driver had spoken between. Raises ConfigError for another
-        system.
+        Of a stable property a yes is good for the cuts that can be reached from this one, in the same life, and a no
+        for those before it; where it needs closed doors, only if no driver had spoken between. Of any other property a
+        verdict is good for its own cut alone. Raises ConfigError for another system.
         """
         cut = other.cut if isinstance(other, Verdict) else CutClocks.of(other.manifest)
         if self.holds is None:
             return None
         way = relate_clocks(self.cut, cut).name
-        if self.kind == "possibly":
-            return self.holds if self.cut == cut else None
+        if self.kind != "stable":
+            return self.holds if way == "equal" else None
         if self.closed and self.cut.told != cut.told:
             return None
         return self.holds if way in {"equal", "before" if self.holds else "after"} else None

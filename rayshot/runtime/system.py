@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from types import TracebackType
@@ -21,11 +22,13 @@ from rayshot.errors import (
 from rayshot.format.bounds import LABEL_LENGTH_MAX, check_text
 from rayshot.model.configuration import CHANDY_LAMPORT, STOP_THE_WORLD, SnapshotConfig, check_config, check_mode
 from rayshot.model.handle import ActorHandle
+from rayshot.properties import Property, Verdict
 from rayshot.protocol.abort import AbortReason
 from rayshot.runtime import attaching
 from rayshot.runtime.actor_errors import ActorEnded
 from rayshot.runtime.answers import SILENT_S, get_answer, the_coordinator
 from rayshot.runtime.dead_letters import DeadLetter
+from rayshot.runtime.detection import watch
 from rayshot.runtime.drain import Drain
 from rayshot.runtime.identity import Ending, HostIdentity, Stop
 from rayshot.runtime.initiation import check_spread, some_names
@@ -295,6 +298,33 @@ class System:
     def snapshots(self) -> list[Snapshot]:
         """The committed snapshots, oldest first."""
         return open_storage(self.storage).system(self.name).snapshots()
+
+    def detect(
+        self,
+        asked: Property,
+        *,
+        interval_s: float = 1.0,
+        within_s: float | None = None,
+        stop: threading.Event | None = None,
+    ) -> Verdict | None:
+        """Take a snapshot now and then until a stable property holds in one, or an invariant does not.
+
+        None of these snapshots overlaps another, so what a verdict says of the next one is never unknown. Each costs
+        what a snapshot costs, and what the property reads of it; retention deletes them as all others.
+
+        Args:
+            asked: ready-made, or declared with `rayshot.properties.stable` or `invariant`.
+            interval_s: from the beginning of a snapshot to that of the next one, at least.
+            within_s: no snapshot begins later than so long from now; None for no such end.
+            stop: ends it when it is set, behind the snapshot that is under way.
+
+        Returns the verdict that settled it, or else the last one: None where there was not one. A snapshot that is
+        aborted is followed by another one.
+
+        Raises NotStable for other predicates, PredicateFailed, SnapshotAborted where the last one was aborted and none
+        was taken, and else what `snapshot` and reading one raise.
+        """
+        return watch(self.snapshot, asked, interval_s, within_s, stop)
 
     def configure(self, snapshot: SnapshotConfig) -> None:
         """Change when snapshots are taken, from now on. Raises SystemDown where none is taken any more."""

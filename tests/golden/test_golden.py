@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 import rayshot
 from rayshot.audit import prove
-from rayshot.audit.replay import _Replay
+from rayshot.audit.replay import Replay
 from rayshot.cli import main
 from rayshot.format.signing import SigningKey
 from rayshot.model import versions
@@ -79,7 +79,7 @@ def test_a_replay_migrates_the_state_that_it_starts_from_again(kept, monkeypatch
     older = [replace(actor, version=1) if actor.version == 2 else actor for actor in first.manifest.actors]
     first._kept = first.envelope, replace(first.manifest, actors=tuple(older))
     for base, heard in ((first, "of version 1"), (last, None)):
-        replay = _Replay("alice", last)
+        replay = Replay("alice", last)
         with replay.at_work():
             assert replay.load(base) is (base is first)
         assert replay.cell.instance.heard == heard

@@ -14,6 +14,7 @@ from rayshot.store.chunk_writer import ChunkWriter
 from rayshot.store.memory import MemoryStore
 from rayshot.store.repository import Repository
 from rayshot.store.snapshot import Snapshot
+from rayshot.store.store import Store
 from tests.store.snapshot_builder import KEY, TAKEN_AT, open_bank
 
 
@@ -54,8 +55,8 @@ def create(*args: Any) -> bytes:
 class History:
     """A system whose snapshots are written one after the other; `restore` begins another life."""
 
-    def __init__(self) -> None:
-        self.store = MemoryStore()
+    def __init__(self, store: Store | None = None) -> None:
+        self.store = MemoryStore() if store is None else store
         self.repository = open_bank(self.store)
         self._count = 0
         self._life = 1

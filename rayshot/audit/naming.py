@@ -1,0 +1,216 @@
+"""Which message a sum was broken by: the suspects of an interval run again, and their books kept message by message.
+
+Two snapshots say in which interval a quantity changed and whose books do not balance; a message that was both sent and
+processed between them is in neither. The traces of a system that keeps messages have it. So each suspect is loaded from
+the snapshot before and run again on what it got, as a replay does, and at each step held after - held before + sent -
+taken in must be 0. Where it comes to the state that the snapshot after holds, and sends what that has in flight, the
+steps were those that happened.
+
+This executes user code and unpickles: the snapshots must be signed by somebody who is trusted.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from rayshot.audit.findings import NoTrace, Unproved
+from rayshot.audit.history import History
+from rayshot.audit.proof import trace_of
+from rayshot.audit.replay import Replay
+from rayshot.audit.segment import Event, Fired, Handled, Sent
+from rayshot.errors import ConfigError, Incompatible
+from rayshot.format.codec import Frame, read_messages
+from rayshot.format.inert import read as read_inertly
+from rayshot.format.pickling import dump_state
+from rayshot.format.redaction import shown_call
+from rayshot.format.signing import Prover, find_trusted_keys
+from rayshot.model.reply import OpenCall
+from rayshot.properties.conservation import Conservation
+from rayshot.properties.global_state import ActorState, Message
+from rayshot.properties.quantity import Exact, Quantity, plain, size
+from rayshot.store.pending import read_calls, read_timers
+from rayshot.store.snapshot import Snapshot
+from rayshot.store.trust import check_trust
+
+
+@dataclass(frozen=True, slots=True)
+class Culprit:
+    """A message whose handling made or lost something.
+
+    `carried` is what it brought; `before` and `after` are what its receiver held; `sent` is what the messages carried
+    that it sent while it handled it; `appeared` = after - before + sent - carried.
+    """
+
+    message: Message
+    carried: float
+    before: float
+    after: float
+    sent: float
+    appeared: float
+
+    def __str__(self) -> str:
+        one = self.message
+        args, kwargs = shown_call(one.method, one.args, one.kwargs)
+        given = ", ".join([*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())])
+        return f"message {one.number:,} of {one.sender} to {one.receiver}: {one.method or one.kind}({given})"
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What was found: the `culprits` in the order of each actor's events, and the actors that were `run_again`.
+
+    `not_run` says by name why a suspect was not.
+    """
+
+    culprits: tuple[Culprit, ...]
+    run_again: tuple[str, ...]
+    not_run: Mapping[str, str]
+
+    @property
+    def why(self) -> str:
+        """In a sentence."""
+        if self.culprits:
+            found = "; ".join(f"{one.appeared:+,} by {one}" for one in self.culprits)
+        else:
+            found = f"all books of {', '.join(self.run_again)} balance" if self.run_again else "nobody was run again"
+        return "; ".join([found, *(f"{name} was not run again: {reason}" for name, reason in self.not_run.items())])
+
+
+def name_messages(
+    found: Conservation,
+    *,
+    actors: Iterable[str] | None = None,
+    keys: Sequence[Prover] | None = None,
+    trust: str | None = None,
+) -> Named:
+    """Go on from the snapshot before a broken interval, and name the messages by which the sum changed.
+
+    It takes a system that ran with `rayshot.init(..., trace="full")`, and classes that are declared
+    `@rayshot.actor(deterministic=True)`, importable here in the version that ran. Their handlers run here, files and
+    networks included.
+
+    Args:
+        found: what `rayshot.properties.conservation` found.
+        actors: whom to run again; its suspects if left out.
+        keys: whom to trust; those of the user's environment if left out.
+        trust: "unsigned" where nobody needs to vouch for the snapshots.
+
+    Returns what was found; who could not be run again is named with the reason.
+
+    Raises ConfigError where nothing is broken, or the two snapshots overlapped; Untrusted; what reading them raises.
+    """
+    broken = found.broken
+    if broken is None:
+        raise ConfigError("the sum is the same in all snapshots: there is no message to name")
+    if not broken.comparable:
+        raise ConfigError(
+            f"{broken.old.id} and {broken.new.id} overlapped, and nothing leads from one to the other: take the "
+            "snapshots one after the other",
+            old=str(broken.old.id),
+            new=str(broken.new.id),
+        )
+    wanted = [name for name in (broken.suspects if actors is None else actors) if name in broken.new.actors]
+    try:
+        traced = trace_of(broken.new, found.snapshots)
+    except NoTrace as reason:
+        return Named((), (), MappingProxyType(dict.fromkeys(wanted, str(reason))))
+    trusted = find_trusted_keys() if keys is None else keys
+    for one in dict.fromkeys([broken.old, broken.new, *traced.near]):
+        check_trust(one, trusted, trust)
+    culprits: list[Culprit] = []
+    run_again, not_run = [], {}
+    for name in wanted:
+        try:
+            culprits += _weigh(name, traced.histories[name], broken.old, broken.new, found)
+            run_again.append(name)
+        except (NoTrace, Unproved, Incompatible) as reason:
+            not_run[name] = str(reason)
+    return Named(tuple(culprits), tuple(run_again), MappingProxyType(not_run))
+
+
+def _weigh(name: str, history: History, old: Snapshot, new: Snapshot, found: Conservation) -> list[Culprit]:
+    """Run one actor again from `old` to `new`. Raises NoTrace, Unproved and Incompatible."""
+    entry = next(actor for actor in new.manifest.actors if actor.name == name)
+    if entry.options.get("deterministic") is not True:
+        raise NoTrace("its class is not declared @rayshot.actor(deterministic=True)")
+    was_there = name in old.actors
+    start = history.place_of(str(old.id)) if was_there and history.base != str(old.id) else 0
+    end = history.place_of(str(new.id))
+    if start is None or end is None:
+        raise NoTrace(f"its trace does not reach from {old.id} to {new.id}")
+    events = history.events[start:end]
+    if any(isinstance(event, Handled) and event.message is None for event in events):
+        raise NoTrace("messages were not kept: rayshot.init(..., trace='full') keeps them")
+    if any(isinstance(event, Sent) for event in events):
+        raise NoTrace("its threads sent messages beside its handlers, and only these can be run again")
+    received = Counter(history.received)
+    received.update(event.sender for event in history.events[:start] if isinstance(event, Handled))
+    scale = _Scale(name, new, found, received)
+    scale.check_version()
+    with scale.at_work():
+        if was_there:
+            scale.load(old)
+        scale.held = scale.weigh_state()
+        scale.run(events)
+    return scale.culprits
+
+
+class _Scale(Replay):
+    """A replay of one actor that keeps its books."""
+
+    def __init__(self, name: str, snapshot: Snapshot, found: Conservation, received: Counter[str]) -> None:
+        super().__init__(name, snapshot)
+        self._what: Quantity = found.what
+        self._tolerance = found.tolerance
+        self._class_name = snapshot.actors[name].class_name
+        self._received = received
+        self._said: list[tuple[str, bytes | OpenCall]] = []
+        self.held: Exact = 0
+        self.culprits: list[Culprit] = []
+
+    def note(self, receiver: str, message: bytes | OpenCall | None) -> None:
+        """See Replay."""
+        super().note(receiver, message)
+        if message is not None:
+            self._said.append((receiver, message))
+
+    def execute(self, event: Event) -> None:
+        """See Replay."""
+        self._said.clear()
+        super().execute(event)
+        match event:
+            case Handled(sender, _, bytes() as taken):
+                self._received[sender] += 1
+                message = self._read(sender, self.name, self._received[sender], taken)
+            case Fired(bytes() as taken):
+                message = self._read(self.name, self.name, 0, taken)
+            case _:
+                return
+        carried = self._what.carried(message) if isinstance(event, Handled) else 0
+        sent: Exact = sum(
+            self._what.carried(self._read(self.name, receiver, 0, self._settled(said))) for receiver, said in self._said
+        )
+        before, self.held = self.held, self.weigh_state()
+        appeared = self.held - before + sent - carried
+        if size(appeared) > self._tolerance:
+            numbers = map(plain, (carried, before, self.held, sent, appeared))
+            self.culprits.append(Culprit(message, *numbers))
+
+    def weigh_state(self) -> Exact:
+        """What the actor holds now."""
+        if not self.cell.born:
+            return 0
+        pickled = dump_state(self.cell.state(), self.name, self.cell.instance)
+        tree: dict[str, Any] = read_inertly(pickled.stream, [bytes(buffer) for buffer in pickled.buffers])
+        state = tree["state"]
+        calls = tuple(read_calls(self.name, tree["calls"], tree.get("callees")))
+        timers = tuple(read_timers(self.name, tree["timers"]))
+        shown = MappingProxyType(state) if type(state) is dict else state
+        return self._what.held(ActorState(self.name, self._class_name, shown, calls, timers))
+
+    @staticmethod
+    def _read(sender: str, receiver: str, number: int, message: bytes) -> Message:
+        (recorded,) = read_messages(Frame(max(number, 1), 1, message))
+        return Message(sender, receiver, number, *recorded[1:])

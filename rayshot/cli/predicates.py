@@ -1,0 +1,124 @@
+"""What `rayshot detect` can be asked: ready-made properties by their names, and the asker's own."""
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from rayshot.errors import ConfigError
+from rayshot.properties import (
+    Property,
+    conserved_sum,
+    counter_reached,
+    deadlock,
+    lost_reply,
+    quantity,
+    termination,
+    token_census,
+    unreferenced,
+)
+
+
+class _ReadyMade(NamedTuple):
+    """How one is made of texts. `takes` are names of arguments, those that may be left out with a `?` at the end."""
+
+    takes: tuple[str, ...]
+    make: Callable[[Mapping[str, str], Sequence[str]], Property]
+
+
+READY_MADE: Mapping[str, _ReadyMade] = MappingProxyType(
+    {
+        "termination": _ReadyMade(("source?",), lambda _, several: termination(_pairs(several))),
+        "lost-reply": _ReadyMade((), lambda _, __: lost_reply()),
+        "deadlock": _ReadyMade(
+            ("waits_for?", "needs?"),
+            lambda given, _: deadlock(given.get("waits_for"), needs=_needs(given.get("needs", "all"))),
+        ),
+        "token-census": _ReadyMade(
+            ("holds", "carries?", "expected?", "at_least?"),
+            lambda given, _: token_census(
+                given["holds"],
+                given.get("carries"),
+                expected=int(_number(given.get("at_least", given.get("expected", "1")))),
+                or_more="at_least" in given,
+            ),
+        ),
+        "conserved-sum": _ReadyMade(
+            ("attribute", "method?", "total", "tolerance?"),
+            lambda given, _: conserved_sum(
+                quantity(given["attribute"], given.get("method")),
+                _number(given["total"]),
+                tolerance=_number(given.get("tolerance", "0")),
+            ),
+        ),
+        "counter-reached": _ReadyMade(
+            ("actor", "attribute", "least"),
+            lambda given, _: counter_reached(given["actor"], given["attribute"], _number(given["least"])),
+        ),
+        "unreferenced": _ReadyMade(
+            ("actor", "root?"), lambda given, several: unreferenced(given["actor"], roots=several)
+        ),
+    }
+)
+"""By the name that a command line says."""
+
+_SEVERAL = frozenset({"source", "root"})
+
+
+def find_property(name: str, given: Sequence[str]) -> Property:
+    """The property of that name, or `module:name` of the asker's own; `given` are NAME=VALUE.
+
+    Raises ConfigError, which lists what there is or what the property takes.
+    """
+    arguments = [(key, value) for key, _, value in (text.partition("=") for text in given)]
+    if ":" in name:
+        if arguments:
+            raise ConfigError(f"{name} is a property of your own and takes no --with")
+        return _own(*name.split(":", 1))
+    made = READY_MADE.get(name)
+    if made is None:
+        raise ConfigError(f"no property {name!r}: there is {', '.join(READY_MADE)}, and module:name for your own")
+    single = {key: value for key, value in arguments if key not in _SEVERAL}
+    several = [value for key, value in arguments if key in _SEVERAL]
+    known = {key.removesuffix("?") for key in made.takes}
+    missing = [key for key in made.takes if not key.endswith("?") and key not in single]
+    unknown = [key for key, value in arguments if key not in known or not value]
+    if missing or unknown:
+        wrong = f"needs {', '.join(missing)}" if missing else f"does not take {', '.join(unknown)}"
+        takes = ", ".join(f"--with {key.removesuffix('?')}=..." for key in made.takes) or "nothing"
+        raise ConfigError(f"{name} {wrong}; it takes {takes}", exists=sorted(known))
+    return made.make(single, several)
+
+
+def _own(module: str, name: str) -> Property:
+    if os.getcwd() not in sys.path:  # noqa: PTH109 - as text, as in sys.path
+        sys.path.insert(0, os.getcwd())  # noqa: PTH109
+    try:
+        found: Any = getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(f"{module}:{name} is not to be found here: {error}") from error
+    return found  # type: ignore[no-any-return]  # `detect` refuses what is none
+
+
+def _pairs(texts: Sequence[str]) -> dict[str, str]:
+    pairs = [text.rpartition(":") for text in texts]
+    if not all(actor and attribute for actor, _, attribute in pairs):
+        raise ConfigError("--with source=ACTOR:ATTRIBUTE names an actor, and what of it is true at its end")
+    return {actor: attribute for actor, _, attribute in pairs}
+
+
+def _number(text: str) -> float:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    raise ConfigError(f"{text!r} is no number")
+
+
+def _needs(text: str) -> Any:
+    if text not in {"all", "any"}:
+        raise ConfigError(f"needs is all or any, not {text!r}")
+    return text

@@ -1,0 +1,256 @@
+"""Each ready-made property: where it holds, where not, and where the naive answer is wrong."""
+
+import msgpack
+import pytest
+
+from rayshot.errors import ConfigError, PredicateFailed
+from rayshot.model.handle import ActorHandle
+from rayshot.properties import (
+    conserved_sum,
+    counter_reached,
+    deadlock,
+    detect,
+    judge,
+    lost_reply,
+    quantity,
+    termination,
+    token_census,
+    unreferenced,
+    wait_graph,
+)
+from rayshot.properties.global_state import GlobalState
+from rayshot.store.repository import open as open_storage
+from rayshot.store.snapshot import Snapshot
+from tests.processes import ROOT
+from tests.properties.builders import Actor, History, Line, call, reply, snapshot_of, tell
+
+AB, BA, DRIVER = ("alice", "bob"), ("bob", "alice"), ("driver:main", "alice")
+TWO = {"alice": Actor(), "bob": Actor()}
+
+
+def holds(asked, actors, lines=None, ended=()):
+    return judge(asked, snapshot_of(actors, lines, ended)).holds
+
+
+# Termination -----------------------------------------------------------------------------------------------------
+
+
+def test_it_is_over_where_nothing_can_happen():
+    verdict = judge(termination(), snapshot_of(TWO, {AB: Line(3), DRIVER: Line(2)}))
+    assert verdict.holds is True
+    assert verdict.told == {"driver:main": 2}
+    assert "no driver speaks from then on" in verdict.meaning
+
+
+def test_it_is_not_over_while_a_message_is_in_flight():
+    assert holds(termination(), TWO, {AB: Line(3, [tell("go")])}) is False
+
+
+def test_it_is_not_over_though_nothing_is_in_flight():
+    timer = Actor(timers=[(5.0, "go_on", ())])
+    awaits = Actor(calls={1: ("got", None, ())}, callees={1: "bob"})
+    assert holds(termination(), {"alice": timer}) is False, "a timer is set"
+    assert holds(termination(), {"alice": awaits, "bob": Actor()}) is False, "a reply is awaited"
+    found = judge(termination(), snapshot_of({"alice": timer}))
+    assert found.why == "alice has set a timer for go_on"
+
+
+def test_it_is_over_only_when_the_sources_have_ended():
+    asked = termination({"feed": "at_end"})
+    assert holds(asked, {"feed": Actor({"at_end": False})}) is False
+    assert holds(asked, {"feed": Actor({"at_end": True})}) is True
+    assert holds(asked, {"alice": Actor()}, ended=("feed",)) is True
+    assert holds(asked, {"alice": Actor()}) is None, "there is no such source"
+
+
+def test_what_this_program_told_and_is_not_inside_is_in_flight():
+    snapshot = snapshot_of(TWO)
+    behind = Snapshot(snapshot._store, snapshot.system, snapshot.record, left_out={"bob": 2, "alice": 0})
+    assert judge(termination(), snapshot).holds is True
+    assert judge(termination(), behind).why == "messages told before and not inside the snapshot: 2"
+
+
+def test_it_was_over_until_a_driver_spoke():
+    history = History()
+    over = history.snapshot(TWO, {DRIVER: Line(1)})
+    goes_on = history.snapshot(TWO, {DRIVER: Line(2), AB: Line(1, [tell("go")])})
+    found = detect(history.system, termination())
+    assert [one.holds for one in found.verdicts] == [True, False]
+    assert (found.holds, found.contradictions) == (False, []), "it was stable, and the doors were not closed"
+    assert judge(termination(), over).says_of(goes_on) is None
+
+
+# Lost reply ------------------------------------------------------------------------------------------------------
+
+AWAITS = Actor(calls={7: ("got", None, ())}, callees={7: "bob"})
+
+
+def test_a_reply_is_lost_where_the_callee_ended_before_it_took_the_call():
+    verdict = judge(lost_reply(), snapshot_of({"alice": AWAITS}, ended=("bob",)))
+    assert verdict.holds is True
+    assert verdict.evidence["lost"] == [{"caller": "alice", "callee": "bob", "call_id": 7}]
+
+
+def test_no_reply_is_lost_while_the_request_or_the_reply_is_in_flight():
+    actors = {"alice": AWAITS, "bob": Actor()}
+    assert holds(lost_reply(), actors, {AB: Line(1, [call(7, "ask")])}) is False
+    assert holds(lost_reply(), actors, {AB: Line(1), BA: Line(1, [reply(7, 3)])}) is False
+    assert holds(lost_reply(), {"alice": AWAITS}, {BA: Line(1, [reply(7, 3)])}, ("bob",)) is False, "it replied first"
+
+
+def test_a_message_between_the_two_that_is_of_another_call_brings_no_reply():
+    lines = {AB: Line(2, [call(8, "ask"), tell("go")]), BA: Line(1, [call(7, "ask")])}
+    assert holds(lost_reply(), {"alice": AWAITS, "bob": Actor()}, lines) is True
+
+
+def test_of_a_call_that_an_older_rayshot_recorded_nothing_is_told_but_what_is_seen():
+    old = Actor(calls={7: ("got", None, ())})
+    assert holds(lost_reply(), {"alice": old, "bob": Actor()}) is None
+    assert holds(lost_reply(), {"alice": old, "bob": Actor()}, {AB: Line(1, [call(7, "ask")])}) is False
+
+
+def test_a_storage_of_the_first_format_says_unknown_and_never_no():
+    old = open_storage(ROOT / "tests" / "golden" / "format-1").system("bank").snapshots()[-1]
+    assert {actor.calls[0].callee for actor in GlobalState(old).born() if actor.calls} == {None}
+    assert judge(lost_reply(), old).holds is False, "its request is in flight"
+    assert judge(deadlock(), old).holds is None
+
+
+# Tokens and sums -------------------------------------------------------------------------------------------------
+
+ONE_TOKEN = token_census("has_token", "take")
+
+
+def station(has_token):
+    return Actor({"has_token": has_token})
+
+
+def test_one_token_is_held_or_on_its_way():
+    assert holds(ONE_TOKEN, {"alice": station(True), "bob": station(False)}) is True
+    assert holds(ONE_TOKEN, {"alice": station(False), "bob": station(False)}, {AB: Line(1, [tell("take")])}) is True
+    verdict = judge(ONE_TOKEN, snapshot_of({"alice": station(True), "bob": station(True)}))
+    assert (verdict.holds, verdict.evidence["holders"]) == (False, ["alice", "bob"])
+    assert "a bug" in verdict.meaning
+
+
+def test_a_token_that_no_actor_holds_is_not_lost_while_a_timer_will_bring_it():
+    waiting = Actor({"has_token": False}, timers=[(1.0, "take", ())])
+    assert holds(ONE_TOKEN, {"alice": waiting, "bob": station(False)}) is True
+    assert holds(token_census("has_token", "take", expected=0), {"alice": waiting}) is False
+
+
+def test_tokens_that_were_lost_or_doubled_are_stable():
+    lost = token_census("has_token", "take", expected=0)
+    doubled = token_census("has_token", "take", expected=2, or_more=True)
+    assert [lost.kind, doubled.kind, ONE_TOKEN.kind] == ["stable", "stable", "invariant"]
+    assert (lost.conditions, doubled.conditions) == (("nobody makes tokens",), ("nobody destroys tokens",))
+    three = {"alice": Actor({"baton": 2}), "bob": Actor({"baton": "a thing"})}
+    assert holds(token_census("baton", "take", expected=3, or_more=True), three) is True
+    assert holds(doubled, {"alice": station(True), "bob": station(True)}) is True
+    assert holds(lost, {"alice": station(None)}) is True
+    with pytest.raises(ConfigError, match="always are"):
+        token_census("has_token", None, expected=0, or_more=True)
+
+
+def test_a_sum_that_is_off_is_a_bug_and_what_is_in_flight_belongs_to_it():
+    asked = conserved_sum(quantity("balance", "deposit"), 100)
+    moving = {AB: Line(1, [tell("deposit", 30)])}
+    assert holds(asked, {"alice": Actor({"balance": 70})}, {}) is False
+    assert holds(asked, {"alice": Actor({"balance": 70}), "bob": Actor()}, moving) is True
+    verdict = judge(asked, snapshot_of({"alice": Actor({"balance": 60}), "bob": Actor()}, moving))
+    assert (verdict.holds, verdict.why) == (False, "60 held and 30 in flight, -10 to 100")
+    assert verdict.evidence == {"held": 60, "in_flight": 30, "total": 90}
+
+
+def test_a_name_that_no_actor_knows_is_no_bug_of_the_system():
+    account = {"alice": Actor({"balance": 100})}
+    assert holds(conserved_sum(quantity("balanse"), 100), account) is None
+    assert holds(token_census("tokn", "take"), account) is None
+
+
+def test_what_is_named_like_a_secret_is_not_counted_as_tokens():
+    with pytest.raises(PredicateFailed, match="named like a secret"):
+        holds(token_census("pin", None), {"alice": Actor({"pin": 1234})})
+
+
+def test_a_reply_of_that_method_carries_nothing_twice():
+    asked = conserved_sum(quantity("balance", "deposit"), 100)
+    assert holds(asked, {"alice": Actor({"balance": 100}), "bob": Actor()}, {BA: Line(1, [reply(1, 30)])}) is True
+
+
+# Counters, references, waits -------------------------------------------------------------------------------------
+
+
+def test_a_counter_is_reached():
+    asked = counter_reached("bob", "done", 330)
+    assert holds(asked, {"bob": Actor({"done": 334})}) is True
+    assert holds(asked, {"bob": Actor({"done": 317})}) is False
+    assert holds(asked, {"alice": Actor()}) is False, "it is not born yet"
+    assert holds(asked, {"alice": Actor()}, ended=("bob",)) is None, "its counter is gone with it"
+
+
+def handle(name):
+    return ActorHandle("bank", name, None, None)
+
+
+def test_an_actor_is_unreferenced_where_no_handle_of_it_can_be_reached():
+    asked = unreferenced("carol", roots=["alice"])
+    lonely = {"alice": Actor({"others": [handle("bob")]}), "bob": Actor(), "carol": Actor({"friend": handle("alice")})}
+    verdict = judge(asked, snapshot_of(lonely))
+    assert (verdict.holds, verdict.evidence) == (True, {"unreferenced": ["carol"]})
+    known = lonely | {"bob": Actor({"deep": {"down": (handle("carol"),)}})}
+    assert holds(asked, known) is False
+    assert holds(asked, {"alice": Actor()}, ended=("carol",)) is True
+    assert holds(asked, {"alice": Actor()}) is False
+
+
+def test_who_may_still_give_its_own_handle_away_is_not_unreferenced():
+    asked = unreferenced("carol", roots=["alice"])
+    timer = Actor(timers=[(1.0, "announce", ())])
+    assert holds(asked, {"alice": Actor(), "carol": timer}) is False
+    mail = {("driver:main", "carol"): Line(1, [tell("announce")])}
+    assert holds(asked, {"alice": Actor(), "carol": Actor()}, mail) is False
+    name = msgpack.packb(["meet", msgpack.ExtType(1, b"carol")])
+    assert holds(asked, {"alice": Actor(), "carol": Actor()}, {("driver:main", "alice"): Line(1, [name])}) is False
+
+
+def waiting(*others):
+    return Actor({"waits_for": list(others)})
+
+
+def test_a_cycle_is_a_deadlock_where_all_are_needed_and_a_knot_where_any_is():
+    cycle = {"alice": waiting("bob"), "bob": waiting("alice", "carol"), "carol": waiting()}
+    verdict = judge(deadlock("waits_for"), snapshot_of(cycle))
+    assert (verdict.holds, verdict.evidence["groups"]) == (True, [["alice", "bob"]])
+    assert holds(deadlock("waits_for", needs="any"), cycle) is False, "carol may answer bob"
+    knot = cycle | {"carol": waiting("alice")}
+    assert holds(deadlock("waits_for", needs="any"), knot) is True
+    assert holds(deadlock("waits_for"), {"alice": waiting("bob"), "bob": waiting()}) is False
+    assert holds(deadlock("waits_for"), {"alice": waiting("alice")}) is True
+
+
+def test_a_cycle_is_no_deadlock_while_what_ends_it_is_in_flight():
+    cycle = {"alice": waiting("bob"), "bob": waiting("alice")}
+    assert holds(deadlock("waits_for"), cycle, {BA: Line(1, [tell("granted")])}) is False
+    assert holds(deadlock("waits_for"), cycle, {DRIVER: Line(1, [tell("give_up")])}) is False
+    patient = Actor({"waits_for": ["bob"]}, timers=[(9.0, "give_up", ())])
+    assert holds(deadlock("waits_for"), cycle | {"alice": patient}) is False
+
+
+def test_replies_that_are_awaited_make_the_graph_and_old_ones_are_unknown():
+    both = {
+        "alice": Actor(calls={1: ("got", None, ())}, callees={1: "bob"}),
+        "bob": Actor(calls={1: ("got", None, ())}, callees={1: "alice"}),
+    }
+    assert holds(deadlock(), both) is True
+    assert holds(deadlock(), both, {AB: Line(1, [call(1, "ask")])}) is False, "bob will answer"
+    old = {"alice": Actor(calls={1: ("got", None, ())}), "bob": both["bob"]}
+    assert holds(deadlock(), old) is None
+    graph = wait_graph(GlobalState(snapshot_of(old)))
+    assert (dict(graph.edges), graph.unknown) == ({"bob": frozenset({"alice"})}, frozenset({"alice"}))
+
+
+def test_cycles_are_found_in_deep_graphs_too():
+    ring = {f"a{n:05}": waiting(f"a{(n + 1) % 3000:05}") for n in range(3000)}
+    (group,) = wait_graph(GlobalState(snapshot_of(ring)), "waits_for").cycles()
+    assert len(group) == 3000

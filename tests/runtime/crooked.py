@@ -1,0 +1,36 @@
+"""A bank in which one branch keeps something back now and then."""
+
+import rayshot
+
+
+@rayshot.actor(deterministic=True)
+class Branch:
+    def __init__(self, balance, greed=None):
+        self.balance = balance
+        self.greed = greed
+        self.next = None
+        self.handled = 0
+
+    def lead_to(self, following):
+        self.next = following
+
+    def pay(self, amount, hops):
+        self.handled += 1
+        if hops:
+            self.balance -= amount
+            self.next.deposit.tell(amount, hops - 1)
+
+    def deposit(self, amount, hops):
+        self.handled += 1
+        self.balance += amount - (3 if amount == self.greed else 0)
+        if hops:
+            self.balance -= amount
+            self.next.deposit.tell(amount, hops - 1)
+
+    def count(self):
+        return self.handled
+
+
+@rayshot.actor
+class Careless(Branch.__rayshot_user_class__):
+    """The same, of which nobody says that it is deterministic."""
