@@ -116,13 +116,13 @@ def broken(totals: Sequence[int]) -> list[int]:
     return [index for index in range(1, len(totals)) if totals[index] != totals[index - 1]]
 
 
-def step_line(names: Sequence[str], totals: Sequence[int], *, shade: bool = True) -> Picture:
+def step_line(names: Sequence[str], totals: Sequence[int]) -> Picture:
     """A total by snapshot, with the stretches shaded in which it changed."""
     low, high = min(totals), max(totals)
     room = max(10, high - low)
     bottom, top = low - 0.6 * room, high + 0.6 * room
     marks: list[Mark] = []
-    for index in broken(totals) if shade else ():
+    for index in broken(totals):
         marks.append(
             Box((index - 1, bottom), (index, top), GOLD, 0.35, f"between {names[index - 1]} and {names[index]}")
         )

@@ -1,7 +1,7 @@
 """A picture as a list of marks, which both plotly and matplotlib can draw: see `rendering`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 BLUE, RED, GREEN, GOLD, GREY, INK = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#9aa3ad", "#1f2933"
 """Colours that stay apart for readers who see few of them (Okabe and Ito)."""
@@ -68,19 +68,16 @@ class Panel:
     title: str = ""
     x_ticks: Sequence[tuple[float, str]] = ()
     y_ticks: Sequence[tuple[float, str]] = ()
-    y_title: str = ""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """Panels, row by row; `width` and `height` in hundredths of an inch, `heights` and `widths` are shares."""
+    """Panels, row by row; `width` and `height` in hundredths of an inch."""
 
     panels: Sequence[Panel]
     columns: int = 1
     width: int = 950
     height: int = 420
-    heights: Sequence[float] = field(default=())
-    widths: Sequence[float] = field(default=())
 
     @property
     def rows(self) -> int:

@@ -15,8 +15,7 @@ from plotly.subplots import make_subplots
 from examples.notebooks.marks import Box, Dots, Line, Mark, Panel, Picture, Words
 
 DPI = 110
-SHAPES = {"circle": "o", "diamond": "D", "bar": "|"}
-PLOTLY_SHAPES = {"bar": "line-ns-open"}
+SHAPES = {"circle": "o", "diamond": "D"}
 
 
 def show(picture: Picture, caption: str) -> None:
@@ -36,8 +35,6 @@ def as_png(picture: Picture) -> bytes:
         picture.rows,
         picture.columns,
         squeeze=False,
-        height_ratios=picture.heights or None,
-        width_ratios=picture.widths or None,
     )
     for axes, panel in zip(grid.flat, picture.panels, strict=True):
         _lay_out(axes, panel)
@@ -52,7 +49,6 @@ def _lay_out(axes: Any, panel: Panel) -> None:
     axes.set_xlim(panel.x)
     axes.set_ylim(panel.y)
     axes.set_title(panel.title, loc="left", fontsize=11)
-    axes.set_ylabel(panel.y_title)
     axes.set_xticks([place for place, _ in panel.x_ticks], [word for _, word in panel.x_ticks])
     axes.set_yticks([place for place, _ in panel.y_ticks], [word for _, word in panel.y_ticks])
     axes.tick_params(length=0, labelsize=10)
@@ -87,8 +83,6 @@ def as_plotly(picture: Picture) -> Any:
         picture.rows,
         picture.columns,
         subplot_titles=[panel.title for panel in picture.panels],
-        row_heights=list(picture.heights) or None,
-        column_widths=list(picture.widths) or None,
         vertical_spacing=0.08,
         horizontal_spacing=0.05,
     )
@@ -97,7 +91,7 @@ def as_plotly(picture: Picture) -> Any:
         for mark in panel.marks:
             figure.add_trace(_trace(mark), **where)
         figure.update_xaxes(range=panel.x, **_ticks(panel.x_ticks), **where)
-        figure.update_yaxes(range=panel.y, title=panel.y_title, **_ticks(panel.y_ticks), **where)
+        figure.update_yaxes(range=panel.y, **_ticks(panel.y_ticks), **where)
     figure.update_layout(
         template="none",
         showlegend=False,
@@ -129,7 +123,7 @@ def _trace(mark: Mark) -> Any:
             )
         case Dots(points, colour, size, shape, filled, says):
             xs, ys = zip(*points, strict=True)
-            symbol = PLOTLY_SHAPES.get(shape, shape if filled else f"{shape}-open")
+            symbol = shape if filled else f"{shape}-open"
             look = {"symbol": symbol, "size": size * 1.3, "color": colour}
             return go.Scatter(x=xs, y=ys, mode="markers", marker=look, **_said(list(says)))
         case Box((x, y), (right, top), colour, strength, says):
