@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 ROWS ?=
 JOBS ?= 3
 
-.PHONY: demo test acceptance simulate fuzz check bench peers format clean setup java azurite
+.PHONY: demo notebooks test acceptance simulate fuzz check bench peers format clean setup java azurite
 
 setup: $(STAMP)
 
@@ -29,6 +29,10 @@ azurite: setup
 
 demo: setup java
 	@$(BIN)/python -m examples.flights $(if $(ROWS),--rows $(ROWS),)
+
+# Executes examples/notebooks and keeps what comes out; `python -m examples.notebooks.stores` makes what they read.
+notebooks: setup java
+	@$(BIN)/python -m examples.notebooks
 
 # Files of tests side by side; `JOBS=0` runs one after the other, as `pytest` itself does.
 test: setup java azurite

@@ -66,7 +66,7 @@ def _draw_sky(axes: Any, flights: list[Flight], places: Mapping[str, Place], whe
     )
     counts = Counter((flight.origin, flight.destination) for flight in flights)
     for (origin, destination), count in counts.items():
-        way = [_along(places[origin], places[destination], step / 60) for step in range(61)]
+        way = [along(places[origin], places[destination], step / 60) for step in range(61)]
         axes.plot(
             *zip(*way, strict=True), color=ROUTE, alpha=min(0.75, 0.22 + 0.04 * count), lw=0.8 + 0.25 * count**0.5
         )
@@ -136,7 +136,7 @@ def _flying(flights: list[Flight], places: Mapping[str, Place], when: float) -> 
     for flight in flights:
         progress = flight.progress_at(when)
         if progress < 1:
-            yield _along(places[flight.origin], places[flight.destination], max(0.0, progress))
+            yield along(places[flight.origin], places[flight.destination], max(0.0, progress))
 
 
 def _waiting(flights: list[Flight], places: Mapping[str, Place], when: float) -> Iterator[tuple[float, float]]:
@@ -150,7 +150,7 @@ def _waiting(flights: list[Flight], places: Mapping[str, Place], when: float) ->
             yield place.longitude + distance * math.cos(angle) * 1.25, place.latitude + distance * math.sin(angle)
 
 
-def _along(origin: Place, destination: Place, share: float) -> tuple[float, float]:
+def along(origin: Place, destination: Place, share: float) -> tuple[float, float]:
     """Longitude and latitude at `share` of the great circle between two places."""
     start, end = _vector(origin), _vector(destination)
     angle = math.acos(max(-1.0, min(1.0, sum(a * b for a, b in zip(start, end, strict=True)))))

@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+import rayshot
+
 pytestmark = pytest.mark.ray
 
 
@@ -29,3 +31,21 @@ def test_the_averages_of_the_stream_are_the_same_as_without_the_crash(run_progra
         assert offset == added_up + on_their_way
         assert sum(line.startswith("user-") for line in lines) == 5
         assert lines[-1] == "the same as without the crash: True, over 30,000 events"
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_shops_begin_with_the_prices_that_spark_found_in_a_snapshot_and_earn_more(run_program, tmp_path):
+    first, *towns = run_program("examples/round_trip.py", tmp_path)
+    assert first == "32 prices were tried, says Ray Data"
+    told = dict(line.split(": ", 1) for line in towns)
+    assert told == {
+        "lagos": "12.50 by Spark; a day earns 625.00, the best before 616.00",
+        "osaka": "15.00 by Spark; a day earns 675.00, the best before 627.00",
+        "paris": "10.00 by Spark; a day earns 600.00, the best before 600.00",
+        "quito": "8.00 by Spark; a day earns 320.00, the best before 320.00",
+    }
+    prices = rayshot.open(tmp_path).system("next-shops").table("state", attribute="price").to_pandas()
+    assert dict(zip(prices.actor, prices.value_double, strict=True)) == pytest.approx(
+        {"lagos": 12.5, "osaka": 15.0, "paris": 10.0, "quito": 8.0}
+    )
