@@ -148,8 +148,23 @@ def test_a_stream_that_goes_on_reads_what_comes_and_tells_how_far_it_is(
         query.stop()
 
 
-def test_a_batch_option_in_a_stream_is_refused(spark: Any, bank: Repository, tmp_path: Path) -> None:
-    frame = spark.readStream.format("rayshot").option("snapshot", "latest").load(str(tmp_path / "shots"))
-    query = frame.writeStream.format("memory").queryName("none").start()
-    with pytest.raises(StreamingQueryException, match="'snapshot' chooses snapshots, and a stream"):
-        query.awaitTermination()
+@pytest.mark.parametrize(
+    ("options", "schema", "complaint"),
+    [
+        ({"snapshot": "latest"}, None, "ConfigError: the option 'snapshot' chooses snapshots, and a stream"),
+        ({"asOf": "2"}, None, "ConfigError: the option 'asof' chooses snapshots, and a stream"),
+        ({"logEnd": "2"}, None, "ConfigError: the option 'logend' chooses snapshots, and a stream"),
+        ({}, "sent bigint", r"ConfigError: the view 'snapshots' has no column 'sent' \(bigint\); it has system, "),
+        ({"encryptionKeyFile": "/no/keys"}, None, "ConfigError: encryptionKeyFile is /no/keys, which cannot be read"),
+    ],
+)
+def test_what_a_stream_cannot_do_is_said_and_nothing_else(
+    spark: Any, bank: Repository, options: dict[str, str], schema: str | None, complaint: str
+) -> None:
+    reader = spark.readStream.format("rayshot").options(**options)
+    frame = (reader if schema is None else reader.schema(schema)).load(bank.store.url)
+    for trigger in ({"availableNow": True}, {"processingTime": "1 second"}):
+        query = frame.writeStream.foreachBatch(lambda rows, _: rows.collect()).trigger(**trigger).start()
+        with pytest.raises(StreamingQueryException, match=complaint) as refused:
+            query.awaitTermination()
+        assert "UnboundLocalError" not in str(refused.value)
