@@ -82,7 +82,14 @@ class ReadOptions:
         self._refuse(map(str.lower, STREAM_OPTIONS), "is one of spark.readStream, and this is spark.read")
 
     def refuse_for_stream(self) -> None:
-        """Raise ConfigError for an option that only a batch has."""
+        """Raise ConfigError for an option that only a batch has, and for a view that is of no snapshots."""
+        if not self.query.view.of_snapshots:
+            raise ConfigError(
+                f"the view {self.query.view_name!r} is of no snapshots, and a stream reads snapshots as they come: "
+                "read it with spark.read, in foreachBatch of a stream of snapshots",
+                option="view",
+                value=self.query.view_name,
+            )
         self._refuse(_MOMENTS, "chooses snapshots, and a stream reads them as they come: see startingSnapshot")
 
     def _refuse(self, names: Iterable[str], why: str) -> None:
