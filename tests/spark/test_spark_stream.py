@@ -125,6 +125,19 @@ def test_a_snapshot_that_goes_while_its_batch_is_read_fails_the_batch(
         query.awaitTermination()
 
 
+def test_a_checkpoint_of_another_storage_is_refused_before_anything_is_read(
+    spark: Any, bank: Repository, run: Any, folder: Path, tmp_path: Path
+) -> None:
+    run()
+    other = open_bank(LocalStore(tmp_path / "others"), "w2")
+    for counter in range(1, 7):
+        make_snapshot(other, Bank(), counter)
+    query = start(spark, other.store.url, str(tmp_path / "checkpoint"), lambda frame, _: frame.collect())
+    with pytest.raises(StreamingQueryException, match="ConfigError: the checkpoint is of another storage"):
+        query.awaitTermination()
+    assert len(written(folder)) == 3
+
+
 def test_from_now_on_reads_what_comes(bank: Repository, run: Any, folder: Path) -> None:
     run(startingSnapshot="latest")
     make_snapshot(bank, Bank(), 4)
