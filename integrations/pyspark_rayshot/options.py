@@ -66,6 +66,8 @@ class ReadOptions:
     stream: StreamOptions = StreamOptions()
     given: frozenset[str] = frozenset()
     """The names of all options that were given, in small letters."""
+    ends: Mapping[str, int] | None = None
+    """How long the logs of all systems were, for a table of the whole storage."""
 
     def encryption_keys(self) -> tuple[EncryptionKey, ...]:
         """The keys of this process, to be looked up on the driver. Raises ConfigError."""
@@ -99,7 +101,16 @@ class ReadOptions:
     def pinned(self) -> "ReadOptions":
         """The same read, of the system that there is now and of the log as it is now. Raises as `open_system`."""
         system = self.open_system()
-        return replace(self, system=system.name, log_end=system.log_end() if self.log_end is None else self.log_end)
+        log_end = system.log_end() if self.log_end is None else self.log_end
+        return replace(self, system=system.name, log_end=log_end, ends=self._ends(system))
+
+    def _ends(self, system: SystemView) -> dict[str, int] | None:
+        if self.query.view.subject != "storage":
+            return None
+        ends = system.ends_in_its_storage()
+        if self.log_end is not None:
+            ends[open_storage(self.storage).system(self.system).name] = self.log_end
+        return ends
 
 
 def parse_options(given: Mapping[str, str]) -> ReadOptions:

@@ -61,5 +61,5 @@ class SnapshotReader(RowReader, DataSourceReader):  # type: ignore[misc]  # Spar
 
     def partitions(self) -> list[SnapshotPartition]:
         """Which snapshots, and which of their actors or channels, are read by which task."""
-        shares = plan(self._options.query, self._options.open_system(), self._keys)
+        shares = plan(self._options.query, self._options.open_system(), self._keys, self._options.ends)
         return [SnapshotPartition(share) for share in shares]
