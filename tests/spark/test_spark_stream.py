@@ -165,8 +165,8 @@ def test_a_stream_that_goes_on_reads_what_comes_and_tells_how_far_it_is(
     ("options", "schema", "complaint"),
     [
         ({"snapshot": "latest"}, None, "ConfigError: the option 'snapshot' chooses snapshots, and a stream"),
-        ({"asOf": "2"}, None, "ConfigError: the option 'asof' chooses snapshots, and a stream"),
-        ({"logEnd": "2"}, None, "ConfigError: the option 'logend' chooses snapshots, and a stream"),
+        ({"asOf": "2"}, None, "ConfigError: the option 'asOf' chooses snapshots, and a stream"),
+        ({"logEnd": "2"}, None, "ConfigError: the option 'logEnd' chooses snapshots, and a stream"),
         ({"view": "log"}, None, "ConfigError: the view 'log' is of no snapshots, and a stream reads snapshots as they"),
         ({"view": "systems"}, None, "ConfigError: the view 'systems' is of no snapshots, and a stream reads"),
         ({}, "sent bigint", r"ConfigError: the view 'snapshots' has no column 'sent' \(bigint\); it has system, "),
