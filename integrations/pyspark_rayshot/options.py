@@ -6,7 +6,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from rayshot.analysis.query import Query, parse_query, refuse, system_for
-from rayshot.analysis.selection import LATEST
+from rayshot.analysis.selection import LATEST, SELECTION_OPTIONS
 from rayshot.errors import ConfigError
 from rayshot.format.encryption_key import EncryptionKey, find_encryption_keys, parse_encryption_keys
 from rayshot.format.key_files import read_text
@@ -39,7 +39,7 @@ STREAM_OPTIONS: Mapping[str, str] = MappingProxyType(
 )
 """Options of `spark.readStream` only -> what they say."""
 
-_MOMENTS = ("snapshot", "snapshots", "asof", "logend")
+_MOMENTS = (*SELECTION_OPTIONS, "logEnd")
 """What chooses snapshots of a batch; a stream reads them as they come."""
 
 _IN_SQL = "write CREATE TEMP VIEW name USING rayshot OPTIONS (path './shots', view 'messages')"
@@ -66,6 +66,8 @@ class ReadOptions:
     stream: StreamOptions = StreamOptions()
     given: frozenset[str] = frozenset()
     """The names of all options that were given, in small letters."""
+    ends: Mapping[str, int] | None = None
+    """How long the logs of all systems were, for a table of the whole storage."""
 
     def encryption_keys(self) -> tuple[EncryptionKey, ...]:
         """The keys of this process, to be looked up on the driver. Raises ConfigError."""
@@ -79,20 +81,37 @@ class ReadOptions:
 
     def refuse_for_batch(self) -> None:
         """Raise ConfigError for an option that only a stream has."""
-        self._refuse(map(str.lower, STREAM_OPTIONS), "is one of spark.readStream, and this is spark.read")
+        self._refuse(STREAM_OPTIONS, "is one of spark.readStream, and this is spark.read")
 
     def refuse_for_stream(self) -> None:
-        """Raise ConfigError for an option that only a batch has."""
+        """Raise ConfigError for an option that only a batch has, and for a view that is of no snapshots."""
+        if not self.query.view.of_snapshots:
+            raise ConfigError(
+                f"the view {self.query.view_name!r} is of no snapshots, and a stream reads snapshots as they come: "
+                "read it with spark.read, in foreachBatch of a stream of snapshots",
+                option="view",
+                value=self.query.view_name,
+            )
         self._refuse(_MOMENTS, "chooses snapshots, and a stream reads them as they come: see startingSnapshot")
 
     def _refuse(self, names: Iterable[str], why: str) -> None:
-        for name in self.given.intersection(names):
-            raise ConfigError(f"the option {name!r} {why}", option=name)
+        for name in names:
+            if name.lower() in self.given:
+                raise ConfigError(f"the option {name!r} {why}", option=name)
 
     def pinned(self) -> "ReadOptions":
         """The same read, of the system that there is now and of the log as it is now. Raises as `open_system`."""
         system = self.open_system()
-        return replace(self, system=system.name, log_end=system.log_end() if self.log_end is None else self.log_end)
+        log_end = system.log_end() if self.log_end is None else self.log_end
+        return replace(self, system=system.name, log_end=log_end, ends=self._ends(system))
+
+    def _ends(self, system: SystemView) -> dict[str, int] | None:
+        if self.query.view.subject != "storage":
+            return None
+        ends = system.ends_in_its_storage()
+        if self.log_end is not None:
+            ends[open_storage(self.storage).system(self.system).name] = self.log_end
+        return ends
 
 
 def parse_options(given: Mapping[str, str]) -> ReadOptions:
@@ -101,8 +120,9 @@ def parse_options(given: Mapping[str, str]) -> ReadOptions:
     if "provider" in options:  # Spark's own word, which comes with CREATE TABLE alone
         raise ConfigError(f"Spark forgets the options of CREATE TABLE: {_IN_SQL}")
     own = {name: options[name] for name in options if name in map(str.lower, STREAM_OPTIONS)}
+    of_streams = [f"{name} (spark.readStream)" for name in STREAM_OPTIONS]
     query = parse_query(
-        {name: value for name, value in options.items() if name not in own}, [*PLACE_OPTIONS, *STREAM_OPTIONS]
+        {name: value for name, value in options.items() if name not in own}, [*PLACE_OPTIONS, *of_streams]
     )
     return ReadOptions(
         storage=_storage(options.get("path", "")),

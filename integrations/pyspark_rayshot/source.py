@@ -3,12 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 
 from pyspark_rayshot.options import parse_options
 from pyspark_rayshot.reading import RowReader, SnapshotPartition
+from pyspark_rayshot.refused import RefusedStream
 from pyspark_rayshot.stream import SnapshotStream
 from rayshot.analysis.planning import plan
+from rayshot.errors import RayshotError
 
 
 class DefaultSource(DataSource):  # type: ignore[misc]  # Spark has no types
@@ -36,10 +38,13 @@ class DefaultSource(DataSource):  # type: ignore[misc]  # Spark has no types
         self._options.refuse_for_batch()
         return SnapshotReader(self._options, self._nullable(schema))
 
-    def streamReader(self, schema: Any) -> SnapshotStream:  # noqa: N802 - Spark's name
-        """The same as a stream, of snapshots as they come."""
-        self._options.refuse_for_stream()
-        return SnapshotStream(self._options, self._nullable(schema))
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """The same as a stream, of snapshots as they come; what this raises comes when the stream is first asked."""
+        try:
+            self._options.refuse_for_stream()
+            return SnapshotStream(self._options, self._nullable(schema))
+        except RayshotError as error:
+            return RefusedStream(error)
 
     def _nullable(self, schema: Any) -> dict[str, bool]:
         view = self._options.query.view
@@ -56,5 +61,5 @@ class SnapshotReader(RowReader, DataSourceReader):  # type: ignore[misc]  # Spar
 
     def partitions(self) -> list[SnapshotPartition]:
         """Which snapshots, and which of their actors or channels, are read by which task."""
-        shares = plan(self._options.query, self._options.open_system(), self._keys)
+        shares = plan(self._options.query, self._options.open_system(), self._keys, self._options.ends)
         return [SnapshotPartition(share) for share in shares]

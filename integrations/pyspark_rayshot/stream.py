@@ -1,8 +1,9 @@
 """A stream over the commit log: each micro-batch is the snapshots of a range of it.
 
-Theory of operation. An offset is {"log": n, "began": b}: all records below n are done, and the log had b records when
-the stream began. The first offset is asked for anew when batch 0 is replayed, so it is made of the options alone:
-{"log": 0}, {"snapshot": id}, or {"log": -1} for what comes from now on, which the end of batch 0 settles.
+Theory of operation. An offset is {"log": n, "began": b, ...}: all records below n are done, and the log had b records
+when the stream began; the rest says of which log and view, see `checkpoint`. The first offset is asked for anew when
+batch 0 is replayed, so it is made of the options alone: {"log": 0}, {"snapshot": id}, or {"log": -1} for what comes
+from now on, which the end of batch 0 settles.
 
 A batch is what its range holds when it is planned. A snapshot of the range that was deleted since the stream began is
 lost: that fails the batch, or is logged where `failOnDataLoss` is false. A snapshot that is deleted while its batch is
@@ -18,6 +19,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 
+from pyspark_rayshot import checkpoint
 from pyspark_rayshot.loss import lost
 from pyspark_rayshot.options import EARLIEST, ReadOptions
 from pyspark_rayshot.reading import RowReader, SnapshotPartition
@@ -27,8 +29,7 @@ from rayshot.analysis.selection import LATEST
 from rayshot.errors import SnapshotDeleted
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.catalog import SystemView
-from rayshot.store.lost_log import log_lost
-from rayshot.store.records import CommitRecord
+from rayshot.store.records import CommitRecord, Record
 
 Offset = Mapping[str, Any]
 _FROM_NOW_ON = -1
@@ -73,6 +74,7 @@ class SnapshotStream(RowReader, DataSourceStreamReader, SupportsTriggerAvailable
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 - Spark's name
         """Where the micro-batch after `start` ends; `start` itself where nothing has come."""
         now = self._now()
+        records = self._checked(now, start)
         end = _end(now) if self._target is None else min(_end(now), self._target)
         first = _first(start, end, now)
         self._began = self._began or _end(now)
@@ -82,7 +84,8 @@ class SnapshotStream(RowReader, DataSourceStreamReader, SupportsTriggerAvailable
             end = waiting[limit.max_files]
         if "began" in start and not waiting and not lost(now, first, end, began):
             return start
-        return {"log": max(first, end), "began": began}
+        end = max(first, end)
+        return {"log": end, "began": began, **checkpoint.stamp(now.name, self._options.query.view_name, records, end)}
 
     def partitions(self, start: Offset, end: Offset) -> list[SnapshotPartition]:
         """Which task reads what of the snapshots from `start` to below `end`.
@@ -90,6 +93,7 @@ class SnapshotStream(RowReader, DataSourceStreamReader, SupportsTriggerAvailable
         Raises SnapshotDeleted where one of them was deleted since the stream began, unless `failOnDataLoss` is false.
         """
         now = self._now()
+        self._checked(now, start, end)
         first, stop = _first(start, end["log"], now), end["log"]
         missing = lost(now, first, stop, end["began"])
         if missing:
@@ -104,6 +108,13 @@ class SnapshotStream(RowReader, DataSourceStreamReader, SupportsTriggerAvailable
         if self._system is None:
             self._system = self._options.open_system()
         return self._system.now()
+
+    def _checked(self, now: SystemView, *offsets: Offset) -> tuple[Record, ...]:
+        """The records of the log, which is the one that the offsets are of."""
+        records = now.records()
+        for offset in offsets:
+            checkpoint.check(offset, now.name, self._options.query.view_name, records)
+        return records
 
     def _tell(self, missing: list[CommitRecord]) -> None:
         ids = [str(record.snapshot) for record in missing]
@@ -129,13 +140,8 @@ def _end(system: SystemView) -> int:
 
 
 def _first(start: Offset, end: int, system: SystemView) -> int:
-    """The log index that a batch from `start` to `end` begins with.
-
-    Raises SnapshotNotFound for an id that never was, LogLost where the checkpoint is ahead of the log.
-    """
+    """The log index that a batch from `start` to `end` begins with; raises SnapshotNotFound for an id of nothing."""
     if "snapshot" in start:
         return system.committed_at(SnapshotId.parse(start["snapshot"]))
     first: int = start["log"]
-    if first > _end(system):
-        raise log_lost(system.name, f"the stream has read {first} records of it, and it has {system.end}")
     return end if first == _FROM_NOW_ON else first

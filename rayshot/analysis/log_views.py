@@ -24,7 +24,7 @@ class LogRow(NamedTuple):
 
 
 class SystemRow(NamedTuple):
-    """One system: its log read to its end, and the bytes in its folder."""
+    """One system: its log up to a moment, and the bytes that are in its folder now."""
 
     name: str
     records: tuple[CommitRecord, ...]
@@ -56,11 +56,10 @@ def _read(system: str, records: Iterable[Record]) -> Iterator[LogRow]:
 
 
 def _system_rows(system: SystemView, _: Any) -> Iterable[SystemRow]:
-    for name, view in system.in_its_storage().items():
-        records = tuple(snapshot.record for snapshot in view.snapshots())
-        epochs = (row for row in _read(name, view.records()) if isinstance(row.record, EpochRecord) and row.counts)
-        lives = {row.life for row in epochs}
-        yield SystemRow(name, records, len(lives), view.stored_bytes())
+    records = tuple(snapshot.record for snapshot in system.snapshots())
+    epochs = (row for row in _read(system.name, system.records()) if isinstance(row.record, EpochRecord) and row.counts)
+    lives = {row.life for row in epochs}
+    yield SystemRow(system.name, records, len(lives), system.stored_bytes())
 
 
 def _time(seconds: float) -> datetime:
@@ -114,7 +113,7 @@ _SYSTEM_COLUMNS = (
     Column(
         "bytes",
         "bigint",
-        "of everything in its folder, deleted snapshots that still wait to be removed included",
+        "of everything in its folder whenever it is read, deleted snapshots that still wait to be removed included",
         lambda _, row: row.bytes,
     ),
 )

@@ -39,7 +39,7 @@ class Piece:
     """The entries `first` .. `stop - 1` of a snapshot's manifest; `stop` is None where the view has no entries.
 
     `before` is the snapshot that it is compared with, where the view is of pairs; `restored_from` that which its life
-    began with. Without a `record` it is the log up to `stop`.
+    began with. Without a `record` it is the log up to `stop`, and that of another `system` if it says so.
     """
 
     record: CommitRecord | None
@@ -47,6 +47,7 @@ class Piece:
     stop: int | None = None
     before: CommitRecord | None = None
     restored_from: SnapshotId | None = None
+    system: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +71,20 @@ class _Weighed:
     bytes: int
 
 
-def plan(query: Query, system: SystemView, keys: Sequence[EncryptionKey] | None = None) -> list[Share]:
+def plan(
+    query: Query,
+    system: SystemView,
+    keys: Sequence[EncryptionKey] | None = None,
+    ends: Mapping[str, int] | None = None,
+) -> list[Share]:
     """Divide what `query` selects into at least one share; empty only where the system has no snapshot.
 
     `system` may be as of a moment, and so are all shares then. `keys` open encrypted snapshots; None means those of the
-    environment.
+    environment. `ends` are how long the logs were, by system, for a table of a whole storage; None means those of now.
 
     Raises NotFound for a snapshot, actor or channel that is nowhere in what was selected; the message lists what is.
     """
-    whole = _whole(query, system, keys)
+    whole = _whole(query, system, keys, ends)
     wanted = [piece for piece in whole if piece.record is None or query.selects_record(piece.record)]
     shares = list(_pack(_cut(system, wanted, query, keys)))
     if not shares and query.entry and query.conditions:
@@ -136,10 +142,15 @@ def read_items(
             yield snapshot, row
 
 
-def _whole(query: Query, system: SystemView, keys: Sequence[EncryptionKey] | None) -> list[Piece]:
-    """What is selected, one piece for each snapshot."""
-    if not query.view.of_snapshots:
-        return [Piece(None, stop=len(system.records()) if query.view.subject == "log" else None)]
+def _whole(
+    query: Query, system: SystemView, keys: Sequence[EncryptionKey] | None, ends: Mapping[str, int] | None
+) -> list[Piece]:
+    """What is selected, one piece for each snapshot; for each system of a storage."""
+    if query.view.subject == "log":
+        return [Piece(None, stop=len(system.records()))]
+    if query.view.subject == "storage":
+        known = system.ends_in_its_storage() if ends is None else ends
+        return [Piece(None, stop=end, system=name) for name, end in known.items()]
     if not query.view.of_pairs:
         origins = system.restored_from()
         records = (snapshot.record for snapshot in query.selection.of(system))
@@ -154,7 +165,7 @@ def _whole(query: Query, system: SystemView, keys: Sequence[EncryptionKey] | Non
 def _subject(system: SystemView, piece: Piece, snapshots: Mapping[CommitRecord, Snapshot]) -> Any:
     """What the rows of a view are made of, see `View.subject`."""
     if piece.record is None:
-        return system
+        return system if piece.system is None else system.beside(piece.system).as_of(piece.stop)
     snapshot = snapshots[piece.record]
     return snapshot if piece.before is None else Pair(snapshots[piece.before], snapshot)
 

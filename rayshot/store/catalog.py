@@ -119,9 +119,13 @@ class SystemView:
         """By life, the snapshot that it was restored from; without those that were not."""
         return {life: record.snapshot for life, record in self.history().restores.items()}
 
-    def in_its_storage(self) -> Mapping[str, "SystemView"]:
-        """All systems of the storage that this one lies in, itself included, by name."""
-        return Storage(self._store, self._min_position).systems
+    def ends_in_its_storage(self) -> dict[str, int]:
+        """By name, how many records the log of each system has now that lies in the same storage, itself included."""
+        return {name: view.log_end() for name, view in Storage(self._store, self._min_position).systems.items()}
+
+    def beside(self, name: str) -> "SystemView":
+        """The system of that name in the same storage."""
+        return SystemView(self._store, name, self._min_position)
 
     def stored_bytes(self) -> int:
         """The sizes of all that lies in its folder, by a listing: also of what is deleted and not collected yet."""

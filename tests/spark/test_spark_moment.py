@@ -80,6 +80,33 @@ def test_a_system_that_comes_later_changes_no_frame(table: Table, tmp_path: Path
 
 
 @pytest.mark.spark
+def test_a_frame_of_all_systems_stays_what_it_was_but_for_bytes(
+    table: Table, tmp_path: Path, bank: Repository, pushdown: None
+) -> None:
+    shop = open_bank(LocalStore(tmp_path / "shots"), system="shop")
+    frame = table(tmp_path / "shots", "systems").drop("bytes")
+    earlier = table(tmp_path / "shots", "systems", logEnd="2", system="bank")
+    opened = SystemView(bank.store, "bank").table("systems")
+    rows = frame.collect()
+    assert [(row.system, row.snapshots, row.lives) for row in rows] == [("bank", 2, 1), ("shop", 0, 1)]
+    make_snapshot(bank, Bank(), 3)
+    make_snapshot(shop)
+    bank.log.begin_epoch(2, "w2")
+    make_snapshot(open_bank(LocalStore(tmp_path / "shots"), system="another"))
+    assert frame.collect() == rows
+    assert [row.snapshots for row in earlier.collect()] == [1, 0]
+    assert opened.to_arrow().column("snapshots").to_pylist() == [2, 0]
+    assert table(tmp_path / "shots", "systems").count() == 3
+
+
+@pytest.mark.spark
+def test_the_end_of_a_log_is_of_one_system(table: Table, tmp_path: Path, bank: Repository) -> None:
+    open_bank(LocalStore(tmp_path / "shots"), system="shop")
+    with pytest.raises(AnalysisException, match="several systems; name one of bank, shop"):
+        table(tmp_path / "shots", "systems", logEnd="2")
+
+
+@pytest.mark.spark
 @pytest.mark.parametrize("view", ["snapshots", "actors", "state", "messages"])
 def test_a_snapshot_that_is_deleted_after_load_is_an_error_and_never_fewer_rows(
     table: Table, tmp_path: Path, bank: Repository, pushdown: None, view: str

@@ -2,6 +2,7 @@
 
 import logging
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
@@ -55,7 +56,7 @@ def test_a_batch_is_what_came_and_nothing_is_no_batch(bank: Repository) -> None:
     reader = stream(bank)
     start = reader.initialOffset()
     end = reader.latestOffset(start, ALL)
-    assert (start, end) == ({"log": 0}, {"log": 4, "began": 4})
+    assert (start, end["log"], end["began"]) == ({"log": 0}, 4, 4)
     assert counters(reader, start, end) == [1, 2, 3]
     assert reader.latestOffset(end, ALL) == end
     take(bank, 4)
@@ -164,9 +165,80 @@ def test_a_snapshot_that_goes_while_its_batch_is_read_fails_it(bank: Repository)
             assert snapshot.manifest
 
 
-def test_a_checkpoint_of_another_log_is_an_error_and_no_silence(bank: Repository) -> None:
+def test_a_checkpoint_that_is_ahead_of_the_log_is_an_error_and_no_silence(bank: Repository) -> None:
     with pytest.raises(LogLost, match="the stream has read 9 records of it, and it has 4"):
         stream(bank).latestOffset({"log": 9, "began": 4}, ALL)
+    with pytest.raises(LogLost, match="the stream has read 9 records of it, and it has 4"):
+        stream(bank).partitions({"log": 0}, {"log": 9, "began": 4})
+
+
+def read_to_its_end(bank: Repository, **options: str) -> Any:
+    reader = stream(bank, **options)
+    return reader.latestOffset(reader.initialOffset(), ALL)
+
+
+def refused(bank: Repository, offset: Any, error: type[Exception], complaint: str, **options: str) -> None:
+    """Such an offset begins no batch and ends none."""
+    with pytest.raises(error, match=complaint):
+        stream(bank, **options).latestOffset(offset, ALL)
+    for start, end in ((offset, offset), ({"log": 0}, offset)):
+        with pytest.raises(error, match=complaint):
+            stream(bank, **options).partitions(start, end)
+
+
+@pytest.mark.parametrize("count", [1, 3, 6])
+def test_a_checkpoint_of_another_storage_is_refused_however_long_its_log_is(
+    bank: Repository, tmp_path: Path, count: int
+) -> None:
+    other = open_bank(LocalStore(tmp_path / "others"), "w2")
+    take(other, *range(1, count + 1))
+    refused(other, read_to_its_end(bank), ConfigError, "of another storage: its log of 'bank' begins with another rec")
+
+
+def test_a_checkpoint_of_another_system_or_view_is_refused(bank: Repository) -> None:
+    offset = read_to_its_end(bank)
+    take(open_bank(bank.store, system="shop"), 1, 2, 3)
+    refused(bank, offset, ConfigError, "of the system 'bank', and this stream reads 'shop': give each", system="shop")
+    of_messages = "of the view 'snapshots', and this stream reads 'messages'"
+    refused(bank, offset, ConfigError, of_messages, system="bank", view="messages")
+
+
+def test_a_log_that_was_put_back_and_went_on_is_told(bank: Repository, tmp_path: Path) -> None:
+    copytree(tmp_path / "shots", tmp_path / "backup")
+    take(bank, 4)
+    offset = read_to_its_end(bank)
+    put_back = Repository(LocalStore(tmp_path / "backup"), "bank", create=False)
+    refused(put_back, offset, LogLost, "the stream has read 5 records of it, and it has 4")
+    put_back = open_bank(put_back.store, "w2")
+    take(put_back, 1, 2, 3)
+    refused(put_back, offset, LogLost, "the stream has read another record 4 than it has")
+
+
+def test_a_storage_that_was_moved_or_copied_as_it_is_goes_on(bank: Repository, tmp_path: Path) -> None:
+    offset = read_to_its_end(bank)
+    copytree(tmp_path / "shots", tmp_path / "moved")
+    moved = open_bank(LocalStore(tmp_path / "moved"), "w2")
+    assert stream(moved).latestOffset(offset, ALL) == offset
+    take(moved, 4)
+    assert counters(stream(moved), offset, stream(moved).latestOffset(offset, ALL)) == [4]
+
+
+def test_a_checkpoint_that_does_not_say_what_it_is_of_goes_on(bank: Repository) -> None:
+    older = {"log": 3, "began": 4}
+    reader = stream(bank)
+    later = reader.latestOffset(older, ALL)
+    assert counters(reader, older, later) == [3]
+    assert later.keys() > older.keys()
+    assert reader.latestOffset({"log": 4, "began": 4}, ALL) == {"log": 4, "began": 4}
+
+
+def test_a_stream_that_began_before_the_log_did_goes_on(tmp_path: Path) -> None:
+    empty = Repository(LocalStore(tmp_path / "new"), "bank", create=True)
+    offset = read_to_its_end(empty)
+    assert (offset["log"], offset["began"]) == (0, 0)
+    empty.log.begin_epoch(1, "w1")
+    take(empty, 1)
+    assert counters(stream(empty), offset, stream(empty).latestOffset(offset, ALL)) == [1]
 
 
 def test_an_actor_that_comes_later_is_waited_for(bank: Repository) -> None:
@@ -192,8 +264,8 @@ def test_options_that_cannot_work_are_shown_with_what_is_expected(options: dict[
 
 
 def test_options_of_batches_and_streams_are_not_mixed() -> None:
-    with pytest.raises(ConfigError, match=r"'failondataloss' is one of spark\.readStream"):
+    with pytest.raises(ConfigError, match=r"'failOnDataLoss' is one of spark\.readStream"):
         parse_options({"path": "./shots", "failOnDataLoss": "true"}).refuse_for_batch()
-    for name, value in (("snapshot", "latest"), ("logEnd", "3")):
-        with pytest.raises(ConfigError, match=f"'{name.lower()}' chooses snapshots, and a stream"):
+    for name, value in (("snapshot", "latest"), ("asOf", "2"), ("logEnd", "3")):
+        with pytest.raises(ConfigError, match=f"'{name}' chooses snapshots, and a stream"):
             parse_options({"path": "./shots", name: value}).refuse_for_stream()

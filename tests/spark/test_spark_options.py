@@ -46,6 +46,7 @@ def lose_chunks(store: Store, doomed: Snapshot, *kept: Snapshot) -> None:
         ({"view": "messages", "sender": "driver:"}, "'sender' must be the name of an actor, or a driver .*'driver:'"),
         ({"view": "state", "actr": "bob"}, "the view 'state' has no option 'actr' .*; it has path, .*, actor"),
         ({"actor": "bob"}, "the view 'snapshots' has no option 'actor'"),
+        ({"view": "state", "actr": "bob"}, r"logEnd, startingSnapshot \(spark.readStream\), maxSnapshots"),
         ({"path": ""}, "'path' must be a storage"),
         ({"path": "memory://bank"}, "'path' must be a storage that Spark's worker processes can reach"),
     ],

@@ -125,6 +125,19 @@ def test_a_snapshot_that_goes_while_its_batch_is_read_fails_the_batch(
         query.awaitTermination()
 
 
+def test_a_checkpoint_of_another_storage_is_refused_before_anything_is_read(
+    spark: Any, bank: Repository, run: Any, folder: Path, tmp_path: Path
+) -> None:
+    run()
+    other = open_bank(LocalStore(tmp_path / "others"), "w2")
+    for counter in range(1, 7):
+        make_snapshot(other, Bank(), counter)
+    query = start(spark, other.store.url, str(tmp_path / "checkpoint"), lambda frame, _: frame.collect())
+    with pytest.raises(StreamingQueryException, match="ConfigError: the checkpoint is of another storage"):
+        query.awaitTermination()
+    assert len(written(folder)) == 3
+
+
 def test_from_now_on_reads_what_comes(bank: Repository, run: Any, folder: Path) -> None:
     run(startingSnapshot="latest")
     make_snapshot(bank, Bank(), 4)
@@ -148,8 +161,25 @@ def test_a_stream_that_goes_on_reads_what_comes_and_tells_how_far_it_is(
         query.stop()
 
 
-def test_a_batch_option_in_a_stream_is_refused(spark: Any, bank: Repository, tmp_path: Path) -> None:
-    frame = spark.readStream.format("rayshot").option("snapshot", "latest").load(str(tmp_path / "shots"))
-    query = frame.writeStream.format("memory").queryName("none").start()
-    with pytest.raises(StreamingQueryException, match="'snapshot' chooses snapshots, and a stream"):
-        query.awaitTermination()
+@pytest.mark.parametrize(
+    ("options", "schema", "complaint"),
+    [
+        ({"snapshot": "latest"}, None, "ConfigError: the option 'snapshot' chooses snapshots, and a stream"),
+        ({"asOf": "2"}, None, "ConfigError: the option 'asOf' chooses snapshots, and a stream"),
+        ({"logEnd": "2"}, None, "ConfigError: the option 'logEnd' chooses snapshots, and a stream"),
+        ({"view": "log"}, None, "ConfigError: the view 'log' is of no snapshots, and a stream reads snapshots as they"),
+        ({"view": "systems"}, None, "ConfigError: the view 'systems' is of no snapshots, and a stream reads"),
+        ({}, "sent bigint", r"ConfigError: the view 'snapshots' has no column 'sent' \(bigint\); it has system, "),
+        ({"encryptionKeyFile": "/no/keys"}, None, "ConfigError: encryptionKeyFile is /no/keys, which cannot be read"),
+    ],
+)
+def test_what_a_stream_cannot_do_is_said_and_nothing_else(
+    spark: Any, bank: Repository, options: dict[str, str], schema: str | None, complaint: str
+) -> None:
+    reader = spark.readStream.format("rayshot").options(**options)
+    frame = (reader if schema is None else reader.schema(schema)).load(bank.store.url)
+    for trigger in ({"availableNow": True}, {"processingTime": "1 second"}):
+        query = frame.writeStream.foreachBatch(lambda rows, _: rows.collect()).trigger(**trigger).start()
+        with pytest.raises(StreamingQueryException, match=complaint) as refused:
+            query.awaitTermination()
+        assert "UnboundLocalError" not in str(refused.value)
