@@ -12,6 +12,7 @@ PAIRS_MAX = 50_000_000
 
 _Pairs = Iterable[tuple[Any, Any]]
 _DIFFERENT: _Pairs = ((True, False),)
+_KEYS = frozenset({str, bytes, int})
 _BY_EQUALITY = (str, bytes, bytearray, memoryview, int, HandleRecord)
 
 
@@ -46,6 +47,8 @@ def _compare(one: Any, other: Any) -> _Pairs:
     """The pairs of parts that must be alike for these two to be; _DIFFERENT where that is known already."""
     if type(one) is not type(other):
         return _DIFFERENT
+    if isinstance(one, float) and one == other and one != 0:
+        return ()
     if isinstance(one, Inert):
         return _compare_records(one, other)
     if isinstance(one, dict):
@@ -59,8 +62,6 @@ def _compare(one: Any, other: Any) -> _Pairs:
         return () if one.typecode == other.typecode and one.tobytes() == other.tobytes() else _DIFFERENT
     if isinstance(one, _BY_EQUALITY):
         return () if one == other else _DIFFERENT
-    if isinstance(one, float) and one == other and one != 0:
-        return ()
     if hasattr(one, "__iter__") and not isinstance(one, range):
         return zip(one, other, strict=True) if len(one) == len(other) and _same_bound(one, other) else _DIFFERENT
     return () if str(one) == str(other) else _DIFFERENT  # what is equal may be written in several ways
@@ -100,8 +101,8 @@ def _compare_sets(one: Any, other: Any) -> _Pairs:
 
 
 def _twins(one: Iterable[Any], other: Iterable[Any]) -> _Pairs:
-    """Each of `one` with what equals it in `other`: 1 with 1.0, for example. Texts only equal themselves."""
-    if set(map(type, one)) | set(map(type, other)) <= {str}:
+    """Each of `one` with what equals it in `other`: 1 with 1.0, for example. Those of _KEYS only equal themselves."""
+    if set(map(type, one)) | set(map(type, other)) <= _KEYS:
         return ()
     twins = {item: item for item in other}
     return [(item, twins[item]) for item in one]
