@@ -12,7 +12,7 @@ from benchmarks.plots.messaging import draw_calls, draw_latency, draw_messages
 from benchmarks.plots.pressure import draw_backlog, draw_interval
 from benchmarks.plots.snapshots import draw_capture, draw_snapshot
 from benchmarks.plots.style import STYLE
-from benchmarks.plots.tables import draw_tables
+from benchmarks.plots.tables import draw_lake, draw_tables
 from benchmarks.report import Report
 
 _DRAWINGS = {
@@ -29,6 +29,7 @@ _DRAWINGS = {
     "incremental": draw_incremental,
     "restore": draw_restore,
     "tables": draw_tables,
+    "lake": draw_lake,
     "peers": draw_peers,
 }
 

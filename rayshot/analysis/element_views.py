@@ -18,7 +18,7 @@ VALUES_MAX = 1 << 24
 """Values of one array that a cell holds at most."""
 _NUMBERS = "biuf"
 """Kinds of numpy's dtypes of which a double is made."""
-_PATH = "the attribute, then each step that leads to it; a key that is no text is written as JSON"
+_PATH = "the attribute, then each step that leads to it; a key that is no text is written as in `value`"
 
 
 class ArrayRow(NamedTuple):
@@ -68,7 +68,7 @@ _ENTRY_COLUMNS = (
     Column(
         "path",
         "string",
-        f"{_PATH}; `.$args[0]` is what its object's pickle gives no name, as in JSON",
+        f"{_PATH}; `.$args[0]` is what its object's pickle gives no name, as in `value`",
         lambda _, row: row.attribute.attribute + row.element.step,
     ),
     Column(
