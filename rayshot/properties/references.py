@@ -1,5 +1,6 @@
 """Ready-made: actors that nobody can reach any more."""
 
+from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -71,21 +72,23 @@ def _reached(state: GlobalState, roots: frozenset[str]) -> set[str]:
 
 def _handles(value: Any) -> Iterator[str]:
     """The names of all handles in an inert value, however deep."""
-    seen, waiting = set[int](), [value]
+    seen, waiting = dict[int, Any](), [value]  # what was seen is kept, so that nothing new gets its id
     while waiting:
         one = waiting.pop()
         if isinstance(one, HandleRecord):
             yield one.name
         elif id(one) not in seen and (parts := _parts(one)) is not None:
-            seen.add(id(one))
+            seen[id(one)] = one
             waiting.extend(parts)
 
 
 def _parts(value: Any) -> Iterable[Any] | None:
     if isinstance(value, Inert):
-        return (value.args, value.kwargs, value.state, value.items, value.entries)
+        return (value.args, value.kwargs, value.state, value.items, value.entries, value.cls)
     if isinstance(value, Mapping):
         return (*value, *value.values())
-    if isinstance(value, list | tuple | set | frozenset):
-        return value
-    return None
+    if isinstance(value, str | bytes | bytearray | range | array):
+        return None
+    if hasattr(value, "dtype"):
+        return (value.tolist(),) if value.dtype.hasobject else None
+    return value if isinstance(value, Iterable) else None

@@ -1,6 +1,9 @@
 """Each ready-made property: where it holds, where not, and where the naive answer is wrong."""
 
+from collections import deque
+
 import msgpack
+import numpy as np
 import pytest
 
 from rayshot.errors import ConfigError, PredicateFailed
@@ -212,6 +215,18 @@ def test_who_may_still_give_its_own_handle_away_is_not_unreferenced():
     assert holds(asked, {"alice": Actor(), "carol": Actor()}, mail) is False
     name = msgpack.packb(["meet", msgpack.ExtType(1, b"carol")])
     assert holds(asked, {"alice": Actor(), "carol": Actor()}, {("driver:main", "alice"): Line(1, [name])}) is False
+
+
+def boxed(value):
+    box = np.empty((1, 1), dtype=object)
+    box[0, 0] = value
+    return box
+
+
+@pytest.mark.parametrize("hold", [lambda one: deque([one]), boxed, lambda one: {"in": [deque([boxed(one)])]}])
+def test_a_handle_in_any_container_is_held(hold):
+    actors = {"alice": Actor({"others": hold(handle("carol"))}), "carol": Actor()}
+    assert holds(unreferenced("carol", roots=["alice"]), actors) is False
 
 
 def waiting(*others):
