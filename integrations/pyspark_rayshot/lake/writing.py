@@ -12,16 +12,20 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from pyspark_rayshot.checkpoint import mark
 from pyspark_rayshot.lake.destination import Destination
 from pyspark_rayshot.lake.lake_tables import TABLES
 from pyspark_rayshot.lake.lives import Life
 from pyspark_rayshot.lake.places import (
     STAGING,
     Identity,
+    LogMark,
     claim,
     disk_errors,
+    note_log,
     only_writer,
     read_identity,
+    read_log,
 )
 from pyspark_rayshot.lake.staging import Staging, carry_over, carry_over_all
 from pyspark_rayshot.loss import lost
@@ -70,6 +74,7 @@ class LakeWriter:
         self._done = dict(zip(found["snapshot"].to_pylist(), found["log_index"].to_pylist(), strict=True))
         """By id, the log index of each snapshot that the lake has."""
         self._check_log()
+        self._check_mark(system)
 
     @property
     def newest(self) -> str | None:
@@ -89,6 +94,7 @@ class LakeWriter:
     def _write_some(self, upto: int) -> Written | None:
         """Commit one batch, up to a snapshot that must find all before it in the lake; None where nothing is left."""
         system = self._system.now()
+        self._check_mark(system)
         todo, gaps = self._todo(system, upto)
         if not todo and not gaps:
             return None
@@ -209,6 +215,30 @@ class LakeWriter:
                 holds={"system": self._system.name, "snapshot": newest},
                 wanted={"system": self._system.name, "snapshot": None if found is None else str(found)},
             )
+
+    def _check_mark(self, system: SystemView) -> None:
+        """Raise where the log is not the one that was read before, and note how far this one goes.
+
+        The same ids at the same places do not say so: another log of the same name numbers its snapshots alike.
+        """
+        with disk_errors(self._folder):
+            known = read_log(self._folder)
+        records = system.records()
+        if known is not None:
+            if known.position >= len(records):
+                raise log_lost(
+                    system.name, f"{self._folder} knows its record {known.position}, and it has {len(records)} records"
+                )
+            if mark(records[known.position]) != known.mark:
+                raise ForeignLake(
+                    f"{self._folder} was made of a log of {system.name!r} in {system.url} whose record "
+                    f"{known.position} was another one: it is another log by now; give another folder",
+                    holds={"system": system.name, "position": known.position, "mark": known.mark},
+                    wanted={"system": system.name, "mark": mark(records[known.position])},
+                )
+        if records and (known is None or known.position < len(records) - 1):
+            with disk_errors(self._folder):
+                note_log(self._folder, LogMark(len(records) - 1, mark(records[-1])))
 
 
 @contextmanager
