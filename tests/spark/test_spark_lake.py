@@ -245,6 +245,20 @@ def test_another_log_with_the_same_ids_at_the_same_places_is_refused(
     assert {table: rows(lake, table) for table in TABLES} == before
 
 
+@pytest.mark.parametrize("name", ["a b", "Käse", "a#b", "a?b", "a%20b", "a+b"])
+def test_a_path_is_taken_as_it_is_or_refused(bank: Repository, tmp_path: Path, form: str, name: str) -> None:
+    system, lake = SystemView(bank.store, "bank"), tmp_path / "lakes" / name
+    if set(name) & set({"parquet": "", "delta": "%", "iceberg": "#?%"}[form]):
+        with pytest.raises(ConfigError, match=f"a lake of {form} cannot lie in .*give another folder"):
+            write(system, lake, form)
+        assert not lake.parent.exists()
+        return
+    write(system, lake, form, 2)
+    write(system, lake, form)
+    assert_exact(lake, system)
+    assert [path.name for path in lake.parent.iterdir()] == [name]
+
+
 def test_an_unknown_format_says_which_there_are(system: SystemView, lake: Path) -> None:
     with pytest.raises(ConfigError, match="one of parquet, delta, iceberg; it is 'orc'"):
         write(system, lake, "orc")

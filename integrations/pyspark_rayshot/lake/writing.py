@@ -41,6 +41,8 @@ from rayshot.store.records import CommitRecord
 from rayshot.store.snapshot import Snapshot
 
 FORMATS = ("parquet", "delta", "iceberg")
+_NOT_IN_PATHS = {"parquet": "", "delta": "%", "iceberg": "#%?"}
+"""Characters in a folder's path that the package of a format takes for something else."""
 _AS_VIEWS = ("channels", "messages", "snapshots")
 """Tables whose rows are those of the view of that name."""
 _log = logging.getLogger(__name__)
@@ -249,6 +251,7 @@ def open_lake(system: SystemView, folder: Path, form: str, keys: Sequence[Encryp
     StoreUnavailable.
     """
     kind = _destination(form)
+    _check_path(folder, form)
     with ExitStack() as stack:
         with disk_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -269,6 +272,18 @@ def find_lake(folder: Path) -> Destination:
     with disk_errors(folder):
         identity = read_identity(folder.resolve())
     return _destination(identity.format)(folder.resolve(), identity.system)
+
+
+def _check_path(folder: Path, form: str) -> None:
+    """Raise for a path that the format's package takes for another one: it makes a URL of it."""
+    bad = sorted(set(_NOT_IN_PATHS[form]) & set(str(folder.resolve())))
+    if bad:
+        raise ConfigError(
+            f"a lake of {form} cannot lie in {folder.resolve()}: no {' or '.join(bad)} may be in its path; "
+            "give another folder, or --format parquet",
+            option="destination",
+            value=str(folder),
+        )
 
 
 def _destination(form: str) -> type[Destination]:
