@@ -19,7 +19,7 @@ _TOLD_BY = ("writer", "incarnation", "snapshot", "manifest_digest")
 def stamp(system: str, view: str, records: Sequence[Record], end: int) -> dict[str, str]:
     """What an offset says of a stream that has read the first `end` of `records`."""
     said = {"system": system, "view": view}
-    return {**said, "first": _mark(records[0]), "last": _mark(records[end - 1])} if end else said
+    return {**said, "first": mark(records[0]), "last": mark(records[end - 1])} if end else said
 
 
 def check(offset: Mapping[str, Any], system: str, view: str, records: Sequence[Record]) -> None:
@@ -30,16 +30,17 @@ def check(offset: Mapping[str, Any], system: str, view: str, records: Sequence[R
     for what, now in (("system", system), ("view", view)):
         if offset.get(what, now) != now:
             _refuse(f"the {what} {offset[what]!r}, and this stream reads {now!r}", system)
-    if "first" in offset and records and _mark(records[0]) != offset["first"]:
+    if "first" in offset and records and mark(records[0]) != offset["first"]:
         _refuse(f"another storage: its log of {system!r} begins with another record", system)
     end = offset.get("log", 0)
     if end > len(records):
         raise log_lost(system, f"the stream has read {end} records of it, and it has {len(records)}")
-    if "last" in offset and _mark(records[end - 1]) != offset["last"]:
+    if "last" in offset and mark(records[end - 1]) != offset["last"]:
         raise log_lost(system, f"the stream has read another record {end - 1} than it has", position=end - 1)
 
 
-def _mark(record: Record) -> str:
+def mark(record: Record) -> str:
+    """A digest of what tells a record from another one at its place, also of the same number in another log."""
     told = (str(getattr(record, field, "")) for field in _TOLD_BY)
     return digest(" ".join([kind_of(record), *told]).encode())
 

@@ -231,6 +231,34 @@ def test_a_folder_with_other_files_and_one_whose_log_was_put_back_are_refused(
         write(SystemView(anew.store, "bank"), lake)
 
 
+def test_another_log_with_the_same_ids_at_the_same_places_is_refused(
+    system: SystemView, lake: Path, tmp_path: Path
+) -> None:
+    write(system, lake)
+    before = {table: rows(lake, table) for table in TABLES}
+    shutil.rmtree(tmp_path / "shots")
+    anew = open_bank(LocalStore(tmp_path / "shots"), "another")
+    for counter in (1, 2, 3, 4, 5):
+        grow(anew, counter)
+    with pytest.raises(ForeignLake, match="whose record 4 was another one"):
+        write(SystemView(anew.store, "bank"), lake)
+    assert {table: rows(lake, table) for table in TABLES} == before
+
+
+@pytest.mark.parametrize("name", ["a b", "Käse", "a#b", "a?b", "a%20b", "a+b"])
+def test_a_path_is_taken_as_it_is_or_refused(bank: Repository, tmp_path: Path, form: str, name: str) -> None:
+    system, lake = SystemView(bank.store, "bank"), tmp_path / "lakes" / name
+    if set(name) & set({"parquet": "", "delta": "%", "iceberg": "#?%"}[form]):
+        with pytest.raises(ConfigError, match=f"a lake of {form} cannot lie in .*give another folder"):
+            write(system, lake, form)
+        assert not lake.parent.exists()
+        return
+    write(system, lake, form, 2)
+    write(system, lake, form)
+    assert_exact(lake, system)
+    assert [path.name for path in lake.parent.iterdir()] == [name]
+
+
 def test_an_unknown_format_says_which_there_are(system: SystemView, lake: Path) -> None:
     with pytest.raises(ConfigError, match="one of parquet, delta, iceberg; it is 'orc'"):
         write(system, lake, "orc")

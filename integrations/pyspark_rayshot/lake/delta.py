@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import unquote
 
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
@@ -57,7 +58,7 @@ class DeltaLake(Destination):
 
     def files(self, table: str) -> Sequence[str]:
         """See Destination."""
-        return [uri.removeprefix("file://") for uri in self._open(table).file_uris()]
+        return [unquote(uri.removeprefix("file://")) for uri in self._open(table).file_uris()]
 
     @property
     def _application(self) -> str:

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rayshot.errors import ConfigError, ForeignLake, LakeInUse, StoreFull, StoreUnavailable
 
 IDENTITY = "lake.json"
+LOG = "log.json"
 LOCK = ".lock"
 STAGING = ".staging"
 _OURS = {IDENTITY, LOCK, STAGING}
@@ -80,6 +81,33 @@ def read_identity(folder: Path) -> Identity:
         return Identity(**{field.name: document[field.name] for field in fields(Identity)})
     except (ValueError, KeyError, TypeError) as error:
         raise ForeignLake(f"{place} is not what a pipeline writes: {error}; give another folder") from error
+
+
+class LogMark(NamedTuple):
+    """A record that the log of a lake had, and the digest that tells it from others at its place."""
+
+    position: int
+    mark: str
+
+
+def read_log(folder: Path) -> LogMark | None:
+    """What is known of the log that a lake is made of, None where nothing is. Raises ForeignLake and OSError."""
+    place = folder / LOG
+    if not place.exists():
+        return None
+    try:
+        document: dict[str, Any] = json.loads(place.read_bytes())
+        return LogMark(int(document["position"]), str(document["mark"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise ForeignLake(f"{place} is not what a pipeline writes: {error}; give another folder") from error
+
+
+def note_log(folder: Path, known: LogMark) -> None:
+    """Keep what is known of the log, in one step. Raises OSError."""
+    aside = folder / STAGING / LOG
+    write_flushed(aside, json.dumps(known._asdict()).encode() + b"\n")
+    aside.replace(folder / LOG)
+    sync_folder(folder)
 
 
 @contextmanager

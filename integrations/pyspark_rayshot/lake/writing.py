@@ -12,16 +12,20 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from pyspark_rayshot.checkpoint import mark
 from pyspark_rayshot.lake.destination import Destination
 from pyspark_rayshot.lake.lake_tables import TABLES
 from pyspark_rayshot.lake.lives import Life
 from pyspark_rayshot.lake.places import (
     STAGING,
     Identity,
+    LogMark,
     claim,
     disk_errors,
+    note_log,
     only_writer,
     read_identity,
+    read_log,
 )
 from pyspark_rayshot.lake.staging import Staging, carry_over, carry_over_all
 from pyspark_rayshot.loss import lost
@@ -37,6 +41,8 @@ from rayshot.store.records import CommitRecord
 from rayshot.store.snapshot import Snapshot
 
 FORMATS = ("parquet", "delta", "iceberg")
+_NOT_IN_PATHS = {"parquet": "", "delta": "%", "iceberg": "#%?"}
+"""Characters in a folder's path that the package of a format takes for something else."""
 _AS_VIEWS = ("channels", "messages", "snapshots")
 """Tables whose rows are those of the view of that name."""
 _log = logging.getLogger(__name__)
@@ -70,6 +76,7 @@ class LakeWriter:
         self._done = dict(zip(found["snapshot"].to_pylist(), found["log_index"].to_pylist(), strict=True))
         """By id, the log index of each snapshot that the lake has."""
         self._check_log()
+        self._check_mark(system)
 
     @property
     def newest(self) -> str | None:
@@ -89,6 +96,7 @@ class LakeWriter:
     def _write_some(self, upto: int) -> Written | None:
         """Commit one batch, up to a snapshot that must find all before it in the lake; None where nothing is left."""
         system = self._system.now()
+        self._check_mark(system)
         todo, gaps = self._todo(system, upto)
         if not todo and not gaps:
             return None
@@ -210,6 +218,30 @@ class LakeWriter:
                 wanted={"system": self._system.name, "snapshot": None if found is None else str(found)},
             )
 
+    def _check_mark(self, system: SystemView) -> None:
+        """Raise where the log is not the one that was read before, and note how far this one goes.
+
+        The same ids at the same places do not say so: another log of the same name numbers its snapshots alike.
+        """
+        with disk_errors(self._folder):
+            known = read_log(self._folder)
+        records = system.records()
+        if known is not None:
+            if known.position >= len(records):
+                raise log_lost(
+                    system.name, f"{self._folder} knows its record {known.position}, and it has {len(records)} records"
+                )
+            if mark(records[known.position]) != known.mark:
+                raise ForeignLake(
+                    f"{self._folder} was made of a log of {system.name!r} in {system.url} whose record "
+                    f"{known.position} was another one: it is another log by now; give another folder",
+                    holds={"system": system.name, "position": known.position, "mark": known.mark},
+                    wanted={"system": system.name, "mark": mark(records[known.position])},
+                )
+        if records and (known is None or known.position < len(records) - 1):
+            with disk_errors(self._folder):
+                note_log(self._folder, LogMark(len(records) - 1, mark(records[-1])))
+
 
 @contextmanager
 def open_lake(system: SystemView, folder: Path, form: str, keys: Sequence[EncryptionKey] = ()) -> Iterator[LakeWriter]:
@@ -219,6 +251,7 @@ def open_lake(system: SystemView, folder: Path, form: str, keys: Sequence[Encryp
     StoreUnavailable.
     """
     kind = _destination(form)
+    _check_path(folder, form)
     with ExitStack() as stack:
         with disk_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -239,6 +272,18 @@ def find_lake(folder: Path) -> Destination:
     with disk_errors(folder):
         identity = read_identity(folder.resolve())
     return _destination(identity.format)(folder.resolve(), identity.system)
+
+
+def _check_path(folder: Path, form: str) -> None:
+    """Raise for a path that the format's package takes for another one: it makes a URL of it."""
+    bad = sorted(set(_NOT_IN_PATHS[form]) & set(str(folder.resolve())))
+    if bad:
+        raise ConfigError(
+            f"a lake of {form} cannot lie in {folder.resolve()}: no {' or '.join(bad)} may be in its path; "
+            "give another folder, or --format parquet",
+            option="destination",
+            value=str(folder),
+        )
 
 
 def _destination(form: str) -> type[Destination]:
