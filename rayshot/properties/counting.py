@@ -6,7 +6,7 @@ from typing import Any
 
 from rayshot.errors import ConfigError
 from rayshot.properties.global_state import ActorState, GlobalState, Message
-from rayshot.properties.property import UNLESS_A_DRIVER_SPEAKS, Answer, Kind, Property
+from rayshot.properties.property import OUTSIDE, UNLESS_A_DRIVER_SPEAKS, Answer, Kind, Property
 from rayshot.properties.quantity import (
     REPLY,
     Exact,
@@ -142,9 +142,10 @@ class _Census:
         def held(actor: ActorState) -> Any:
             if callable(holds):
                 return holds(actor)
-            value = seen(holds, actor.get(holds, state))
+            value = actor.get(holds, state)
             if value is state:
                 return 0
+            value = seen(holds, value)
             having.add(actor.name)
             return value if isinstance(value, int) else int(_truth(value))
 
@@ -160,6 +161,8 @@ class _Census:
         }
         if not callable(holds) and not having:
             return Answer.unknown(f"no actor has an attribute {holds}", evidence)
+        if count == self.expected == 0 and state.left_out:
+            return Answer.unknown(OUTSIDE, evidence)
         enough = count >= self.expected if self.or_more else count == self.expected
         return Answer(enough, f"tokens: {plain(count):,}, {some_of(_where(found.held, found.moving))}", evidence)
 

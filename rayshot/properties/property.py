@@ -10,6 +10,8 @@ from rayshot.properties.global_state import GlobalState
 
 Kind = Literal["stable", "invariant", "possibly"]
 UNLESS_A_DRIVER_SPEAKS = "no driver speaks from then on"
+NO_THREADS = "no actor has a thread that acts by itself"
+OUTSIDE = "what this program told before is not all inside the snapshot"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from rayshot.format.inert import HandleRecord, Inert
 from rayshot.properties.global_state import GlobalState
-from rayshot.properties.property import UNLESS_A_DRIVER_SPEAKS, Answer, Property
+from rayshot.properties.property import NO_THREADS, OUTSIDE, UNLESS_A_DRIVER_SPEAKS, Answer, Property
 
 
 def unreferenced(actor: str, *, roots: Iterable[str]) -> Property:
@@ -21,7 +21,8 @@ def unreferenced(actor: str, *, roots: Iterable[str]) -> Property:
         actor: whose name.
         roots: actors that programs outside know, or look up.
     """
-    conditions = ("no program outside but for the roots holds its handle, or looks it up", UNLESS_A_DRIVER_SPEAKS)
+    known = "no program outside but for the roots holds its handle, or looks it up"
+    conditions = (known, NO_THREADS, UNLESS_A_DRIVER_SPEAKS)
     return Property(
         f"{actor} is unreferenced", "stable", _Unreferenced(actor, frozenset(roots)), conditions, closed=True
     )
@@ -41,6 +42,8 @@ class _Unreferenced:
         lonely = sorted(state.actors.keys() - reached)
         holds = self.actor not in reached
         why = f"{self.actor} is {'reached by nobody' if holds else 'a root, active, or reached from one'}"
+        if holds and state.left_out:
+            return Answer.unknown(OUTSIDE, {"unreferenced": lonely})
         return Answer(holds, why, {"unreferenced": lonely})
 
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from rayshot.format.inert import HandleRecord
 from rayshot.properties.global_state import ActorState, GlobalState
-from rayshot.properties.property import UNLESS_A_DRIVER_SPEAKS, Answer, Property
+from rayshot.properties.property import NO_THREADS, OUTSIDE, UNLESS_A_DRIVER_SPEAKS, Answer, Property
 from rayshot.properties.replies import NOTHING, waits
 from rayshot.store.relation import some_of
 
@@ -44,8 +44,8 @@ def wait_graph(state: GlobalState, waits_for: OfWaiting | None = None) -> WaitGr
         waits_for: the attribute that names whom an actor waits for, by a name or a handle or several; or a function of
             an ActorState. None: replies that are awaited with `then`, and have neither request nor reply in flight.
 
-    A wait is left out where a message from the other is in flight, as that may be what is waited for, and where the
-    actor has a timer set, or a message of its own or of a driver in flight, as it may then do something by itself.
+    A wait is left out where any message to the actor is in flight, as that may be what is waited for or end the wait,
+    and where the actor has a timer set, as it may then do something by itself.
     """
     edges: dict[str, frozenset[str]] = {}
     unknown = set[str]()
@@ -56,11 +56,10 @@ def wait_graph(state: GlobalState, waits_for: OfWaiting | None = None) -> WaitGr
             elif wait.where == NOTHING:
                 edges[wait.caller] = edges.get(wait.caller, frozenset()) | {wait.callee}
         return WaitGraph(edges, frozenset(unknown))
-    moving = {channel for channel, entry in state.channels.items() if entry.count}
+    woken = {channel.receiver for channel, entry in state.channels.items() if entry.count}
     for actor in state.born():
         others = frozenset(_names(waits_for(actor) if callable(waits_for) else actor.get(waits_for)))
-        wakes = actor.timers or any(one.receiver == actor.name and one.sender not in state.actors for one in moving)
-        if others and not wakes and not any((other, actor.name) in moving for other in {*others, actor.name}):
+        if others and not actor.timers and actor.name not in woken:
             edges[actor.name] = others
     return WaitGraph(edges, frozenset())
 
@@ -76,7 +75,8 @@ def deadlock(waits_for: OfWaiting | None = None, *, needs: Literal["all", "any"]
         waits_for: see `wait_graph`.
         needs: all of those that it waits for, as of locks, or any one, as of answers.
     """
-    conditions = ("who waits answers nobody until it gets what it waits for", UNLESS_A_DRIVER_SPEAKS)
+    silent = "who waits answers nobody until it gets what it waits for, and is woken by nothing else"
+    conditions = (silent, NO_THREADS, UNLESS_A_DRIVER_SPEAKS)
     return Property("deadlock", "stable", _Deadlock(waits_for, needs), conditions, closed=True)
 
 
@@ -94,6 +94,8 @@ class _Deadlock:
             "unknown": sorted(graph.unknown),
         }
         if found and not (self.needs == "any" and any(graph.unknown & set(group) for group in found)):
+            if self.waits_for is not None and state.left_out:
+                return Answer.unknown(OUTSIDE, evidence)
             return Answer.yes(f"they wait for one another: {some_of(found[0])}", evidence)
         if graph.unknown:
             return Answer.unknown(f"recorded without the name of whom they call: {some_of(graph.unknown)}", evidence)

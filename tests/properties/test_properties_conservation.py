@@ -170,3 +170,12 @@ def test_a_snapshot_that_is_deleted_meanwhile_is_left_out_and_counted():
     found = conservation(history.system, quantity(deletes))
     assert [one.snapshot for one in found.totals] == [first.id, third.id]
     assert (found.holds, found.deleted) == (True, (second.id,))
+
+
+def test_a_sum_that_creeps_away_is_not_the_same_in_all_snapshots():
+    history = History()
+    for lost in range(4):
+        history.snapshot(bank(100 - lost, 0))
+    found = conservation(history.system, MONEY, tolerance=1)
+    assert (found.holds, found.broken) == (False, None)
+    assert conservation(history.system, MONEY, tolerance=3).holds

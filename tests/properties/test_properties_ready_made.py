@@ -252,6 +252,30 @@ def test_a_cycle_is_no_deadlock_while_what_ends_it_is_in_flight():
     assert holds(deadlock("waits_for"), cycle | {"alice": patient}) is False
 
 
+def test_a_message_of_a_third_actor_may_end_a_wait():
+    cycle = {"alice": waiting("bob"), "bob": waiting("alice"), "carol": Actor()}
+    assert holds(deadlock("waits_for"), cycle, {("carol", "alice"): Line(1, [tell("cancel")])}) is False
+    assert holds(deadlock("waits_for"), cycle, {("carol", "alice"): Line(1)}) is True
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        unreferenced("carol", roots=["alice"]),
+        deadlock("waits_for"),
+        token_census("has_token", "take", expected=0),
+    ],
+)
+def test_what_this_program_told_and_is_not_inside_may_change_the_answer(asked):
+    cycle = {"waits_for": ["bob"], "has_token": False}, {"waits_for": ["alice"]}
+    snapshot = snapshot_of({"alice": Actor(cycle[0]), "bob": Actor(cycle[1]), "carol": Actor()})
+    behind = Snapshot(snapshot._store, snapshot.system, snapshot.record, left_out={"bob": 1})
+    assert judge(asked, snapshot).holds is True
+    assert judge(asked, behind).holds is None
+    threads = "no actor has a thread that acts by itself"
+    assert (threads in asked.conditions) is (asked.closed)
+
+
 def test_replies_that_are_awaited_make_the_graph_and_old_ones_are_unknown():
     both = {
         "alice": Actor(calls={1: ("got", None, ())}, callees={1: "bob"}),

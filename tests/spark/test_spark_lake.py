@@ -13,7 +13,7 @@ import rayshot
 from pyspark_rayshot.lake import staging, writing
 from pyspark_rayshot.lake.lake_tables import TABLES
 from pyspark_rayshot.lake.writing import FORMATS, find_lake, open_lake
-from rayshot.errors import ConfigError, ForeignLake, LakeInUse, LogLost
+from rayshot.errors import ConfigError, Damaged, ForeignLake, LakeInUse, LogLost
 from rayshot.store.catalog import SystemView
 from rayshot.store.deletion import delete_snapshot
 from rayshot.store.local import LocalStore
@@ -257,6 +257,13 @@ def test_a_path_is_taken_as_it_is_or_refused(bank: Repository, tmp_path: Path, f
     write(system, lake, form)
     assert_exact(lake, system)
     assert [path.name for path in lake.parent.iterdir()] == [name]
+
+
+def test_a_table_whose_files_were_removed_is_refused(system: SystemView, lake: Path) -> None:
+    write(system, lake)
+    shutil.rmtree(lake / "messages")
+    with pytest.raises(Damaged, match=r"snapshots up to record 4 of the log, and messages has less: .*put them back"):
+        write(system, lake)
 
 
 def test_an_unknown_format_says_which_there_are(system: SystemView, lake: Path) -> None:

@@ -118,11 +118,29 @@ def test_an_actor_that_ends_and_attributes_that_go_end_their_rows(repository: Re
     moments = [(row["log_index"], row["clock"], row["gone"]) for row in rows(lake, "actors") if row["actor"] == "a"]
     assert moments == [(1, 5, 0), (2, 1, 5), (3, 2, 5)], "a clock that fell with a peer would put 3 before 1"
     assert history(lake) == [
-        (1, "k", "1", 5, 5, "change"),
+        (1, "k", "1", 5, 5, "end"),
         (1, "x", "1", 5, 7, "change"),
         (1, "x", "2", 7, None, None),
         (1, "y", "1", 5, 6, "change"),
     ]
+
+
+def test_no_value_ends_before_it_begins_where_an_actor_is_seen_late_that_has_ended(
+    repository: Repository, lake: Path
+) -> None:
+    def see(counter: int, initiator: str, done: int, ended: list[str], **state: int) -> None:
+        flows = {("driver:main", "a"): Flow(sent=counter, received=counter)}
+        if not ended:
+            flows["driver:main", "b"] = Flow(sent=done, received=done)
+        states: dict[str, Any] = {"a": {"y": 1}} | ({} if ended else {"b": state})
+        make_snapshot(repository, Bank(states=states, flows=flows, ended=ended, initiator=initiator), counter)
+
+    see(1, "coordinator", 5, [], x=1)
+    see(2, "coordinator", 0, ["b"])
+    see(1, "other", 8, [], x=2)
+    write(repository, lake)
+    of_x = [row for row in history(lake) if row[1] == "x"]
+    assert of_x == [(1, "x", "1", 5, 8, "change"), (1, "x", "2", 8, 8, "end")]
 
 
 def test_a_copy_has_its_own_place_in_the_log_and_one_that_comes_back_is_no_second(

@@ -25,12 +25,15 @@ kept as (
     select * from steps where held is null or held <> holds
 ),
 spans as (
-    select *, lead(clock) over {order} as next_clock, lead(seen_in) over {order} as next_seen_in
+    select *, lead(clock) over {order} as next_clock, lead(seen_in) over {order} as next_seen_in,
+        lead(change) over {order} as next_change
     from kept
 )
 select system, life, actor, attribute, clock as valid_from,
-    case when next_clock is not null then next_clock when life < newest_life then last_clock end as valid_to,
-    case when next_clock is not null then 'change' when life < newest_life then 'restore' end as ended_by,
+    case when next_change = 'ended' then last_clock when next_clock is not null then next_clock
+        when life < newest_life then last_clock end as valid_to,
+    case when next_change = 'ended' then 'end' when next_clock is not null then 'change'
+        when life < newest_life then 'restore' end as ended_by,
     seen_in as from_snapshot, next_seen_in as to_snapshot, {values}
 from spans where change not in ('removed', 'ended')
 """
@@ -44,8 +47,9 @@ def history_sql(changes: str) -> str:
     """A query over the table `changes`, which is `state_changes` by whatever name the engine has it.
 
     Each row is one value of an attribute in one life: it held from the actor's clock `valid_from` on and until before
-    `valid_to`, which is null where it still holds; `ended_by` says whether a change or a restore ended it. Where a
-    restore ended the life `valid_to` is the last clock that the actor was seen with.
+    `valid_to`, which is null where it still holds; `ended_by` says whether a change, the actor's end or a
+    restore ended it. Where that is no change, `valid_to` is the highest clock that the actor has in `changes` in this
+    life: it may have been seen later with nothing changed, as the table `actors` tells.
     """
     return _HISTORY.format(changes=changes, order=_ORDER, values=_VALUES)
 

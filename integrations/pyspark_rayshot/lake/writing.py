@@ -32,7 +32,7 @@ from pyspark_rayshot.loss import lost
 from rayshot.analysis.batches import read_batches, to_batches
 from rayshot.analysis.planning import Piece
 from rayshot.analysis.query import parse_query
-from rayshot.errors import ConfigError, ForeignLake, SnapshotDeleted
+from rayshot.errors import ConfigError, Damaged, ForeignLake, SnapshotDeleted
 from rayshot.format.encryption_key import EncryptionKey
 from rayshot.store.catalog import SystemView
 from rayshot.store.locate import open_store
@@ -75,6 +75,7 @@ class LakeWriter:
         found = lake.read("snapshots", ("snapshot", "log_index"))
         self._done = dict(zip(found["snapshot"].to_pylist(), found["log_index"].to_pylist(), strict=True))
         """By id, the log index of each snapshot that the lake has."""
+        self._check_tables()
         self._check_log()
         self._check_mark(system)
 
@@ -196,6 +197,18 @@ class LakeWriter:
         for gap in gaps:
             _log.warning("%s was deleted before it was read: it is a row of `gaps`", gap.snapshot)
         staging.add("gaps", _rows("gaps", ((self._system.open(gap, self._keys), None) for gap in gaps)))
+
+    def _check_tables(self) -> None:
+        """Raise Damaged for a table that has less than `snapshots`, which is committed last."""
+        marks = {table: self._lake.last(table) for table in TABLES}
+        short = [table for table, last in marks.items() if last < marks["snapshots"]]
+        if short:
+            raise Damaged(
+                f"{self._folder} has snapshots up to record {marks['snapshots']} of the log, and {', '.join(short)} "
+                "has less: files were removed; put them back, or begin a lake in a new folder",
+                folder=str(self._folder),
+                marks=marks,
+            )
 
     def _check_log(self) -> None:
         """Raise LogLost or ForeignLake where the log is not the one that the lake was made of."""
