@@ -35,6 +35,8 @@ STREAM_OPTIONS: Mapping[str, str] = MappingProxyType(
         "maxSnapshotsPerTrigger": "how many snapshots a micro-batch has at most; all there are if left out",
         "failOnDataLoss": "`true`, also if left out: a snapshot that was deleted before it was read fails the stream; "
         "`false` goes on and logs it",
+        "lease": "`true` keeps the bytes of a micro-batch's snapshots until it is done, though they are deleted "
+        "meanwhile, and for that writes into the storage; `false`, also if left out, fails the batch then",
     }
 )
 """Options of `spark.readStream` only -> what they say."""
@@ -47,11 +49,15 @@ _IN_SQL = "write CREATE TEMP VIEW name USING rayshot OPTIONS (path './shots', vi
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """How a stream reads: where it begins, how many snapshots a micro-batch has, what it does about a lost one."""
+    """How a stream reads: where it begins, how many snapshots a micro-batch has, what it does about a lost one.
+
+    `lease` says whether it takes leases of what a micro-batch reads.
+    """
 
     start: SnapshotId | str = EARLIEST
     snapshots_max: int | None = None
     fail_on_data_loss: bool = True
+    lease: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,14 +151,18 @@ def _storage(address: str) -> str:
 
 def _stream(given: Mapping[str, str]) -> StreamOptions:
     most = given.get("maxsnapshotspertrigger")
-    fails = given.get("failondataloss", "true").lower()
-    if fails not in {"true", "false"}:
-        refuse("failOnDataLoss", "true or false", fails)
     return StreamOptions(
         start=_start(given.get("startingsnapshot", EARLIEST)),
         snapshots_max=None if most is None else _number("maxSnapshotsPerTrigger", most, 1),
-        fail_on_data_loss=fails == "true",
+        fail_on_data_loss=_truth("failOnDataLoss", given.get("failondataloss", "true")),
+        lease=_truth("lease", given.get("lease", "false")),
     )
+
+
+def _truth(option: str, text: str) -> bool:
+    if text.lower() not in {"true", "false"}:
+        refuse(option, "true or false", text)
+    return text.lower() == "true"
 
 
 def _start(text: str) -> SnapshotId | str:

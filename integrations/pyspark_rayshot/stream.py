@@ -13,6 +13,7 @@ read always fails it, as others may have its rows in part; the batch is then pla
 import logging
 import operator
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +30,8 @@ from rayshot.analysis.selection import LATEST
 from rayshot.errors import SnapshotDeleted
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.catalog import SystemView
+from rayshot.store.leases import hold
+from rayshot.store.locate import open_store
 from rayshot.store.records import CommitRecord, Record
 
 Offset = Mapping[str, Any]
@@ -47,6 +50,8 @@ class SnapshotStream(RowReader, DataSourceStreamReader, SupportsTriggerAvailable
         self._began: int | None = None
         self._target: int | None = None
         """The end of the log that `Trigger.AvailableNow` reads up to."""
+        self._leases = ExitStack()
+        """Of the snapshots of the micro-batch that was planned last."""
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Where batch 0 begins; the same whenever it is asked."""
@@ -98,10 +103,24 @@ class SnapshotStream(RowReader, DataSourceStreamReader, SupportsTriggerAvailable
         missing = lost(now, first, stop, end["began"])
         if missing:
             self._tell(missing)
+        self._hold(now, first, stop)
         query = self._options.query.narrowed(
             (Condition("log_index", operator.ge, first), Condition("log_index", operator.lt, stop))
         )
         return [SnapshotPartition(share) for share in plan(query, now, self._keys)]
+
+    def commit(self, end: Offset) -> None:  # noqa: ARG002 - there is one batch at a time
+        """Spark has done a micro-batch."""
+        self._leases.close()
+
+    def _hold(self, now: SystemView, first: int, stop: int) -> None:
+        """Take leases of the snapshots of that range, if the options say so. Raises SnapshotDeleted, StoreError."""
+        self._leases.close()
+        if self._options.stream.lease:
+            store = open_store(now.url)
+            for record in now.history().retained.values():
+                if first <= record.position < stop:
+                    self._leases.enter_context(hold(store, now.name, record.snapshot))
 
     def _now(self) -> SystemView:
         """The system as it is now, to ask several things of one moment."""

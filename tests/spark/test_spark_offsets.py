@@ -14,6 +14,8 @@ from pyspark_rayshot.stream import SnapshotStream
 from rayshot.analysis.planning import read_items
 from rayshot.errors import ConfigError, LogLost, SnapshotDeleted, SnapshotNotFound
 from rayshot.store.deletion import delete_snapshot
+from rayshot.store.garbage import collect
+from rayshot.store.leases import leased_by_readers
 from rayshot.store.local import LocalStore
 from rayshot.store.repository import Repository
 from tests.store.snapshot_builder import Bank, make_snapshot, open_bank
@@ -269,3 +271,32 @@ def test_options_of_batches_and_streams_are_not_mixed() -> None:
     for name, value in (("snapshot", "latest"), ("asOf", "2"), ("logEnd", "3")):
         with pytest.raises(ConfigError, match=f"'{name}' chooses snapshots, and a stream"):
             parse_options({"path": "./shots", name: value}).refuse_for_stream()
+
+
+@pytest.mark.parametrize("lease", ["true", "false"])
+def test_with_a_lease_what_a_batch_reads_stays_until_it_is_done(bank: Repository, lease: str) -> None:
+    reader = stream(bank, lease=lease, view="state", maxSnapshotsPerTrigger="1")
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadMaxFiles(1))
+    parts = reader.partitions(start, end)
+    delete(bank, 1)
+    for _ in range(3):
+        collect(bank.store, "bank", min_age_s=0)
+    if lease == "false":
+        with pytest.raises(SnapshotDeleted):
+            list(_items(reader, parts[0]))
+        return
+    assert {str(one) for one in leased_by_readers(bank.store, "bank")} == {"1-coordinator-1"}
+    assert {row.actor for part in parts for _, row in _items(reader, part)} == {"alice", "bob"}
+    reader.commit(end)
+    assert not leased_by_readers(bank.store, "bank")
+
+
+def test_a_lease_of_what_is_gone_fails_the_batch_and_holds_nothing(bank: Repository) -> None:
+    reader = stream(bank, lease="true")
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ALL)
+    delete(bank, 2)
+    with pytest.raises(SnapshotDeleted):
+        reader.partitions(start, end)
+    assert not leased_by_readers(bank.store, "bank")
