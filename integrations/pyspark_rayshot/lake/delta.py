@@ -13,7 +13,6 @@ from deltalake.transaction import AddAction, RemoveAction
 from pyspark_rayshot.lake.destination import Destination
 from pyspark_rayshot.lake.lake_tables import TABLES
 from pyspark_rayshot.lake.places import link_once
-from rayshot.errors import LakeInUse
 
 
 class DeltaLake(Destination):
@@ -48,11 +47,7 @@ class DeltaLake(Destination):
         try:
             found.create_write_transaction(adds, "append", TABLES[table].schema, commit_properties=mark)
         except CommitFailedError as error:
-            raise LakeInUse(
-                f"another pipeline writes into {self._folder}: it was faster at {table} ({error}); end one",
-                table=table,
-                log_index=log_index,
-            ) from error
+            raise self._overtaken(table, log_index, error) from error
         except DeltaError as error:
             raise OSError(f"Delta did not commit {table}: {error}") from error
 

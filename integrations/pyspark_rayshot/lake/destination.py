@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from pyspark_rayshot.lake.lake_tables import TABLES
+from rayshot.errors import LakeInUse
 
 
 class Destination(ABC):
@@ -38,6 +39,14 @@ class Destination(ABC):
     @abstractmethod
     def files(self, table: str) -> Sequence[str]:
         """The Parquet files that make up a table."""
+
+    def _overtaken(self, table: str, log_index: int, error: Exception) -> LakeInUse:
+        """What to raise where a commit was lost to another writer."""
+        return LakeInUse(
+            f"another pipeline writes into {self._folder}: it was faster at {table} ({error}); end one",
+            table=table,
+            log_index=log_index,
+        )
 
     def read(self, table: str, columns: Sequence[str], where: ds.Expression | None = None) -> pa.Table:
         """Those columns of the rows that fit."""

@@ -16,7 +16,6 @@ from sqlalchemy.exc import SQLAlchemyError
 from pyspark_rayshot.lake.destination import Destination
 from pyspark_rayshot.lake.lake_tables import TABLES
 from pyspark_rayshot.lake.places import link_once
-from rayshot.errors import LakeInUse
 
 CATALOG = "catalog.db"
 NAMESPACE = "rayshot"
@@ -65,11 +64,7 @@ class IcebergLake(Destination):
                 transaction.add_files(places, mark, check_duplicate_files=False)
                 transaction.set_properties(mark)
         except CommitFailedException as error:
-            raise LakeInUse(
-                f"another pipeline writes into {self._folder}: it was faster at {table} ({error}); end one",
-                table=table,
-                log_index=log_index,
-            ) from error
+            raise self._overtaken(table, log_index, error) from error
         except SQLAlchemyError as error:
             raise OSError(f"Iceberg's catalog did not commit {table}: {error}") from error
 
