@@ -297,8 +297,24 @@ def an_async_method_with_a_reference_as_an_argument(port):
     ["begins", "ends", "begins", "ends", "begins", "ends"],
 )
 def async_methods_interleave(port):
-    actor = port.actor(Async).remote()
-    ray.get(actor.read.remote())
+    @port.actor
+    class Actor:
+        def __init__(self):
+            self.lines = []
+            self.waits = 300
+
+        async def work(self):
+            self.lines.append("begins")
+            # A call waits until all three have begun. Of those that take turns only the first one waits in vain.
+            while self.waits and self.lines.count("begins") < 3:
+                self.waits -= 1
+                await asyncio.sleep(0.01)
+            self.lines.append("ends")
+
+        def read(self):
+            return self.lines
+
+    actor = Actor.remote()
     ray.get([actor.work.remote() for _ in range(3)])
     return ray.get(actor.read.remote())
 
