@@ -18,17 +18,23 @@ FORMATS = ("parquet", "delta", "iceberg")
 
 @dataclass(frozen=True)
 class Size:
-    """How many snapshots come, how far apart, of how many messages; the seconds of a trigger."""
+    """How many snapshots come, how far apart, of how many messages; the seconds of a trigger.
+
+    And how many messages a large snapshot has, and how often it is written in both ways.
+    """
 
     snapshots: int
     every_s: float
     channels: int
     messages_a_channel: int
     interval_s: float
+    messages_of_large: int
+    pairs: int
 
 
-FULL = Size(100, 1.0, 100, 100, 5.0)
-SHORT = Size(4, 0.2, 5, 10, 0.5)
+FULL = Size(100, 1.0, 100, 100, 5.0, 1_000_000, 5)
+SHORT = Size(4, 0.2, 5, 10, 0.5, 1_000, 2)
+CHANNELS_OF_LARGE = 200
 
 
 def run(*, short: bool) -> Report:
@@ -38,10 +44,11 @@ def run(*, short: bool) -> Report:
     folder = Path(tempfile.mkdtemp(prefix="rayshot-lake-"))
     try:
         lags = {form: _lags(spark, folder / form, form, size) for form in FORMATS}
+        large = _large(spark, folder / "large", size)
     finally:
         spark.stop()
         shutil.rmtree(folder)
-    return _report(size, lags)
+    return _report(size, lags, large)
 
 
 def _session() -> Any:
@@ -91,8 +98,35 @@ def _lags(spark: Any, folder: Path, form: str, size: Size) -> list[float]:
     return [*lags, time.perf_counter() - began_at]
 
 
-def _report(size: Size, measured: dict[str, list[float]]) -> Report:
-    figures = []
+def _large(spark: Any, folder: Path, size: Size) -> dict[str, list[float]]:
+    """Seconds in which a large snapshot is written, by the driver alone and by executors, in turns."""
+    from pyspark_rayshot.lake.writing import open_lake  # noqa: PLC0415 - Spark may be missing
+    from pyspark_rayshot.running import Executors  # noqa: PLC0415 - Spark may be missing
+
+    shots = Shots(folder / "shots")
+    shots.begin_epoch()
+    messages = [flat_message(number) for number in range(size.messages_of_large // CHANNELS_OF_LARGE)]
+    flows = {("alice", f"a{one}"): messages for one in range(CHANNELS_OF_LARGE)}
+    seconds: dict[str, list[float]] = {"driver": [], "executors": []}
+    executors = Executors(spark)
+    with (
+        open_lake(SystemView(shots.store, SYSTEM), folder / "driver", "parquet") as alone,
+        open_lake(SystemView(shots.store, SYSTEM), folder / "executors", "parquet", workers=executors) as together,
+    ):
+        for pair in range(size.pairs + 1):
+            shots.add(flows)
+            for name, lake in (("driver", alone), ("executors", together)):
+                began_at = time.perf_counter()
+                lake.write(shots.repository.log.next_position)
+                if pair:  # the first one starts Spark's workers
+                    seconds[name].append(time.perf_counter() - began_at)
+    return seconds
+
+
+def _report(size: Size, measured: dict[str, list[float]], large: dict[str, list[float]]) -> Report:
+    gains = [driver / executors for driver, executors in zip(*large.values(), strict=True)]
+    name = f"{size.messages_of_large:,} messages: driver / executors"
+    figures = [Figure.median_of(name, gains, "x", Target(">=", 1.3))]
     for form, (*lags, seconds) in measured.items():
         figures += [
             Figure(f"{form}: snapshots", size.snapshots / seconds, "1/s", None, Target(">=", 0.9 / size.every_s)),
@@ -102,6 +136,9 @@ def _report(size: Size, measured: dict[str, list[float]]) -> Report:
         "lake",
         "Does a lake keep up with a system?",
         {name: getattr(size, name) for name in Size.__dataclass_fields__},
-        tuple(Series(f"{form}: lag", "s", tuple(lags[:-1])) for form, lags in measured.items()),
+        (
+            *(Series(f"{form}: lag", "s", tuple(lags[:-1])) for form, lags in measured.items()),
+            *(Series(f"large snapshot: {name}", "s", tuple(seconds)) for name, seconds in large.items()),
+        ),
         tuple(figures),
     )

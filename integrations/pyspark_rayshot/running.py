@@ -6,7 +6,7 @@ a new run begins behind the newest snapshot of the lake. So there is none to los
 
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -70,7 +70,7 @@ def pipeline(
     system = read.open_system().as_of(None)
     keys = read.encryption_keys()
     with (
-        open_lake(system, Path(destination), format, keys) as writer,
+        open_lake(system, Path(destination), format, keys, Executors(spark)) as writer,
         tempfile.TemporaryDirectory(prefix="rayshot-pipeline-") as checkpoint,
     ):
         sink = _Sink(writer, progress)
@@ -83,6 +83,19 @@ def pipeline(
         if once and not sink.stopped:
             sink.finish()
         return sink.total
+
+
+class Executors:
+    """The workers of a session, see `pyspark_rayshot.lake.parts.Workers`."""
+
+    def __init__(self, spark: Any) -> None:
+        self._context = spark.sparkContext
+        self.count: int = self._context.defaultParallelism
+
+    def run(self, task: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+        """See Workers."""
+        done: list[Any] = self._context.parallelize(items, len(items)).map(task).collect()
+        return done
 
 
 class _Sink:

@@ -86,11 +86,21 @@ def plan(
     """
     whole = _whole(query, system, keys, ends)
     wanted = [piece for piece in whole if piece.record is None or query.selects_record(piece.record)]
-    shares = list(_pack(_cut(system, wanted, query, keys)))
+    shares = divide(query, system, wanted, keys)
     if not shares and query.entry and query.conditions:
         # Raises where an option names what is nowhere; conditions that nothing fits give an empty table.
         next(_cut(system, whole, replace(query, conditions=()), keys), None)
-    return [Share(system.url, system.name, pieces, system.end) for pieces in shares or [()]]
+    return shares or [Share(system.url, system.name, (), system.end)]
+
+
+def divide(
+    query: Query, system: SystemView, pieces: Sequence[Piece], keys: Sequence[EncryptionKey] | None = None
+) -> list[Share]:
+    """Cut what `query` selects of whole pieces into shares of about SHARE_BYTES; none where it selects nothing.
+
+    Raises as `plan`.
+    """
+    return [Share(system.url, system.name, some, system.end) for some in _pack(_cut(system, pieces, query, keys))]
 
 
 def read_entries(

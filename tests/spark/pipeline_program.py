@@ -1,7 +1,8 @@
 """Pipelines of their own that are killed behind one commit: of the second batch to a table.
 
-Arguments: the storage, the lake, its format, and the table. Without a table it is the lake's writer alone, without
-Spark, in a process for each table, one after the other: between them come more snapshots.
+Arguments: the storage, the lake, its format, and the table, or "none" to end before the second batch counts at all.
+Without a table it is the lake's writer alone, without Spark, in a process for each table, one after the other: between
+them come more snapshots. With Spark, executors write all snapshots for those of BY_EXECUTORS.
 """
 
 import itertools
@@ -11,15 +12,39 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from pyspark_rayshot import local_session, pipeline
 from pyspark_rayshot.lake.lake_tables import TABLES
+from pyspark_rayshot.lake.staging import Staging
 from pyspark_rayshot.lake.writing import _destination, open_lake
 from rayshot.store.catalog import SystemView
 from rayshot.store.locate import open_store
 from rayshot.store.repository import Repository
 from tests.spark.lake_oracle import grow
+from tests.spark.lake_workers import make_all_large
 
 SNAPSHOTS_MAX = 2
+BY_EXECUTORS = {"messages", "none"}
+
+
+def die(also: int | None) -> None:
+    if also is not None:
+        os.kill(also, signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die_with_all_written(also: int) -> None:
+    close = Staging.close
+    closed = []
+
+    def dying(self: Any, last: int) -> Path:
+        closed.append(last)
+        if len(closed) == 2:
+            die(also)
+        return close(self, last)
+
+    Staging.close = dying  # type: ignore[method-assign]
 
 
 def die_behind(form: str, table: str, also: int | None) -> None:
@@ -31,16 +56,20 @@ def die_behind(form: str, table: str, also: int | None) -> None:
         commit(self, name, *rest)
         commits.append(name)
         if name == table and commits.count(name) == 2:
-            if also is not None:
-                os.kill(also, signal.SIGKILL)
-            os.kill(os.getpid(), signal.SIGKILL)
+            die(also)
 
     kind.commit = dying  # type: ignore[method-assign]
 
 
 def with_spark(storage: str, lake: str, form: str, table: str) -> None:
     spark = local_session("pipeline that is killed")
-    die_behind(form, table, spark.sparkContext._gateway.proc.pid)
+    jvm = spark.sparkContext._gateway.proc.pid
+    if table == "none":
+        die_with_all_written(jvm)
+    else:
+        die_behind(form, table, jvm)
+    if table in BY_EXECUTORS:
+        make_all_large(pytest.MonkeyPatch())
     pipeline(spark, storage, lake, format=form, once=True, snapshots_max=SNAPSHOTS_MAX)
 
 

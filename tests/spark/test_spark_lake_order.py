@@ -1,6 +1,7 @@
 """What changed, where snapshots overlap, lives branch, peers end and copies come: by the actor's own clock."""
 
 import random
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,11 @@ from rayshot.store.deletion import delete_snapshot
 from rayshot.store.local import LocalStore
 from rayshot.store.repository import Repository
 from tests.spark.lake_oracle import assert_exact, assert_tells_states, ids, rows, told, view
+from tests.spark.lake_workers import Forks, make_all_large
 from tests.store.snapshot_builder import Bank, Flow, make_snapshot, open_bank
 from tests.store.test_store_full import disk, filled  # noqa: F401 - a fixture
 
+WORKERS: Forks | None = None
 SEEN = ("actor", "attribute", "clock", "change", "seen_in", "value")
 
 
@@ -39,9 +42,16 @@ def take(repository: Repository, counter: int, done: int, **state: Any) -> None:
     make_snapshot(repository, Bank(states={"a": state}, flows=flows), counter)
 
 
+@pytest.fixture(params=["driver", "executors"], autouse=True)
+def large(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "executors":
+        monkeypatch.setattr(sys.modules[__name__], "WORKERS", Forks())
+        make_all_large(monkeypatch)
+
+
 def write(repository: Repository, lake: Path, *upto: int) -> SystemView:
     system = SystemView(repository.store, "bank")
-    with open_lake(system, lake, "parquet") as writer:
+    with open_lake(system, lake, "parquet", workers=WORKERS) as writer:
         for one in upto or (system.log_end(),):
             writer.write(one)
     return system

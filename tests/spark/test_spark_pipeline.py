@@ -19,10 +19,11 @@ from rayshot.store.deletion import delete_snapshot
 from rayshot.store.local import LocalStore
 from rayshot.store.repository import Repository
 from tests.spark.lake_oracle import assert_exact, grow, rows
+from tests.spark.pipeline_program import BY_EXECUTORS
 from tests.store.snapshot_builder import open_bank
 
 ROOT = Path(__file__).parents[2]
-KILLED_WITH_SPARK = [("parquet", "messages"), ("delta", "state_changes"), ("iceberg", "snapshots")]
+KILLED_WITH_SPARK = [("parquet", "messages"), ("delta", "state_changes"), ("iceberg", "snapshots"), ("parquet", "none")]
 
 
 @pytest.fixture
@@ -72,10 +73,16 @@ def test_writers_killed_behind_each_commit_leave_what_the_next_one_makes_exact(
 @pytest.mark.spark
 @pytest.mark.parametrize(("form", "table"), KILLED_WITH_SPARK)
 def test_a_driver_killed_with_its_jvm_behind_a_commit_loses_and_doubles_nothing(
-    spark: Any, bank: Repository, system: SystemView, lake: Path, form: str, table: str
+    spark: Any,
+    bank: Repository,
+    system: SystemView,
+    lake: Path,
+    form: str,
+    table: str,
 ) -> None:
     ended = program(system.url, str(lake), form, table)
     assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
+    assert bool(list(lake.glob("messages/**/*-[0-9]*.parquet"))) == (table in BY_EXECUTORS)
     grow(bank, 6)
     total = pipeline(spark, system.url, lake, format=form, once=True, snapshots_max=3)
     assert total.newest == "1-coordinator-6"

@@ -101,6 +101,23 @@ def changes(seen: Observation, old: Digests) -> Iterator[Change]:
         yield Change(seen.actor, attribute, seen.clock, "removed", seen.snapshot, None)
 
 
+def in_turn(head: Head | None, seen: Observation, restored: Digests | None) -> tuple[Head, Iterator[Change]]:
+    """The head and the rows for an observation that is not before it; `head` is None for an actor's first in a life.
+
+    The head is where it belongs when all rows were taken.
+    """
+    if head is not None:
+        return head, advance(head, seen)
+    head = Head(seen.clock, seen.state_digest)
+    return head, _begin(head, seen, restored)
+
+
+def _begin(head: Head, seen: Observation, restored: Digests | None) -> Iterator[Change]:
+    for change in first_changes(seen, restored):
+        head.note(change)
+        yield change
+
+
 def advance(head: Head, seen: Observation) -> Iterator[Change]:
     """Rows for an observation that is not before the head, which moves there."""
     if head.state_digest != seen.state_digest:

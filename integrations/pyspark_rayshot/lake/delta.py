@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -10,7 +10,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
-from pyspark_rayshot.lake.destination import Destination
+from pyspark_rayshot.lake.destination import Destination, named
 from pyspark_rayshot.lake.lake_tables import TABLES
 from pyspark_rayshot.lake.places import link_once
 
@@ -18,7 +18,7 @@ from pyspark_rayshot.lake.places import link_once
 class DeltaLake(Destination):
     """A Delta table for each table.
 
-    A batch's file gets its place first, and then its line in Delta's log, which says the log index too.
+    A batch's files get their places first, and then their lines in Delta's log, in one commit with the log index.
     """
 
     def create(self) -> None:
@@ -33,16 +33,17 @@ class DeltaLake(Destination):
         version = self._open(table).transaction_version(self._application)
         return -1 if version is None else version
 
-    def commit(self, table: str, log_index: int, file: Path, rows: int) -> None:
+    def commit(self, table: str, log_index: int, files: Mapping[Path, int]) -> None:
         """See Destination."""
         found = self._open(table)
         adds: list[AddAction | RemoveAction] = []
-        if rows:
-            place = self._folder / table / f"{file.parent.name}.parquet"
-            link_once(file, place)
-            status = place.stat()
-            stats = json.dumps({"numRecords": rows})
-            adds = [AddAction(place.name, status.st_size, {}, int(time.time() * 1000), data_change=True, stats=stats)]
+        for file, rows in files.items():
+            if rows:
+                place = self._folder / table / named(file.parent.name, table, file)
+                link_once(file, place)
+                size, now = place.stat().st_size, int(time.time() * 1000)
+                stats = json.dumps({"numRecords": rows})
+                adds.append(AddAction(place.name, size, {}, now, data_change=True, stats=stats))
         mark = CommitProperties(app_transactions=[Transaction(self._application, log_index)])
         try:
             found.create_write_transaction(adds, "append", TABLES[table].schema, commit_properties=mark)

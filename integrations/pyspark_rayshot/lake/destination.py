@@ -1,7 +1,7 @@
 """What a lake is asked, whatever its tables are made of."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,6 +9,11 @@ import pyarrow.dataset as ds
 
 from pyspark_rayshot.lake.lake_tables import TABLES
 from rayshot.errors import LakeInUse
+
+
+def named(batch: str, table: str, file: Path) -> str:
+    """What a file of a batch is called in its table."""
+    return f"{batch}{file.name.removeprefix(table)}"
 
 
 class Destination(ABC):
@@ -30,10 +35,11 @@ class Destination(ABC):
         """The log index of the last commit, -1 before the first."""
 
     @abstractmethod
-    def commit(self, table: str, log_index: int, file: Path, rows: int) -> None:
-        """Add the rows of a Parquet file, which stays where it is, as those up to `log_index`, which is above `last`.
+    def commit(self, table: str, log_index: int, files: Mapping[Path, int]) -> None:
+        """Add the rows of Parquet files as those up to `log_index`, which is above `last`.
 
-        Raises OSError, and LakeInUse where another pipeline was faster.
+        `files` has how many rows each has; they lie in one folder of the batch, and stay there. The first one bears the
+        table's name, others that and a number. Raises OSError, and LakeInUse where another pipeline was faster.
         """
 
     @abstractmethod

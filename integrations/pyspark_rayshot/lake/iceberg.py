@@ -3,7 +3,7 @@
 It is the table's property as well, in the same commit: Iceberg's own snapshots may be expired.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table
 from sqlalchemy.exc import SQLAlchemyError
 
-from pyspark_rayshot.lake.destination import Destination
+from pyspark_rayshot.lake.destination import Destination, named
 from pyspark_rayshot.lake.lake_tables import TABLES
 from pyspark_rayshot.lake.places import link_once
 
@@ -50,14 +50,15 @@ class IcebergLake(Destination):
         """See Destination."""
         return _mark(self._open(table))
 
-    def commit(self, table: str, log_index: int, file: Path, rows: int) -> None:
+    def commit(self, table: str, log_index: int, files: Mapping[Path, int]) -> None:
         """See Destination."""
         found = self._open(table)
         places = []
-        if rows:
-            place = self._folder / table / "data" / f"{file.parent.name}.parquet"
-            link_once(file, place)
-            places.append(f"file://{place}")
+        for file, rows in files.items():
+            if rows:
+                place = self._folder / table / "data" / named(file.parent.name, table, file)
+                link_once(file, place)
+                places.append(f"file://{place}")
         mark = {MARK: str(log_index)}
         try:
             with found.transaction() as transaction:

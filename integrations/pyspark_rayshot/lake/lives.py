@@ -15,10 +15,9 @@ from pyspark_rayshot.lake.changes import (
     KnownRow,
     Next,
     Observation,
-    advance,
     digests_as_of,
     ended,
-    first_changes,
+    in_turn,
     late_changes,
 )
 from pyspark_rayshot.lake.clocks import LifeClocks
@@ -26,6 +25,7 @@ from pyspark_rayshot.lake.destination import Destination
 from pyspark_rayshot.lake.lake_tables import VALUE_COLUMNS, ActorMoment, Change
 from rayshot.analysis.state_views import attribute_rows
 from rayshot.analysis.views import VIEWS
+from rayshot.format.entries import ActorEntry
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.state import state_digest
 
@@ -38,6 +38,15 @@ class Moment(NamedTuple):
     log_index: int
     snapshot: str
     state_digest: str | None
+
+
+class Turn(NamedTuple):
+    """An actor in a snapshot that is not late, and what was known of it before."""
+
+    entry: ActorEntry
+    clock: int
+    head: Head | None
+    restored: Digests | None
 
 
 class Life:
@@ -78,24 +87,34 @@ class Life:
     def see(self, snapshot: Snapshot, moments: list[ActorMoment]) -> Iterator[Change]:
         """The rows of `state_changes` that a snapshot brings; the lake has all before it, where it `is_late`."""
         for moment in moments:
-            yield from self._see(_observation(snapshot, moment))
+            yield from self._see(observe(snapshot, moment.row.entry, _clock(moment)))
         for actor in snapshot.manifest.ended:
             head = self._heads.get(actor)
             if head is not None and not head.ended:
                 yield from ended(actor, head, str(snapshot.id))
         self._clocks.add(snapshot.manifest)
 
+    def turns(self, moments: list[ActorMoment]) -> list[Turn]:
+        """What somebody else needs to `see` those actors whose states have to be read; none that comes late."""
+        found = []
+        for moment in moments:
+            entry, clock = moment.row.entry, _clock(moment)
+            head = self._heads.get(entry.name)
+            if head is None or (head.clock <= clock and head.state_digest != _digest(entry)):
+                found.append(Turn(entry, clock, head, self._restored.get(entry.name)))
+        return found
+
+    def seen(self, heads: Mapping[str, Head]) -> None:
+        """Take in what came of `turns`, before the other actors of the snapshot are seen."""
+        self._heads.update(heads)
+
     def _see(self, seen: Observation) -> Iterator[Change]:
         head = self._heads.get(seen.actor)
-        if head is None:
-            head = self._heads[seen.actor] = Head(seen.clock, seen.state_digest)
-            for change in first_changes(seen, self._restored.get(seen.actor)):
-                head.note(change)
-                yield change
-        elif head.clock <= seen.clock:
-            yield from advance(head, seen)
-        else:
+        if head is not None and head.clock > seen.clock:
             yield from self._see_late(seen)
+        else:
+            self._heads[seen.actor], found = in_turn(head, seen, self._restored.get(seen.actor))
+            yield from found
 
     def _see_late(self, seen: Observation) -> Iterator[Change]:
         own = self._within & (ds.field("actor") == seen.actor)
@@ -154,7 +173,10 @@ def _clock(moment: ActorMoment) -> int:
     return clock + moment.gone
 
 
-def _observation(snapshot: Snapshot, moment: ActorMoment) -> Observation:
-    entry = moment.row.entry
-    digest = None if entry.state is None else state_digest(entry.state)
-    return Observation(entry.name, _clock(moment), digest, str(snapshot.id), lambda: attribute_rows(snapshot, entry))
+def observe(snapshot: Snapshot, entry: ActorEntry, clock: int) -> Observation:
+    """An actor of a snapshot, whose state is read only where it is needed."""
+    return Observation(entry.name, clock, _digest(entry), str(snapshot.id), lambda: attribute_rows(snapshot, entry))
+
+
+def _digest(entry: ActorEntry) -> str | None:
+    return None if entry.state is None else state_digest(entry.state)

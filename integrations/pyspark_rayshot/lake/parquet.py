@@ -1,12 +1,19 @@
-"""Tables as folders of Parquet files, one for each batch: a file's name is the log index up to which it goes."""
+"""Tables as folders of Parquet files: a file's name is the log index up to which its batch goes.
 
-from collections.abc import Sequence
+A batch with a large snapshot has several files. Those with a number behind the log index come first, and the one
+without, which each batch has, makes them count.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pyspark_rayshot.lake.destination import Destination
+from pyspark_rayshot.lake.destination import Destination, named
 from pyspark_rayshot.lake.lake_tables import TABLES
 from pyspark_rayshot.lake.places import link_once, sync_folder
 from rayshot.errors import LakeInUse
+
+_OURS = re.compile(r"[0-9]{20}(-[0-9]+)?\.parquet")
 
 
 class ParquetLake(Destination):
@@ -16,27 +23,38 @@ class ParquetLake(Destination):
         """See Destination."""
         for table in TABLES:
             (self._folder / table).mkdir(exist_ok=True)
+            last = self.last(table)
+            for path in self._paths(table):
+                if _log_index(path) > last:
+                    path.unlink()
         sync_folder(self._folder)
 
     def last(self, table: str) -> int:
         """See Destination."""
-        return max((int(path.stem) for path in self._paths(table)), default=-1)
+        return max((_log_index(path) for path in self._paths(table) if path.stem.isdigit()), default=-1)
 
-    def commit(self, table: str, log_index: int, file: Path, rows: int) -> None:  # noqa: ARG002 - a file may be empty
+    def commit(self, table: str, log_index: int, files: Mapping[Path, int]) -> None:
         """See Destination."""
-        place = self._folder / table / f"{log_index:020d}.parquet"
-        try:
-            link_once(file, place)
-        except FileExistsError as error:
-            raise LakeInUse(
-                f"{place} is there, and was not a moment ago: another pipeline writes into {self._folder}; end one",
-                table=table,
-                log_index=log_index,
-            ) from error
+        first, *parts = files
+        for file in (*parts, first):
+            place = self._folder / table / named(f"{log_index:020d}", table, file)
+            try:
+                link_once(file, place)
+            except FileExistsError as error:
+                raise LakeInUse(
+                    f"{place} is there, and was not a moment ago: another pipeline writes into {self._folder}; end one",
+                    table=table,
+                    log_index=log_index,
+                ) from error
 
     def files(self, table: str) -> Sequence[str]:
         """See Destination."""
-        return sorted(map(str, self._paths(table)))
+        last = self.last(table)
+        return sorted(str(path) for path in self._paths(table) if _log_index(path) <= last)
 
     def _paths(self, table: str) -> list[Path]:
-        return [path for path in (self._folder / table).glob("*.parquet") if path.stem.isdigit()]
+        return [path for path in (self._folder / table).iterdir() if _OURS.fullmatch(path.name)]
+
+
+def _log_index(path: Path) -> int:
+    return int(path.stem.partition("-")[0])

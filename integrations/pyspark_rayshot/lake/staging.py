@@ -1,28 +1,27 @@
 """A batch on its way into the tables.
 
-It is written aside first, whole: a folder `.staging/tmp-ID` with one Parquet file for each table. When all of them are
-on the disk the folder gets the name `N-ID`, N being the log index up to which they go. From then on the batch counts:
-each table takes its file, `snapshots` last, and then the folder goes. A process that is killed leaves a folder: what is
-named `tmp-` is thrown away at the next start, as nobody has seen it, and any other is carried to its end from these
-files alone, though its snapshots may be deleted by now.
+It is written aside first, whole: a folder `.staging/tmp-ID` with one Parquet file for each table, and more where
+executors write the rows of large snapshots. When all of them are on the disk the folder gets the name `N-ID`, N being
+the log index up to which they go. From then on the batch counts: each table takes its files, `snapshots` last, and then
+the folder goes. A process that is killed leaves a folder: what is named `tmp-` is thrown away at the next start, as
+nobody has seen it, and any other is carried to its end from these files alone, though its snapshots may be deleted by
+now.
 """
 
 import json
-import os
 import shutil
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from pyspark_rayshot.lake.destination import Destination
 from pyspark_rayshot.lake.lake_tables import TABLES
+from pyspark_rayshot.lake.parts import Done, Part, Task, Workers, write_part
 from pyspark_rayshot.lake.places import STAGING, sync_folder, write_flushed
+from pyspark_rayshot.lake.row_file import RowFile
 
-ROW_GROUP_BYTES = 32 << 20
-"""Of rows that are held in memory for each table, until they are written."""
 _ABOUT = "batch.json"
 _TMP = "tmp-"
 
@@ -35,23 +34,40 @@ class Staging:
         self._root = folder / STAGING
         self._folder = self._root / f"{_TMP}{self._id}"
         self._folder.mkdir(parents=True)
-        self._writers: dict[str, _Rows] = {}
+        self._writers: dict[str, RowFile] = {}
+        self._parts: dict[str, dict[str, int]] = {table: {} for table in TABLES}
         try:
             for table in TABLES.values():
-                self._writers[table.name] = _Rows(self._folder / f"{table.name}.parquet", table.schema)
+                self._writers[table.name] = RowFile(self._folder / f"{table.name}.parquet", table.schema)
         except OSError:
             self.give_up()
             raise
 
     def add(self, table: str, batches: Iterable[pa.RecordBatch]) -> None:
         """Take in rows, as they are read."""
-        for batch in batches:
-            self._writers[table].add(batch)
+        self._writers[table].add(batches)
+
+    def add_parts(self, parts: Sequence[Part], workers: Workers) -> list[Done]:
+        """Have rows written by others, one file for each part. Raises what stopped one of them."""
+        first = sum(map(len, self._parts.values())) + 1
+        tasks = [
+            Task(self._folder / f"{part.table}-{number}.parquet", part) for number, part in enumerate(parts, first)
+        ]
+        done: list[Done] = []
+        for one in workers.run(write_part, tasks):
+            if isinstance(one, Exception):
+                raise one
+            done.append(one)
+        for (file, part), one in zip(tasks, done, strict=True):
+            self._parts[part.table][file.name] = one.rows
+        return done
 
     def close(self, last: int) -> Path:
         """End the batch, whose rows go up to the log index `last`; where it lies."""
-        rows = {name: writer.close() for name, writer in self._writers.items()}
-        write_flushed(self._folder / _ABOUT, json.dumps({"log_index": last, "rows": rows}).encode())
+        files = {
+            name: {f"{name}.parquet": writer.close(), **self._parts[name]} for name, writer in self._writers.items()
+        }
+        write_flushed(self._folder / _ABOUT, json.dumps({"log_index": last, "files": files}).encode())
         sync_folder(self._folder)
         place = self._folder.rename(self._root / f"{last:020d}-{self._id}")
         sync_folder(self._root)
@@ -64,55 +80,18 @@ class Staging:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-class _Rows:
-    """One file, in groups of rows of about ROW_GROUP_BYTES."""
-
-    def __init__(self, place: Path, schema: pa.Schema) -> None:
-        self._schema = schema
-        self._file = place.open("wb", buffering=0)
-        self._writer = pq.ParquetWriter(self._file, schema, compression="zstd")
-        self._held: list[pa.RecordBatch] = []
-        self._bytes = 0
-        self._rows = 0
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        self._held.append(pa.RecordBatch.from_arrays(batch.columns, schema=self._schema))
-        self._bytes += batch.nbytes
-        self._rows += batch.num_rows
-        if self._bytes >= ROW_GROUP_BYTES:
-            self._flush()
-
-    def close(self) -> int:
-        """Have them on the disk; how many there are."""
-        self._flush()
-        self._writer.close()
-        os.fsync(self._file.fileno())
-        self._file.close()
-        return self._rows
-
-    def abandon(self) -> None:
-        """Write nothing more, not even the end of the file: the disk may be full."""
-        self._writer.is_open = False
-        self._file.close()
-
-    def _flush(self) -> None:
-        if self._held:
-            self._writer.write_table(pa.Table.from_batches(self._held, self._schema))
-        self._held, self._bytes = [], 0
-
-
 def carry_over(place: Path, into: Destination) -> Mapping[str, int]:
-    """Give each table the file of a batch, as far as it does not have it, and remove the batch.
+    """Give each table the files of a batch, as far as it does not have it, and remove the batch.
 
     Returns how many rows each table got in all.
     """
     about = json.loads((place / _ABOUT).read_bytes())
-    last, rows = about["log_index"], about["rows"]
+    last, files = about["log_index"], about["files"]
     for table in TABLES:
         if into.last(table) < last:
-            into.commit(table, last, place / f"{table}.parquet", rows[table])
+            into.commit(table, last, {place / name: rows for name, rows in files[table].items()})
     shutil.rmtree(place.rename(place.with_name(f"{_TMP}{place.name}")))
-    return dict(rows)
+    return {table: sum(files[table].values()) for table in TABLES}
 
 
 def carry_over_all(folder: Path, into: Destination) -> int:
@@ -120,8 +99,11 @@ def carry_over_all(folder: Path, into: Destination) -> int:
     found = sorted((folder / STAGING).glob("*"))
     whole = [place for place in found if place.is_dir() and not place.name.startswith(_TMP)]
     for place in found:
-        if place not in whole:
-            shutil.rmtree(place) if place.is_dir() else place.unlink()
+        if place not in whole and place.is_dir():
+            # Renamed first: a task of a driver that was killed may still be about to write there.
+            shutil.rmtree(place.rename(place.with_name(f"{_TMP}{uuid.uuid4().hex}")))
+        elif place not in whole:
+            place.unlink()
     for place in whole:
         carry_over(place, into)
     return len(whole)

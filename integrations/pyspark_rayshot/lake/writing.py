@@ -5,17 +5,18 @@ asked for as log indexes: what is done of them is left out, so it may be asked f
 """
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 
 from pyspark_rayshot.checkpoint import mark
 from pyspark_rayshot.lake.destination import Destination
-from pyspark_rayshot.lake.lake_tables import TABLES
+from pyspark_rayshot.lake.lake_tables import TABLES, ActorMoment
 from pyspark_rayshot.lake.lives import Life
+from pyspark_rayshot.lake.parts import ChangesPart, ViewPart, Workers
 from pyspark_rayshot.lake.places import (
     STAGING,
     Identity,
@@ -30,8 +31,9 @@ from pyspark_rayshot.lake.places import (
 from pyspark_rayshot.lake.staging import Staging, carry_over, carry_over_all
 from pyspark_rayshot.loss import lost
 from rayshot.analysis.batches import read_batches, to_batches
-from rayshot.analysis.planning import Piece
+from rayshot.analysis.planning import SHARE_BYTES, Piece, Share, divide
 from rayshot.analysis.query import parse_query
+from rayshot.analysis.view import state_bytes
 from rayshot.errors import ConfigError, Damaged, ForeignLake, SnapshotDeleted
 from rayshot.format.encryption_key import EncryptionKey
 from rayshot.store.catalog import SystemView
@@ -45,6 +47,9 @@ _NOT_IN_PATHS = {"parquet": "", "delta": "%", "iceberg": "#%?"}
 """Characters in a folder's path that the package of a format takes for something else."""
 _AS_VIEWS = ("channels", "messages", "snapshots")
 """Tables whose rows are those of the view of that name."""
+LARGE_SHARES = 4
+"""From so many times SHARE_BYTES on the rows of a snapshot are worth a job of Spark."""
+_T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
 
@@ -64,13 +69,20 @@ class LakeWriter:
     """The one writer of a lake, see `open_lake`."""
 
     def __init__(
-        self, system: SystemView, lake: Destination, folder: Path, began: int, keys: Sequence[EncryptionKey]
+        self,
+        system: SystemView,
+        lake: Destination,
+        folder: Path,
+        began: int,
+        keys: Sequence[EncryptionKey],
+        workers: Workers | None,
     ) -> None:
         self._system = _KeptOpen(system)
         self._lake = lake
         self._folder = folder
         self._began = began
         self._keys = keys
+        self._workers = workers
         self._life: tuple[int, Life] | None = None
         found = lake.read("snapshots", ("snapshot", "log_index"))
         self._done = dict(zip(found["snapshot"].to_pylist(), found["log_index"].to_pylist(), strict=True))
@@ -159,7 +171,7 @@ class LakeWriter:
         self,
         staging: Staging,
         record: CommitRecord,
-        wanted: Collection[str],
+        wanted: set[str],
         marks: dict[str, int],
         system: SystemView,
         *,
@@ -183,15 +195,38 @@ class LakeWriter:
         piece = Piece(record, restored_from=restored)
         for table in _AS_VIEWS:
             if table in wanted:
-                query = parse_query({"view": table})
-                staging.add(table, read_batches(query, self._system, [piece], self._keys))
+                self._add_view(staging, table, piece)
         if "actors" in wanted:
             staging.add("actors", _rows("actors", ((snapshot, moment) for moment in moments)))
         if "state_changes" in wanted:
-            staging.add(
-                "state_changes", _rows("state_changes", ((snapshot, one) for one in life.see(snapshot, moments)))
-            )
+            left = self._add_turns(staging, piece, life, moments)
+            staging.add("state_changes", _rows("state_changes", ((snapshot, one) for one in life.see(snapshot, left))))
         return True
+
+    def _add_view(self, staging: Staging, table: str, piece: Piece) -> None:
+        query = parse_query({"view": table})
+        if self._workers is not None:
+            shares = divide(query, self._system, [piece], self._keys)
+            if len(shares) >= LARGE_SHARES:
+                dealt = _deal(shares, self._workers.count)
+                staging.add_parts([ViewPart(self._keys, table, some) for some in dealt], self._workers)
+                return
+        staging.add(table, read_batches(query, self._system, [piece], self._keys))
+
+    def _add_turns(self, staging: Staging, piece: Piece, life: Life, moments: list[ActorMoment]) -> list[ActorMoment]:
+        """Have executors read the states of a large snapshot; which actors are left to be seen here."""
+        if self._workers is None:
+            return moments
+        turns = life.turns(moments)
+        if sum(state_bytes(turn.entry) for turn in turns) < LARGE_SHARES * SHARE_BYTES:
+            return moments
+        turns.sort(key=lambda turn: state_bytes(turn.entry))
+        share = Share(self._system.url, self._system.name, (piece,))
+        parts = [ChangesPart(self._keys, share, some) for some in _deal(turns, self._workers.count)]
+        for done in staging.add_parts(parts, self._workers):
+            life.seen(done.heads)
+        gone = {turn.entry.name for turn in turns}
+        return [moment for moment in moments if moment.row.name not in gone]
 
     def _add_gaps(self, staging: Staging, gaps: Sequence[CommitRecord]) -> None:
         for gap in gaps:
@@ -257,8 +292,16 @@ class LakeWriter:
 
 
 @contextmanager
-def open_lake(system: SystemView, folder: Path, form: str, keys: Sequence[EncryptionKey] = ()) -> Iterator[LakeWriter]:
+def open_lake(
+    system: SystemView,
+    folder: Path,
+    form: str,
+    keys: Sequence[EncryptionKey] = (),
+    workers: Workers | None = None,
+) -> Iterator[LakeWriter]:
     """Make or find the lake of a system in `folder`, and end what a killed process had begun.
+
+    `workers` write the rows of snapshots that are large; without them this process does.
 
     Raises ConfigError for a format that there is not or whose package is missing, ForeignLake, LakeInUse, StoreFull and
     StoreUnavailable.
@@ -277,7 +320,7 @@ def open_lake(system: SystemView, folder: Path, form: str, keys: Sequence[Encryp
             carried = carry_over_all(place, lake)
             if carried:
                 _log.warning("%d batches of a pipeline that was killed were carried over", carried)
-        yield LakeWriter(system, lake, place, identity.began, keys)
+        yield LakeWriter(system, lake, place, identity.began, keys, workers)
 
 
 def find_lake(folder: Path) -> Destination:
@@ -333,6 +376,11 @@ class _KeptOpen(SystemView):
         if self._kept is None or self._kept.record != record:
             self._kept = super().open(record, keys)
         return self._kept
+
+
+def _deal(items: Sequence[_T], hands: int) -> list[Sequence[_T]]:
+    """As many lists as there are hands, and none that is empty."""
+    return [items[hand::hands] for hand in range(min(hands, len(items)))]
 
 
 def _rows(table: str, items: Iterable[tuple[Snapshot, object]]) -> Iterator[pa.RecordBatch]:
