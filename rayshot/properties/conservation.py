@@ -23,7 +23,6 @@ from rayshot.properties.books import Account, Books
 from rayshot.properties.global_state import GlobalState
 from rayshot.properties.order import Known, in_order
 from rayshot.properties.quantity import Exact, Quantity, Sum, add_up, exact, plain, size
-from rayshot.properties.verdict import OF_THE_STORE
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.catalog import SystemView
 from rayshot.store.relation import some_of
@@ -155,16 +154,18 @@ def conservation(history: SystemView | Iterable[Snapshot], what: Quantity, *, to
         sums[one.id] = parts
         if before is not None and size(parts.total - sums[before.id].total) > allowed:
             broken = _interval(what, before, one, sums[before.id], parts, known, allowed)
-    return Conservation(what, float(allowed), tuple(totals), broken, tuple(known.ordered), tuple(deleted))
+    return Conservation(what, plain(allowed), tuple(totals), broken, tuple(known.ordered), tuple(deleted))
 
 
 def _added(what: Quantity, snapshot: Snapshot) -> Sum:
+    state = GlobalState(snapshot)
     try:
-        with snapshot.or_deleted():
-            return add_up(what, GlobalState(snapshot))
-    except (*OF_THE_STORE, ConfigError):
+        return add_up(what, state)
+    except ConfigError:
         raise
     except Exception as error:
+        if state.has_raised(error):
+            raise
         raise PredicateFailed(
             f"counting in {snapshot.id} raised {type(error).__name__}: {error}", snapshot=str(snapshot.id)
         ) from error

@@ -75,14 +75,15 @@ def counter_reached(actor: str, attribute: str, least: float) -> Property:
     counter is gone with it, and nothing is told.
     """
     never = f"{actor}.{attribute} never falls"
-    return Property(f"{actor}.{attribute} >= {least:g}", "stable", _Reached(actor, attribute, least), (never,))
+    wanted = exact(least, "least")
+    return Property(f"{actor}.{attribute} >= {plain(wanted)}", "stable", _Reached(actor, attribute, wanted), (never,))
 
 
 @dataclass(frozen=True, slots=True)
 class _Reached:
     actor: str
     attribute: str
-    least: float
+    least: Exact
 
     def __call__(self, state: GlobalState) -> Answer:
         if self.actor in state.ended:
@@ -95,7 +96,7 @@ class _Reached:
             return Answer.unknown(f"{self.actor} has no {self.attribute}")
         count = Quantity(self.attribute, None).own(actor)
         evidence = {"count": plain(count)}
-        return Answer(count >= exact(self.least, "least"), f"{self.attribute} is {plain(count):,}", evidence)
+        return Answer(count >= self.least, f"{self.attribute} is {plain(count):,}", evidence)
 
 
 def token_census(
@@ -181,7 +182,7 @@ def conserved_sum(of: Quantity, total: float, *, tolerance: float = 0, name: str
     """
     conditions = ("every step conserves it", "drivers bring nothing in")
     wanted, allowed = exact(total, "total"), exact(tolerance, "tolerance")
-    return Property(name or f"sum = {total:,}", "invariant", _Conserved(of, wanted, allowed), conditions)
+    return Property(name or f"sum = {plain(wanted):,}", "invariant", _Conserved(of, wanted, allowed), conditions)
 
 
 @dataclass(frozen=True, slots=True)

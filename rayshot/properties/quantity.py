@@ -14,6 +14,8 @@ from rayshot.properties.global_state import ActorState, GlobalState, Message, ti
 
 Exact = int | Fraction
 """A sum without rounding: floats are added as the fractions that they are."""
+BITS_MAX = 4_096
+"""A wider number is refused: no float holds it, and Python writes none that is much wider as text."""
 REPLY = "reply"
 OfActor = str | Callable[[ActorState], Any]
 OfMessage = str | Callable[[Message], Any] | None
@@ -107,10 +109,18 @@ def add_up(what: Quantity, state: GlobalState) -> Sum:
 
 
 def exact(value: Any, where: str) -> Exact:
-    """A number of Python or numpy, or a Decimal, without rounding. Raises ConfigError for anything else, and NaN."""
+    """A number of Python or numpy, or a Decimal, without rounding.
+
+    Raises ConfigError for anything else, for NaN, and for what takes more than BITS_MAX bits.
+    """
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.number | numpy.bool_):
         value = value.item()
+    if _is_wide(value):
+        raise ConfigError(
+            f"{where} has more than {BITS_MAX:,} bits and is not added up: give a function that returns a smaller one",
+            at=where,
+        )
     if isinstance(value, int):
         return int(value)
     if isinstance(value, Fraction):
@@ -122,14 +132,26 @@ def exact(value: Any, where: str) -> Exact:
     )
 
 
+def _is_wide(value: Any) -> bool:
+    """Whether a number is so large, or so finely divided, that its digits cannot be written out."""
+    if isinstance(value, Decimal):
+        exponent = value.as_tuple().exponent
+        digits_max = BITS_MAX // 4
+        return isinstance(exponent, int) and max(abs(exponent), abs(value.adjusted())) > digits_max
+    if isinstance(value, int | Fraction):
+        return max(value.numerator.bit_length(), value.denominator.bit_length()) > BITS_MAX
+    return False
+
+
 def size(number: Exact) -> Exact:
     """Without its sign."""
     return -number if number < 0 else number
 
 
 def plain(number: Exact) -> int | float:
-    """A sum for eyes and JSON."""
-    return int(number) if number.denominator == 1 else float(number)
+    """A sum for eyes and JSON. What is larger than any float loses what lies behind its point."""
+    whole = number.denominator == 1 or size(number) > sys.float_info.max
+    return int(number) if whole else float(number)
 
 
 def seen(name: str, value: Any) -> Any:

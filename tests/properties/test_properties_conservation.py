@@ -1,11 +1,12 @@
 """Where a sum that should never change did, and whose books do not balance."""
 
 from decimal import Decimal
+from fractions import Fraction
 
 import pytest
 
 from rayshot.errors import ConfigError, PredicateFailed
-from rayshot.properties import conservation, conserved_sum, judge, quantity
+from rayshot.properties import conservation, conserved_sum, counter_reached, judge, quantity
 from tests.properties.builders import Actor, History, Line, snapshot_of, tell
 
 MONEY = quantity("balance", "deposit")
@@ -125,6 +126,40 @@ def test_floats_are_added_without_rounding_and_rounding_of_the_actors_needs_a_to
     assert conservation(history.system, MONEY, tolerance=1e-9).holds
     mixed = snapshot_of(bank(1e16, 1.0, carol=-1e16, dave=Decimal("0.5")))
     assert judge(conserved_sum(MONEY, 1.5), mixed).holds
+
+
+HUGE = 10**400
+
+
+def test_numbers_that_no_float_holds_are_added_up_as_any_others():
+    history = History()
+    history.snapshot(bank(HUGE, Fraction(1, 2)))
+    history.snapshot(bank(HUGE, 0))
+    found = conservation(history.system, MONEY)
+    assert found.broken.change == -0.5
+    assert [one.total for one in found.totals] == [HUGE, HUGE]
+    assert found.broken.suspects == ("bob",)
+    assert conservation(history.system, MONEY, tolerance=HUGE).holds
+    last = history.system.latest()
+    assert judge(conserved_sum(MONEY, HUGE), last).holds is True
+    assert judge(conserved_sum(MONEY, HUGE, tolerance=Fraction(1, 3)), last).evidence["total"] == str(HUGE)
+    assert judge(counter_reached("alice", "balance", HUGE), last).holds is True
+    assert counter_reached("alice", "balance", 10**6).name == "alice.balance >= 1000000"
+
+
+WIDE = {"int": 10**5000, "large": Decimal("1e999999999"), "fine": Decimal("1e-999999999")}
+
+
+@pytest.mark.parametrize("value", WIDE.values(), ids=WIDE)
+def test_a_number_whose_digits_nobody_can_write_is_refused_in_words(value):
+    history = History()
+    history.snapshot(bank(100, value))
+    with pytest.raises(ConfigError, match=r"bob.balance has more than 4,096 bits"):
+        conservation(history.system, MONEY)
+    with pytest.raises(ConfigError, match="4,096 bits"):
+        conserved_sum(MONEY, value)
+    with pytest.raises(ConfigError, match="4,096 bits"):
+        conserved_sum(MONEY, Fraction(1, 10**5000))
 
 
 @pytest.mark.parametrize("value", [float("nan"), "100", [1]])
