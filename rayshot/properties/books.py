@@ -8,6 +8,7 @@ what it carried, but what left one end came to the other. So the ends that such 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from rayshot.properties.global_state import GlobalState, Message
 from rayshot.properties.quantity import Exact, Quantity, Sum, plain, size
@@ -17,7 +18,7 @@ from rayshot.store.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """An actor between two snapshots, or several that messages which nobody saw join.
+    """An actor between two snapshots, or several that messages which nobody saw join, or may have joined.
 
     `before` and `after` are what they held; `sent` and `processed` what the messages carried that left them and that
     they took in, as far as anybody saw it; `unseen` counts messages between them that are in neither snapshot.
@@ -53,7 +54,8 @@ class Books:
         self._processed: defaultdict[str, Exact] = defaultdict(int)
         self._unseen: dict[Channel, int] = {}
         self.told: dict[str, int] = {}
-        names = dict.fromkeys([*old.actors, *new.actors])
+        self._gone = set(new.manifest.ended) - set(old.manifest.ended)
+        names = dict.fromkeys([*old.actors, *new.actors, *sorted(self._gone)])
         self._count(old, new)
         ends = {name for channel in {*before.moving, *after.moving} for name in channel}
         self._drivers_bring = any(is_driver(name) for name in ends)
@@ -117,7 +119,9 @@ class Books:
         return GlobalState(snapshot).messages() if self._what.of_message is not None else iter(())
 
     def _join(self) -> None:
-        for sender, receiver in self._unseen if self._what.of_message is not None else ():
+        if self._what.of_message is None:
+            return  # messages carry nothing from one to the other
+        for sender, receiver in (*self._unseen, *(pairwise(self._leaders) if self._gone else ())):
             if {sender, receiver} <= self._leaders.keys():
                 self._leaders[self._leader(sender)] = self._leader(receiver)
 

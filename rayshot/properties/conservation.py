@@ -8,7 +8,8 @@ Who it was the two snapshots tell by books. Of an actor's channels the counters 
 between two cuts, one of which lies before the other, and the content is there for those that are in flight in either.
 Held after - held before + sent - processed is 0 for whoever only moves things about. A message that was sent and
 processed between the two is in neither, and nobody knows what it carried; but it leaves one end as it reaches the
-other, so that the sum over both ends is known. Actors that such messages join are one account here.
+other, so that the sum over both ends is known. Actors that such messages join are one account here. Where an actor
+ended in between, its messages are in neither, nor are its counters: then all actors are one account.
 
 Drivers have no state. What a driver tells brings in what it carries; of what nobody saw that is taken to be nothing,
 unless a message of a driver that somebody saw carries something: then drivers keep accounts as actors do.
@@ -89,9 +90,15 @@ class Interval:
         whose = "; ".join(f"{_signed(one.appeared)} at {some_of(one.actors)}" for one in wrong)
         told = ", ".join(f"{count:,} messages of {driver}" for driver, count in self.told.items())
         came = [f"born: {some_of(self.born)}"] if self.born else []
-        went = [f"ended: {some_of(self.ended)}"] if self.ended else []
+        went = [f"ended: {some_of(self.ended)}{self._joined}"] if self.ended else []
         spoke = [f"told in between: {told}"] if told else []
         return ". ".join([f"{moved}: {whose or 'all books balance'}", *came, *went, *spoke])
+
+    @property
+    def _joined(self) -> str:
+        if [len(one.actors) > 1 for one in self.accounts] != [True]:
+            return ""
+        return ", with whom anybody may have exchanged something that is in neither snapshot: all are one account"
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,37 @@ def test_messages_that_nobody_saw_make_one_account_of_both_ends():
     assert (right.actors, right.balanced) == (("carol",), True)
 
 
+def test_whoever_may_have_exchanged_with_an_actor_that_ended_is_not_told_apart():
+    """Alice paid 10 by way of bob to carol, and bob ended. Dave lost 5."""
+    history = History()
+    history.snapshot(bank(100, 0, carol=100, dave=100))
+    left = {name: Actor({"balance": n}) for name, n in {"alice": 90, "carol": 110, "dave": 95}.items()}
+    history.snapshot(left, ended=("bob",))
+    broken = conservation(history.system, MONEY).broken
+    (account,) = broken.accounts
+    assert (account.actors, account.appeared) == (("alice", "bob", "carol", "dave"), -5)
+    assert "ended: bob, with whom anybody may have exchanged" in broken.why
+    history.snapshot(left | {"dave": Actor({"balance": 90})}, ended=("bob",))
+    later = conservation(history.system.snapshots()[1:], MONEY).broken
+    assert later.suspects == ("dave",), "bob had ended before, and has exchanged nothing since"
+
+
+def test_who_was_born_and_ended_between_two_snapshots_belongs_to_the_account_too():
+    history = History()
+    history.snapshot(bank(100, 0))
+    history.snapshot(bank(80, 0), {("eve", "bob"): deposits(1, 15)}, ended=("eve",))
+    broken = conservation(history.system, MONEY).broken
+    (account,) = broken.accounts
+    assert (account.actors, account.appeared, broken.change) == (("alice", "bob", "eve"), -5, -5)
+
+
+def test_an_end_joins_nobody_where_messages_carry_nothing():
+    history = History()
+    history.snapshot(bank(100, 0, carol=7))
+    history.snapshot({"alice": Actor({"balance": 99}), "carol": Actor({"balance": 7})}, ended=("bob",))
+    assert conservation(history.system, quantity("balance")).broken.suspects == ("alice",)
+
+
 def test_a_message_that_is_in_flight_in_both_snapshots_counts_for_nobody():
     history = History()
     history.snapshot(bank(70, 0), {AB: deposits(2, 30)})
