@@ -51,8 +51,13 @@ class Total:
 
     @property
     def total(self) -> int | float:
-        """All that there was."""
+        """All that there was; without what is `untold`."""
         return plain(self.parts.total)
+
+    @property
+    def untold(self) -> tuple[str, ...]:
+        """Why there may be more: replies that are awaited, and what they carry is not counted. See `quantity`."""
+        return self.parts.untold
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +110,9 @@ class Interval:
 class Conservation:
     """The totals of a history, in an order in which no cut comes after one that it lies before, life after life.
 
-    `broken` is the first interval in which the sum changed, None where it never did. `tolerance` is how far totals may
-    differ. `deleted` are snapshots that were deleted while they were read.
+    `broken` is the first interval in which the sum changed, None where it never did. A total of which a part is untold
+    is compared with no other. `tolerance` is how far totals may differ. `deleted` are snapshots that were deleted while
+    they were read.
     """
 
     what: Quantity
@@ -117,15 +123,17 @@ class Conservation:
     deleted: tuple[SnapshotId, ...] = ()
 
     @property
-    def holds(self) -> bool:
-        """Whether the sum is the same in all snapshots.
+    def holds(self) -> bool | None:
+        """Whether the sum is the same in all snapshots; None where that is not told of some, and of the others it is.
 
         It may be False though no interval is broken: where it crept away, each time by less than `tolerance`, or where
         nothing tells which snapshot a life began with.
         """
-        sums = [one.parts.total for one in self.totals]
+        sums = [one.parts.total for one in self.totals if not one.untold]
         allowed = exact(self.tolerance, "tolerance")
-        return self.broken is None and all(size(one - sums[0]) <= allowed for one in sums)
+        if self.broken is not None or any(size(one - sums[0]) > allowed for one in sums):
+            return False
+        return True if len(sums) == len(self.totals) else None
 
 
 def conservation(history: SystemView | Iterable[Snapshot], what: Quantity, *, tolerance: float = 0) -> Conservation:
@@ -157,6 +165,8 @@ def conservation(history: SystemView | Iterable[Snapshot], what: Quantity, *, to
             deleted.append(one.id)
             continue
         totals.append(Total(one.id, one.record.position, one.taken_at, parts))
+        if parts.untold:
+            continue
         before = None if broken else _before(one, known, sums)
         sums[one.id] = parts
         if before is not None and size(parts.total - sums[before.id].total) > allowed:

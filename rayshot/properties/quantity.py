@@ -60,7 +60,11 @@ def quantity(of_actor: OfActor, of_message: OfMessage = None) -> Quantity:
     Args:
         of_actor: an attribute that holds a number, in actors that have it; or a function of an ActorState.
         of_message: a method whose first argument is a number that is on its way; or a function of a Message, which is
-            given the messages of timers too. None where messages carry nothing.
+            given replies and the messages of timers too. None where messages carry nothing.
+
+    An attribute and a method count nothing in a reply, nor in what `then` keeps for it. So while an actor awaits a
+    reply with that method, the sum is not told: the answer is None, with the reason. Give functions that count both:
+    `of_message` the replies, by their `kind`, and `of_actor` the context of its `calls`.
 
     What is named like a secret is counted only where it is shown, see docs/security.md.
     """
@@ -71,12 +75,14 @@ def quantity(of_actor: OfActor, of_message: OfMessage = None) -> Quantity:
 class Sum:
     """How much there is in one state: `held` by each actor that holds any, `moving` on channels.
 
-    `counted` is in how many actors there was anything to count, if it was nothing.
+    `counted` is in how many actors there was anything to count, if it was nothing. `untold` are sentences: what may
+    carry more, and is not counted.
     """
 
     held: dict[str, Exact]
     moving: dict[tuple[str, str], Exact]
     counted: int
+    untold: tuple[str, ...] = ()
 
     @property
     def at_rest(self) -> Exact:
@@ -98,14 +104,27 @@ def add_up(what: Quantity, state: GlobalState) -> Sum:
     """Count in one state. Without a part for messages none is read. Raises ConfigError for what is no number."""
     held: dict[str, Exact] = {}
     counted = 0
+    untold: list[str] = []
     for actor in state.born():
         held[actor.name] = what.held(actor)
+        untold += untold_of(what.of_message, actor)
         counted += callable(what.of_actor) or actor.get(what.of_actor, state) is not state
     moving: dict[tuple[str, str], Exact] = {}
     for message in state.messages() if what.of_message is not None else ():
         ends = message.sender, message.receiver
         moving[ends] = moving.get(ends, 0) + what.carried(message)
-    return Sum({name: n for name, n in held.items() if n}, {ends: n for ends, n in moving.items() if n}, counted)
+    some_held, some_moving = {name: n for name, n in held.items() if n}, {ends: n for ends, n in moving.items() if n}
+    return Sum(some_held, some_moving, counted, tuple(untold))
+
+
+def untold_of(counted: OfMessage, actor: ActorState) -> list[str]:
+    """What a method does not count: replies that an actor awaits with that method, and what it keeps for them."""
+    return [
+        f"{actor.name} awaits a reply of {call.callee or 'somebody'} with {counted}, and what replies carry is not "
+        "counted by a method: give functions"
+        for call in actor.calls
+        if isinstance(counted, str) and counted in {call.method, call.on_error}
+    ]
 
 
 def exact(value: Any, where: str) -> Exact:

@@ -7,7 +7,7 @@ import pytest
 
 from rayshot.errors import ConfigError, PredicateFailed
 from rayshot.properties import conservation, conserved_sum, counter_reached, judge, quantity
-from tests.properties.builders import Actor, History, Line, snapshot_of, tell
+from tests.properties.builders import Actor, History, Line, reply, snapshot_of, tell
 
 MONEY = quantity("balance", "deposit")
 AB, BA = ("alice", "bob"), ("bob", "alice")
@@ -84,6 +84,22 @@ def test_an_end_joins_nobody_where_messages_carry_nothing():
     history.snapshot(bank(100, 0, carol=7))
     history.snapshot({"alice": Actor({"balance": 99}), "carol": Actor({"balance": 7})}, ended=("bob",))
     assert conservation(history.system, quantity("balance")).broken.suspects == ("alice",)
+
+
+def test_a_total_that_a_reply_may_add_to_is_compared_with_no_other():
+    history = History()
+    history.snapshot(bank(100, 0))
+    awaits = Actor({"balance": 0}, calls={1: ("deposit", None, ())}, callees={1: "alice"})
+    history.snapshot({"alice": Actor({"balance": 70}), "bob": awaits}, {AB: Line(1, [reply(1, 30)]), BA: Line(1)})
+    history.snapshot(bank(70, 30), {AB: Line(1), BA: Line(1)})
+    found = conservation(history.system, MONEY)
+    assert (found.holds, found.broken) == (None, None)
+    assert [bool(one.untold) for one in found.totals] == [False, True, False]
+    counted = quantity("balance", lambda message: message.args[0] if message.kind == "reply" else 0)
+    assert conservation(history.system, counted).holds is True
+    history.snapshot(bank(70, 25), {AB: Line(1), BA: Line(1)})
+    broken = conservation(history.system, MONEY).broken
+    assert (str(broken.old.id), broken.suspects) == ("1-coordinator-3", ("bob",))
 
 
 def test_a_message_that_is_in_flight_in_both_snapshots_counts_for_nobody():

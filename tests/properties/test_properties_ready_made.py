@@ -181,6 +181,63 @@ def test_a_reply_of_that_method_carries_nothing_twice():
     assert holds(asked, {"alice": Actor({"balance": 100}), "bob": Actor()}, {BA: Line(1, [reply(1, 30)])}) is True
 
 
+def awaiting(method, state, *context, on_error=None):
+    return Actor(state, calls={1: (method, on_error, context)}, callees={1: "bob"})
+
+
+LENDS = {"alice": awaiting("take", {"has_token": False}), "bob": station(False)}
+LENT = {BA: Line(1, [reply(1, True)])}
+
+
+@pytest.mark.parametrize("lines", [LENT, {AB: Line(1, [call(1, "lend")])}, {}])
+def test_a_token_that_a_reply_brings_to_the_method_is_not_lost(lines):
+    lost = token_census("has_token", "take", expected=0)
+    for asked in (lost, ONE_TOKEN, token_census("has_token", "take", expected=2, or_more=True)):
+        verdict = judge(asked, snapshot_of(LENDS, lines))
+        assert verdict.holds is None
+        assert verdict.why.startswith("alice awaits a reply of bob with take")
+    assert holds(lost, {"alice": awaiting("done", {"has_token": False}), "bob": station(False)}, LENT) is True
+    fails = awaiting("done", {"has_token": False}, on_error="take")
+    assert holds(lost, {"alice": fails, "bob": station(False)}, LENT) is None
+
+
+def test_tokens_that_are_seen_are_enough_whatever_a_reply_brings():
+    two = LENDS | {"bob": station(True), "carol": station(True)}
+    assert holds(token_census("has_token", "take", expected=0), two, LENT) is False
+    assert holds(token_census("has_token", "take", expected=2, or_more=True), two, LENT) is True
+    assert holds(ONE_TOKEN, two, LENT) is False
+    assert holds(token_census("has_token", "take", expected=2), two, LENT) is None
+
+
+def test_functions_count_tokens_in_replies_and_in_what_is_kept_for_them():
+    def has(actor):
+        return actor["has_token"] + sum("token" in one.context for one in actor.calls)
+
+    def brings(message):
+        return message.method == "take" or (message.kind == "reply" and message.args == (True,))
+
+    asked = token_census(has, brings)
+    assert holds(asked, LENDS, LENT) is True
+    assert holds(asked, LENDS) is False
+    assert holds(asked, {"alice": awaiting("take", {"has_token": False}, "token"), "bob": station(False)}) is True
+    assert holds(token_census(has, brings, expected=0), LENDS, LENT) is False
+
+
+def test_a_sum_is_not_told_while_a_reply_brings_some_of_it():
+    asked = conserved_sum(quantity("balance", "deposit"), 100)
+    moving = {BA: Line(1, [reply(1, 30)])}
+    actors = {"alice": awaiting("deposit", {"balance": 70}), "bob": Actor({"balance": 0})}
+    verdict = judge(asked, snapshot_of(actors, moving))
+    assert (verdict.holds, verdict.evidence["total"]) == (None, 70)
+    assert "give functions" in verdict.why
+    assert holds(conserved_sum(quantity("balance"), 70), actors, moving) is True, "messages carry nothing"
+
+    def brings(message):
+        return message.args[0] if message.kind == "reply" or message.method == "deposit" else 0
+
+    assert holds(conserved_sum(quantity("balance", brings), 100), actors, moving) is True
+
+
 # Counters, references, waits -------------------------------------------------------------------------------------
 
 
