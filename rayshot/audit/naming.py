@@ -101,15 +101,16 @@ def name_messages(
     Returns what was found; who could not be run again is named with the reason. These are drivers, actors that ended in
     between, and those whose books a reply leaves open, see `quantity`.
 
-    Raises ConfigError where nothing is broken, or the two snapshots overlapped; Untrusted; what reading them raises.
+    Raises ConfigError where nothing is broken, or nothing leads from one snapshot to the other; Untrusted; what reading
+    them raises.
     """
     broken = found.broken
     if broken is None:
         raise ConfigError("the sum is the same in all snapshots: there is no message to name")
     if not broken.comparable:
         raise ConfigError(
-            f"{broken.old.id} and {broken.new.id} overlapped, and nothing leads from one to the other: take the "
-            "snapshots one after the other",
+            f"nothing leads from {broken.old.id} to {broken.new.id}: {broken.apart}. Messages are named between "
+            "snapshots that were taken one after the other, or that a life was restored from",
             old=str(broken.old.id),
             new=str(broken.new.id),
         )

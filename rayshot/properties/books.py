@@ -45,6 +45,7 @@ class Books:
     """The accounts of two snapshots, of which the first lies before the second.
 
     `told` is by driver how many messages it told in between; `brought_in` what those of them carried that were seen.
+    `drivers_gone` are those that only the first one names: they died in between.
     """
 
     def __init__(self, what: Quantity, old: Snapshot, new: Snapshot, before: Sum, after: Sum) -> None:
@@ -54,13 +55,15 @@ class Books:
         self._processed: defaultdict[str, Exact] = defaultdict(int)
         self._unseen: dict[Channel, int] = {}
         self.told: dict[str, int] = {}
+        drivers, still = ({one.sender for one in cut.channels if is_driver(one.sender)} for cut in (old, new))
+        self.drivers_gone = tuple(sorted(drivers - still))
         self._gone = set(new.manifest.ended) - set(old.manifest.ended)
         names = dict.fromkeys([*old.actors, *new.actors, *sorted(self._gone)])
         self._count(old, new)
         ends = {name for channel in {*before.moving, *after.moving} for name in channel}
         self._drivers_bring = any(is_driver(name) for name in ends)
         if self._drivers_bring:
-            names |= dict.fromkeys(self.told)
+            names |= dict.fromkeys((*self.told, *self.drivers_gone))
         self._leaders = {name: name for name in names}
         self._join()
 

@@ -13,6 +13,11 @@ ended in between, its messages are in neither, nor are its counters: then all ac
 
 Drivers have no state. What a driver tells brings in what it carries; of what nobody saw that is taken to be nothing,
 unless a message of a driver that somebody saw carries something: then drivers keep accounts as actors do.
+
+A manifest names a driver while it lives, and while a message of it is in flight. So a driver that started after the
+first snapshot, died before the second, and had all its messages processed by then, is in neither. If it brought
+something in, the actors that got it are suspects, and nothing says that it was there. Only traces tell: run again by
+`rayshot.audit.name_messages`, these actors balance.
 """
 
 from collections.abc import Iterable, Mapping
@@ -67,7 +72,8 @@ class Interval:
     `comparable`: the cut of `old` lies before that of `new`, or `new` is of the life that was restored from `old`; only
     then are there `accounts`, those that do not balance first. `born` and `ended` are actors that came and went:
     who comes with something in its hands changes a sum, and so does who goes with it. `told` is how many messages each
-    driver told in between, `brought_in` what those of them carried that somebody saw.
+    driver told in between, `brought_in` what those of them carried that somebody saw. `drivers_gone` died in between,
+    and nobody knows how much they told before.
     """
 
     old: Snapshot
@@ -79,6 +85,7 @@ class Interval:
     ended: tuple[str, ...]
     told: Mapping[str, int]
     brought_in: int | float
+    drivers_gone: tuple[str, ...]
 
     @property
     def suspects(self) -> tuple[str, ...]:
@@ -90,14 +97,25 @@ class Interval:
         """What is known of it, in a sentence."""
         moved = f"{_signed(self.change)} between {self.old.id} and {self.new.id}"
         if not self.comparable:
-            return f"{moved}, which overlapped: nobody's books can be told from these two"
+            return f"{moved}; {self.apart}: nobody's books can be told from these two"
         wrong = [account for account in self.accounts if not account.balanced]
         whose = "; ".join(f"{_signed(one.appeared)} at {some_of(one.actors)}" for one in wrong)
         told = ", ".join(f"{count:,} messages of {driver}" for driver, count in self.told.items())
         came = [f"born: {some_of(self.born)}"] if self.born else []
         went = [f"ended: {some_of(self.ended)}{self._joined}"] if self.ended else []
         spoke = [f"told in between: {told}"] if told else []
-        return ". ".join([f"{moved}: {whose or 'all books balance'}", *came, *went, *spoke])
+        died = [f"died: {some_of(self.drivers_gone)}, who may have told more"] if self.drivers_gone else []
+        return ". ".join([f"{moved}: {whose or 'all books balance'}", *came, *went, *spoke, *died])
+
+    @property
+    def apart(self) -> str:
+        """Why nothing leads from one to the other; "" where they are comparable."""
+        if self.comparable:
+            return ""
+        life = self.new.id.incarnation
+        if life == self.old.id.incarnation:
+            return "the two overlapped"
+        return f"between them life {life} began, with a snapshot whose total is not known"
 
     @property
     def _joined(self) -> str:
@@ -126,8 +144,7 @@ class Conservation:
     def holds(self) -> bool | None:
         """Whether the sum is the same in all snapshots; None where that is not told of some, and of the others it is.
 
-        It may be False though no interval is broken: where it crept away, each time by less than `tolerance`, or where
-        nothing tells which snapshot a life began with.
+        It may be False though no interval is broken: where it crept away, each time by less than `tolerance`.
         """
         sums = [one.parts.total for one in self.totals if not one.untold]
         allowed = exact(self.tolerance, "tolerance")
@@ -143,7 +160,9 @@ def conservation(history: SystemView | Iterable[Snapshot], what: Quantity, *, to
     twice. Which message it was `rayshot.audit.name_messages(found)` says, where the system was traced.
 
     Args:
-        history: a system, `rayshot.open(storage).system()`, or snapshots of one.
+        history: a system, `rayshot.open(storage).system()`, or snapshots of one. Only a system tells what a life was
+            restored from. Where that is not told, or was deleted, a life is compared with the last snapshot before
+            that was read, and there are no accounts.
         what: is to stay the same, see `quantity`: `quantity("balance", "deposit")`.
         tolerance: how far two totals may differ. Sums are exact; give one where actors themselves round.
 
@@ -189,21 +208,26 @@ def _added(what: Quantity, snapshot: Snapshot) -> Sum:
 
 
 def _before(new: Snapshot, known: Known, sums: Mapping[SnapshotId, Sum]) -> Snapshot | None:
-    """The last one that was read and lies before, or else the last one of the same life; at its start its origin."""
-    earlier = [one for one in known.ordered if one.id in sums and one.id.incarnation == new.id.incarnation]
+    """The last one that was read and lies before, or else the last one of the same life; at its start its origin.
+
+    Where the total of that is not known, the last one of its life, or of all that were read.
+    """
+    read = [one for one in known.ordered if one.id in sums]
+    earlier = [one for one in read if one.id.incarnation == new.id.incarnation]
     for one in reversed(earlier):
         if known.way(one, new) in {"before", "equal"}:
             return one
     if earlier:
         return earlier[-1]
     origin = known.origins.get(new.id.incarnation)
-    return next((one for one in known.ordered if one.id == origin and one.id in sums), None)
+    theirs = [one for one in read if origin is not None and one.id.incarnation == origin.incarnation]
+    return next((one for one in (*(one for one in theirs if one.id == origin), *theirs[-1:], *read[-1:])), None)
 
 
 def _interval(
     what: Quantity, old: Snapshot, new: Snapshot, before: Sum, after: Sum, known: Known, allowed: Exact
 ) -> Interval:
-    restored = old.id.incarnation != new.id.incarnation
+    restored = known.origins.get(new.id.incarnation) == old.id
     comparable = restored or known.way(old, new) in {"before", "equal"}
     then, now = known.cuts[old.id], known.cuts[new.id]
     books = Books(what, old, new, before, after) if comparable else None
@@ -217,6 +241,7 @@ def _interval(
         tuple(sorted(now.ended - then.ended)),
         {} if books is None else books.told,
         0 if books is None else plain(books.brought_in),
+        () if books is None else books.drivers_gone,
     )
 
 

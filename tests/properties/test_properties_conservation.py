@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import pytest
 
+from rayshot.audit import name_messages
 from rayshot.errors import ConfigError, PredicateFailed
 from rayshot.properties import conservation, conserved_sum, counter_reached, judge, quantity
 from tests.properties.builders import Actor, History, Line, reply, snapshot_of, tell
@@ -145,6 +146,63 @@ def test_a_life_is_compared_with_what_it_was_restored_from():
     found = conservation(history.system, MONEY)
     assert (found.broken.old, found.broken.change) == (origin, -5)
     assert found.broken.suspects == ("alice",)
+
+
+def test_across_a_restore_from_a_deleted_snapshot_the_interval_is_named_without_accounts():
+    history = History()
+    kept = history.snapshot(bank(100, 0))
+    origin = history.snapshot(bank(90, 10), {AB: Line(1)})
+    history.restore(origin)
+    history.repository.delete(origin.id)
+    history.snapshot(bank(90, 5), {AB: Line(1)})
+    history.snapshot(bank(80, 15), {AB: Line(2)})
+    found = conservation(history.system, MONEY)
+    assert found.holds is False
+    assert (found.broken.old, str(found.broken.new.id), found.broken.change) == (kept, "2-coordinator-3", -5)
+    assert (found.broken.comparable, found.broken.suspects) == (False, ())
+    assert "between them life 2 began, with a snapshot whose total is not known" in found.broken.why
+    with pytest.raises(ConfigError, match="life 2 began"):
+        name_messages(found)
+
+
+def test_in_a_list_of_snapshots_of_two_lives_the_interval_across_the_border_is_named():
+    history = History()
+    first = history.snapshot(bank(100, 0))
+    history.restore(first)
+    second = history.snapshot(bank(95, 0))
+    found = conservation([first, second], MONEY)
+    assert (found.broken.old, found.broken.new, found.broken.comparable) == (first, second, False)
+    assert conservation([first], MONEY).holds
+
+
+def test_a_life_is_not_compared_with_snapshots_of_another_life_than_its_origins():
+    history = History()
+    origin = history.snapshot(bank(100, 0))
+    kept = history.snapshot(bank(100, 0), {AB: Line(1)})
+    history.restore(origin)
+    history.snapshot(bank(100, 0))
+    history.restore(origin)
+    history.repository.delete(origin.id)
+    history.snapshot(bank(95, 0))
+    assert conservation(history.system, MONEY).broken.old == kept
+
+
+def test_a_driver_that_died_in_between_is_said():
+    history = History()
+    history.snapshot(bank(100, 0), {("driver:main", "alice"): Line(2)})
+    history.snapshot(bank(105, 0))
+    broken = conservation(history.system, MONEY).broken
+    assert (broken.suspects, broken.drivers_gone) == (("alice",), ("driver:main",))
+    assert broken.why.endswith("died: driver:main, who may have told more")
+
+
+def test_of_a_driver_that_came_and_died_in_between_no_snapshot_tells():
+    """What the docstring says: only its receiver is a suspect."""
+    history = History()
+    history.snapshot(bank(100, 0))
+    history.snapshot(bank(105, 0))
+    broken = conservation(history.system, MONEY).broken
+    assert (broken.suspects, dict(broken.told), broken.drivers_gone) == (("alice",), {}, ())
 
 
 def test_what_a_driver_brings_is_said():
