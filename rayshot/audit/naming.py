@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from rayshot.audit.equation import DRIVER_PREFIX
 from rayshot.audit.findings import NoTrace, Unproved
 from rayshot.audit.history import History
 from rayshot.audit.proof import trace_of
@@ -30,7 +31,6 @@ from rayshot.model.reply import OpenCall
 from rayshot.properties.conservation import Conservation, Interval
 from rayshot.properties.global_state import ActorState, Message
 from rayshot.properties.quantity import REPLY, Exact, Quantity, exact, plain, size, untold_of
-from rayshot.protocol.identity import is_driver
 from rayshot.store.pending import read_calls, read_timers
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.trust import check_trust
@@ -138,7 +138,7 @@ def name_messages(
 def _nothing_to_run(name: str, broken: Interval) -> str:
     """Why an actor cannot be run again whatever was traced; "" where it can."""
     new = broken.new
-    if is_driver(name):
+    if name.startswith(DRIVER_PREFIX):
         return "it is a driver, and has no state"
     if name in new.manifest.ended:
         return f"it had ended before {new.id}, so there is no state that running it again could be proved by"

@@ -301,6 +301,25 @@ def test_a_cycle_is_a_deadlock_where_all_are_needed_and_a_knot_where_any_is():
     assert holds(deadlock("waits_for"), {"alice": waiting("alice")}) is True
 
 
+def test_the_graph_can_be_looked_at():
+    actors = {"alice": waiting("bob"), "bob": waiting("alice", "carol"), "carol": waiting("carol"), "dave": Actor()}
+    graph = wait_graph(GlobalState(snapshot_of(actors)), "waits_for")
+    assert {name: sorted(others) for name, others in graph.edges.items()} == {
+        "alice": ["bob"],
+        "bob": ["alice", "carol"],
+        "carol": ["carol"],
+    }
+    assert (graph.cycles(), graph.knots()) == ([["alice", "bob"], ["carol"]], [["carol"]])
+
+
+def test_an_actor_that_has_ended_answers_nobody_who_needs_any_one():
+    knot = {"alice": waiting("bob", "carol"), "bob": waiting("alice")}
+    assert holds(deadlock("waits_for", needs="any"), knot, ended=("carol",)) is True
+    assert holds(deadlock("waits_for", needs="any"), knot) is False, "carol may be born yet"
+    answer = {("carol", "alice"): Line(1, [tell("granted")])}
+    assert holds(deadlock("waits_for", needs="any"), knot, answer, ("carol",)) is False
+
+
 def test_a_cycle_is_no_deadlock_while_what_ends_it_is_in_flight():
     cycle = {"alice": waiting("bob"), "bob": waiting("alice")}
     assert holds(deadlock("waits_for"), cycle, {BA: Line(1, [tell("granted")])}) is False
@@ -350,3 +369,71 @@ def test_cycles_are_found_in_deep_graphs_too():
     ring = {f"a{n:05}": waiting(f"a{(n + 1) % 3000:05}") for n in range(3000)}
     (group,) = wait_graph(GlobalState(snapshot_of(ring)), "waits_for").cycles()
     assert len(group) == 3000
+
+
+# Broken conditions -----------------------------------------------------------------------------------------------
+
+CYCLE = {"alice": waiting("bob"), "bob": waiting("alice")}
+BROKEN = {
+    "a thread of an actor sends": (termination(), TWO, TWO, {AB: Line(1, [tell("go")])}),
+    "a call is kept and replied to later": (lost_reply(), {"alice": AWAITS, "bob": Actor()}, TWO, {BA: Line(1)}),
+    "a thread of an actor ends its wait": (deadlock("waits_for"), CYCLE, TWO, {AB: Line(1)}),
+    "a token is made": (
+        token_census("has_token", "take", expected=0),
+        {"alice": station(False), "bob": Actor()},
+        {"alice": station(True), "bob": Actor()},
+        {AB: Line(1)},
+    ),
+    "a token is destroyed": (
+        token_census("has_token", "take", expected=2, or_more=True),
+        {"alice": station(True), "bob": station(True)},
+        {"alice": station(True), "bob": station(False)},
+        {AB: Line(1)},
+    ),
+    "a counter falls": (
+        counter_reached("bob", "done", 10),
+        {"alice": Actor(), "bob": Actor({"done": 10})},
+        {"alice": Actor(), "bob": Actor({"done": 9})},
+        {AB: Line(1)},
+    ),
+    "an actor looks up a name": (
+        unreferenced("bob", roots=["alice"]),
+        TWO,
+        {"alice": Actor({"friend": handle("bob")}), "bob": Actor()},
+        {BA: Line(1)},
+    ),
+}
+
+
+@pytest.mark.parametrize(("asked", "before", "after", "lines"), BROKEN.values(), ids=BROKEN)
+def test_where_a_condition_is_broken_a_yes_that_did_not_stay_decides_nothing(asked, before, after, lines):
+    history = History()
+    history.snapshot(before)
+    history.snapshot(after, lines)
+    found = detect(history.system, asked)
+    assert [one.holds for one in found.verdicts] == [True, False]
+    assert (len(found.contradictions), found.decisive, found.holds) == (1, None, None)
+
+
+@pytest.mark.parametrize(
+    ("asked", "before", "after"),
+    [
+        (deadlock("waits_for"), CYCLE, TWO),
+        (unreferenced("bob", roots=["alice"]), TWO, {"alice": Actor({"friend": handle("bob")}), "bob": Actor()}),
+    ],
+)
+def test_when_a_driver_spoke_a_yes_before_says_nothing_and_contradicts_nothing(asked, before, after):
+    history = History()
+    yes = history.snapshot(before, {DRIVER: Line(1)})
+    no = history.snapshot(after, {DRIVER: Line(2)})
+    found = detect(history.system, asked)
+    assert [one.holds for one in found.verdicts] == [True, False]
+    assert (found.contradictions, found.holds) == ([], False)
+    assert judge(asked, yes).says_of(no) is None
+
+
+def test_what_a_driver_brings_in_breaks_the_condition_of_a_sum_and_the_verdict_names_it():
+    asked = conserved_sum(quantity("balance", "deposit"), 100)
+    verdict = judge(asked, snapshot_of({"alice": Actor({"balance": 100})}, {DRIVER: Line(1, [tell("deposit", 5)])}))
+    assert verdict.holds is False
+    assert "as long as every step conserves it and drivers bring nothing in" in verdict.meaning
