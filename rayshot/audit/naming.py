@@ -106,7 +106,10 @@ def name_messages(
     """
     broken = found.broken
     if broken is None:
-        raise ConfigError("the sum is the same in all snapshots: there is no message to name")
+        same = (
+            "the sum is the same in all snapshots" if found.holds else "no total that is told differs from the last one"
+        )
+        raise ConfigError(f"{same}: there is no message to name")
     if not broken.comparable:
         raise ConfigError(
             f"nothing leads from {broken.old.id} to {broken.new.id}: {broken.apart}. Messages are named between "
