@@ -186,11 +186,20 @@ def conservation(history: SystemView | Iterable[Snapshot], what: Quantity, *, to
         totals.append(Total(one.id, one.record.position, one.taken_at, parts))
         if parts.untold:
             continue
-        before = None if broken else _before(one, known, sums)
-        sums[one.id] = parts
-        if before is not None and size(parts.total - sums[before.id].total) > allowed:
-            broken = _interval(what, before, one, sums[before.id], parts, known, allowed)
-    return Conservation(what, plain(allowed), tuple(totals), broken, tuple(known.ordered), tuple(deleted))
+        while broken is None and one.id not in deleted:
+            before = _before(one, known, sums)
+            if before is None or size(parts.total - sums[before.id].total) <= allowed:
+                break
+            try:
+                broken = _interval(what, before, one, sums[before.id], parts, known, allowed)
+            except SnapshotDeleted as error:  # its messages are read again; the other one is compared with the next
+                gone = before if error.evidence.get("snapshot") == str(before.id) else one
+                deleted.append(gone.id)
+                sums.pop(gone.id, None)
+        if one.id not in deleted:
+            sums[one.id] = parts
+    kept = tuple(total for total in totals if total.snapshot not in deleted)
+    return Conservation(what, plain(allowed), kept, broken, tuple(known.ordered), tuple(deleted))
 
 
 def _added(what: Quantity, snapshot: Snapshot) -> Sum:

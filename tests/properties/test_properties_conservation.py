@@ -2,12 +2,14 @@
 
 from decimal import Decimal
 from fractions import Fraction
+from importlib import import_module
 
 import pytest
 
 from rayshot.audit import name_messages
-from rayshot.errors import ConfigError, PredicateFailed
+from rayshot.errors import ConfigError, PredicateFailed, SnapshotDeleted
 from rayshot.properties import conservation, conserved_sum, counter_reached, judge, quantity
+from rayshot.properties.books import Books
 from tests.properties.builders import Actor, History, Line, reply, snapshot_of, tell
 
 MONEY = quantity("balance", "deposit")
@@ -310,6 +312,25 @@ def test_a_snapshot_that_is_deleted_meanwhile_is_left_out_and_counted():
     found = conservation(history.system, quantity(deletes))
     assert [one.snapshot for one in found.totals] == [first.id, third.id]
     assert (found.holds, found.deleted) == (True, (second.id,))
+
+
+@pytest.mark.parametrize(("doomed", "old"), [(1, 0), (2, 1)])
+def test_a_snapshot_that_is_deleted_while_its_accounts_are_kept_is_left_out_and_counted(doomed, old, monkeypatch):
+    history = History()
+    given = [history.snapshot(bank(balance, 0), {AB: Line(n)}) for n, balance in enumerate((100, 100, 95, 94))]
+    kept = []
+
+    def books(*args):
+        kept.append(args)
+        if len(kept) == 1:
+            raise SnapshotDeleted("gone", snapshot=str(given[doomed].id))
+        return Books(*args)
+
+    monkeypatch.setattr(import_module("rayshot.properties.conservation"), "Books", books)
+    found = conservation(history.system, MONEY)
+    assert found.deleted == (given[doomed].id,)
+    assert [one.snapshot for one in found.totals] == [one.id for one in given if one != given[doomed]]
+    assert (found.broken.old, found.holds) == (given[old], False)
 
 
 def test_a_sum_that_creeps_away_is_not_the_same_in_all_snapshots():
