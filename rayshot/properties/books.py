@@ -45,7 +45,7 @@ class Books:
     """The accounts of two snapshots, of which the first lies before the second.
 
     `told` is by driver how many messages it told in between; `brought_in` what those of them carried that were seen.
-    `drivers_gone` are those that only the first one names: they died in between.
+    `drivers_gone` died in between: they had told somebody that still lives, whose channels name them no more.
     """
 
     def __init__(self, what: Quantity, old: Snapshot, new: Snapshot, before: Sum, after: Sum) -> None:
@@ -55,8 +55,8 @@ class Books:
         self._processed: defaultdict[str, Exact] = defaultdict(int)
         self._unseen: dict[Channel, int] = {}
         self.told: dict[str, int] = {}
-        drivers, still = ({one.sender for one in cut.channels if is_driver(one.sender)} for cut in (old, new))
-        self.drivers_gone = tuple(sorted(drivers - still))
+        told = {ends for ends in old.channels if is_driver(ends.sender) and ends.receiver in new.actors}
+        self.drivers_gone = tuple(sorted({ends.sender for ends in told - new.channels.keys()}))
         self._gone = set(new.manifest.ended) - set(old.manifest.ended)
         names = dict.fromkeys([*old.actors, *new.actors, *sorted(self._gone)])
         self._count(old, new)

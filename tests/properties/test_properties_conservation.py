@@ -198,6 +198,13 @@ def test_a_driver_that_died_in_between_is_said():
     assert broken.why.endswith("died: driver:main, who may have told more")
 
 
+def test_a_driver_did_not_die_because_an_actor_that_it_had_told_ended():
+    history = History()
+    history.snapshot(bank(100, 0), {("driver:main", "bob"): Line(2)})
+    history.snapshot({"alice": Actor({"balance": 105})}, ended=("bob",))
+    assert conservation(history.system, MONEY).broken.drivers_gone == ()
+
+
 def test_of_a_driver_that_came_and_died_in_between_no_snapshot_tells():
     """What the docstring says: only its receiver is a suspect."""
     history = History()
