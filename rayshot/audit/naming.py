@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from rayshot.audit.equation import DRIVER_PREFIX
 from rayshot.audit.findings import NoTrace, Unproved
 from rayshot.audit.history import History
 from rayshot.audit.proof import trace_of
@@ -27,9 +28,9 @@ from rayshot.format.pickling import dump_state
 from rayshot.format.redaction import shown_call
 from rayshot.format.signing import Prover, find_trusted_keys
 from rayshot.model.reply import OpenCall
-from rayshot.properties.conservation import Conservation
+from rayshot.properties.conservation import Conservation, Interval
 from rayshot.properties.global_state import ActorState, Message
-from rayshot.properties.quantity import Exact, Quantity, plain, size
+from rayshot.properties.quantity import REPLY, Exact, Quantity, exact, plain, size, untold_of
 from rayshot.store.pending import read_calls, read_timers
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.trust import check_trust
@@ -97,41 +98,62 @@ def name_messages(
         keys: whom to trust; those of the user's environment if left out.
         trust: "unsigned" where nobody needs to vouch for the snapshots.
 
-    Returns what was found; who could not be run again is named with the reason.
+    Returns what was found; who could not be run again is named with the reason. These are drivers, actors that ended in
+    between, and those whose books a reply leaves open, see `quantity`.
 
-    Raises ConfigError where nothing is broken, or the two snapshots overlapped; Untrusted; what reading them raises.
+    Raises ConfigError where nothing is broken, or nothing leads from one snapshot to the other; Untrusted; what reading
+    them raises.
     """
     broken = found.broken
     if broken is None:
-        raise ConfigError("the sum is the same in all snapshots: there is no message to name")
+        same = (
+            "the sum is the same in all snapshots" if found.holds else "no total that is told differs from the last one"
+        )
+        raise ConfigError(f"{same}: there is no message to name")
     if not broken.comparable:
         raise ConfigError(
-            f"{broken.old.id} and {broken.new.id} overlapped, and nothing leads from one to the other: take the "
-            "snapshots one after the other",
+            f"nothing leads from {broken.old.id} to {broken.new.id}: {broken.apart}. Messages are named between "
+            "snapshots that were taken one after the other, or that a life was restored from",
             old=str(broken.old.id),
             new=str(broken.new.id),
         )
-    wanted = [name for name in (broken.suspects if actors is None else actors) if name in broken.new.actors]
+    asked = dict.fromkeys(broken.suspects if actors is None else actors)
+    not_run = {name: reason for name in asked if (reason := _nothing_to_run(name, broken))}
+    wanted = [name for name in asked if name not in not_run]
     try:
         traced = trace_of(broken.new, found.snapshots)
     except NoTrace as reason:
-        return Named((), (), MappingProxyType(dict.fromkeys(wanted, str(reason))))
+        return Named((), (), MappingProxyType(not_run | dict.fromkeys(wanted, str(reason))))
     trusted = find_trusted_keys() if keys is None else keys
     for one in dict.fromkeys([broken.old, broken.new, *traced.near]):
         check_trust(one, trusted, trust)
     culprits: list[Culprit] = []
-    run_again, not_run = [], {}
+    run_again = []
     for name in wanted:
         try:
-            culprits += _weigh(name, traced.histories[name], broken.old, broken.new, found)
+            culprits += _weigh(name, traced.histories.get(name), broken.old, broken.new, found)
             run_again.append(name)
         except (NoTrace, Unproved, Incompatible) as reason:
             not_run[name] = str(reason)
     return Named(tuple(culprits), tuple(run_again), MappingProxyType(not_run))
 
 
-def _weigh(name: str, history: History, old: Snapshot, new: Snapshot, found: Conservation) -> list[Culprit]:
+def _nothing_to_run(name: str, broken: Interval) -> str:
+    """Why an actor cannot be run again whatever was traced; "" where it can."""
+    new = broken.new
+    if name.startswith(DRIVER_PREFIX):
+        return "it is a driver, and has no state"
+    if name in new.manifest.ended:
+        return f"it had ended before {new.id}, so there is no state that running it again could be proved by"
+    if name not in new.actors:
+        return f"there is no actor of that name in {new.id}"
+    return "" if new.actors[name].status == "born" else f"it was not born yet in {new.id}"
+
+
+def _weigh(name: str, history: History | None, old: Snapshot, new: Snapshot, found: Conservation) -> list[Culprit]:
     """Run one actor again from `old` to `new`. Raises NoTrace, Unproved and Incompatible."""
+    if history is None:
+        raise NoTrace("there is no trace of it")
     entry = next(actor for actor in new.manifest.actors if actor.name == name)
     if entry.options.get("deterministic") is not True:
         raise NoTrace("its class is not declared @rayshot.actor(deterministic=True)")
@@ -167,6 +189,7 @@ class _Scale(Replay):
         self._class_name = snapshot.actors[name].class_name
         self._received = received
         self._said: list[tuple[str, bytes | OpenCall]] = []
+        self._untold: list[str] = []
         self.held: Exact = 0
         self.culprits: list[Culprit] = []
 
@@ -189,12 +212,14 @@ class _Scale(Replay):
             case _:
                 return
         carried = self._what.carried(message) if isinstance(event, Handled) else 0
-        sent: Exact = sum(
-            self._what.carried(self._read(self.name, receiver, 0, self._settled(said))) for receiver, said in self._said
-        )
+        said = [self._read(self.name, receiver, 0, self._settled(one)) for receiver, one in self._said]
+        sent: Exact = sum(map(self._what.carried, said))
+        open_before = self._untold
         before, self.held = self.held, self.weigh_state()
         appeared = self.held - before + sent - carried
         if size(appeared) > self._tolerance:
+            for reason in [*open_before, *self._untold, *filter(None, map(self._may_bring, said))]:
+                raise NoTrace(reason)
             numbers = map(plain, (carried, before, self.held, sent, appeared))
             self.culprits.append(Culprit(message, *numbers))
 
@@ -208,7 +233,21 @@ class _Scale(Replay):
         calls = tuple(read_calls(self.name, tree["calls"], tree.get("callees")))
         timers = tuple(read_timers(self.name, tree["timers"]))
         shown = MappingProxyType(state) if type(state) is dict else state
-        return self._what.held(ActorState(self.name, self._class_name, shown, calls, timers))
+        actor = ActorState(self.name, self._class_name, shown, calls, timers)
+        self._untold = untold_of(self._what.of_message, actor)
+        return self._what.held(actor)
+
+    def _may_bring(self, message: Message) -> str:
+        """Why a message that was sent may carry something that is not counted; "" where it carries nothing more."""
+        if message.kind != REPLY or not isinstance(self._what.of_message, str):
+            return ""
+        try:
+            brings = any(exact(value, "the reply") for value in message.args)
+        except ConfigError:
+            brings = False  # a reply that is no number brings nothing to a method whose first argument is one
+        if not brings:
+            return ""
+        return f"it replied to {message.receiver} with a number, and what replies carry is not counted: give functions"
 
     @staticmethod
     def _read(sender: str, receiver: str, number: int, message: bytes) -> Message:

@@ -8,6 +8,7 @@ what it carried, but what left one end came to the other. So the ends that such 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from rayshot.properties.global_state import GlobalState, Message
 from rayshot.properties.quantity import Exact, Quantity, Sum, plain, size
@@ -17,7 +18,7 @@ from rayshot.store.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """An actor between two snapshots, or several that messages which nobody saw join.
+    """An actor between two snapshots, or several that messages which nobody saw join, or may have joined.
 
     `before` and `after` are what they held; `sent` and `processed` what the messages carried that left them and that
     they took in, as far as anybody saw it; `unseen` counts messages between them that are in neither snapshot.
@@ -44,6 +45,7 @@ class Books:
     """The accounts of two snapshots, of which the first lies before the second.
 
     `told` is by driver how many messages it told in between; `brought_in` what those of them carried that were seen.
+    `drivers_gone` died in between: they had told somebody that still lives, whose channels name them no more.
     """
 
     def __init__(self, what: Quantity, old: Snapshot, new: Snapshot, before: Sum, after: Sum) -> None:
@@ -53,12 +55,15 @@ class Books:
         self._processed: defaultdict[str, Exact] = defaultdict(int)
         self._unseen: dict[Channel, int] = {}
         self.told: dict[str, int] = {}
-        names = dict.fromkeys([*old.actors, *new.actors])
+        told = {ends for ends in old.channels if is_driver(ends.sender) and ends.receiver in new.actors}
+        self.drivers_gone = tuple(sorted({ends.sender for ends in told - new.channels.keys()}))
+        self._gone = set(new.manifest.ended) - set(old.manifest.ended)
+        names = dict.fromkeys([*old.actors, *new.actors, *sorted(self._gone)])
         self._count(old, new)
         ends = {name for channel in {*before.moving, *after.moving} for name in channel}
         self._drivers_bring = any(is_driver(name) for name in ends)
         if self._drivers_bring:
-            names |= dict.fromkeys(self.told)
+            names |= dict.fromkeys((*self.told, *self.drivers_gone))
         self._leaders = {name: name for name in names}
         self._join()
 
@@ -117,7 +122,9 @@ class Books:
         return GlobalState(snapshot).messages() if self._what.of_message is not None else iter(())
 
     def _join(self) -> None:
-        for sender, receiver in self._unseen if self._what.of_message is not None else ():
+        if self._what.of_message is None:
+            return  # messages carry nothing from one to the other
+        for sender, receiver in (*self._unseen, *(pairwise(self._leaders) if self._gone else ())):
             if {sender, receiver} <= self._leaders.keys():
                 self._leaders[self._leader(sender)] = self._leader(receiver)
 

@@ -19,6 +19,7 @@ from rayshot.properties.quantity import (
     quantity,
     seen,
     size,
+    untold_of,
 )
 from rayshot.store.relation import some_of
 
@@ -75,14 +76,15 @@ def counter_reached(actor: str, attribute: str, least: float) -> Property:
     counter is gone with it, and nothing is told.
     """
     never = f"{actor}.{attribute} never falls"
-    return Property(f"{actor}.{attribute} >= {least:g}", "stable", _Reached(actor, attribute, least), (never,))
+    wanted = exact(least, "least")
+    return Property(f"{actor}.{attribute} >= {plain(wanted)}", "stable", _Reached(actor, attribute, wanted), (never,))
 
 
 @dataclass(frozen=True, slots=True)
 class _Reached:
     actor: str
     attribute: str
-    least: float
+    least: Exact
 
     def __call__(self, state: GlobalState) -> Answer:
         if self.actor in state.ended:
@@ -95,7 +97,7 @@ class _Reached:
             return Answer.unknown(f"{self.actor} has no {self.attribute}")
         count = Quantity(self.attribute, None).own(actor)
         evidence = {"count": plain(count)}
-        return Answer(count >= exact(self.least, "least"), f"{self.attribute} is {plain(count):,}", evidence)
+        return Answer(count >= self.least, f"{self.attribute} is {plain(count):,}", evidence)
 
 
 def token_census(
@@ -107,11 +109,15 @@ def token_census(
     bug. None is stable if nobody makes tokens: it was lost. Two or more, with `or_more`, are stable if nobody destroys
     any: one was doubled.
 
+    A method counts no token in a reply, nor in what `then` keeps for it. So while an actor awaits a reply with that
+    method nothing is told, unless there are more than `expected` without it. Give functions that count both: `holds`
+    the context of `actor.calls`, and `carries` the replies, by their `kind`.
+
     Args:
         holds: the attribute that is true, or a number of tokens, where an actor holds one; or a function of ActorState.
             A value that is neither counts as one token if it is not empty. What is named like a secret is counted only
             where it is shown, but for what is true or false.
-        carries: the method whose message brings a token; or a function of a Message.
+        carries: the method whose message brings a token; or a function of a Message, which is given replies too.
         expected: how many.
         or_more: at least so many.
         name: what it is called in answers.
@@ -137,9 +143,10 @@ class _Census:
     or_more: bool
 
     def __call__(self, state: GlobalState) -> Answer:
-        holds, carries, having = self.holds, self.carries, set[str]()
+        holds, carries, having, untold = self.holds, self.carries, set[str](), list[str]()
 
         def held(actor: ActorState) -> Any:
+            untold.extend(untold_of(carries, actor))
             if callable(holds):
                 return holds(actor)
             value = actor.get(holds, state)
@@ -163,6 +170,8 @@ class _Census:
             return Answer.unknown(f"no actor has an attribute {holds}", evidence)
         if count == self.expected == 0 and state.left_out:
             return Answer.unknown(OUTSIDE, evidence)
+        if untold and not (count > self.expected or (self.or_more and count == self.expected)):
+            return Answer.unknown(untold[0], evidence)
         enough = count >= self.expected if self.or_more else count == self.expected
         return Answer(enough, f"tokens: {plain(count):,}, {some_of(_where(found.held, found.moving))}", evidence)
 
@@ -171,7 +180,8 @@ def conserved_sum(of: Quantity, total: float, *, tolerance: float = 0, name: str
     """What all actors hold and all messages carry is `total` together.
 
     An invariant where every step conserves it, and drivers bring nothing in: a no proves a bug, as the state that was
-    recorded can be reached. It does not show that the sum is wrong now. `conservation` finds where it broke.
+    recorded can be reached. It does not show that the sum is wrong now. `conservation` finds where it broke. It is not
+    told while a reply may carry some that `of` does not count, see `quantity`.
 
     Args:
         of: what is added up, see `quantity`. Sums are exact.
@@ -181,7 +191,7 @@ def conserved_sum(of: Quantity, total: float, *, tolerance: float = 0, name: str
     """
     conditions = ("every step conserves it", "drivers bring nothing in")
     wanted, allowed = exact(total, "total"), exact(tolerance, "tolerance")
-    return Property(name or f"sum = {total:,}", "invariant", _Conserved(of, wanted, allowed), conditions)
+    return Property(name or f"sum = {plain(wanted):,}", "invariant", _Conserved(of, wanted, allowed), conditions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +205,8 @@ class _Conserved:
         evidence = {"held": plain(found.at_rest), "in_flight": plain(found.in_flight), "total": plain(found.total)}
         if not found.counted and not callable(self.of.of_actor):
             return Answer.unknown(f"no actor has an attribute {self.of.of_actor}", evidence)
+        if found.untold:
+            return Answer.unknown(found.untold[0], evidence)
         off = found.total - self.total
         why = f"{plain(found.at_rest):,} held and {plain(found.in_flight):,} in flight"
         return Answer(size(off) <= self.tolerance, f"{why}, {plain(off):+,} to {plain(self.total):,}", evidence)

@@ -1,11 +1,21 @@
 """S*: what a snapshot recorded, as predicates see it."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
+from rayshot.errors import (
+    Damaged,
+    EncryptionKeyNeeded,
+    Incompatible,
+    SnapshotNotFound,
+    StoreError,
+    Untrusted,
+)
+from rayshot.format.codec import Frame, RecordedMessage
 from rayshot.protocol.identity import Channel, SnapshotId, is_driver
 from rayshot.store.channel_state import ChannelState
 from rayshot.store.pending import PendingCall, SetTimer, read_calls, read_timers
@@ -13,6 +23,8 @@ from rayshot.store.snapshot import Snapshot
 from rayshot.store.state import ActorInfo
 
 TIMER = "timer"
+OF_THE_STORE = (Damaged, EncryptionKeyNeeded, Incompatible, SnapshotNotFound, StoreError, Untrusted)
+"""What reading raises whoever reads: no fault of the predicate, unless it raises one of these by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +67,23 @@ class Message:
     call_id: int | None = None
 
 
+@dataclass(frozen=True)
+class _WatchedChannel(ChannelState):
+    """A channel that notes what reading its messages raises."""
+
+    _reading: Callable[[], AbstractContextManager[None]] = field(repr=False, compare=False)
+
+    def iterate(self) -> Iterator[RecordedMessage]:
+        """See ChannelState."""
+        with self._reading():
+            yield from super().iterate()
+
+    def frames(self, first: int | None = None, last: int | None = None) -> Iterator[Frame]:
+        """See ChannelState."""
+        with self._reading():
+            yield from super().frames(first, last)
+
+
 class GlobalState:
     """What one snapshot recorded. Nothing in it can be assigned, and what is read is a copy of the reader's own.
 
@@ -63,9 +92,10 @@ class GlobalState:
     """
 
     _snapshot: Snapshot
+    _raised: list[Exception]
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self.__dict__["_snapshot"] = snapshot
+        self.__dict__.update(_snapshot=snapshot, _raised=[])
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a global state was recorded and cannot be changed: {name} was to be {value!r:.100}")
@@ -93,10 +123,11 @@ class GlobalState:
         """The actors that had ended before."""
         return frozenset(self._snapshot.manifest.ended)
 
-    @property
+    @cached_property
     def channels(self) -> Mapping[Channel, ChannelState]:
         """Counters by (sender, receiver): `sent`, `received`, `count` in flight. Drivers are senders too."""
-        return self._snapshot.channels
+        watched = (_WatchedChannel(one.entry, one._reader, self._reading) for one in self._snapshot.channels.values())  # noqa: SLF001
+        return MappingProxyType({one.channel: one for one in watched})
 
     @property
     def in_flight(self) -> int:
@@ -119,15 +150,12 @@ class GlobalState:
 
     def actor(self, name: str) -> ActorState:
         """Read one actor. Raises ActorNotFound where there is none of that name, or only messages to it."""
-        recorded = self._snapshot.recorded(name)
+        with self._reading():
+            recorded = self._snapshot.recorded(name)
+            calls = tuple(read_calls(name, recorded.calls, recorded.callees))
+            timers = tuple(read_timers(name, recorded.timers))
         state = MappingProxyType(recorded.state) if type(recorded.state) is dict else recorded.state
-        return ActorState(
-            name,
-            self.actors[name].class_name,
-            state,
-            tuple(read_calls(name, recorded.calls, recorded.callees)),
-            tuple(read_timers(name, recorded.timers)),
-        )
+        return ActorState(name, self.actors[name].class_name, state, calls, timers)
 
     def born(self) -> Iterator[ActorState]:
         """Read all actors that have a state, one after the other."""
@@ -140,6 +168,19 @@ class GlobalState:
         for channel, state in self.channels.items():
             for one in state.iterate():
                 yield Message(channel.sender, channel.receiver, *one)
+
+    def has_raised(self, error: Exception) -> bool:
+        """Whether reading this snapshot raised that very error, and not whoever asked."""
+        return any(error is one for one in self._raised)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            with self._snapshot.or_deleted():
+                yield
+        except OF_THE_STORE as error:
+            self._raised.append(error)
+            raise
 
 
 def timer_messages(actor: ActorState) -> Iterator[Message]:

@@ -14,6 +14,8 @@ from rayshot.properties.global_state import ActorState, GlobalState, Message, ti
 
 Exact = int | Fraction
 """A sum without rounding: floats are added as the fractions that they are."""
+BITS_MAX = 4_096
+"""A wider number is refused: no float holds it, and Python writes none that is much wider as text."""
 REPLY = "reply"
 OfActor = str | Callable[[ActorState], Any]
 OfMessage = str | Callable[[Message], Any] | None
@@ -58,7 +60,11 @@ def quantity(of_actor: OfActor, of_message: OfMessage = None) -> Quantity:
     Args:
         of_actor: an attribute that holds a number, in actors that have it; or a function of an ActorState.
         of_message: a method whose first argument is a number that is on its way; or a function of a Message, which is
-            given the messages of timers too. None where messages carry nothing.
+            given replies and the messages of timers too. None where messages carry nothing.
+
+    An attribute and a method count nothing in a reply, nor in what `then` keeps for it. So while an actor awaits a
+    reply with that method, the sum is not told: the answer is None, with the reason. Give functions that count both:
+    `of_message` the replies, by their `kind`, and `of_actor` the context of its `calls`.
 
     What is named like a secret is counted only where it is shown, see docs/security.md.
     """
@@ -69,12 +75,14 @@ def quantity(of_actor: OfActor, of_message: OfMessage = None) -> Quantity:
 class Sum:
     """How much there is in one state: `held` by each actor that holds any, `moving` on channels.
 
-    `counted` is in how many actors there was anything to count, if it was nothing.
+    `counted` is in how many actors there was anything to count, if it was nothing. `untold` are sentences: what may
+    carry more, and is not counted.
     """
 
     held: dict[str, Exact]
     moving: dict[tuple[str, str], Exact]
     counted: int
+    untold: tuple[str, ...] = ()
 
     @property
     def at_rest(self) -> Exact:
@@ -96,21 +104,42 @@ def add_up(what: Quantity, state: GlobalState) -> Sum:
     """Count in one state. Without a part for messages none is read. Raises ConfigError for what is no number."""
     held: dict[str, Exact] = {}
     counted = 0
+    untold: list[str] = []
     for actor in state.born():
         held[actor.name] = what.held(actor)
+        untold += untold_of(what.of_message, actor)
         counted += callable(what.of_actor) or actor.get(what.of_actor, state) is not state
     moving: dict[tuple[str, str], Exact] = {}
     for message in state.messages() if what.of_message is not None else ():
         ends = message.sender, message.receiver
         moving[ends] = moving.get(ends, 0) + what.carried(message)
-    return Sum({name: n for name, n in held.items() if n}, {ends: n for ends, n in moving.items() if n}, counted)
+    some_held, some_moving = {name: n for name, n in held.items() if n}, {ends: n for ends, n in moving.items() if n}
+    return Sum(some_held, some_moving, counted, tuple(untold))
+
+
+def untold_of(counted: OfMessage, actor: ActorState) -> list[str]:
+    """What a method does not count: replies that an actor awaits with that method, and what it keeps for them."""
+    return [
+        f"{actor.name} awaits a reply of {call.callee or 'somebody'} with {counted}, and what replies carry is not "
+        "counted by a method: give functions"
+        for call in actor.calls
+        if isinstance(counted, str) and counted in {call.method, call.on_error}
+    ]
 
 
 def exact(value: Any, where: str) -> Exact:
-    """A number of Python or numpy, or a Decimal, without rounding. Raises ConfigError for anything else, and NaN."""
+    """A number of Python or numpy, or a Decimal, without rounding.
+
+    Raises ConfigError for anything else, for NaN, and for what takes more than BITS_MAX bits.
+    """
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.number | numpy.bool_):
         value = value.item()
+    if _is_wide(value):
+        raise ConfigError(
+            f"{where} has more than {BITS_MAX:,} bits and is not added up: give a function that returns a smaller one",
+            at=where,
+        )
     if isinstance(value, int):
         return int(value)
     if isinstance(value, Fraction):
@@ -122,14 +151,26 @@ def exact(value: Any, where: str) -> Exact:
     )
 
 
+def _is_wide(value: Any) -> bool:
+    """Whether a number is so large, or so finely divided, that its digits cannot be written out."""
+    if isinstance(value, Decimal):
+        exponent = value.as_tuple().exponent
+        digits_max = BITS_MAX // 4
+        return isinstance(exponent, int) and max(abs(exponent), abs(value.adjusted())) > digits_max
+    if isinstance(value, int | Fraction):
+        return max(value.numerator.bit_length(), value.denominator.bit_length()) > BITS_MAX
+    return False
+
+
 def size(number: Exact) -> Exact:
     """Without its sign."""
     return -number if number < 0 else number
 
 
 def plain(number: Exact) -> int | float:
-    """A sum for eyes and JSON."""
-    return int(number) if number.denominator == 1 else float(number)
+    """A sum for eyes and JSON. What is larger than any float loses what lies behind its point."""
+    whole = number.denominator == 1 or size(number) > sys.float_info.max
+    return int(number) if whole else float(number)
 
 
 def seen(name: str, value: Any) -> Any:

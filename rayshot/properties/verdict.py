@@ -13,24 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rayshot.errors import (
-    Damaged,
-    EncryptionKeyNeeded,
-    Incompatible,
-    PredicateFailed,
-    SnapshotNotFound,
-    StoreError,
-    Untrusted,
-)
+from rayshot.errors import PredicateFailed
 from rayshot.format.jsonable import jsonable
 from rayshot.properties.global_state import GlobalState
 from rayshot.properties.property import Answer, Kind, Property
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.relation import CutClocks, relate_clocks
 from rayshot.store.snapshot import Snapshot
-
-OF_THE_STORE = (Damaged, EncryptionKeyNeeded, Incompatible, SnapshotNotFound, StoreError, Untrusted)
-"""What reading raises whoever reads: no fault of the predicate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +103,10 @@ def judge(asked: Property, snapshot: Snapshot) -> Verdict:
     cut = CutClocks.of(snapshot.manifest)
     told = dict(state.told)
     try:
-        with snapshot.or_deleted():
-            given = asked(state)
-    except OF_THE_STORE:
-        raise
+        given = asked(state)
     except Exception as error:
+        if state.has_raised(error):
+            raise
         raise _failed(asked, snapshot, f"raised {type(error).__name__}: {error}") from error
     answer = given if isinstance(given, Answer) else Answer(_truth(asked, snapshot, given))
     holds = _truth(asked, snapshot, answer.holds)

@@ -15,13 +15,15 @@ OfWaiting = str | Callable[[ActorState], Iterable[str] | None]
 
 @dataclass(frozen=True, slots=True)
 class WaitGraph:
-    """By actor, for whom it waits, as long as nothing that could end the wait is in flight.
+    """`edges` say by actor for whom it waits, where nothing that could end the wait is in flight.
 
-    `unknown` are actors that wait, and nobody knows for whom: an older rayshot recorded it.
+    `unknown` are actors that wait, and nobody knows for whom: an older rayshot recorded it. `ended` are actors that
+    will never answer.
     """
 
     edges: Mapping[str, frozenset[str]]
     unknown: frozenset[str]
+    ended: frozenset[str] = frozenset()
 
     def cycles(self) -> list[list[str]]:
         """Groups of which each waits for another one in it: deadlock where each needs all that it waits for."""
@@ -32,15 +34,18 @@ class WaitGraph:
         return sorted(group for group in groups if len(group) > 1 or graph.has_edge(group[0], group[0]))
 
     def knots(self) -> list[list[str]]:
-        """Cycles out of which no wait leads: deadlock where each needs any one of those that it waits for."""
-        return [group for group in self.cycles() if all(self.edges[name] <= set(group) for name in group)]
+        """Cycles out of which no wait leads: deadlock where each needs any one of those that it waits for.
+
+        A wait for an actor that has ended leads nowhere.
+        """
+        return [group for group in self.cycles() if all(self.edges[name] - self.ended <= {*group} for name in group)]
 
 
 def wait_graph(state: GlobalState, waits_for: OfWaiting | None = None) -> WaitGraph:
     """Draw who waits for whom.
 
     Args:
-        state: of which snapshot.
+        state: of which snapshot, `GlobalState(snapshot)`.
         waits_for: the attribute that names whom an actor waits for, by a name or a handle or several; or a function of
             an ActorState. None: replies that are awaited with `then`, and have neither request nor reply in flight.
 
@@ -55,13 +60,13 @@ def wait_graph(state: GlobalState, waits_for: OfWaiting | None = None) -> WaitGr
                 unknown.add(wait.caller)
             elif wait.where == NOTHING:
                 edges[wait.caller] = edges.get(wait.caller, frozenset()) | {wait.callee}
-        return WaitGraph(edges, frozenset(unknown))
+        return WaitGraph(edges, frozenset(unknown), state.ended)
     woken = {channel.receiver for channel, entry in state.channels.items() if entry.count}
     for actor in state.born():
         others = frozenset(_names(waits_for(actor) if callable(waits_for) else actor.get(waits_for)))
         if others and not actor.timers and actor.name not in woken:
             edges[actor.name] = others
-    return WaitGraph(edges, frozenset())
+    return WaitGraph(edges, frozenset(), state.ended)
 
 
 def deadlock(waits_for: OfWaiting | None = None, *, needs: Literal["all", "any"] = "all") -> Property:

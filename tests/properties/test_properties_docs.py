@@ -42,7 +42,7 @@ def test_the_examples_print_what_the_page_shows(monkeypatch):
     monkeypatch.chdir(ROOT)
     names = {}
     examples = re.findall(r"```python\n((?:(?!```).)*?)```\n\n```text\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert len(examples) == 6
+    assert len(examples) == 7
     for code, promised in examples:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):

@@ -181,6 +181,63 @@ def test_a_reply_of_that_method_carries_nothing_twice():
     assert holds(asked, {"alice": Actor({"balance": 100}), "bob": Actor()}, {BA: Line(1, [reply(1, 30)])}) is True
 
 
+def awaiting(method, state, *context, on_error=None):
+    return Actor(state, calls={1: (method, on_error, context)}, callees={1: "bob"})
+
+
+LENDS = {"alice": awaiting("take", {"has_token": False}), "bob": station(False)}
+LENT = {BA: Line(1, [reply(1, True)])}
+
+
+@pytest.mark.parametrize("lines", [LENT, {AB: Line(1, [call(1, "lend")])}, {}])
+def test_a_token_that_a_reply_brings_to_the_method_is_not_lost(lines):
+    lost = token_census("has_token", "take", expected=0)
+    for asked in (lost, ONE_TOKEN, token_census("has_token", "take", expected=2, or_more=True)):
+        verdict = judge(asked, snapshot_of(LENDS, lines))
+        assert verdict.holds is None
+        assert verdict.why.startswith("alice awaits a reply of bob with take")
+    assert holds(lost, {"alice": awaiting("done", {"has_token": False}), "bob": station(False)}, LENT) is True
+    fails = awaiting("done", {"has_token": False}, on_error="take")
+    assert holds(lost, {"alice": fails, "bob": station(False)}, LENT) is None
+
+
+def test_tokens_that_are_seen_are_enough_whatever_a_reply_brings():
+    two = LENDS | {"bob": station(True), "carol": station(True)}
+    assert holds(token_census("has_token", "take", expected=0), two, LENT) is False
+    assert holds(token_census("has_token", "take", expected=2, or_more=True), two, LENT) is True
+    assert holds(ONE_TOKEN, two, LENT) is False
+    assert holds(token_census("has_token", "take", expected=2), two, LENT) is None
+
+
+def test_functions_count_tokens_in_replies_and_in_what_is_kept_for_them():
+    def has(actor):
+        return actor["has_token"] + sum("token" in one.context for one in actor.calls)
+
+    def brings(message):
+        return message.method == "take" or (message.kind == "reply" and message.args == (True,))
+
+    asked = token_census(has, brings)
+    assert holds(asked, LENDS, LENT) is True
+    assert holds(asked, LENDS) is False
+    assert holds(asked, {"alice": awaiting("take", {"has_token": False}, "token"), "bob": station(False)}) is True
+    assert holds(token_census(has, brings, expected=0), LENDS, LENT) is False
+
+
+def test_a_sum_is_not_told_while_a_reply_brings_some_of_it():
+    asked = conserved_sum(quantity("balance", "deposit"), 100)
+    moving = {BA: Line(1, [reply(1, 30)])}
+    actors = {"alice": awaiting("deposit", {"balance": 70}), "bob": Actor({"balance": 0})}
+    verdict = judge(asked, snapshot_of(actors, moving))
+    assert (verdict.holds, verdict.evidence["total"]) == (None, 70)
+    assert "give functions" in verdict.why
+    assert holds(conserved_sum(quantity("balance"), 70), actors, moving) is True, "messages carry nothing"
+
+    def brings(message):
+        return message.args[0] if message.kind == "reply" or message.method == "deposit" else 0
+
+    assert holds(conserved_sum(quantity("balance", brings), 100), actors, moving) is True
+
+
 # Counters, references, waits -------------------------------------------------------------------------------------
 
 
@@ -244,6 +301,25 @@ def test_a_cycle_is_a_deadlock_where_all_are_needed_and_a_knot_where_any_is():
     assert holds(deadlock("waits_for"), {"alice": waiting("alice")}) is True
 
 
+def test_the_graph_can_be_looked_at():
+    actors = {"alice": waiting("bob"), "bob": waiting("alice", "carol"), "carol": waiting("carol"), "dave": Actor()}
+    graph = wait_graph(GlobalState(snapshot_of(actors)), "waits_for")
+    assert {name: sorted(others) for name, others in graph.edges.items()} == {
+        "alice": ["bob"],
+        "bob": ["alice", "carol"],
+        "carol": ["carol"],
+    }
+    assert (graph.cycles(), graph.knots()) == ([["alice", "bob"], ["carol"]], [["carol"]])
+
+
+def test_an_actor_that_has_ended_answers_nobody_who_needs_any_one():
+    knot = {"alice": waiting("bob", "carol"), "bob": waiting("alice")}
+    assert holds(deadlock("waits_for", needs="any"), knot, ended=("carol",)) is True
+    assert holds(deadlock("waits_for", needs="any"), knot) is False, "carol may be born yet"
+    answer = {("carol", "alice"): Line(1, [tell("granted")])}
+    assert holds(deadlock("waits_for", needs="any"), knot, answer, ("carol",)) is False
+
+
 def test_a_cycle_is_no_deadlock_while_what_ends_it_is_in_flight():
     cycle = {"alice": waiting("bob"), "bob": waiting("alice")}
     assert holds(deadlock("waits_for"), cycle, {BA: Line(1, [tell("granted")])}) is False
@@ -293,3 +369,71 @@ def test_cycles_are_found_in_deep_graphs_too():
     ring = {f"a{n:05}": waiting(f"a{(n + 1) % 3000:05}") for n in range(3000)}
     (group,) = wait_graph(GlobalState(snapshot_of(ring)), "waits_for").cycles()
     assert len(group) == 3000
+
+
+# Broken conditions -----------------------------------------------------------------------------------------------
+
+CYCLE = {"alice": waiting("bob"), "bob": waiting("alice")}
+BROKEN = {
+    "a thread of an actor sends": (termination(), TWO, TWO, {AB: Line(1, [tell("go")])}),
+    "a call is kept and replied to later": (lost_reply(), {"alice": AWAITS, "bob": Actor()}, TWO, {BA: Line(1)}),
+    "a thread of an actor ends its wait": (deadlock("waits_for"), CYCLE, TWO, {AB: Line(1)}),
+    "a token is made": (
+        token_census("has_token", "take", expected=0),
+        {"alice": station(False), "bob": Actor()},
+        {"alice": station(True), "bob": Actor()},
+        {AB: Line(1)},
+    ),
+    "a token is destroyed": (
+        token_census("has_token", "take", expected=2, or_more=True),
+        {"alice": station(True), "bob": station(True)},
+        {"alice": station(True), "bob": station(False)},
+        {AB: Line(1)},
+    ),
+    "a counter falls": (
+        counter_reached("bob", "done", 10),
+        {"alice": Actor(), "bob": Actor({"done": 10})},
+        {"alice": Actor(), "bob": Actor({"done": 9})},
+        {AB: Line(1)},
+    ),
+    "an actor looks up a name": (
+        unreferenced("bob", roots=["alice"]),
+        TWO,
+        {"alice": Actor({"friend": handle("bob")}), "bob": Actor()},
+        {BA: Line(1)},
+    ),
+}
+
+
+@pytest.mark.parametrize(("asked", "before", "after", "lines"), BROKEN.values(), ids=BROKEN)
+def test_where_a_condition_is_broken_a_yes_that_did_not_stay_decides_nothing(asked, before, after, lines):
+    history = History()
+    history.snapshot(before)
+    history.snapshot(after, lines)
+    found = detect(history.system, asked)
+    assert [one.holds for one in found.verdicts] == [True, False]
+    assert (len(found.contradictions), found.decisive, found.holds) == (1, None, None)
+
+
+@pytest.mark.parametrize(
+    ("asked", "before", "after"),
+    [
+        (deadlock("waits_for"), CYCLE, TWO),
+        (unreferenced("bob", roots=["alice"]), TWO, {"alice": Actor({"friend": handle("bob")}), "bob": Actor()}),
+    ],
+)
+def test_when_a_driver_spoke_a_yes_before_says_nothing_and_contradicts_nothing(asked, before, after):
+    history = History()
+    yes = history.snapshot(before, {DRIVER: Line(1)})
+    no = history.snapshot(after, {DRIVER: Line(2)})
+    found = detect(history.system, asked)
+    assert [one.holds for one in found.verdicts] == [True, False]
+    assert (found.contradictions, found.holds) == ([], False)
+    assert judge(asked, yes).says_of(no) is None
+
+
+def test_what_a_driver_brings_in_breaks_the_condition_of_a_sum_and_the_verdict_names_it():
+    asked = conserved_sum(quantity("balance", "deposit"), 100)
+    verdict = judge(asked, snapshot_of({"alice": Actor({"balance": 100})}, {DRIVER: Line(1, [tell("deposit", 5)])}))
+    assert verdict.holds is False
+    assert "as long as every step conserves it and drivers bring nothing in" in verdict.meaning

@@ -5,8 +5,16 @@ import pickle
 import numpy as np
 import pytest
 
-from rayshot.errors import ConfigError, Damaged, NotStable, PredicateFailed
-from rayshot.properties import Answer, detect, invariant, judge, possibly, stable
+from rayshot.errors import (
+    ConfigError,
+    Damaged,
+    MissingChunk,
+    NotStable,
+    PredicateFailed,
+    SnapshotDeleted,
+    StoreError,
+)
+from rayshot.properties import Answer, conservation, detect, invariant, judge, possibly, quantity, stable
 from tests.properties.builders import Actor, History, Line, snapshot_of
 
 AB, BA, DRIVER = ("alice", "bob"), ("bob", "alice"), ("driver:main", "alice")
@@ -157,6 +165,51 @@ def test_a_predicate_that_raises_is_named_with_the_snapshot_and_its_own_exceptio
     nobody = stable(lambda state: state.actor("nobody") is None, name="nobody")
     with pytest.raises(PredicateFailed, match="has no actor 'nobody'"):
         judge(nobody, snapshot_of(done(1, 2)))
+
+
+def other_is_gone():
+    history = History()
+    other = history.snapshot(done(1, 2))
+    history.repository.delete(other.id)
+    return other
+
+
+@pytest.mark.parametrize("kind", [SnapshotDeleted, Damaged, StoreError, MissingChunk])
+def test_an_error_of_the_store_that_the_predicate_itself_raised_is_its_own(kind):
+    def raises(_):
+        raise kind("mine")
+
+    history = History()
+    history.snapshot(done(1, 2))
+    with pytest.raises(PredicateFailed, match=f"raised {kind.__name__}: mine"):
+        detect(history.system, stable(raises))
+    gone = other_is_gone()
+    with pytest.raises(PredicateFailed, match="raised SnapshotDeleted"):
+        detect(history.system, stable(lambda _: gone.state("bob")["done"] > 1))
+    with pytest.raises(PredicateFailed, match=f"raised {kind.__name__}: mine"):
+        conservation(history.system, quantity(raises))
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda state: state.actor("bob"),
+        lambda state: list(state.messages()),
+        lambda state: state.channels[AB].messages,
+        lambda state: list(state.channels[AB].frames()),
+        lambda state: state.channels[AB].check(),
+    ],
+)
+def test_whatever_a_predicate_reads_damage_is_damage_and_a_deleted_snapshot_is_left_out(read):
+    history = History()
+    first = history.snapshot(done(1, 2), {AB: Line(1, [b"\x91\xa1x"])})
+    asked = stable(lambda state: read(state) is None)
+    for entry in list(history.store.list("bank/chunks")):
+        history.store.delete(entry.key)
+    with pytest.raises(Damaged):
+        detect([first], asked)
+    history.repository.delete(first.id)
+    assert detect([first], asked).deleted == (first.id,)
 
 
 @pytest.mark.parametrize("given", [1, "yes", [], NotImplemented, Answer(holds="yes"), Answer(holds=True, why=3)])

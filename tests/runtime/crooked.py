@@ -31,6 +31,23 @@ class Branch:
         return self.handled
 
 
+@rayshot.actor(deterministic=True)
+class Lender(Branch.__rayshot_user_class__):
+    """The same, which also lends by a reply, and can leave."""
+
+    def fetch(self, amount):
+        self.handled += 1
+        self.next.lend.remote(amount).then(self.deposit, 0)
+
+    def lend(self, amount):
+        self.handled += 1
+        self.balance -= amount
+        return amount
+
+    def leave(self):
+        rayshot.current().end()
+
+
 @rayshot.actor
 class Careless(Branch.__rayshot_user_class__):
     """The same, of which nobody says that it is deterministic."""

@@ -7,7 +7,7 @@ import rayshot
 from rayshot.audit import name_messages
 from rayshot.errors import ConfigError, Untrusted
 from rayshot.properties import conservation, quantity
-from tests.runtime.crooked import Branch, Careless
+from tests.runtime.crooked import Branch, Careless, Lender
 from tests.runtime.test_runtime_messages import eventually
 
 pytestmark = pytest.mark.ray
@@ -114,6 +114,55 @@ def test_who_cannot_be_run_again_is_named_with_the_reason(new_system):
     assert "is not declared @rayshot.actor(deterministic=True)" in name_messages(found).not_run["bob"]
     with pytest.raises(Untrusted):
         name_messages(found, keys=[])
+
+
+def brings(message):
+    """What a reply carries is counted too."""
+    given = message.args and message.args[0]
+    return given if message.method == "deposit" or (message.kind == "reply" and isinstance(given, int)) else 0
+
+
+def test_nobody_is_named_for_what_a_reply_carried(new_system):
+    system = new_system(trace="full")
+    made = branches(Lender)
+    pay(made, 1)
+    system.snapshot()
+    made["alice"].fetch.tell(5)
+    eventually(lambda: ray.get(made["alice"].count.remote()) == 5)
+    pay(made, 17, 4)
+    system.snapshot()
+    snapshots = system.snapshots()[-2:]
+    named = name_messages(conservation(snapshots, MONEY))
+    assert (named.culprits, named.run_again) == ((), ())
+    assert "alice awaits a reply of bob with deposit" in named.not_run["alice"]
+    assert "it replied to alice with a number" in named.not_run["bob"]
+    counted = name_messages(conservation(snapshots, quantity("balance", brings)))
+    assert [one.message.args for one in counted.culprits] == [(17, 3), (17, 1)]
+    assert counted.run_again == ("alice", "bob")
+
+
+def test_who_ended_in_between_is_named_with_the_reason_and_the_others_are_run_again(new_system):
+    system = new_system(trace="full")
+    made = branches(Lender)
+    carol = Lender.options(name="carol").remote(30)
+    pay(made, 1)
+    system.snapshot()
+    carol.leave.tell()
+    pay(made, 17)
+    eventually(lambda: set(system.actors()) == set(made))
+    system.snapshot()
+    found = conservation(system.snapshots()[-2:], MONEY)
+    assert found.broken.suspects == ("alice", "bob", "carol")
+    named = name_messages(found, actors=[*found.broken.suspects, "driver:main", "nobody"])
+    assert named.run_again == ("alice", "bob")
+    assert [one.message.args for one in named.culprits] == [(17, 3), (17, 1)]
+    last = system.snapshots()[-1].id
+    assert named.not_run == {
+        "carol": f"it had ended before {last}, so there is no state that running it again could be proved by",
+        "driver:main": "it is a driver, and has no state",
+        "nobody": f"there is no actor of that name in {last}",
+    }
+    assert "carol was not run again" in named.why
 
 
 def test_where_nothing_is_broken_there_is_nothing_to_name(new_system):

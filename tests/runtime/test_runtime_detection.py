@@ -6,9 +6,19 @@ import pytest
 import ray
 
 from rayshot.errors import ConfigError, NotStable, SnapshotAborted
-from rayshot.properties import counter_reached, detect, invariant, lost_reply, possibly, stable, termination
+from rayshot.properties import (
+    counter_reached,
+    detect,
+    invariant,
+    judge,
+    lost_reply,
+    possibly,
+    stable,
+    termination,
+    token_census,
+)
 from tests.runtime.test_runtime_messages import eventually
-from tests.runtime.walking import Asker, Oracle, Walker
+from tests.runtime.walking import Asker, Borrower, Oracle, Walker
 
 pytestmark = pytest.mark.ray
 
@@ -53,6 +63,29 @@ def test_a_lost_reply_is_found_and_none_that_is_on_its_way(system):
     verdict = system.detect(lost_reply(), interval_s=0.1, within_s=30)
     assert verdict.holds is True
     assert [(lost["caller"], lost["callee"]) for lost in verdict.evidence["lost"]] == [("asker", "oracle")]
+
+
+def test_a_token_that_moves_in_replies_is_never_lost_in_a_snapshot(system):
+    made = [Borrower.options(name=name).remote(has_token=name == "one") for name in ("one", "other")]
+    for actor, following in zip(made, made[::-1], strict=True):
+        actor.lead_to.tell(following)
+    ray.get([actor.ready.remote() for actor in made])
+    made[1].fetch.tell()
+    lost = token_census("has_token", "take", expected=0)
+    snapshots = [system.snapshot() for _ in range(5)]
+
+    def is_lent():
+        snapshots.append(system.snapshot())
+        return judge(lost, snapshots[-1]).holds is None
+
+    eventually(is_lent, 60)
+    assert {one.holds for one in detect(snapshots, lost).verdicts} <= {False, None}
+
+    def brings(message):
+        return message.kind == "reply" and message.args == (True,)
+
+    seen = detect(snapshots, token_census("has_token", brings))
+    assert [one.holds for one in seen.verdicts] == [True] * len(snapshots)
 
 
 def test_it_ends_in_time_and_when_it_is_told_to(system):

@@ -52,3 +52,30 @@ class Oracle:
 
     def leave(self):
         ray.actor.exit_actor()
+
+
+@rayshot.actor
+class Borrower:
+    """Passes a token on by replies: each asks the other for it, again and again."""
+
+    def __init__(self, *, has_token):
+        self.has_token = has_token
+        self.other = None
+
+    def lead_to(self, other):
+        self.other = other
+
+    def fetch(self):
+        self.other.give.remote().then(self.take)
+
+    def give(self):
+        self.has_token = False
+        time.sleep(0.01)
+        return True
+
+    def take(self, token):
+        self.has_token = token
+        self.other.fetch.tell()
+
+    def ready(self):
+        return True
