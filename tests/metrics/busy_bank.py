@@ -62,16 +62,14 @@ def main(storage: str) -> None:
     system = rayshot.resume("bank", storage=storage, begin=begin, snapshot=every)
     node = ray.nodes()[0]
     print(f"{node['NodeManagerAddress']}:{node['MetricsExportPort']}", flush=True)
-    alice, till, printer = (system.get_actor(name) for name in ("alice", "till", "printer"))
-    threading.Thread(target=work, args=(system, alice, till, printer), daemon=True).start()
+    threading.Thread(target=work, args=(system,), daemon=True).start()
     sys.stdin.read()
     system.shutdown()
     ray.shutdown()
 
 
-def work(
-    system: rayshot.System, alice: rayshot.ActorHandle, till: rayshot.ActorHandle, printer: rayshot.ActorHandle
-) -> None:
+def work(system: rayshot.System) -> None:
+    alice, till, printer = (system.get_actor(name) for name in ("alice", "till", "printer"))
     while True:
         for _ in range(100):
             alice.add.tell(1)

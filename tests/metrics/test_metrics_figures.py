@@ -1,5 +1,8 @@
 """What is told of actors, and when: sums by class, growth, and what stands still."""
 
+import re
+from pathlib import Path
+
 from rayshot.protocol.abort import AbortReason
 from rayshot.runtime.metrics import METRICS, ActorFigures, ActorSums, Metrics, SystemFigures
 
@@ -66,3 +69,11 @@ def test_no_metric_has_a_label_for_each_actor():
         "state",
         "actor_class",
     }
+
+
+def test_the_page_has_each_metric_and_says_what_it_is():
+    page = Path(__file__).parents[2].joinpath("docs", "metrics.md").read_text()
+    rows = re.findall(r"^\| `(rayshot_\w+)` \| (\w+) \| (.*?) \| (.*) \|$", page, re.MULTILINE)
+    assert rows == [
+        (one.name, one.kind.lower(), ", ".join(f"`{label}`" for label in one.labels), one.about) for one in METRICS
+    ]
