@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 ROWS ?=
 JOBS ?= 3
 
-.PHONY: demo notebooks test acceptance simulate fuzz check bench peers format clean setup java azurite
+.PHONY: demo notebooks test acceptance simulate fuzz check bench peers format clean setup java azurite metrics
 
 setup: $(STAMP)
 
@@ -27,6 +27,10 @@ java:
 azurite: setup
 	@scripts/ensure-azurite $(VENV)
 
+# Metrics are tested with Prometheus, and with what ray[default] needs to export them.
+metrics: setup
+	@scripts/ensure-metrics $(VENV)
+
 demo: setup java
 	@$(BIN)/python -m examples.flights $(if $(ROWS),--rows $(ROWS),)
 
@@ -35,11 +39,11 @@ notebooks: setup java
 	@$(BIN)/python -m examples.notebooks
 
 # Files of tests side by side; `JOBS=0` runs one after the other, as `pytest` itself does.
-test: setup java azurite
+test: setup java azurite metrics
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 # Every fault, bad input and race of the acceptance table, counted; fails where one does not hold.
-acceptance: setup java azurite
+acceptance: setup java azurite metrics
 	@$(BIN)/python -m pytest -m acceptance
 
 # The long run of the protocol: all modes, topologies, networks and faults; then every known wrong version.

@@ -93,8 +93,12 @@ class Committer:
         """An actor ended; the next snapshot behind its end holds the last segment of its trace. From any thread."""
         self._last_traces[actor] = segment
 
-    def store(self, cut: Cut, vaults: Iterable[tuple[Any, list[Any]]], taken: Taken) -> CommitRecord:
+    def store(
+        self, cut: Cut, vaults: Iterable[tuple[Any, list[Any]]], taken: Taken
+    ) -> tuple[CommitRecord, Mapping[str, float]]:
         """Write and commit one snapshot; `vaults` with the bodies that each is to write.
+
+        Returns the figures of its manifest too, and as `bytes` the size of all its chunks.
 
         Raises KeysMissing, StoreError, StateNotSerializable; nothing of it is visible then.
         """
@@ -123,7 +127,7 @@ class Committer:
         for name in ended:
             del self._last_traces[name]
         self._base, self._reuse = snapshot, {chunk.digest: chunk for chunk in manifest.chunks}
-        return record
+        return record, {**manifest.stats, "bytes": sum(chunk.stored_size for chunk in manifest.chunks)}
 
     def stored_in(self, incarnation: int) -> set[SnapshotId]:
         """All snapshots that were ever committed in this life."""

@@ -37,18 +37,19 @@ from rayshot.protocol.identity import ALIGNED, COORDINATOR, SnapshotId
 from rayshot.protocol.identity import STOPPED as STOPPED_WORLD
 from rayshot.protocol.topology import forward_inputs
 from rayshot.runtime.birth import Birth
-from rayshot.runtime.clock import TICK_S, start_clock
+from rayshot.runtime.clock import start_clock
 from rayshot.runtime.commit_queue import CommitQueue
-from rayshot.runtime.dead_letters import DeadLetter
 from rayshot.runtime.driver_watch import DriverWatch
 from rayshot.runtime.failpoints import failpoint
 from rayshot.runtime.identity import Ending, HostIdentity, Joined, Stop
 from rayshot.runtime.intake import Arrived, Call, Gathered, Intake
 from rayshot.runtime.keyring import Keyring
 from rayshot.runtime.members import Members
+from rayshot.runtime.metrics import Metrics, SystemFigures
 from rayshot.runtime.naming import NAMESPACE, coordinator_name
 from rayshot.runtime.notices import UNTIL_ANSWERED, notice
 from rayshot.runtime.priority import go_first
+from rayshot.runtime.questions import Questions
 from rayshot.runtime.reports import Body, unpack_record
 from rayshot.runtime.requests import Admission, Committed, Order, Request
 from rayshot.runtime.settings import SystemSettings
@@ -61,10 +62,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rayshot")
 GROUPS = {"control": 4, "ask": 4, "wait": 32, "stay": 1}
-FATE_S = 30.0
 
 
-class Coordinator(DriverWatch):
+class Coordinator(DriverWatch, Questions):
     """See the module. `_lock` covers the collector and everything about snapshots under way."""
 
     def __init__(self, settings: SystemSettings) -> None:
@@ -87,9 +87,10 @@ class Coordinator(DriverWatch):
         self._open: dict[SnapshotId, UnderWay] = {}
         self._intake = Intake(self._take, self.refuse)
         self._gathered: dict[SnapshotId, Gathered] = {}
-        self._admission, self._ends, self._aborted = Admission(), Ends(), 0
+        self._admission, self._ends = Admission(), Ends()
         self._commits = CommitQueue(self._commit, self._uncommitted)
         self._heart = Heart(storage, system, self._committer.epoch, self._yield)
+        self._metrics = Metrics(system, incarnation, self._figures, self._members.figures)
         self._stop: Stop | None = None
         beginning = settings.beginning and not self._committer.stored_in(incarnation)
         self._birth = Birth(self._give_up, loading=settings.loading and not restarted, beginning=beginning)
@@ -106,6 +107,7 @@ class Coordinator(DriverWatch):
             self._yield(self._committer.fenced)
         self._commits.start()
         self._heart.start()
+        self._metrics.start()
         start_clock(system, self._lock, self._tick)
 
     # Members ---------------------------------------------------------------------------------------------------
@@ -151,32 +153,6 @@ class Coordinator(DriverWatch):
         """An actor counts its own failure as the system's."""
         self._died(name, detail)
 
-    @ray.method(concurrency_group="wait", max_task_retries=UNTIL_ANSWERED)
-    def fate(self, name: str) -> Stop | Ending:
-        """Why `name` does not answer: the system stopped, or it ended or never was. Waits for what explains a death."""
-        deadline = time.monotonic() + FATE_S
-        while self._stop is None and name in self._members.hosts and time.monotonic() < deadline:
-            time.sleep(TICK_S)
-        with self._lock:
-            return self._stop or self._members.fate(name)
-
-    @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
-    def actors(self) -> dict[str, Any]:
-        """Ray handles of the living actors by name."""
-        with self._lock:
-            return dict(self._members.hosts)
-
-    @ray.method(concurrency_group="ask", max_task_retries=UNTIL_ANSWERED)
-    def dead_letters(self) -> tuple[DeadLetter, ...]:
-        """Those of the actors that have ended."""
-        return self._members.letters.all()
-
-    @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
-    def is_there(self, name: str) -> bool | None:
-        """Whether an actor of that name lives: False where it has ended, None where there never was one."""
-        with self._lock:
-            return self._members.is_there(name)
-
     def _died(self, name: str, detail: str) -> None:
         with self._lock:
             if self._give_up(detail, name):
@@ -205,7 +181,7 @@ class Coordinator(DriverWatch):
 
         Raises SnapshotAborted; ConfigError while it begins; NoAnswer; SystemDown where it takes no messages any more.
         """
-        request = Request(order.mode or self._config.mode, order)
+        request = Request(order.mode or self._config.mode, order, "request" if order.label is None else "savepoint")
         if self._stop is None and self._committer.missing_keys and self.take_keys(self._members.find_keys(self._keys)):
             raise keys_missing()
         with self._lock:
@@ -350,7 +326,7 @@ class Coordinator(DriverWatch):
             return  # of a coordinator that was lost, or its announcement is late
         self._last_ended = time.monotonic()
         if end.reason is not None:
-            self._aborted += 1
+            self._metrics.aborted(under_way.request.trigger, end.reason)
             self._members.tell_vaults("sweep")
             error = abort_error(end)
             log.warning("%s", error)
@@ -365,12 +341,13 @@ class Coordinator(DriverWatch):
         if under_way is None:
             return  # it was aborted while it waited for its turn, as the system was fenced
         shares = self._members.shares(gathered.bodies)
-        record = self._committer.store(cut, shares, under_way.taken(gathered.stats()))
+        record, stats = self._committer.store(cut, shares, under_way.taken(gathered.stats()))
         with self._lock:
             self._committed = record
             self._birth.end()
             self._carry_out(self._collector.handle(SnapshotStored(cut.snapshot)))
         under_way.request.settle(record, cut)
+        self._metrics.committed(under_way.request.trigger, stats)
         self._committer.retain(self._config)
 
     def _uncommitted(self, cut: Cut, error: Exception) -> None:
@@ -407,7 +384,7 @@ class Coordinator(DriverWatch):
         due = self._config.next_due(self._last_began, self._last_ended)
         idle = self._admission.is_empty and self._admission.fits(self._room)
         if due is not None and now >= due and idle and self.state() == RUNNING and self._members.hosts:
-            self._admission.add(Request(self._config.mode), self._config.timeout_s)
+            self._admission.add(Request(self._config.mode, trigger="interval"), self._config.timeout_s)
             self._begin_wanted()
 
     # Restoring, taking over, ending ----------------------------------------------------------------------------
@@ -439,6 +416,8 @@ class Coordinator(DriverWatch):
         with self._lock:
             if self._stop is not None:
                 raise self._stop.error()
+            if self._birth.loading:
+                self._metrics.restored()
             self._birth.end()
             self._last_began = self._last_ended = time.monotonic()
             self._members.tell_all("resume")
@@ -475,11 +454,15 @@ class Coordinator(DriverWatch):
                 "state": self.state(),
                 "stop": self._stop,
                 "committed": self._committed,
-                "aborted": self._aborted,
+                "aborted": self._metrics.aborted_count,
             }
         for k, report in under_way.items():
             report["handlers"] = self._members.why_missing(k, report["missing"])
         return {**status, "snapshots": under_way, "actors": self._members.status()}
+
+    def _figures(self) -> SystemFigures:
+        committed = self._committed
+        return SystemFigures(self.state(), len(self._open), committed.taken_at if committed is not None else 0.0)
 
     def _take_over(self) -> None:
         """Go on with the living members of a system whose coordinator died."""

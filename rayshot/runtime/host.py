@@ -316,6 +316,22 @@ class Host:
             }
 
     @ray.method(concurrency_group="control")
+    def figures(self) -> tuple[str, int, int, int, int, bool, bool]:
+        """What the system's metrics have of this actor: the fields of `metrics.ActorFigures`."""
+        process, specification = self._process, self._process.cell.specification
+        with process.lock:
+            channels = process.channels.values()
+            return (
+                "" if specification is None else specification.class_name,
+                sum(process.mailbox.received().values()),
+                process.dead_letters.count,
+                len(process.mailbox),
+                sum(channel.sent - channel.transported for channel in channels),
+                not self._worker.idle,
+                any(channel.full for channel in channels),
+            )
+
+    @ray.method(concurrency_group="control")
     def dead_letters(self) -> tuple[DeadLetter, ...]:
         """The last dead letters."""
         return self._process.dead_letters.all()

@@ -173,6 +173,10 @@ class Members:
         """The status of each host by name; None for one that does not answer."""
         return self._ask({name: handle.status.remote() for name, handle in tuple(self.hosts.items())})
 
+    def figures(self) -> dict[str, Any]:
+        """As `status`, what `Host.figures` says."""
+        return self._ask({name: handle.figures.remote() for name, handle in tuple(self.hosts.items())})
+
     def topology(self) -> dict[str, tuple[str, ...]]:
         """For each host to whom its channels lead; none for one that does not answer."""
         try:

@@ -50,10 +50,14 @@ class Committed(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """Somebody waits for a snapshot in that `mode`. `committed` or `error` is there when `done` is set."""
+    """Somebody waits for a snapshot in that `mode`. `committed` or `error` is there when `done` is set.
+
+    `trigger` says who: "request", "savepoint", "interval", or "actor" where an actor began it.
+    """
 
     mode: str
     order: Order = field(default_factory=Order)
+    trigger: str = "actor"
     done: threading.Event = field(default_factory=threading.Event)
     committed: Committed | None = None
     error: RayshotError | None = None

@@ -9,3 +9,4 @@ BEGINNING: Final = "beginning"
 RUNNING: Final = "running"
 STOPPED: Final = "stopped"
 """It takes no messages any more."""
+STATES: Final = (LOADING, BEGINNING, RUNNING, STOPPED)

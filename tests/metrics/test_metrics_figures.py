@@ -1,0 +1,79 @@
+"""What is told of actors, and when: sums by class, growth, and what stands still."""
+
+import re
+from pathlib import Path
+
+from rayshot.protocol.abort import AbortReason
+from rayshot.runtime.metrics import METRICS, ActorFigures, ActorSums, Metrics, SystemFigures
+
+
+def one(handled=0, letters=0, mailbox=0, outbox=0, *, busy=False, full=False, of="Account"):
+    return tuple(ActorFigures(of, handled, letters, mailbox, outbox, busy, full))
+
+
+def told(samples):
+    return {(name, *labels.values()): value for name, value, labels in samples}
+
+
+def test_counters_grow_by_what_is_new_and_gauges_are_the_most_of_a_class():
+    sums = ActorSums()
+    first = told(sums.add(0.0, {"a": one(10, 1, mailbox=3), "b": one(5, mailbox=7)}))
+    assert first["rayshot_messages_total", "Account"] == 15
+    assert first["rayshot_mailbox_messages", "Account"] == 7
+    second = told(sums.add(5.0, {"a": one(12, 1), "b": one(5), "c": one(1, of="Till")}))
+    assert second["rayshot_messages_total", "Account"] == 2
+    assert second["rayshot_dead_letters_total", "Account"] == 0
+    assert second["rayshot_messages_total", "Till"] == 1
+    assert second["rayshot_actors", "Account"] == 2
+
+
+def test_who_does_not_answer_is_left_out_and_counts_what_it_missed_when_it_does():
+    sums = ActorSums()
+    list(sums.add(0.0, {"a": one(10)}))
+    assert told(sums.add(5.0, {"a": None})) == {}
+    found = told(sums.add(15.0, {"a": one(40, busy=True)}))
+    assert found["rayshot_messages_total", "Account"] == 30
+    assert found["rayshot_busy_seconds_total", "Account"] == 15
+
+
+def test_an_actor_that_ended_and_counts_that_go_back_are_no_growth():
+    sums = ActorSums()
+    list(sums.add(0.0, {"a": one(10), "b": one(10)}))
+    found = told(sums.add(5.0, {"b": one(4)}))
+    assert found["rayshot_messages_total", "Account"] == 0
+    assert found["rayshot_actors", "Account"] == 1
+
+
+def test_a_sample_of_a_busy_actor_counts_since_the_one_before():
+    sums = ActorSums()
+    first = told(sums.add(100.0, {"a": one(busy=True, full=True)}))
+    assert first["rayshot_busy_seconds_total", "Account"] == 0
+    second = told(sums.add(105.0, {"a": one(busy=True), "b": one(full=True)}))
+    assert second["rayshot_busy_seconds_total", "Account"] == 5
+    assert second["rayshot_backpressured_seconds_total", "Account"] == 0
+
+
+def test_aborts_are_counted_where_ray_takes_no_metrics_too():
+    metrics = Metrics("bank", 1, lambda: SystemFigures("running", 0, 0.0), dict)
+    metrics.aborted("interval", AbortReason.TIMEOUT)
+    assert metrics.aborted_count == 1
+
+
+def test_no_metric_has_a_label_for_each_actor():
+    assert {label for metric in METRICS for label in metric.labels} == {
+        "outcome",
+        "reason",
+        "trigger",
+        "phase",
+        "cause",
+        "state",
+        "actor_class",
+    }
+
+
+def test_the_page_has_each_metric_and_says_what_it_is():
+    page = Path(__file__).parents[2].joinpath("docs", "metrics.md").read_text()
+    rows = re.findall(r"^\| `(rayshot_\w+)` \| (\w+) \| (.*?) \| (.*) \|$", page, re.MULTILINE)
+    assert rows == [
+        (one.name, one.kind.lower(), ", ".join(f"`{label}`" for label in one.labels), one.about) for one in METRICS
+    ]
