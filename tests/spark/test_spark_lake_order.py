@@ -49,7 +49,8 @@ def write(repository: Repository, lake: Path, *upto: int) -> SystemView:
 
 def history(lake: Path, **where: Any) -> list[tuple[Any, ...]]:
     """(life, attribute, value, valid_from, valid_to, ended_by), as DuckDB reads it."""
-    sql = history_sql(f"read_parquet('{lake}/state_changes/*.parquet')")
+    tables = [f"read_parquet('{lake}/{table}/*.parquet')" for table in ("state_changes", "actors")]
+    sql = history_sql(*tables)
     columns = "life, attribute, value, valid_from, valid_to, ended_by"
     return duckdb.sql(f"select {columns} from ({sql}) order by life, attribute, valid_from").fetchall()
 
@@ -103,6 +104,30 @@ def test_a_restore_from_an_older_snapshot_begins_a_branch_and_ends_what_the_old_
         (1, "y", "0", 10, 20, "restore"),
         (2, "x", "1", 15, None, None),
         (2, "y", "7", 15, None, None),
+    ]
+
+
+def test_a_value_lasts_until_its_actor_was_seen_last_before_its_end_or_a_restore(
+    repository: Repository, lake: Path
+) -> None:
+    def see(counter: int, done: int, *, ended: bool = False) -> None:
+        flows = {("driver:main", name): Flow(sent=done, received=done) for name in ("a", *([] if ended else "b"))}
+        states = {"a": {"x": 1}} | ({} if ended else {"b": {"k": 1}})
+        make_snapshot(repository, Bank(states=states, flows=flows, ended=["b"] if ended else []), counter)
+
+    see(1, 20)
+    see(2, 30)
+    see(3, 40, ended=True)
+    write(repository, lake)
+    assert history(lake) == [(1, "k", "1", 20, 30, "end"), (1, "x", "1", 20, None, None)]
+    repository.log.begin_epoch(2, "w2")
+    repository.note_restore(SnapshotId.parse("1-coordinator-3"), None, claimed=True)
+    see(1, 45, ended=True)
+    write(repository, lake)
+    assert history(lake) == [
+        (1, "k", "1", 20, 30, "end"),
+        (1, "x", "1", 20, 40, "restore"),
+        (2, "x", "1", 45, None, None),
     ]
 
 
