@@ -107,6 +107,23 @@ def test_a_restore_from_an_older_snapshot_begins_a_branch_and_ends_what_the_old_
     ]
 
 
+def test_what_a_timer_changed_before_or_behind_the_snapshot_that_was_restored_is_told_by_the_order_of_the_log(
+    repository: Repository, lake: Path
+) -> None:
+    take(repository, 1, 10, x=1, y=1)
+    take(repository, 2, 10, x=2, y=1)
+    take(repository, 3, 10, x=2, y=3)
+    take(repository, 4, 5, x=0, y=0)
+    repository.log.begin_epoch(2, "w2")
+    repository.note_restore(SnapshotId.parse("1-coordinator-2"), None, claimed=True)
+    take(repository, 1, 15, x=2, y=1)
+    write(repository, lake)
+    assert [row[1:4] for row in told(lake, *SEEN) if row[4].startswith("2-")] == [
+        ("x", 15, "restored"),
+        ("y", 15, "restored"),
+    ]
+
+
 def test_a_value_lasts_until_its_actor_was_seen_last_before_its_end_or_a_restore(
     repository: Repository, lake: Path
 ) -> None:
