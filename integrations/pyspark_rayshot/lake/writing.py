@@ -36,8 +36,9 @@ from rayshot.errors import ConfigError, Damaged, ForeignLake, SnapshotDeleted
 from rayshot.format.encryption_key import EncryptionKey
 from rayshot.store.catalog import SystemView
 from rayshot.store.locate import open_store
+from rayshot.store.log import read_record
 from rayshot.store.lost_log import log_lost
-from rayshot.store.records import CommitRecord
+from rayshot.store.records import CommitRecord, Record
 from rayshot.store.snapshot import Snapshot
 
 FORMATS = ("parquet", "delta", "iceberg")
@@ -75,6 +76,7 @@ class LakeWriter:
         found = lake.read("snapshots", ("snapshot", "log_index"))
         self._done = dict(zip(found["snapshot"].to_pylist(), found["log_index"].to_pylist(), strict=True))
         """By id, the log index of each snapshot that the lake has."""
+        self._gaps: set[str] = set(lake.read("gaps", ("snapshot",))["snapshot"].to_pylist())
         self._check_tables()
         self._check_log()
         self._check_mark(system)
@@ -113,6 +115,7 @@ class LakeWriter:
             rows = carry_over(place, self._lake)
         for record in todo[:count]:
             self._done.setdefault(str(record.snapshot), record.position)
+        self._gaps.update(str(gap.snapshot) for gap in gaps if gap.position <= last)
         return Written(rows["snapshots"], rows["gaps"], sum(rows.values()))
 
     def _todo(self, system: SystemView, upto: int) -> tuple[list[CommitRecord], list[CommitRecord]]:
@@ -122,10 +125,11 @@ class LakeWriter:
         unread = [record for record in system.history().retained.values() if record.position >= first]
         unread.sort(key=lambda record: record.position)
         stop = next((record.position for record in unread if record.position > upto), system.end)
-        gaps = lost(system, first, stop, self._began)
+        known = self._done.keys() | self._gaps
+        gaps = [gap for gap in lost(system, first, stop, self._began) if str(gap.snapshot) not in known]
         return (
             [record for record in unread if record.position < stop],
-            sorted((gap for gap in gaps if str(gap.snapshot) not in self._done), key=lambda gap: gap.position),
+            sorted(gaps, key=lambda gap: gap.position),
         )
 
     @contextmanager
@@ -234,22 +238,25 @@ class LakeWriter:
     def _check_mark(self, system: SystemView) -> None:
         """Raise where the log is not the one that was read before, and note how far this one goes.
 
-        The same ids at the same places do not say so: another log of the same name numbers its snapshots alike.
+        The same ids at the same places do not say so: another log of the same name numbers its snapshots alike. Nor
+        does what was read before: the record is read again, as the storage may be another one by now.
         """
         with disk_errors(self._folder):
             known = read_log(self._folder)
         records = system.records()
         if known is not None:
-            if known.position >= len(records):
+            found = self._system.stored_record(known.position)
+            if found is None:
                 raise log_lost(
-                    system.name, f"{self._folder} knows its record {known.position}, and it has {len(records)} records"
+                    system.name,
+                    f"{self._folder} was made of a log that had a record {known.position}, and it has none there",
                 )
-            if mark(records[known.position]) != known.mark:
+            if mark(found) != known.mark:
                 raise ForeignLake(
                     f"{self._folder} was made of a log of {system.name!r} in {system.url} whose record "
                     f"{known.position} was another one: it is another log by now; give another folder",
                     holds={"system": system.name, "position": known.position, "mark": known.mark},
-                    wanted={"system": system.name, "mark": mark(records[known.position])},
+                    wanted={"system": system.name, "mark": mark(found)},
                 )
         if records and (known is None or known.position < len(records) - 1):
             with disk_errors(self._folder):
@@ -327,6 +334,10 @@ class _KeptOpen(SystemView):
     def __init__(self, system: SystemView) -> None:
         super().__init__(open_store(system.url), system.name)
         self._kept: Snapshot | None = None
+
+    def stored_record(self, position: int) -> Record | None:
+        """The record at that place of the log as the storage has it now, None where there is none."""
+        return read_record(self._store, self.name, position)
 
     def open(self, record: CommitRecord, keys: Sequence[EncryptionKey] | None = None) -> Snapshot:
         """See SystemView."""
