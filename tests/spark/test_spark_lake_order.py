@@ -190,21 +190,68 @@ def test_a_copy_has_its_own_place_in_the_log_and_one_that_comes_back_is_no_secon
 ) -> None:
     for counter, done in ((1, 10), (2, 20), (3, 30)):
         take(repository, counter, done, x=done)
-    here = open_bank(LocalStore(tmp_path / "here"), "w2")
+    store = LocalStore(tmp_path / "here")
     first, second, third = SystemView(repository.store, "bank").snapshots()
-    copy_snapshot(repository.store, here.store, third)
-    copy_snapshot(repository.store, here.store, first)
+    copy_snapshot(repository.store, store, third)
+    copy_snapshot(repository.store, store, first)
+    here = Repository(store, "bank", create=False)
     system = write(here, lake)
     places = {row["snapshot"]: (row["log_index"], row["position"]) for row in rows(lake, "snapshots")}
     assert places == {str(third.id): (1, 3), str(first.id): (2, 1)}
-    delete_snapshot(here.store, "bank", str(first.id))
-    copy_snapshot(repository.store, here.store, first)
-    copy_snapshot(repository.store, here.store, second)
+    delete_snapshot(store, "bank", str(first.id))
+    copy_snapshot(repository.store, store, first)
+    copy_snapshot(repository.store, store, second)
     write(here, lake)
     assert ids(lake) == [str(third.id), str(first.id), str(second.id)]
     assert rows(lake, "gaps") == []
     assert_tells_states(lake, view(system, "state"))
     assert [entry[2:5] for entry in history(lake)] == [("10", 10, 20), ("20", 20, 30), ("30", 30, None)]
+
+
+@pytest.mark.parametrize("batches", [(), range(12)])
+def test_copies_of_another_run_whose_life_has_the_same_number_are_left_out(
+    repository: Repository, lake: Path, tmp_path: Path, batches: tuple[int, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    other = open_bank(LocalStore(tmp_path / "other"), "w2")
+    for counter, done in ((1, 10), (2, 20), (3, 30), (4, 40)):
+        take(repository, counter, done, x=done)
+        take(other, counter, done + 5, x=-done)
+    own, foreign = SystemView(repository.store, "bank").snapshots(), SystemView(other.store, "bank").snapshots()
+    backup = LocalStore(tmp_path / "backup")
+    kept = copy_snapshot(repository.store, backup, own[2])
+    for one in own[2:]:
+        delete_snapshot(repository.store, "bank", str(one.id))
+    for one in foreign[2:]:
+        copy_snapshot(other.store, repository.store, one)
+    delete_snapshot(repository.store, "bank", str(foreign[2].id))
+    copy_snapshot(backup, repository.store, kept)
+    write(repository, lake, *batches)
+    assert ids(lake) == ["1-coordinator-1", "1-coordinator-2", "1-coordinator-3"]
+    assert [entry[2:5] for entry in history(lake)] == [("10", 10, 20), ("20", 20, 30), ("30", 30, None)]
+    assert rows(lake, "gaps") == []
+    assert caplog.text.count("is of another run") == 2
+    write(repository, lake)
+    delete_snapshot(repository.store, "bank", "1-coordinator-4")
+    write(repository, lake)
+    assert rows(lake, "gaps") == []
+    assert {row["snapshot"] for row in rows(lake, "actors")} == set(ids(lake))
+
+
+def test_of_copies_of_two_runs_that_ran_elsewhere_those_that_contradict_the_first_are_left_out(
+    repository: Repository, lake: Path, tmp_path: Path
+) -> None:
+    other, store = open_bank(LocalStore(tmp_path / "other"), "w2"), LocalStore(tmp_path / "here")
+    for counter, done in ((1, 10), (2, 20), (3, 30)):
+        take(repository, counter, done, x=done)
+    for counter in (7, 8):
+        take(other, counter, 25, x=-1)
+    for one in SystemView(repository.store, "bank").snapshots()[1:]:
+        copy_snapshot(repository.store, store, one)
+    for one in SystemView(other.store, "bank").snapshots()[1:]:
+        copy_snapshot(other.store, store, one)
+    write(Repository(store, "bank", create=False), lake)
+    assert ids(lake) == ["1-coordinator-2", "1-coordinator-3"]
+    assert [entry[2:5] for entry in history(lake)] == [("20", 20, 30), ("30", 30, None)]
 
 
 def test_a_hidden_value_is_one_row_and_is_not_shown(repository: Repository, lake: Path) -> None:

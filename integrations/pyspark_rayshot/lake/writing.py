@@ -16,6 +16,7 @@ from pyspark_rayshot.checkpoint import mark
 from pyspark_rayshot.lake.destination import Destination
 from pyspark_rayshot.lake.lake_tables import TABLES
 from pyspark_rayshot.lake.lives import Life
+from pyspark_rayshot.lake.origins import of_another_run
 from pyspark_rayshot.lake.places import (
     STAGING,
     Identity,
@@ -77,6 +78,8 @@ class LakeWriter:
         self._done = dict(zip(found["snapshot"].to_pylist(), found["log_index"].to_pylist(), strict=True))
         """By id, the log index of each snapshot that the lake has."""
         self._gaps: set[str] = set(lake.read("gaps", ("snapshot",))["snapshot"].to_pylist())
+        self._left_out: set[int] = set()
+        """The log indexes of copies of another run, which never come into the lake."""
         self._check_tables()
         self._check_log()
         self._check_mark(system)
@@ -122,15 +125,32 @@ class LakeWriter:
         """What is to be read, and what is lost; both in the order of the log."""
         assert system.end is not None, "a system as of a moment"
         first = self._lake.last("snapshots") + 1
-        unread = [record for record in system.history().retained.values() if record.position >= first]
+        self._leave_out(system)
+        retained = system.history().retained.values()
+        unread = [record for record in retained if record.position >= first and record.position not in self._left_out]
         unread.sort(key=lambda record: record.position)
         stop = next((record.position for record in unread if record.position > upto), system.end)
         known = self._done.keys() | self._gaps
-        gaps = [gap for gap in lost(system, first, stop, self._began) if str(gap.snapshot) not in known]
+        gaps = [
+            gap
+            for gap in lost(system, first, stop, self._began)
+            if str(gap.snapshot) not in known and gap.position not in self._left_out
+        ]
         return (
             [record for record in unread if record.position < stop],
             sorted(gaps, key=lambda gap: gap.position),
         )
+
+    def _leave_out(self, system: SystemView) -> None:
+        found = of_another_run(system.records())
+        for position in found.keys() - self._left_out:
+            _log.warning(
+                "%s, copied to record %d of the log, is of another run whose life has the same number: it is left out; "
+                "make a lake of the storage that it comes from",
+                found[position].snapshot,
+                position,
+            )
+        self._left_out |= found.keys()
 
     @contextmanager
     def _staging(self) -> Iterator[Staging]:
