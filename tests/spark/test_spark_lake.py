@@ -12,7 +12,8 @@ import pytest
 import rayshot
 from pyspark_rayshot.lake import staging, writing
 from pyspark_rayshot.lake.lake_tables import TABLES
-from pyspark_rayshot.lake.writing import FORMATS, find_lake, open_lake
+from pyspark_rayshot.lake.places import FORMATS
+from pyspark_rayshot.lake.writing import find_lake, open_lake
 from rayshot.errors import ConfigError, Damaged, ForeignLake, LakeInUse, LogLost
 from rayshot.store.catalog import SystemView
 from rayshot.store.copying import copy_snapshot

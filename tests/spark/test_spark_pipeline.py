@@ -12,7 +12,8 @@ import pytest
 
 from pyspark_rayshot import pipeline
 from pyspark_rayshot.lake.history import history, lake_table
-from pyspark_rayshot.lake.writing import FORMATS, open_lake
+from pyspark_rayshot.lake.places import FORMATS
+from pyspark_rayshot.lake.writing import open_lake
 from rayshot.errors import ConfigError, ForeignLake
 from rayshot.store.catalog import SystemView
 from rayshot.store.deletion import delete_snapshot

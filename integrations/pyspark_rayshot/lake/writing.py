@@ -21,12 +21,14 @@ from pyspark_rayshot.lake.places import (
     STAGING,
     Identity,
     LogMark,
+    check_place,
     claim,
     disk_errors,
     note_log,
     only_writer,
     read_identity,
     read_log,
+    unknown_format,
 )
 from pyspark_rayshot.lake.staging import Staging, carry_over, carry_over_all
 from pyspark_rayshot.loss import lost
@@ -42,9 +44,6 @@ from rayshot.store.lost_log import log_lost
 from rayshot.store.records import CommitRecord, Record
 from rayshot.store.snapshot import Snapshot
 
-FORMATS = ("parquet", "delta", "iceberg")
-_NOT_IN_PATHS = {"parquet": "", "delta": "%", "iceberg": "#%?"}
-"""Characters in a folder's path that the package of a format takes for something else."""
 _AS_VIEWS = ("channels", "messages", "snapshots")
 """Tables whose rows are those of the view of that name."""
 _log = logging.getLogger(__name__)
@@ -287,11 +286,11 @@ class LakeWriter:
 def open_lake(system: SystemView, folder: Path, form: str, keys: Sequence[EncryptionKey] = ()) -> Iterator[LakeWriter]:
     """Make or find the lake of a system in `folder`, and end what a killed process had begun.
 
-    Raises ConfigError for a format that there is not or whose package is missing, ForeignLake, LakeInUse, StoreFull and
-    StoreUnavailable.
+    Raises ConfigError as `check_place` and for a format whose package is missing, ForeignLake, LakeInUse, StoreFull,
+    StoreUnavailable, and Damaged for a lake of which something is torn.
     """
+    check_place(folder, form, system.url)
     kind = _destination(form)
-    _check_path(folder, form)
     with ExitStack() as stack:
         with disk_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -314,18 +313,6 @@ def find_lake(folder: Path) -> Destination:
     return _destination(identity.format)(folder.resolve(), identity.system)
 
 
-def _check_path(folder: Path, form: str) -> None:
-    """Raise for a path that the format's package takes for another one: it makes a URL of it."""
-    bad = sorted(set(_NOT_IN_PATHS[form]) & set(str(folder.resolve())))
-    if bad:
-        raise ConfigError(
-            f"a lake of {form} cannot lie in {folder.resolve()}: no {' or '.join(bad)} may be in its path; "
-            "give another folder, or --format parquet",
-            option="destination",
-            value=str(folder),
-        )
-
-
 def _destination(form: str) -> type[Destination]:
     try:
         match form:
@@ -345,7 +332,7 @@ def _destination(form: str) -> type[Destination]:
         raise ConfigError(
             f"a lake of {form} needs {error.name}: pip install 'rayshot[lake]'", option="format"
         ) from error
-    raise ConfigError(f"the format must be one of {', '.join(FORMATS)}; it is {form!r}", option="format", value=form)
+    raise unknown_format(form)
 
 
 class _KeptOpen(SystemView):
