@@ -1,6 +1,7 @@
 """What a pipeline refuses before Spark starts, and what it says of files that others have torn."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -8,14 +9,18 @@ from typing import Any
 
 import pytest
 
+from pyspark_rayshot.lake import writing
+from pyspark_rayshot.lake.history import history, lake_table
+from pyspark_rayshot.lake.lake_tables import TABLES
 from pyspark_rayshot.lake.places import FORMATS
-from pyspark_rayshot.lake.writing import open_lake
+from pyspark_rayshot.lake.writing import find_lake, open_lake
 from pyspark_rayshot.running import SNAPSHOTS_MAX, check, pipeline
-from rayshot.errors import ConfigError
+from rayshot.errors import ConfigError, Damaged
 from rayshot.store.catalog import SystemView
+from rayshot.store.deletion import delete_snapshot
 from rayshot.store.local import LocalStore
 from rayshot.store.repository import Repository
-from tests.spark.lake_oracle import grow
+from tests.spark.lake_oracle import assert_exact, grow, rows
 from tests.store.snapshot_builder import open_bank
 
 ROOT = Path(__file__).parents[2]
@@ -129,3 +134,89 @@ def test_a_destination_that_is_a_file_or_lies_in_the_storage_or_around_it_is_ref
 def test_a_folder_beside_the_storage_whose_name_begins_alike_is_taken(system: SystemView, tmp_path: Path) -> None:
     with open_lake(system, tmp_path / "shots-lake", "parquet") as writer:
         assert writer.write(system.log_end()).snapshots == 4
+
+
+def write(system: SystemView, lake: Path, form: str, *upto: int) -> None:
+    with open_lake(system, lake, form) as writer:
+        for one in upto or (system.log_end(),):
+            writer.write(one)
+
+
+def _cut(data: bytes) -> bytes:
+    return data[: len(data) // 2]
+
+
+def _overwrite(data: bytes) -> bytes:
+    return data[:4] + bytes(len(data) // 2) + data[4 + len(data) // 2 :]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("tear", [_cut, _overwrite, lambda _: b"", None])
+@pytest.mark.parametrize("table", ["snapshots", "gaps", "channels", "actors", "state_changes"])
+def test_a_torn_file_of_the_lake_is_damage_that_names_it(
+    bank: Repository, system: SystemView, lake: Path, form: str, table: str, tear: Any
+) -> None:
+    write(system, lake, form, 2)
+    delete_snapshot(bank.store, "bank", "1-coordinator-3")
+    write(system, lake, form)
+    grow(bank, 5)
+    file = Path(find_lake(lake).files(table)[0])
+    data = file.read_bytes()
+    file.unlink()
+    if tear is not None:
+        file.write_bytes(tear(data))
+    elif form == "parquet":
+        pytest.skip("what is not there is not listed")
+    with pytest.raises(Damaged, match=rf"{file.name}, of the table {table} of a lake, .*put the file back") as caught:
+        write(system, lake, form)
+    assert caught.value.evidence == {"file": str(file), "table": table}
+    file.write_bytes(data)
+    write(system, lake, form)
+    assert [row["snapshot"] for row in rows(lake, "gaps")] == ["1-coordinator-3"]
+
+
+@pytest.mark.parametrize("tear", [_cut, lambda _: b"", lambda _: b"[]", None])
+@pytest.mark.parametrize("name", ["batch.json", "messages.parquet", "snapshots.parquet"])
+def test_a_batch_on_its_way_that_was_torn_is_damage_and_nothing_of_it_is_taken(
+    system: SystemView, lake: Path, name: str, tear: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(system, lake, "parquet", 2)
+    before = {table: rows(lake, table) for table in TABLES}
+    with monkeypatch.context() as patch:
+        patch.setattr(writing, "carry_over", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            write(system, lake, "parquet")
+    (place,) = (lake / ".staging").glob("0*")
+    data = (place / name).read_bytes()
+    (place / name).unlink()
+    if tear is not None:
+        (place / name).write_bytes(tear(data))
+    with pytest.raises(Damaged, match=rf"{place.name} is a batch on its way .*remove this folder"):
+        write(system, lake, "parquet")
+    assert {table: rows(lake, table) for table in TABLES} == before
+    shutil.rmtree(place)
+    write(system, lake, "parquet")
+    assert_exact(lake, system)
+
+
+def test_tables_for_spark_are_looked_at_before_it_reads_them(system: SystemView, lake: Path) -> None:
+    write(system, lake, "parquet", 2, 4)
+    file = min((lake / "actors").glob("*.parquet"))
+    file.write_bytes(_cut(file.read_bytes()))
+    for ask in (lambda: lake_table(NO_SESSION, lake, "actors"), lambda: find_lake(lake).check("actors")):
+        with pytest.raises(Damaged, match=rf"{file.name}, of the table actors"):
+            ask()
+    find_lake(lake).check("messages")
+
+
+@pytest.mark.spark
+def test_history_in_spark_says_which_file_is_torn(spark: Any, system: SystemView, lake: Path) -> None:
+    write(system, lake, "parquet", 2, 4)
+    history(spark, lake)
+    for table in ("actors", "state_changes"):
+        file = max((lake / table).glob("*.parquet"))
+        data = file.read_bytes()
+        file.write_bytes(_cut(data))
+        with pytest.raises(Damaged, match=rf"{file.name}, of the table {table}"):
+            history(spark, lake)
+        file.write_bytes(data)

@@ -71,8 +71,13 @@ def history(spark: Any, lake: Path | str, name: str = "history") -> str:
 
 
 def lake_table(spark: Any, lake: Path | str, table: str) -> Any:
-    """One table of a lake as a DataFrame of Spark: its Parquet files as they are now, so Spark needs no jar."""
+    """One table of a lake as a DataFrame of Spark: its Parquet files as they are now, so Spark needs no jar.
+
+    Raises ConfigError and ForeignLake where there is no lake, and Damaged for a file that was cut short or is missing.
+    """
     from pyspark_rayshot.lake.writing import find_lake  # noqa: PLC0415 - needs the package of the lake's format
 
     schema = ", ".join(column.ddl for column in TABLES[table].columns)
-    return spark.read.schema(schema).parquet(*find_lake(Path(lake)).files(table))
+    found = find_lake(Path(lake))
+    found.check(table)
+    return spark.read.schema(schema).parquet(*found.files(table))

@@ -303,7 +303,8 @@ def open_lake(system: SystemView, folder: Path, form: str, keys: Sequence[Encryp
             carried = carry_over_all(place, lake)
             if carried:
                 _log.warning("%d batches of a pipeline that was killed were carried over", carried)
-        yield LakeWriter(system, lake, place, identity.began, keys)
+            writer = LakeWriter(system, lake, place, identity.began, keys)
+        yield writer
 
 
 def find_lake(folder: Path) -> Destination:
