@@ -124,6 +124,23 @@ def test_what_a_timer_changed_before_or_behind_the_snapshot_that_was_restored_is
     ]
 
 
+@pytest.mark.parametrize(("before", "clocks"), [(4, [10, 4, 11]), (5, [10, 10, 11])])
+def test_a_driver_that_is_not_listed_has_not_come_yet_where_another_count_is_lower_and_is_gone_else(
+    repository: Repository, lake: Path, before: int, clocks: list[int]
+) -> None:
+    def see(counter: int, **told: int) -> None:
+        flows = {(f"driver:{name}", "a"): Flow(sent=count, received=count) for name, count in told.items()}
+        make_snapshot(repository, Bank(states={"a": {"x": counter}}, flows=flows), counter)
+
+    see(1, main=5, late=5)
+    see(2, main=before)
+    see(3, main=6, late=5)
+    write(repository, lake)
+    moments = sorted(rows(lake, "actors"), key=lambda row: row["log_index"])
+    assert [row["clock"] + row["gone"] for row in moments] == clocks
+    assert history(lake)[-1][2:5] == ("3", 11, None)
+
+
 def test_a_value_lasts_until_its_actor_was_seen_last_before_its_end_or_a_restore(
     repository: Repository, lake: Path
 ) -> None:

@@ -122,7 +122,7 @@ def test_a_storage_that_is_gone_or_another_one_ends_a_pipeline_that_runs_with_a_
             (tmp_path / "other").rename(tmp_path / "shots")
             grow(open_bank(LocalStore(tmp_path / "shots"), "third"), 1)
 
-    with pytest.raises((ForeignLake, SystemNotFound), match="another one|holds no system"):
+    with pytest.raises((ForeignLake, SystemNotFound), match=r"another one|holds no system"):
         pipeline(spark, system.url, lake, interval_s=0.1, progress=replace, system="bank")
     assert len(rows(lake, "snapshots")) == 5
 
