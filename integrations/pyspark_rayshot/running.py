@@ -129,7 +129,8 @@ class _Sink:
             if self._error is not None:
                 raise self._error from error
             if isinstance(error, Exception):
-                self.finish()  # a storage that Spark could not read raises here what Spark has made a text of
+                with self._busy:
+                    self.finish()  # a storage that Spark could not read raises here what Spark has made a text of
             raise
         finally:
             with self._busy:  # between two batches

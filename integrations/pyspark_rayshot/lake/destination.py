@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 from pyspark_rayshot.lake.lake_tables import TABLES
 from rayshot.errors import Damaged, LakeInUse
 
-READ_ERRORS = (pa.ArrowException, OSError)
-"""What Arrow raises while it reads a file."""
+READ_ERRORS = (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError)
+"""What Arrow raises for bytes that are not what was written, and for files that it does not get."""
 
 
 class Destination(ABC):
