@@ -9,7 +9,7 @@ from typing import Any, Never
 import click
 from rich.console import Console
 
-from pyspark_rayshot.running import INTERVAL_S, SNAPSHOTS_MAX, Progress, pipeline
+from pyspark_rayshot.running import INTERVAL_S, SNAPSHOTS_MAX, Progress, check, pipeline
 from pyspark_rayshot.session import local_session
 from rayshot.errors import RayshotError
 
@@ -45,21 +45,12 @@ def main(
         )
 
     options = {name: value for name, value in given.items() if value is not None}
+    settings: dict[str, Any] = {"format": form, "interval_s": interval_s, "snapshots_max": max_snapshots}
     try:
+        check(source, destination, **settings, options=options)  # Spark takes its time to start
         spark = local_session("rayshot pipeline")
         _end_between_batches(stop)
-        total = pipeline(
-            spark,
-            source,
-            destination,
-            format=form,
-            once=once,
-            interval_s=interval_s,
-            snapshots_max=max_snapshots,
-            progress=show,
-            stop=stop,
-            **options,
-        )
+        total = pipeline(spark, source, destination, once=once, progress=show, stop=stop, **settings, **options)
     except RayshotError as error:
         _fail(error)
     ending = "stopped" if stop.is_set() else "done"

@@ -4,13 +4,15 @@ What has been written is asked of the lake and of nothing else. Spark's checkpoi
 a new run begins behind the newest snapshot of the lake. So there is none to lose, and none that could be ahead of it.
 """
 
+import math
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pyspark_rayshot.options import EARLIEST, parse_options
+from pyspark_rayshot.lake.places import check_place
+from pyspark_rayshot.options import EARLIEST, ReadOptions, parse_options
 from rayshot.analysis.query import option_texts
 from rayshot.errors import ConfigError
 
@@ -18,7 +20,10 @@ if TYPE_CHECKING:
     from pyspark_rayshot.lake.writing import LakeWriter, Written
 
 INTERVAL_S = 5.0
+INTERVAL_MAX_S = 1_000_000
 SNAPSHOTS_MAX = 100
+SNAPSHOTS_MOST = 2**31 - 1
+"""Spark counts them in 32 bits."""
 POLL_S = 0.2
 _STREAMED = "snapshot string, log_index bigint"
 """The columns of the stream: they stand in the log, so that for it no manifest is read."""
@@ -54,17 +59,18 @@ def pipeline(
         destination: a folder, that of a lake of this system and storage or one that is new or empty.
         format: what its tables are: parquet, delta or iceberg.
         once: write what there is, and end.
-        interval_s: seconds from the start of one micro-batch to that of the next.
-        snapshots_max: how many snapshots a micro-batch has at most.
+        interval_s: seconds from the start of one micro-batch to that of the next, from 0 to INTERVAL_MAX_S.
+        snapshots_max: how many snapshots a micro-batch has at most, from 1.
         progress: told of each micro-batch that brought something.
         stop: ends the pipeline, when no batch is being written.
         options: `system` and `encryption_key_file`, as for `spark.read`.
 
-    Returns the sum of all. Raises ConfigError, ForeignLake, LakeInUse, StoreFull, StoreUnavailable, and what reading
-    snapshots raises; what the lake holds stays as it is.
+    Returns the sum of all. Raises as `check`, ForeignLake, LakeInUse, StoreFull, StoreUnavailable, Damaged, and what
+    reading snapshots raises; what the lake holds stays as it is.
     """
-    read = parse_options({"path": str(source), **_checked(options)}).pinned()
-    _check(interval_s, snapshots_max, str(destination))
+    read = check(
+        source, destination, format=format, interval_s=interval_s, snapshots_max=snapshots_max, options=options
+    )
     from pyspark_rayshot.lake.writing import open_lake  # noqa: PLC0415 - needs pyarrow, which may be missing
 
     system = read.open_system().as_of(None)
@@ -135,6 +141,9 @@ class _Sink:
         except BaseException as error:
             if self._error is not None:
                 raise self._error from error
+            if isinstance(error, Exception):
+                with self._busy:
+                    self.finish()  # a storage that Spark could not read raises here what Spark has made a text of
             raise
         finally:
             with self._busy:  # between two batches
@@ -150,23 +159,48 @@ class _Sink:
         self._progress(one)
 
 
-def _checked(options: Any) -> dict[str, str]:
+def _checked(options: Mapping[str, Any]) -> dict[str, str]:
     texts = option_texts(options)
     for name in texts.keys() - {"system", "encryptionkeyfile"}:
         raise ConfigError(f"a pipeline has no option {name!r}; it has system and encryption_key_file", option=name)
     return texts
 
 
-def _check(interval_s: float, snapshots_max: int, destination: str) -> None:
-    if not interval_s >= 0:
-        raise ConfigError(f"interval_s must be a number of seconds from 0; it is {interval_s!r}", option="interval_s")
-    if snapshots_max < 1:
+def check(
+    source: str,
+    destination: str | Path,
+    *,
+    format: str,  # noqa: A002 - Spark's own word
+    interval_s: float,
+    snapshots_max: int,
+    options: Mapping[str, Any],
+) -> ReadOptions:
+    """Look at what `pipeline` was given, without Spark; how the snapshots are to be read.
+
+    Raises ConfigError for what cannot work, which shows option, expectation and value, and what `rayshot.open` and
+    `system` raise for a storage that cannot be read.
+    """
+    if not _is_number(interval_s) or not 0 <= interval_s <= INTERVAL_MAX_S:
         raise ConfigError(
-            f"snapshots_max must be a whole number from 1; it is {snapshots_max!r}", option="snapshots_max"
+            f"interval_s must be a number of seconds from 0 to {INTERVAL_MAX_S:,}; it is {interval_s!r}",
+            option="interval_s",
         )
-    if "://" in destination:
+    if type(snapshots_max) is not int or not 1 <= snapshots_max <= SNAPSHOTS_MOST:
         raise ConfigError(
-            f"the destination must be a folder of this machine, also one that is mounted; it is {destination!r}",
+            f"snapshots_max must be a whole number from 1 to {SNAPSHOTS_MOST:,}; it is {snapshots_max!r}",
+            option="snapshots_max",
+        )
+    if "://" in str(destination):
+        raise ConfigError(
+            f"the destination must be a folder of this machine, also one that is mounted; it is {str(destination)!r}",
             option="destination",
-            value=destination,
+            value=str(destination),
         )
+    read = parse_options({"path": str(source), **_checked(options)})
+    check_place(Path(destination), format, read.storage)
+    read.encryption_keys()
+    return read.pinned()
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -12,9 +12,11 @@ import pytest
 import rayshot
 from pyspark_rayshot.lake import staging, writing
 from pyspark_rayshot.lake.lake_tables import TABLES
-from pyspark_rayshot.lake.writing import FORMATS, find_lake, open_lake
+from pyspark_rayshot.lake.places import FORMATS
+from pyspark_rayshot.lake.writing import find_lake, open_lake
 from rayshot.errors import ConfigError, Damaged, ForeignLake, LakeInUse, LogLost
 from rayshot.store.catalog import SystemView
+from rayshot.store.copying import copy_snapshot
 from rayshot.store.deletion import delete_snapshot
 from rayshot.store.local import LocalStore
 from rayshot.store.repository import Repository
@@ -150,6 +152,43 @@ def test_what_was_deleted_before_it_was_read_is_a_gap_and_what_was_deleted_befor
     assert len(rows(lake, "gaps")) == 1
 
 
+def test_a_snapshot_that_is_lost_comes_back_and_is_lost_again_is_one_gap_also_if_it_is_read_later(
+    bank: Repository, system: SystemView, lake: Path, form: str, tmp_path: Path
+) -> None:
+    backup = LocalStore(tmp_path / "backup")
+    lost = copy_snapshot(bank.store, backup, system.snapshot("1-coordinator-3"))
+    write(system, lake, form, 2)
+    for counter in (5, 6):
+        delete_snapshot(bank.store, "bank", str(lost.id))
+        grow(bank, counter)
+        write(system, lake, form)
+        copy_snapshot(backup, bank.store, lost)
+        assert [row["snapshot"] for row in rows(lake, "gaps")] == [str(lost.id)]
+    assert str(lost.id) not in ids(lake)
+    with open_lake(system, lake, form) as writer:
+        writer.write(system.log_end())
+        delete_snapshot(bank.store, "bank", str(lost.id))
+        assert writer.write(system.log_end()) == (0, 0, 0)
+    assert [(row["snapshot"], row["log_index"]) for row in rows(lake, "gaps")] == [(str(lost.id), 3)]
+    assert ids(lake)[-1] == str(lost.id)
+
+
+def test_a_gap_whose_batch_was_torn_and_is_read_anew_is_one_row(
+    bank: Repository, system: SystemView, lake: Path, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(system, lake, form, 2)
+    delete_snapshot(bank.store, "bank", "1-coordinator-3")
+    _stop_before("snapshots", form, monkeypatch)
+    with pytest.raises(InterruptedError):
+        write(system, lake, form, 4)
+    monkeypatch.undo()
+    shutil.rmtree(lake / ".staging")
+    grow(bank, 5)
+    write(system, lake, form)
+    assert [row["snapshot"] for row in rows(lake, "gaps")] == ["1-coordinator-3"]
+    assert_exact(lake, system)
+
+
 def test_a_snapshot_that_goes_while_it_is_read_is_a_gap(
     bank: Repository, system: SystemView, lake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -242,6 +281,22 @@ def test_another_log_with_the_same_ids_at_the_same_places_is_refused(
         grow(anew, counter)
     with pytest.raises(ForeignLake, match="whose record 4 was another one"):
         write(SystemView(anew.store, "bank"), lake)
+    assert {table: rows(lake, table) for table in TABLES} == before
+
+
+@pytest.mark.parametrize("snapshots", [3, 4, 5, 7])
+def test_a_storage_that_is_replaced_while_the_pipeline_runs_is_told_before_anything_of_it_is_written(
+    system: SystemView, lake: Path, tmp_path: Path, snapshots: int
+) -> None:
+    with open_lake(system, lake, "parquet") as writer:
+        writer.write(system.log_end())
+        before = {table: rows(lake, table) for table in TABLES}
+        shutil.rmtree(tmp_path / "shots")
+        anew = open_bank(LocalStore(tmp_path / "shots"), "another")
+        for counter in range(1, snapshots + 1):
+            grow(anew, counter)
+        with pytest.raises((ForeignLake, LogLost), match=r"whose record 4 was another one|had a record 4"):
+            writer.write(snapshots)
     assert {table: rows(lake, table) for table in TABLES} == before
 
 

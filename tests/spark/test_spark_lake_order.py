@@ -59,7 +59,8 @@ def write(repository: Repository, lake: Path, *upto: int) -> SystemView:
 
 def history(lake: Path, **where: Any) -> list[tuple[Any, ...]]:
     """(life, attribute, value, valid_from, valid_to, ended_by), as DuckDB reads it."""
-    sql = history_sql(f"read_parquet('{lake}/state_changes/*.parquet')")
+    tables = [f"read_parquet('{lake}/{table}/*.parquet')" for table in ("state_changes", "actors")]
+    sql = history_sql(*tables)
     columns = "life, attribute, value, valid_from, valid_to, ended_by"
     return duckdb.sql(f"select {columns} from ({sql}) order by life, attribute, valid_from").fetchall()
 
@@ -116,6 +117,64 @@ def test_a_restore_from_an_older_snapshot_begins_a_branch_and_ends_what_the_old_
     ]
 
 
+def test_what_a_timer_changed_before_or_behind_the_snapshot_that_was_restored_is_told_by_the_order_of_the_log(
+    repository: Repository, lake: Path
+) -> None:
+    take(repository, 1, 10, x=1, y=1)
+    take(repository, 2, 10, x=2, y=1)
+    take(repository, 3, 10, x=2, y=3)
+    take(repository, 4, 5, x=0, y=0)
+    repository.log.begin_epoch(2, "w2")
+    repository.note_restore(SnapshotId.parse("1-coordinator-2"), None, claimed=True)
+    take(repository, 1, 15, x=2, y=1)
+    write(repository, lake)
+    assert [row[1:4] for row in told(lake, *SEEN) if row[4].startswith("2-")] == [
+        ("x", 15, "restored"),
+        ("y", 15, "restored"),
+    ]
+
+
+@pytest.mark.parametrize(("before", "clocks"), [(4, [10, 4, 11]), (5, [10, 10, 11])])
+def test_a_driver_that_is_not_listed_has_not_come_yet_where_another_count_is_lower_and_is_gone_else(
+    repository: Repository, lake: Path, before: int, clocks: list[int]
+) -> None:
+    def see(counter: int, **told: int) -> None:
+        flows = {(f"driver:{name}", "a"): Flow(sent=count, received=count) for name, count in told.items()}
+        make_snapshot(repository, Bank(states={"a": {"x": counter}}, flows=flows), counter)
+
+    see(1, main=5, late=5)
+    see(2, main=before)
+    see(3, main=6, late=5)
+    write(repository, lake)
+    moments = sorted(rows(lake, "actors"), key=lambda row: row["log_index"])
+    assert [row["clock"] + row["gone"] for row in moments] == clocks
+    assert history(lake)[-1][2:5] == ("3", 11, None)
+
+
+def test_a_value_lasts_until_its_actor_was_seen_last_before_its_end_or_a_restore(
+    repository: Repository, lake: Path
+) -> None:
+    def see(counter: int, done: int, *, ended: bool = False) -> None:
+        flows = {("driver:main", name): Flow(sent=done, received=done) for name in ("a", *([] if ended else "b"))}
+        states = {"a": {"x": 1}} | ({} if ended else {"b": {"k": 1}})
+        make_snapshot(repository, Bank(states=states, flows=flows, ended=["b"] if ended else []), counter)
+
+    see(1, 20)
+    see(2, 30)
+    see(3, 40, ended=True)
+    write(repository, lake)
+    assert history(lake) == [(1, "k", "1", 20, 30, "end"), (1, "x", "1", 20, None, None)]
+    repository.log.begin_epoch(2, "w2")
+    repository.note_restore(SnapshotId.parse("1-coordinator-3"), None, claimed=True)
+    see(1, 45, ended=True)
+    write(repository, lake)
+    assert history(lake) == [
+        (1, "k", "1", 20, 30, "end"),
+        (1, "x", "1", 20, 40, "restore"),
+        (2, "x", "1", 45, None, None),
+    ]
+
+
 def test_an_actor_that_ends_and_attributes_that_go_end_their_rows(repository: Repository, lake: Path) -> None:
     both = {("b", "a"): Flow(sent=5, received=5)}
     make_snapshot(repository, Bank(states={"a": {"x": 1, "y": 1}, "b": {"k": 1}}, flows=both), 1)
@@ -158,21 +217,68 @@ def test_a_copy_has_its_own_place_in_the_log_and_one_that_comes_back_is_no_secon
 ) -> None:
     for counter, done in ((1, 10), (2, 20), (3, 30)):
         take(repository, counter, done, x=done)
-    here = open_bank(LocalStore(tmp_path / "here"), "w2")
+    store = LocalStore(tmp_path / "here")
     first, second, third = SystemView(repository.store, "bank").snapshots()
-    copy_snapshot(repository.store, here.store, third)
-    copy_snapshot(repository.store, here.store, first)
+    copy_snapshot(repository.store, store, third)
+    copy_snapshot(repository.store, store, first)
+    here = Repository(store, "bank", create=False)
     system = write(here, lake)
     places = {row["snapshot"]: (row["log_index"], row["position"]) for row in rows(lake, "snapshots")}
     assert places == {str(third.id): (1, 3), str(first.id): (2, 1)}
-    delete_snapshot(here.store, "bank", str(first.id))
-    copy_snapshot(repository.store, here.store, first)
-    copy_snapshot(repository.store, here.store, second)
+    delete_snapshot(store, "bank", str(first.id))
+    copy_snapshot(repository.store, store, first)
+    copy_snapshot(repository.store, store, second)
     write(here, lake)
     assert ids(lake) == [str(third.id), str(first.id), str(second.id)]
     assert rows(lake, "gaps") == []
     assert_tells_states(lake, view(system, "state"))
     assert [entry[2:5] for entry in history(lake)] == [("10", 10, 20), ("20", 20, 30), ("30", 30, None)]
+
+
+@pytest.mark.parametrize("batches", [(), range(12)])
+def test_copies_of_another_run_whose_life_has_the_same_number_are_left_out(
+    repository: Repository, lake: Path, tmp_path: Path, batches: tuple[int, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    other = open_bank(LocalStore(tmp_path / "other"), "w2")
+    for counter, done in ((1, 10), (2, 20), (3, 30), (4, 40)):
+        take(repository, counter, done, x=done)
+        take(other, counter, done + 5, x=-done)
+    own, foreign = SystemView(repository.store, "bank").snapshots(), SystemView(other.store, "bank").snapshots()
+    backup = LocalStore(tmp_path / "backup")
+    kept = copy_snapshot(repository.store, backup, own[2])
+    for one in own[2:]:
+        delete_snapshot(repository.store, "bank", str(one.id))
+    for one in foreign[2:]:
+        copy_snapshot(other.store, repository.store, one)
+    delete_snapshot(repository.store, "bank", str(foreign[2].id))
+    copy_snapshot(backup, repository.store, kept)
+    write(repository, lake, *batches)
+    assert ids(lake) == ["1-coordinator-1", "1-coordinator-2", "1-coordinator-3"]
+    assert [entry[2:5] for entry in history(lake)] == [("10", 10, 20), ("20", 20, 30), ("30", 30, None)]
+    assert rows(lake, "gaps") == []
+    assert caplog.text.count("is of another run") == 2
+    write(repository, lake)
+    delete_snapshot(repository.store, "bank", "1-coordinator-4")
+    write(repository, lake)
+    assert rows(lake, "gaps") == []
+    assert {row["snapshot"] for row in rows(lake, "actors")} == set(ids(lake))
+
+
+def test_of_copies_of_two_runs_that_ran_elsewhere_those_that_contradict_the_first_are_left_out(
+    repository: Repository, lake: Path, tmp_path: Path
+) -> None:
+    other, store = open_bank(LocalStore(tmp_path / "other"), "w2"), LocalStore(tmp_path / "here")
+    for counter, done in ((1, 10), (2, 20), (3, 30)):
+        take(repository, counter, done, x=done)
+    for counter in (7, 8):
+        take(other, counter, 25, x=-1)
+    for one in SystemView(repository.store, "bank").snapshots()[1:]:
+        copy_snapshot(repository.store, store, one)
+    for one in SystemView(other.store, "bank").snapshots()[1:]:
+        copy_snapshot(other.store, store, one)
+    write(Repository(store, "bank", create=False), lake)
+    assert ids(lake) == ["1-coordinator-2", "1-coordinator-3"]
+    assert [entry[2:5] for entry in history(lake)] == [("20", 20, 30), ("30", 30, None)]
 
 
 def test_a_hidden_value_is_one_row_and_is_not_shown(repository: Repository, lake: Path) -> None:

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from pyspark_rayshot.lake import places, writing
-from pyspark_rayshot.lake.writing import FORMATS, open_lake
-from rayshot.errors import Damaged, StoreFull
+from pyspark_rayshot.lake.parquet import ParquetLake
+from pyspark_rayshot.lake.places import FORMATS
+from pyspark_rayshot.lake.writing import open_lake
+from rayshot.errors import Damaged, StoreFull, StoreUnavailable
 from rayshot.store.catalog import SystemView
 from rayshot.store.deletion import delete_snapshot
 from rayshot.store.local import LocalStore
@@ -85,13 +87,34 @@ def test_a_batch_that_ends_between_two_of_its_files_is_written_once(
         link(file, place)
 
     monkeypatch.setattr("pyspark_rayshot.lake.parquet.link_once", dying)
-    with pytest.raises(Exception, match="cannot be written"):
+    with pytest.raises(StoreUnavailable, match="cannot be written"):
         write(system, lake, "parquet", 4)
     assert [path for path in (lake / "messages").iterdir() if "4-" in path.stem]
     assert {row["log_index"] for row in rows(lake, "messages")} == {1, 2}
     monkeypatch.setattr("pyspark_rayshot.lake.parquet.link_once", link)
     if staged == "lost":
         shutil.rmtree(lake / ".staging")
+    write(system, lake)
+    assert_exact(lake, system)
+
+
+def test_a_batch_that_lacks_a_file_of_another_process_is_damaged_before_a_table_takes_of_it(
+    system: SystemView, lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(system, lake, "parquet", 2)
+
+    def dying(*_: object) -> None:
+        raise InterruptedError
+
+    monkeypatch.setattr(ParquetLake, "commit", dying)
+    with pytest.raises(StoreUnavailable, match="cannot be written"):
+        write(system, lake, "parquet", 4)
+    monkeypatch.undo()
+    part = min((lake / ".staging").glob("0*/messages-*.parquet"))
+    part.rename(lake / "kept")
+    with pytest.raises(Damaged, match="it is not whole"):
+        write(system, lake)
+    (lake / "kept").rename(part)
     write(system, lake)
     assert_exact(lake, system)
 

@@ -12,8 +12,9 @@ import pytest
 
 from pyspark_rayshot import pipeline
 from pyspark_rayshot.lake.history import history, lake_table
-from pyspark_rayshot.lake.writing import FORMATS, open_lake
-from rayshot.errors import ConfigError, ForeignLake
+from pyspark_rayshot.lake.places import FORMATS
+from pyspark_rayshot.lake.writing import open_lake
+from rayshot.errors import ConfigError, ForeignLake, SystemNotFound
 from rayshot.store.catalog import SystemView
 from rayshot.store.deletion import delete_snapshot
 from rayshot.store.local import LocalStore
@@ -111,6 +112,26 @@ def test_what_runs_on_writes_what_comes_counts_gaps_and_stops_between_batches(
     assert [row["snapshot"] for row in rows(lake, "gaps")] == ["1-coordinator-6"]
     assert_exact(lake, system)
     assert spark.streams.active == []
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("instead", [0, 5, 9])
+def test_a_storage_that_is_gone_or_another_one_ends_a_pipeline_that_runs_with_a_typed_error(
+    spark: Any, system: SystemView, lake: Path, tmp_path: Path, instead: int
+) -> None:
+    other = open_bank(LocalStore(tmp_path / "other"), "another")
+    for counter in range(1, instead + 1):
+        grow(other, counter)
+
+    def replace(_: Any) -> None:
+        (tmp_path / "shots").rename(tmp_path / "old")
+        if instead:
+            (tmp_path / "other").rename(tmp_path / "shots")
+            grow(open_bank(LocalStore(tmp_path / "shots"), "third"), 1)
+
+    with pytest.raises((ForeignLake, SystemNotFound), match=r"another one|holds no system"):
+        pipeline(spark, system.url, lake, interval_s=0.1, progress=replace, system="bank")
+    assert len(rows(lake, "snapshots")) == 5
 
 
 @pytest.mark.spark

@@ -1,9 +1,12 @@
 """How much an actor had done, in one number that never falls within a life.
 
 A manifest leaves out the channels of actors that have ended and of drivers that died, and with them what an actor had
-counted there. So the last known counts of all channels of a life are kept, and where a channel is gone they go on to
-count. Where the actor's other channels show that a snapshot lies before one that is known, a driver that it does not
-have is taken for one that had not come yet.
+counted there. So the highest known counts of all channels of a life are kept, and those of a channel that is left out
+go on to count. A driver that a manifest does not list has died, or has not come yet. It has not come yet where any
+other count of the actor is lower than a known one, as then the snapshot lies before one that was seen.
+
+Where all other counts are those that are known, nothing in a manifest tells the two apart, and the driver is taken for
+one that died. Ids do not tell either: snapshots of one initiator may reach two actors in different order.
 """
 
 from collections import defaultdict

@@ -1,14 +1,20 @@
 """What a lake is asked, whatever its tables are made of."""
 
+import errno
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 
 from pyspark_rayshot.lake.lake_tables import TABLES
-from rayshot.errors import LakeInUse
+from rayshot.errors import Damaged, LakeInUse
+
+READ_ERRORS = (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError)
+"""What Arrow raises for bytes that are not what was written, and for files that it does not get."""
 
 
 def named(batch: str, table: str, file: Path) -> str:
@@ -55,6 +61,35 @@ class Destination(ABC):
         )
 
     def read(self, table: str, columns: Sequence[str], where: ds.Expression | None = None) -> pa.Table:
-        """Those columns of the rows that fit."""
+        """Those columns of the rows that fit. Raises Damaged for a file that is torn or missing, and OSError."""
         files = list(self.files(table))
-        return ds.dataset(files, schema=TABLES[table].schema, format="parquet").to_table(list(columns), filter=where)
+        try:
+            return ds.dataset(files, schema=TABLES[table].schema, format="parquet").to_table(
+                list(columns), filter=where
+            )
+        except READ_ERRORS:
+            self._look_for_damage(table, files, pq.read_table)
+            raise
+
+    def check(self, table: str) -> None:
+        """Raise Damaged for a file that was cut short or is missing, for whoever reads `files` by other means."""
+        self._look_for_damage(table, self.files(table), pq.read_metadata)
+
+    def _look_for_damage(self, table: str, files: Sequence[str], read: Callable[[str], Any]) -> None:
+        for file in files:
+            try:
+                read(file)
+            except READ_ERRORS as error:
+                if not tells_damage(error):
+                    raise
+                raise Damaged(
+                    f"{file}, of the table {table} of a lake, cannot be read: {' '.join(str(error).split())}. No "
+                    "pipeline did this: put the file back from a backup, or begin a lake in a new folder",
+                    file=file,
+                    table=table,
+                ) from error
+
+
+def tells_damage(error: BaseException) -> bool:
+    """Whether one of READ_ERRORS says that a file is not what was written, and not that the disk did not answer."""
+    return not isinstance(error, OSError) or error.errno in {None, errno.ENOENT}

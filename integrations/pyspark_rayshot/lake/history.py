@@ -1,6 +1,7 @@
 """From when to when an attribute had a value: a view over `state_changes`, in SQL that Spark and DuckDB read alike.
 
-What orders the rows of a life is the actor's own clock. A life ends where a later one begins.
+What orders the rows of a life is the actor's own clock. A life ends where a later one begins. How far an actor had got
+by then is in `actors`, which has it also where nothing of its state changed any more.
 """
 
 from pathlib import Path
@@ -11,11 +12,15 @@ from pyspark_rayshot.lake.lake_tables import TABLES, VALUE_COLUMNS
 _VALUES = ", ".join(column.name for column in VALUE_COLUMNS)
 
 _HISTORY = """
-with told as (
-    select *, case when change in ('removed', 'ended') then '(gone)' else coalesce(digest, '(hidden)') end as holds,
-        max(life) over (partition by system) as newest_life,
-        max(clock) over (partition by system, life, actor) as last_clock
-    from {changes}
+with seen as (
+    select system, life, actor, max(clock + gone) as last_clock from {actors} group by system, life, actor
+),
+lives as (
+    select system, max(life) as newest_life from {actors} group by system
+),
+told as (
+    select *, case when change in ('removed', 'ended') then '(gone)' else coalesce(digest, '(hidden)') end as holds
+    from {changes} join seen using (system, life, actor) join lives using (system)
 ),
 steps as (
     select *, lag(holds) over {order} as held
@@ -43,32 +48,36 @@ _ORDER = (
 )
 
 
-def history_sql(changes: str) -> str:
-    """A query over the table `changes`, which is `state_changes` by whatever name the engine has it.
+def history_sql(changes: str, actors: str) -> str:
+    """A query over the tables `state_changes` and `actors` of a lake, by whatever names the engine has them.
 
     Each row is one value of an attribute in one life: it held from the actor's clock `valid_from` on and until before
     `valid_to`, which is null where it still holds; `ended_by` says whether a change, the actor's end or a
-    restore ended it. Where that is no change, `valid_to` is the highest clock that the actor has in `changes` in this
-    life: it may have been seen later with nothing changed, as the table `actors` tells.
+    restore ended it. Where that is no change, `valid_to` is the highest clock at which the actor was seen in this life.
     """
-    return _HISTORY.format(changes=changes, order=_ORDER, values=_VALUES)
+    return _HISTORY.format(changes=changes, actors=actors, order=_ORDER, values=_VALUES)
 
 
 def history(spark: Any, lake: Path | str, name: str = "history") -> str:
     """Make `history_sql` of a lake a temp view of a Spark session, whatever the lake's format; its name is returned.
 
-    The view is of the lake as it is now: make it again to see what came since. Raises ConfigError where there is no
-    lake.
+    The view is of the lake as it is now: make it again to see what came since. Raises as `lake_table`.
     """
-    changes = lake_table(spark, lake, "state_changes")
-    changes.createOrReplaceTempView(f"{name}_of_changes")
-    spark.sql(history_sql(f"{name}_of_changes")).createOrReplaceTempView(name)
+    names = {table: f"{name}_of_{table}" for table in ("state_changes", "actors")}
+    for table, view in names.items():
+        lake_table(spark, lake, table).createOrReplaceTempView(view)
+    spark.sql(history_sql(names["state_changes"], names["actors"])).createOrReplaceTempView(name)
     return name
 
 
 def lake_table(spark: Any, lake: Path | str, table: str) -> Any:
-    """One table of a lake as a DataFrame of Spark: its Parquet files as they are now, so Spark needs no jar."""
+    """One table of a lake as a DataFrame of Spark: its Parquet files as they are now, so Spark needs no jar.
+
+    Raises ConfigError and ForeignLake where there is no lake, and Damaged for a file that was cut short or is missing.
+    """
     from pyspark_rayshot.lake.writing import find_lake  # noqa: PLC0415 - needs the package of the lake's format
 
     schema = ", ".join(column.ddl for column in TABLES[table].columns)
-    return spark.read.schema(schema).parquet(*find_lake(Path(lake)).files(table))
+    found = find_lake(Path(lake))
+    found.check(table)
+    return spark.read.schema(schema).parquet(*found.files(table))

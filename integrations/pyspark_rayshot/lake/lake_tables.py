@@ -113,7 +113,11 @@ _ALL = (
         "one row for each attribute of an actor that is not what it was in the snapshot before, by the actor's clock",
         (*EVERY, *_CHANGE_COLUMNS, *map(_of_new, VALUE_COLUMNS)),
     ),
-    LakeTable("gaps", "one row for each snapshot that was deleted before the pipeline had read it", EVERY),
+    LakeTable(
+        "gaps",
+        "one row for each snapshot that was deleted before the pipeline had read it, also where it came back later",
+        EVERY,
+    ),
     LakeTable("snapshots", "one row for each snapshot: all its other rows are there", VIEWS["snapshots"].columns),
 )
 TABLES: Mapping[str, LakeTable] = MappingProxyType({table.name: table for table in _ALL})

@@ -142,13 +142,20 @@ class Life:
         return heads
 
     def _as_of_snapshot(self, snapshot: str, last: int) -> dict[str, Digests]:
-        """What each actor had in a snapshot of any life; nothing where the lake does not have that."""
+        """What each actor had in a snapshot of any life; nothing where the lake does not have that.
+
+        Rows of later records of the log may have its clock, as that stands still where a timer changes a state.
+        """
         upto = ds.field("log_index") <= last
-        found = self._lake.read("actors", ("life", "actor", "clock", "gone"), upto & (ds.field("snapshot") == snapshot))
-        clocks = {row["actor"]: row["clock"] + row["gone"] for row in found.to_pylist()}
-        lives = set(found["life"].to_pylist())
-        rows = self._by_actor(upto & ds.field("life").isin(lives)) if lives else {}
-        return {actor: digests_as_of(rows.get(actor, []), clock) for actor, clock in clocks.items()}
+        columns = ("life", "actor", "clock", "gone", "log_index")
+        found = self._lake.read("actors", columns, upto & (ds.field("snapshot") == snapshot)).to_pylist()
+        if not found:
+            return {}
+        clocks = {row["actor"]: row["clock"] + row["gone"] for row in found}
+        known = self._by_actor(
+            (ds.field("life") == found[0]["life"]) & (ds.field("log_index") <= found[0]["log_index"])
+        )
+        return {actor: digests_as_of(known.get(actor, []), clock) for actor, clock in clocks.items()}
 
     def _moments(self, where: ds.Expression) -> list[Moment]:
         columns = ("actor", "clock", "gone", "log_index", "snapshot", "state_digest")

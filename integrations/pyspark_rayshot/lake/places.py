@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rayshot.errors import ConfigError, ForeignLake, LakeInUse, StoreFull, StoreUnavailable
+from rayshot.store.local import LocalStore
+from rayshot.store.locate import open_store
 
+FORMATS = ("parquet", "delta", "iceberg")
 IDENTITY = "lake.json"
 LOG = "log.json"
 LOCK = ".lock"
@@ -19,6 +22,41 @@ STAGING = ".staging"
 _OURS = {IDENTITY, LOCK, STAGING}
 _VERSION = 1
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NOT_IN_PATHS = {"parquet": "", "delta": "%", "iceberg": "#%?"}
+"""Characters in a folder's path that the package of a format takes for something else: it makes a URL of it."""
+
+
+def unknown_format(form: str) -> ConfigError:
+    """The error for a format that there is not."""
+    return ConfigError(
+        f"the format must be one of {', '.join(FORMATS)}; it is {form!r}", option="format", value=str(form)
+    )
+
+
+def check_place(folder: Path, form: str, storage: str) -> None:
+    """Raise ConfigError where `folder` cannot be a lake of that format, of the snapshots in `storage`; touches nothing.
+
+    A lake inside of the storage would lie among its systems, and one around it would hold what no pipeline made.
+    """
+    if form not in FORMATS:
+        raise unknown_format(form)
+    place, store = folder.resolve(), open_store(storage)
+    with disk_errors(folder):
+        is_file = place.exists() and not place.is_dir()
+    bad = sorted(set(_NOT_IN_PATHS[form]) & set(str(place)))
+    where = None
+    if is_file:
+        where = "that is a file"
+    elif bad:
+        where = f"no {' or '.join(bad)} may be in its path, or it must be of parquet"
+    elif isinstance(store, LocalStore) and (place.is_relative_to(store.folder) or store.folder.is_relative_to(place)):
+        where = f"the snapshots lie in {store.folder}, and neither may be inside of the other"
+    if where is not None:
+        raise ConfigError(
+            f"a lake of {form} cannot lie in {place}: {where}; give another folder",
+            option="destination",
+            value=str(folder),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from pyspark_rayshot.lake.destination import Destination
+from pyspark_rayshot.lake.destination import READ_ERRORS, Destination, tells_damage
 from pyspark_rayshot.lake.lake_tables import TABLES
 from pyspark_rayshot.lake.parts import Done, Part, Task, Workers, write_part
 from pyspark_rayshot.lake.places import STAGING, sync_folder, write_flushed
 from pyspark_rayshot.lake.row_file import RowFile
+from rayshot.errors import Damaged
 
 _ABOUT = "batch.json"
 _TMP = "tmp-"
@@ -95,7 +97,7 @@ def carry_over(place: Path, into: Destination) -> Mapping[str, int]:
 
 
 def carry_over_all(folder: Path, into: Destination) -> int:
-    """End what a killed process had begun: how many batches were carried over."""
+    """End what a killed process had begun: how many batches were carried over. Raises as commits do, and Damaged."""
     found = sorted((folder / STAGING).glob("*"))
     whole = [place for place in found if place.is_dir() and not place.name.startswith(_TMP)]
     for place in found:
@@ -105,5 +107,26 @@ def carry_over_all(folder: Path, into: Destination) -> int:
         elif place not in whole:
             place.unlink()
     for place in whole:
+        _check_whole(place)
         carry_over(place, into)
     return len(whole)
+
+
+def _check_whole(place: Path) -> None:
+    """Raise Damaged where something of a batch that counts is torn or missing, before a table takes any of it."""
+    try:
+        about = json.loads((place / _ABOUT).read_bytes())
+        int(about["log_index"])
+        for table in TABLES:
+            for file, rows in about["files"][table].items():
+                if pq.read_metadata(place / file).num_rows != rows:
+                    raise ValueError(f"{file} has not the {rows:,} rows that were written")  # noqa: TRY301 - as torn
+    except (ValueError, KeyError, TypeError, AttributeError, *READ_ERRORS) as error:
+        if not tells_damage(error):
+            raise
+        raise Damaged(
+            f"{place} is a batch on its way into the tables, and it is not whole: {' '.join(str(error).split())}. No "
+            "pipeline did this: put it back from a backup, or remove this folder; then its snapshots are read again, "
+            "and those that were deleted meanwhile are gaps",
+            folder=str(place),
+        ) from error

@@ -16,17 +16,20 @@ from pyspark_rayshot.checkpoint import mark
 from pyspark_rayshot.lake.destination import Destination
 from pyspark_rayshot.lake.lake_tables import TABLES, ActorMoment
 from pyspark_rayshot.lake.lives import Life
+from pyspark_rayshot.lake.origins import of_another_run
 from pyspark_rayshot.lake.parts import ChangesPart, ViewPart, Workers
 from pyspark_rayshot.lake.places import (
     STAGING,
     Identity,
     LogMark,
+    check_place,
     claim,
     disk_errors,
     note_log,
     only_writer,
     read_identity,
     read_log,
+    unknown_format,
 )
 from pyspark_rayshot.lake.staging import Staging, carry_over, carry_over_all
 from pyspark_rayshot.loss import lost
@@ -38,13 +41,11 @@ from rayshot.errors import ConfigError, Damaged, ForeignLake, SnapshotDeleted
 from rayshot.format.encryption_key import EncryptionKey
 from rayshot.store.catalog import SystemView
 from rayshot.store.locate import open_store
+from rayshot.store.log import read_record
 from rayshot.store.lost_log import log_lost
-from rayshot.store.records import CommitRecord
+from rayshot.store.records import CommitRecord, Record
 from rayshot.store.snapshot import Snapshot
 
-FORMATS = ("parquet", "delta", "iceberg")
-_NOT_IN_PATHS = {"parquet": "", "delta": "%", "iceberg": "#%?"}
-"""Characters in a folder's path that the package of a format takes for something else."""
 _AS_VIEWS = ("channels", "messages", "snapshots")
 """Tables whose rows are those of the view of that name."""
 LARGE_SHARES = 4
@@ -87,6 +88,9 @@ class LakeWriter:
         found = lake.read("snapshots", ("snapshot", "log_index"))
         self._done = dict(zip(found["snapshot"].to_pylist(), found["log_index"].to_pylist(), strict=True))
         """By id, the log index of each snapshot that the lake has."""
+        self._gaps: set[str] = set(lake.read("gaps", ("snapshot",))["snapshot"].to_pylist())
+        self._left_out: set[int] = set()
+        """The log indexes of copies of another run, which never come into the lake."""
         self._check_tables()
         self._check_log()
         self._check_mark(system)
@@ -125,20 +129,39 @@ class LakeWriter:
             rows = carry_over(place, self._lake)
         for record in todo[:count]:
             self._done.setdefault(str(record.snapshot), record.position)
+        self._gaps.update(str(gap.snapshot) for gap in gaps if gap.position <= last)
         return Written(rows["snapshots"], rows["gaps"], sum(rows.values()))
 
     def _todo(self, system: SystemView, upto: int) -> tuple[list[CommitRecord], list[CommitRecord]]:
         """What is to be read, and what is lost; both in the order of the log."""
         assert system.end is not None, "a system as of a moment"
         first = self._lake.last("snapshots") + 1
-        unread = [record for record in system.history().retained.values() if record.position >= first]
+        self._leave_out(system)
+        retained = system.history().retained.values()
+        unread = [record for record in retained if record.position >= first and record.position not in self._left_out]
         unread.sort(key=lambda record: record.position)
         stop = next((record.position for record in unread if record.position > upto), system.end)
-        gaps = lost(system, first, stop, self._began)
+        known = self._done.keys() | self._gaps
+        gaps = [
+            gap
+            for gap in lost(system, first, stop, self._began)
+            if str(gap.snapshot) not in known and gap.position not in self._left_out
+        ]
         return (
             [record for record in unread if record.position < stop],
-            sorted((gap for gap in gaps if str(gap.snapshot) not in self._done), key=lambda gap: gap.position),
+            sorted(gaps, key=lambda gap: gap.position),
         )
+
+    def _leave_out(self, system: SystemView) -> None:
+        found = of_another_run(system.records())
+        for position in found.keys() - self._left_out:
+            _log.warning(
+                "%s, copied to record %d of the log, is of another run whose life has the same number: it is left out; "
+                "make a lake of the storage that it comes from",
+                found[position].snapshot,
+                position,
+            )
+        self._left_out |= found.keys()
 
     @contextmanager
     def _staging(self) -> Iterator[Staging]:
@@ -269,22 +292,25 @@ class LakeWriter:
     def _check_mark(self, system: SystemView) -> None:
         """Raise where the log is not the one that was read before, and note how far this one goes.
 
-        The same ids at the same places do not say so: another log of the same name numbers its snapshots alike.
+        The same ids at the same places do not say so: another log of the same name numbers its snapshots alike. Nor
+        does what was read before: the record is read again, as the storage may be another one by now.
         """
         with disk_errors(self._folder):
             known = read_log(self._folder)
         records = system.records()
         if known is not None:
-            if known.position >= len(records):
+            found = self._system.stored_record(known.position)
+            if found is None:
                 raise log_lost(
-                    system.name, f"{self._folder} knows its record {known.position}, and it has {len(records)} records"
+                    system.name,
+                    f"{self._folder} was made of a log that had a record {known.position}, and it has none there",
                 )
-            if mark(records[known.position]) != known.mark:
+            if mark(found) != known.mark:
                 raise ForeignLake(
                     f"{self._folder} was made of a log of {system.name!r} in {system.url} whose record "
                     f"{known.position} was another one: it is another log by now; give another folder",
                     holds={"system": system.name, "position": known.position, "mark": known.mark},
-                    wanted={"system": system.name, "mark": mark(records[known.position])},
+                    wanted={"system": system.name, "mark": mark(found)},
                 )
         if records and (known is None or known.position < len(records) - 1):
             with disk_errors(self._folder):
@@ -303,11 +329,11 @@ def open_lake(
 
     `workers` write the rows of snapshots that are large; without them this process does.
 
-    Raises ConfigError for a format that there is not or whose package is missing, ForeignLake, LakeInUse, StoreFull and
-    StoreUnavailable.
+    Raises ConfigError as `check_place` and for a format whose package is missing, ForeignLake, LakeInUse, StoreFull,
+    StoreUnavailable, and Damaged for a lake of which something is torn.
     """
+    check_place(folder, form, system.url)
     kind = _destination(form)
-    _check_path(folder, form)
     with ExitStack() as stack:
         with disk_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -320,7 +346,8 @@ def open_lake(
             carried = carry_over_all(place, lake)
             if carried:
                 _log.warning("%d batches of a pipeline that was killed were carried over", carried)
-        yield LakeWriter(system, lake, place, identity.began, keys, workers)
+            writer = LakeWriter(system, lake, place, identity.began, keys, workers)
+        yield writer
 
 
 def find_lake(folder: Path) -> Destination:
@@ -328,18 +355,6 @@ def find_lake(folder: Path) -> Destination:
     with disk_errors(folder):
         identity = read_identity(folder.resolve())
     return _destination(identity.format)(folder.resolve(), identity.system)
-
-
-def _check_path(folder: Path, form: str) -> None:
-    """Raise for a path that the format's package takes for another one: it makes a URL of it."""
-    bad = sorted(set(_NOT_IN_PATHS[form]) & set(str(folder.resolve())))
-    if bad:
-        raise ConfigError(
-            f"a lake of {form} cannot lie in {folder.resolve()}: no {' or '.join(bad)} may be in its path; "
-            "give another folder, or --format parquet",
-            option="destination",
-            value=str(folder),
-        )
 
 
 def _destination(form: str) -> type[Destination]:
@@ -361,7 +376,7 @@ def _destination(form: str) -> type[Destination]:
         raise ConfigError(
             f"a lake of {form} needs {error.name}: pip install 'rayshot[lake]'", option="format"
         ) from error
-    raise ConfigError(f"the format must be one of {', '.join(FORMATS)}; it is {form!r}", option="format", value=form)
+    raise unknown_format(form)
 
 
 class _KeptOpen(SystemView):
@@ -370,6 +385,10 @@ class _KeptOpen(SystemView):
     def __init__(self, system: SystemView) -> None:
         super().__init__(open_store(system.url), system.name)
         self._kept: Snapshot | None = None
+
+    def stored_record(self, position: int) -> Record | None:
+        """The record at that place of the log as the storage has it now, None where there is none."""
+        return read_record(self._store, self.name, position)
 
     def open(self, record: CommitRecord, keys: Sequence[EncryptionKey] | None = None) -> Snapshot:
         """See SystemView."""
