@@ -70,9 +70,7 @@ MARKED_MIN = (15, 20, 30, 50, 100, 180)
 def learning(before: Run, after: Run, beside: Run, snapshots: Sequence[int], note: tuple[int, str]) -> Picture:
     """How an error fell before and after a restore, beside another run; diamonds stand where snapshots were taken.
 
-    `note` is a step and what is to be said of it.
-
-    Each step up the picture is as many times more as the one before: else all that is at the end would be one line.
+    `note` is a step and what is to be said of it. The axis of the error is logarithmic: else the end would look flat.
     """
     looks = (before, GREY, 3.0, False), (beside, GOLD, 2.5, False), (after, BLUE, 2.5, False)
     marks: list[Mark] = []
@@ -96,7 +94,9 @@ def learning(before: Run, after: Run, beside: Run, snapshots: Sequence[int], not
         marks.append(Words((step + 8, height + 0.15 if above else height - 0.03), said, colour, "left", 12))
     end = after.begin + len(after.errors)
     steps = [(step, f"{step}" if step else "step 0") for step in range(0, end, 40)]
-    minutes = [(math.log(minute), f"{minute} min") for minute in MARKED_MIN]
+    minutes = [
+        (math.log(minute), f"{minute} min") for minute in MARKED_MIN if low - 0.15 < math.log(minute) < high + 0.1
+    ]
     return Picture([Panel(marks, (-5, end * 1.45), (low - 0.15, high + 0.1), "", steps, minutes)], height=430)
 
 

@@ -9,12 +9,14 @@ from examples.notebooks.marks import BLUE, GOLD, RED, Dots, Line, Words
 from examples.notebooks.rendering import as_plotly, as_png
 
 FLYING = [Flying(2, "w1"), Flying(4, "w2", ordered=True), Flying(31, "w8"), Flying(0, "w8", ordered=True)]
-BEFORE, AFTER, BESIDE = Run("before", 0, [180, 90, 40]), Run("after", 2, [40, 30, 16]), Run("beside", 2, [40, 35])
+BEFORE = Run("before", 0, [180 - step for step in range(101)])
+AFTER = Run("after", 100, [80 - step / 2 for step in range(101)])
+BESIDE = Run("beside", 100, [80 - step / 3 for step in range(61)])
 HALF = Epoch("half", used=[0, 1], gradients=[2], orders=[3, 4])
 WHOLE = Epoch("end", used=[0, 1, 3], lost=[2, 4])
 PICTURES = [
     staleness({"snapshot 1": FLYING, "snapshot 2": FLYING[:1]}, "w8"),
-    learning(BEFORE, AFTER, BESIDE, [1, 2, 4], (3, "here")),
+    learning(BEFORE, AFTER, BESIDE, [40, 100, 200], (130, "here")),
     batches([HALF, WHOLE], 6),
 ]
 
@@ -47,21 +49,25 @@ def test_a_gradient_from_the_future_would_stand_left_of_0():
 
 
 def test_an_error_that_goes_on_begins_where_it_was_and_each_run_ends_with_its_own_steps():
-    picture = learning(BEFORE, AFTER, BESIDE, [1, 2, 4], (3, "here"))
+    picture = learning(BEFORE, AFTER, BESIDE, [40, 100, 200], (130, "here"))
     upright, before, beside, after, to_the_note = marks(picture, Line)
-    assert {x for x, _ in upright.points} == {2}
-    assert before.points[-1] == beside.points[0] == after.points[0] == (2, math.log(40))
-    assert (beside.points[-1][0], after.points[-1][0]) == (3, 4)
+    assert {x for x, _ in upright.points} == {100}
+    assert before.points[-1] == beside.points[0] == after.points[0] == (100, math.log(80))
+    assert (beside.points[-1][0], after.points[-1][0]) == (160, 200)
     assert (beside.colour, after.colour) == (GOLD, BLUE)
     assert to_the_note.points[-1] in after.points
-    assert {"beside: 3 steps, 35.0 min", "after: 4 steps, 16.0 min"} <= {words.text for words in marks(picture, Words)}
+    assert {"beside: 160 steps, 60.0 min", "after: 200 steps, 30.0 min"} <= {
+        words.text for words in marks(picture, Words)
+    }
 
 
 def test_snapshots_stand_on_the_line_of_the_run_that_took_them():
     (diamonds,) = [
-        dots for dots in marks(learning(BEFORE, AFTER, BESIDE, [1, 2, 4], (3, "here")), Dots) if dots.shape == "diamond"
+        dots
+        for dots in marks(learning(BEFORE, AFTER, BESIDE, [40, 100, 200], (130, "here")), Dots)
+        if dots.shape == "diamond"
     ]
-    assert diamonds.points == [(1, math.log(90)), (2, math.log(40)), (4, math.log(16))]
+    assert diamonds.points == [(40, math.log(140)), (100, math.log(80)), (200, math.log(30))]
 
 
 def test_each_batch_is_one_square_and_a_legend_counts_its_kinds():
