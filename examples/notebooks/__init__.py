@@ -1,1 +1,1 @@
-"""Four notebooks, and what they need: `stores` made by programs, and pictures drawn from what is in them."""
+"""Five notebooks, and what they need: `stores` made by programs, and pictures drawn from what is in them."""

@@ -10,7 +10,7 @@ from nbclient import NotebookClient
 
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parents[1]
-NAMES = ("first_look", "the_bank_loses_money", "the_sky_over_new_york", "is_it_over")
+NAMES = ("first_look", "the_bank_loses_money", "the_sky_over_new_york", "is_it_over", "training_in_the_middle")
 CELL_S_MAX = 60
 QUIET = ["--log-level=ERROR"]
 README_PICTURE = "the_sky_over_new_york", ROOT / "docs" / "pictures" / "sky.png"

@@ -15,7 +15,7 @@ from plotly.subplots import make_subplots
 from examples.notebooks.marks import Box, Dots, Line, Mark, Panel, Picture, Words
 
 DPI = 110
-SHAPES = {"circle": "o", "diamond": "D"}
+SHAPES = {"circle": "o", "diamond": "D", "square": "s"}
 
 
 def show(picture: Picture, caption: str) -> None:

@@ -4,10 +4,11 @@ import copy
 import re
 import socket
 
+import numpy as np
 import pytest
 
 from examples.notebooks.__main__ import FOLDER, NAMES, execute, pictures, read
-from examples.notebooks.stores import bank
+from examples.notebooks.stores import bank, training
 
 PNG = b"\x89PNG\r\n"
 PLOTLY = "application/vnd.plotly.v1+json"
@@ -81,3 +82,17 @@ def test_the_bank_loses_one_payment_which_waits_at_a_branch_that_sends_nothing_o
     (gone,) = bank.lost(bank.plan(bank.SEED))
     assert (gone.sender, gone.receiver, gone.amount, gone.number, gone.day) == ("osaka", "lagos", 60, 912, 5)
     assert bank.busy_on(gone.day) == gone.receiver
+
+
+def test_a_gradient_of_the_training_says_how_the_squared_error_of_its_batch_grows():
+    known, minutes = training.problem()
+    assert len(known) == len(minutes) == training.LOOKED_AT + training.BATCHES * training.BATCH
+
+    def squared_error(parameters):
+        rows = slice(training.LOOKED_AT + 3 * training.BATCH, training.LOOKED_AT + 4 * training.BATCH)
+        return np.mean((known[rows] @ parameters - minutes[rows]) ** 2)
+
+    here = np.linspace(-1, 1, known.shape[1])
+    nudges = 1e-4 * np.eye(known.shape[1])
+    grows = [(squared_error(here + nudge) - squared_error(here - nudge)) / 2e-4 for nudge in nudges]
+    assert training.gradient(here, 3) == pytest.approx(grows, rel=1e-5)

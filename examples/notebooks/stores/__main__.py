@@ -8,9 +8,15 @@ import tempfile
 
 import ray
 
-from examples.notebooks.stores import STORAGE, bank, crew, sky
+from examples.notebooks.stores import STORAGE, bank, crew, sky, training
 
-MAKERS = {"bank": bank.make, "sky": sky.make, "crew": crew.make}
+MAKERS = {
+    "bank": bank.make,
+    "sky": sky.make,
+    "crew": crew.make,
+    training.FIRST: training.make,
+    training.BY_HAND: training.make_by_hand,  # goes on from a snapshot of the one before
+}
 CPUS = 40
 
 
