@@ -39,6 +39,7 @@ from rayshot.protocol.topology import forward_inputs
 from rayshot.runtime.birth import Birth
 from rayshot.runtime.clock import start_clock
 from rayshot.runtime.commit_queue import CommitQueue
+from rayshot.runtime.draining import DrainWatch
 from rayshot.runtime.driver_watch import DriverWatch
 from rayshot.runtime.failpoints import failpoint
 from rayshot.runtime.identity import Ending, HostIdentity, Joined, Stop
@@ -108,6 +109,7 @@ class Coordinator(DriverWatch, Questions):
         self._commits.start()
         self._heart.start()
         self._metrics.start()
+        DrainWatch(self._nodes_in_use, self._take_before_drain).start()
         start_clock(system, self._lock, self._tick)
 
     # Members ---------------------------------------------------------------------------------------------------
@@ -181,13 +183,22 @@ class Coordinator(DriverWatch, Questions):
 
         Raises SnapshotAborted; ConfigError while it begins; NoAnswer; SystemDown where it takes no messages any more.
         """
-        request = Request(order.mode or self._config.mode, order, "request" if order.label is None else "savepoint")
+        trigger = "request" if order.label is None else "savepoint"
+        return self._ask(Request(order.mode or self._config.mode, order, trigger))
+
+    def _nodes_in_use(self) -> set[str]:
+        return self._members.nodes() if self.state() == RUNNING else set()
+
+    def _take_before_drain(self) -> SnapshotId:
+        return self._ask(Request(self._config.mode, trigger="drain")).record.snapshot
+
+    def _ask(self, request: Request) -> Committed:
         if self._stop is None and self._committer.missing_keys and self.take_keys(self._members.find_keys(self._keys)):
             raise keys_missing()
         with self._lock:
             if self._stop is not None:
                 raise self._stop.error()
-            if self._birth.beginning and not order.first:
+            if self._birth.beginning and not request.order.first:
                 raise ConfigError("the system begins: the first snapshot is taken when `begin` has returned")
             self._admission.add(request, self._config.timeout_s)
             self._begin_wanted()

@@ -109,6 +109,10 @@ class Members:
         if (vault := self._vaults.get(node)) is not None:
             self._welcome_vault(node, vault)
 
+    def nodes(self) -> set[str]:
+        """Where actors are."""
+        return set(self._nodes.values())
+
     def vault_of(self, name: str) -> Any | None:
         """The vault of an actor's node."""
         return self._vaults.get(self._nodes.get(name, ""))

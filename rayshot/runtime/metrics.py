@@ -40,7 +40,7 @@ METRICS = (
         "rayshot_snapshots_total",
         "Counter",
         "Snapshots that ended. outcome: committed or aborted; reason: why it was aborted; trigger: interval, request, "
-        "savepoint or actor",
+        "savepoint, drain or actor",
         ("outcome", "reason", "trigger"),
     ),
     Metric("rayshot_snapshots_in_progress", "Gauge", "Snapshots under way."),

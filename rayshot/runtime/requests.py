@@ -52,7 +52,8 @@ class Committed(NamedTuple):
 class Request:
     """Somebody waits for a snapshot in that `mode`. `committed` or `error` is there when `done` is set.
 
-    `trigger` says who: "request", "savepoint", "interval", or "actor" where an actor began it.
+    `trigger` says who: "request", "savepoint", "interval", "drain" before a node goes, or "actor" where an actor began
+    it.
     """
 
     mode: str

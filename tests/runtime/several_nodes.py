@@ -1,8 +1,10 @@
 """Run by itself: `python several_nodes.py CASE STORAGE` takes a node away from a system and brings the system back."""
 
 import logging
+import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import ray
 from ray.cluster_utils import Cluster
@@ -32,7 +34,7 @@ def main(case, storage):
         while doomed.node_id not in {node_of(actor_name(system.name, system.incarnation, a.name)) for a in actors}:
             actors.append(Account.options(name=f"a{len(actors) + 1}", num_cpus=1).remote(len(actors) + 1))
             ray.get(actors[-1].read.remote())
-        taken = system.snapshot()
+        taken = drain(cluster, doomed, system) if case == "drained" else system.snapshot()
         cluster.remove_node(doomed, allow_graceful=False)
         restored = restore(system, lambda: case == "replaced" and cluster.add_node(num_cpus=8, resources=shelf))
         balances = {name: ray.get(actor.read.remote()) for name, actor in restored.actors().items()}
@@ -43,6 +45,17 @@ def main(case, storage):
     finally:
         ray.shutdown()
         cluster.shutdown()
+
+
+def drain(cluster, node, system):
+    """Tell Ray that a node goes, as a cloud does; the first snapshot of the system, which nobody here asked for."""
+    command = [Path(sys.executable).with_name("ray"), "drain-node", "--address", cluster.address]
+    reason = ["--reason", "DRAIN_NODE_REASON_PREEMPTION", "--reason-message", "the price went up"]
+    deadline = ["--deadline-remaining-seconds", "60"]
+    subprocess.run([*command, "--node-id", node.node_id, *reason, *deadline], check=True, capture_output=True)
+    eventually(lambda: system.status().last_snapshot is not None, 30)
+    (snapshot,) = system.snapshots()
+    return snapshot
 
 
 def begin(storage, node):

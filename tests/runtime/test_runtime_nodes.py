@@ -11,9 +11,12 @@ SCRIPT = Path(__file__).with_name("several_nodes.py")
 
 
 @pytest.mark.acceptance("X12")
-@pytest.mark.parametrize("case", ["left", "replaced", "coordinator"])
+@pytest.mark.parametrize("case", ["left", "replaced", "coordinator", "drained"])
 def test_a_system_that_lost_a_node_is_restored_at_once_on_those_there_are(tmp_path, case):
-    """`left`: on the nodes that are left; `replaced`: an actor waits for another one; its `coordinator` died too."""
+    """`left`: on the nodes that are left; `replaced`: an actor waits for another one; its `coordinator` died too.
+
+    `drained`: the snapshot that it goes back to was taken by itself when Ray said that the node would go.
+    """
     done = subprocess.run(
         [sys.executable, "-m", "tests.runtime.several_nodes", case, str(tmp_path / "shots")],
         capture_output=True, text=True, timeout=180, check=False, cwd=SCRIPT.parents[2],
