@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 ROWS ?=
 JOBS ?= 3
 
-.PHONY: demo notebooks test acceptance simulate fuzz check bench peers format clean setup java azurite metrics
+.PHONY: demo notebooks test acceptance simulate fuzz check bench peers format clean setup java azurite metrics kills
 
 setup: $(STAMP)
 
@@ -45,6 +45,10 @@ test: setup java azurite metrics
 # Every fault, bad input and race of the acceptance table, counted; fails where one does not hold.
 acceptance: setup java azurite metrics
 	@$(BIN)/python -m pytest -m acceptance
+
+# The pipeline's driver and JVM, killed behind each commit to each table of each format.
+kills: setup java
+	@$(BIN)/python -m pytest -m long tests/spark/test_spark_pipeline.py
 
 # The long run of the protocol: all modes, topologies, networks and faults; then every known wrong version.
 simulate: setup

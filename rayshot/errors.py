@@ -318,7 +318,7 @@ class RestoreFailed(SystemDown):
 
 
 class NoAnswer(RayshotError):
-    """A process of a system that should live has not answered in time."""
+    """A process that should live, of a system or of Spark, has not answered in time, or is gone."""
 
 
 # A simulated run. --------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """The pipeline's command line."""
 
+import logging
 import signal
 import sys
 import threading
@@ -46,6 +47,7 @@ def main(
 
     options = {name: value for name, value in given.items() if value is not None}
     settings: dict[str, Any] = {"format": form, "interval_s": interval_s, "snapshots_max": max_snapshots}
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # of a Spark that is gone it prints each call that fails
     try:
         check(source, destination, **settings, options=options)  # Spark takes its time to start
         spark = local_session("rayshot pipeline")

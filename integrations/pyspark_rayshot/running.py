@@ -8,13 +8,14 @@ import math
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark_rayshot.lake.places import check_place
 from pyspark_rayshot.options import EARLIEST, ReadOptions, parse_options
 from rayshot.analysis.query import option_texts
-from rayshot.errors import ConfigError
+from rayshot.errors import ConfigError, NoAnswer
 
 if TYPE_CHECKING:
     from pyspark_rayshot.lake.writing import LakeWriter, Written
@@ -138,15 +139,15 @@ class _Sink:
             while not query.awaitTermination(POLL_S):
                 if stop.is_set():
                     break
-        except BaseException as error:
-            if self._error is not None:
+        except Exception as error:
+            if self._error is not None and not _is_of_spark(self._error):
                 raise self._error from error
-            if isinstance(error, Exception):
-                with self._busy:
-                    self.finish()  # a storage that Spark could not read raises here what Spark has made a text of
-            raise
+            with self._busy, suppress(*_of_spark()):
+                self.finish()  # a storage that Spark could not read raises here what Spark has made a text of
+            said = str(error).strip().partition("\n")[0]
+            raise NoAnswer(f"Spark failed, or is gone: {said}; what the lake holds is whole: start again") from error
         finally:
-            with self._busy:  # between two batches
+            with self._busy, suppress(*_of_spark()):  # between two batches
                 self.stopped = stop.is_set()
                 query.stop()
 
@@ -157,6 +158,18 @@ class _Sink:
         total = self.total
         self.total = Progress(total.snapshots + one.snapshots, total.gaps + one.gaps, total.rows + one.rows, one.newest)
         self._progress(one)
+
+
+def _of_spark() -> tuple[type[Exception], ...]:
+    """What comes from Spark, and from a Spark that is gone."""
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - options are checked without Spark
+    from pyspark.errors import PySparkException  # noqa: PLC0415
+
+    return PySparkException, Py4JError, ConnectionError
+
+
+def _is_of_spark(error: BaseException) -> bool:
+    return isinstance(error, _of_spark())
 
 
 def _checked(options: Mapping[str, Any]) -> dict[str, str]:

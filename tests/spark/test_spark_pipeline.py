@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +14,24 @@ import pytest
 
 from pyspark_rayshot import pipeline
 from pyspark_rayshot.lake.history import history, lake_table
+from pyspark_rayshot.lake.lake_tables import TABLES
 from pyspark_rayshot.lake.places import FORMATS
 from pyspark_rayshot.lake.writing import open_lake
 from rayshot.errors import ConfigError, ForeignLake, SystemNotFound
+from rayshot.format.encryption_key import EncryptionKey
 from rayshot.store.catalog import SystemView
 from rayshot.store.deletion import delete_snapshot
 from rayshot.store.local import LocalStore
 from rayshot.store.repository import Repository
 from tests.spark.lake_oracle import assert_exact, grow, rows
+from tests.spark.lake_workers import make_all_large
 from tests.spark.pipeline_program import BY_EXECUTORS
 from tests.store.snapshot_builder import open_bank
 
 ROOT = Path(__file__).parents[2]
 KILLED_WITH_SPARK = [("parquet", "messages"), ("delta", "state_changes"), ("iceberg", "snapshots"), ("parquet", "none")]
+"""Of each format one; the others take minutes: `make kills`."""
+OTHERS = [case for case in product(FORMATS, [*TABLES, "none"]) if case not in KILLED_WITH_SPARK]
 
 
 @pytest.fixture
@@ -73,7 +79,9 @@ def test_writers_killed_behind_each_commit_leave_what_the_next_one_makes_exact(
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(("form", "table"), KILLED_WITH_SPARK)
+@pytest.mark.parametrize(
+    ("form", "table"), [*KILLED_WITH_SPARK, *(pytest.param(*case, marks=pytest.mark.long) for case in OTHERS)]
+)
 def test_a_driver_killed_with_its_jvm_behind_a_commit_loses_and_doubles_nothing(
     spark: Any,
     bank: Repository,
@@ -153,6 +161,51 @@ def test_errors_keep_their_types_and_history_is_a_view_in_spark(
             pipeline(spark, system.url, lake, once=True, **wrong)
     with pytest.raises(ConfigError, match="a folder of this machine"):
         pipeline(spark, system.url, "s3://bucket/lake", once=True)
+
+
+@pytest.mark.spark
+def test_no_key_of_an_encrypted_snapshot_goes_through_a_file_on_its_way_to_executors(
+    spark: Any, tmp_path: Path, lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = EncryptionKey(bytes(range(32)))
+    monkeypatch.setenv("RAYSHOT_ENCRYPTION_KEY", key.text)
+    repository = open_bank(LocalStore(tmp_path / "sealed"), keys=[key])
+    grow(repository, 1)
+    make_all_large(monkeypatch)
+    unlink, written = os.unlink, []
+
+    def look(path: str, **where: Any) -> None:
+        if not where:  # else what Python itself removes
+            written.append(Path(path).read_bytes())
+        unlink(path, **where)
+
+    monkeypatch.setattr("pyspark.core.context.os.unlink", look)
+    assert pipeline(spark, repository.store.url, lake, once=True).snapshots == 1
+    assert written, "what tasks work on goes through files of the driver"
+    assert not [data for data in written if key.secret in data or key.secret.hex().encode() in data]
+
+
+@pytest.mark.spark
+def test_a_spark_that_is_killed_is_one_line_and_the_lake_is_whole(
+    bank: Repository, system: SystemView, lake: Path
+) -> None:
+    command = [sys.executable, "-u", "-m", "pyspark_rayshot.pipeline", system.url, str(lake), "--interval", "0.5"]
+    running = subprocess.Popen(
+        command, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    assert running.stdout is not None
+    assert "5 snapshots" in running.stdout.readline()
+    found = subprocess.run(["pgrep", "-P", str(running.pid)], check=True, capture_output=True, text=True)
+    for child in found.stdout.split():
+        os.kill(int(child), signal.SIGKILL)
+    said, _ = running.communicate(timeout=60)
+    assert running.returncode == 1, said
+    assert said.splitlines()[-1].startswith("error: no_answer: Spark failed, or is gone"), said
+    assert "Traceback" not in said
+    grow(bank, 6)
+    with open_lake(system, lake, "parquet") as writer:
+        writer.write(system.log_end())
+    assert_exact(lake, system)
 
 
 @pytest.mark.spark

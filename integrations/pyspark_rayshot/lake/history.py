@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark_rayshot.lake.lake_tables import TABLES, VALUE_COLUMNS
+from rayshot.errors import ConfigError
 
 _VALUES = ", ".join(column.name for column in VALUE_COLUMNS)
 
@@ -73,10 +74,13 @@ def history(spark: Any, lake: Path | str, name: str = "history") -> str:
 def lake_table(spark: Any, lake: Path | str, table: str) -> Any:
     """One table of a lake as a DataFrame of Spark: its Parquet files as they are now, so Spark needs no jar.
 
-    Raises ConfigError and ForeignLake where there is no lake, and Damaged for a file that was cut short or is missing.
+    Raises ConfigError for a table that there is not, ForeignLake where there is no lake, and Damaged for a file
+    that was cut short or is missing.
     """
     from pyspark_rayshot.lake.writing import find_lake  # noqa: PLC0415 - needs the package of the lake's format
 
+    if table not in TABLES:
+        raise ConfigError(f"a lake has no table {table!r}; it has {', '.join(TABLES)}", option="table", value=table)
     schema = ", ".join(column.ddl for column in TABLES[table].columns)
     found = find_lake(Path(lake))
     found.check(table)

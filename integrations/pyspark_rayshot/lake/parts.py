@@ -35,9 +35,7 @@ class Workers(Protocol):
 
 @dataclass(frozen=True)
 class Part(ABC):
-    """Rows for one table that one task reads and writes."""
-
-    keys: Sequence[EncryptionKey]
+    """Rows for one table that one task reads and writes. Spark may write it to a disk on its way: it holds no key."""
 
     @property
     @abstractmethod
@@ -45,7 +43,7 @@ class Part(ABC):
         """The table that they are for."""
 
     @abstractmethod
-    def batches(self) -> Iterator[pa.RecordBatch]:
+    def batches(self, keys: Sequence[EncryptionKey]) -> Iterator[pa.RecordBatch]:
         """The rows. Raises what reading snapshots raises."""
 
 
@@ -61,11 +59,11 @@ class ViewPart(Part):
         """See Part."""
         return self.view
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
+    def batches(self, keys: Sequence[EncryptionKey]) -> Iterator[pa.RecordBatch]:
         """See Part."""
         query = parse_query({"view": self.view})
         for share in self.shares:
-            yield from read_batches(query, share.open_system(), share.pieces, self.keys)
+            yield from read_batches(query, share.open_system(), share.pieces, keys)
 
 
 @dataclass(frozen=True)
@@ -81,14 +79,14 @@ class ChangesPart(Part):
         """See Part."""
         return "state_changes"
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
+    def batches(self, keys: Sequence[EncryptionKey]) -> Iterator[pa.RecordBatch]:
         """See Part."""
-        return to_batches(self._changes(), TABLES[self.table].columns, TABLES[self.table].schema)
+        return to_batches(self._changes(keys), TABLES[self.table].columns, TABLES[self.table].schema)
 
-    def _changes(self) -> Iterator[tuple[Snapshot, Change]]:
+    def _changes(self, keys: Sequence[EncryptionKey]) -> Iterator[tuple[Snapshot, Change]]:
         record = self.share.pieces[0].record
         assert record is not None, "a share of a snapshot"
-        snapshot = self.share.open_system().open(record, self.keys)
+        snapshot = self.share.open_system().open(record, keys)
         for entry, clock, head, restored in self.turns:
             self.heads[entry.name], changes = in_turn(head, observe(snapshot, entry, clock), restored)
             for change in changes:
@@ -109,8 +107,8 @@ class Done(NamedTuple):
     heads: Mapping[str, Head]
 
 
-def write_part(task: Task) -> Done | RayshotError | OSError:
-    """Write a part to its file, as a task of an executor.
+def write_part(keys: Sequence[EncryptionKey], task: Task) -> Done | RayshotError | OSError:
+    """Write a part to its file, as a task of an executor; `keys` open encrypted snapshots.
 
     An error is returned: raised, Spark would try again, and then hand on nothing but its text.
     """
@@ -118,7 +116,7 @@ def write_part(task: Task) -> Done | RayshotError | OSError:
     try:
         file = RowFile(task.file, TABLES[part.table].schema)
         try:
-            file.add(part.batches())
+            file.add(part.batches(keys))
         except BaseException:
             file.abandon()
             raise

@@ -22,8 +22,10 @@ STAGING = ".staging"
 _OURS = {IDENTITY, LOCK, STAGING}
 _VERSION = 1
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_NOT_IN_PATHS = {"parquet": "", "delta": "%", "iceberg": "#%?"}
-"""Characters in a folder's path that the package of a format takes for something else: it makes a URL of it."""
+_PATTERN = "*?[]{}\\"
+"""What Spark and DuckDB take for a pattern, which other lakes may fit."""
+_NOT_IN_PATHS = {"parquet": _PATTERN, "delta": f"{_PATTERN}%", "iceberg": f"{_PATTERN}#%"}
+"""Characters in a folder's path that who reads it, or the package of a format, takes for something else."""
 
 
 def unknown_format(form: str) -> ConfigError:
@@ -43,12 +45,12 @@ def check_place(folder: Path, form: str, storage: str) -> None:
     place, store = folder.resolve(), open_store(storage)
     with disk_errors(folder):
         is_file = place.exists() and not place.is_dir()
-    bad = sorted(set(_NOT_IN_PATHS[form]) & set(str(place)))
+    bad = sorted(one for one in set(str(place)) if one in _NOT_IN_PATHS[form] or not one.isprintable())
     where = None
     if is_file:
         where = "that is a file"
     elif bad:
-        where = f"no {' or '.join(bad)} may be in its path, or it must be of parquet"
+        where = f"no {' or '.join(map(repr, bad))} may be in its path"
     elif isinstance(store, LocalStore) and (place.is_relative_to(store.folder) or store.folder.is_relative_to(place)):
         where = f"the snapshots lie in {store.folder}, and neither may be inside of the other"
     if where is not None:

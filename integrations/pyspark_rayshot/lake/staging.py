@@ -12,6 +12,7 @@ import json
 import shutil
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ from pyspark_rayshot.lake.parts import Done, Part, Task, Workers, write_part
 from pyspark_rayshot.lake.places import STAGING, sync_folder, write_flushed
 from pyspark_rayshot.lake.row_file import RowFile
 from rayshot.errors import Damaged
+from rayshot.format.encryption_key import EncryptionKey
 
 _ABOUT = "batch.json"
 _TMP = "tmp-"
@@ -49,14 +51,17 @@ class Staging:
         """Take in rows, as they are read."""
         self._writers[table].add(batches)
 
-    def add_parts(self, parts: Sequence[Part], workers: Workers) -> list[Done]:
-        """Have rows written by others, one file for each part. Raises what stopped one of them."""
+    def add_parts(self, parts: Sequence[Part], workers: Workers, keys: Sequence[EncryptionKey]) -> list[Done]:
+        """Have rows written by others, one file for each part. Raises what stopped one of them.
+
+        The keys go with the function, which Spark keeps in memory; what it works on goes through files.
+        """
         first = sum(map(len, self._parts.values())) + 1
         tasks = [
             Task(self._folder / f"{part.table}-{number}.parquet", part) for number, part in enumerate(parts, first)
         ]
         done: list[Done] = []
-        for one in workers.run(write_part, tasks):
+        for one in workers.run(partial(write_part, keys), tasks):
             if isinstance(one, Exception):
                 raise one
             done.append(one)

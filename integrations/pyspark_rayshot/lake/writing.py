@@ -19,6 +19,7 @@ from pyspark_rayshot.lake.lives import Life
 from pyspark_rayshot.lake.origins import of_another_run
 from pyspark_rayshot.lake.parts import ChangesPart, ViewPart, Workers
 from pyspark_rayshot.lake.places import (
+    IDENTITY,
     STAGING,
     Identity,
     LogMark,
@@ -232,7 +233,7 @@ class LakeWriter:
             shares = divide(query, self._system, [piece], self._keys)
             if len(shares) >= LARGE_SHARES:
                 dealt = _deal(shares, self._workers.count)
-                staging.add_parts([ViewPart(self._keys, table, some) for some in dealt], self._workers)
+                staging.add_parts([ViewPart(table, some) for some in dealt], self._workers, self._keys)
                 return
         staging.add(table, read_batches(query, self._system, [piece], self._keys))
 
@@ -245,8 +246,8 @@ class LakeWriter:
             return moments
         turns.sort(key=lambda turn: state_bytes(turn.entry))
         share = Share(self._system.url, self._system.name, (piece,))
-        parts = [ChangesPart(self._keys, share, some) for some in _deal(turns, self._workers.count)]
-        for done in staging.add_parts(parts, self._workers):
+        parts = [ChangesPart(share, some) for some in _deal(turns, self._workers.count)]
+        for done in staging.add_parts(parts, self._workers, self._keys):
             life.seen(done.heads)
         gone = {turn.entry.name for turn in turns}
         return [moment for moment in moments if moment.row.name not in gone]
@@ -353,7 +354,10 @@ def open_lake(
 def find_lake(folder: Path) -> Destination:
     """The tables of a lake that is there, for reading. Raises ConfigError, ForeignLake and StoreUnavailable."""
     with disk_errors(folder):
-        identity = read_identity(folder.resolve())
+        try:
+            identity = read_identity(folder.resolve())
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise ForeignLake(f"{folder} is no lake: it has no {IDENTITY}; a pipeline makes one") from error
     return _destination(identity.format)(folder.resolve(), identity.system)
 
 
