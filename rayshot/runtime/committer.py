@@ -29,6 +29,7 @@ from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.runtime.failpoints import failpoint
 from rayshot.runtime.keyring import Keyring
+from rayshot.runtime.requests import Figures
 from rayshot.runtime.settings import SystemSettings
 from rayshot.runtime.stored import Stored, StoredActor, pack_share, unpack_stored
 from rayshot.runtime.under_way import FINAL, KEYS_MISSING, Taken
@@ -93,8 +94,8 @@ class Committer:
         """An actor ended; the next snapshot behind its end holds the last segment of its trace. From any thread."""
         self._last_traces[actor] = segment
 
-    def store(self, cut: Cut, vaults: Iterable[tuple[Any, list[Any]]], taken: Taken) -> CommitRecord:
-        """Write and commit one snapshot; `vaults` with the bodies that each is to write.
+    def store(self, cut: Cut, vaults: Iterable[tuple[Any, list[Any]]], taken: Taken) -> tuple[CommitRecord, Figures]:
+        """Write and commit one snapshot; `vaults` with the bodies that each is to write. Returns its figures too.
 
         Raises KeysMissing, StoreError, StateNotSerializable; nothing of it is visible then.
         """
@@ -123,7 +124,7 @@ class Committer:
         for name in ended:
             del self._last_traces[name]
         self._base, self._reuse = snapshot, {chunk.digest: chunk for chunk in manifest.chunks}
-        return record
+        return record, {**manifest.stats, "bytes": sum(chunk.stored_size for chunk in manifest.chunks)}
 
     def stored_in(self, incarnation: int) -> set[SnapshotId]:
         """All snapshots that were ever committed in this life."""

@@ -18,7 +18,7 @@ from rayshot.runtime.naming import find_coordinator
 from rayshot.runtime.settings import SystemSettings
 from rayshot.runtime.starting import (
     ATTACH_S,
-    attach,
+    attach_to,
     await_start,
     check_no_actor,
     ensure_ray,
@@ -87,7 +87,7 @@ def resume(
     ensure_ray()
     running = _find_running(name)
     if running is not None:
-        return attach(name, running, location)
+        return attach_to(name, running, location)
     store.check()
     if not takeover:
         check_nobody_lives(store, name)
@@ -115,7 +115,7 @@ def resume(
             raise
         if running is None:
             raise ConfigError(f"another program has just tried to start system {name!r}, in vain: try again") from error
-        return attach(name, running, location)  # another process was faster
+        return attach_to(name, running, location)  # another process was faster
 
 
 def _find_running(name: str) -> Any | None:

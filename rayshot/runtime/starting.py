@@ -8,7 +8,8 @@ from typing import Any
 
 import ray
 
-from rayshot.errors import ConfigError, Damaged, NoAnswer, RayshotError, RestoreFailed
+import rayshot
+from rayshot.errors import ClusterRefused, ConfigError, Damaged, NoAnswer, RayshotError, RestoreFailed
 from rayshot.format.signing_key import find_trusted_keys
 from rayshot.model.class_map import ClassMap
 from rayshot.model.configuration import (
@@ -29,6 +30,7 @@ from rayshot.model.stored_options import ActorOptions, supply
 from rayshot.protocol.identity import SnapshotId, check_name
 from rayshot.runtime.answers import get_answer, the_coordinator
 from rayshot.runtime.birth import UNWATCHED_S
+from rayshot.runtime.cluster import connect, connected_to, refuse_client
 from rayshot.runtime.coordinator import GROUPS, Coordinator
 from rayshot.runtime.identity import HostIdentity
 from rayshot.runtime.keyring import Keyring, load_keyring, offer_keys
@@ -98,7 +100,7 @@ def init(
     ensure_ray()
     running = find_coordinator(name)
     if running is not None:
-        return attach(name, running, location)
+        return attach_to(name, running, location)
     store.check()
     history = find_history(store, name)
     if not fresh:
@@ -109,7 +111,7 @@ def init(
     try:
         return System(start(settings, keyring))
     except ray.exceptions.ActorAlreadyExistsError:  # somebody else was faster
-        return attach(name, ray.get_actor(coordinator_name(name), namespace=NAMESPACE), location)
+        return attach_to(name, ray.get_actor(coordinator_name(name), namespace=NAMESPACE), location)
 
 
 def restore(
@@ -256,8 +258,13 @@ def check_no_actor() -> None:
 
 
 def ensure_ray() -> None:
-    """Call `ray.init()` if nobody has."""
-    if not ray.is_initialized():
+    """Call `ray.init()` if nobody has. Raises ClusterUnreachable, ClusterRefused where RAY_ADDRESS leads nowhere."""
+    refuse_client()
+    if ray.is_initialized():
+        return
+    if os.environ.get("RAY_ADDRESS", "local") not in ("", "auto", "local"):
+        connect()
+    else:
         ray.init(include_dashboard=False, logging_level=logging.WARNING)
 
 
@@ -276,13 +283,30 @@ def is_local(location: str) -> bool:
     return "://" not in location or location.startswith("file://")
 
 
-def attach(name: str, coordinator: Any, location: str) -> System:
+def identify(name: str, coordinator: Any) -> HostIdentity:
+    """Who the life of a system is that runs. Raises ClusterRefused where another rayshot runs it; NoAnswer."""
+    version = getattr(coordinator, "version", None)  # an older one has no such method
+    theirs = None if version is None else get_answer(version.remote(), the_coordinator(name))
+    if theirs != rayshot.__version__:
+        raise ClusterRefused(
+            f"system {name!r} in the Ray cluster at {connected_to()} is run by rayshot {theirs or '(an older one)'}, "
+            f"and this is rayshot {rayshot.__version__}: install that of the cluster",
+            theirs=theirs,
+            ours=rayshot.__version__,
+        )
+    identity = get_answer(coordinator.identity.remote(), the_coordinator(name))
+    assert isinstance(identity, HostIdentity)
+    return identity
+
+
+def attach_to(name: str, coordinator: Any, location: str | None = None) -> System:
     """Attach to a system that is there; wait while it begins or is restored.
 
-    Raises ConfigError where it has another storage, or is not running after ATTACH_S; NoAnswer.
+    Raises ConfigError where it has another storage than this, or is not running after ATTACH_S; ClusterRefused;
+    NoAnswer.
     """
-    identity = get_answer(coordinator.identity.remote(), the_coordinator(name))
-    if identity.storage != location:
+    identity = identify(name, coordinator)
+    if location is not None and identity.storage != location:
         raise ConfigError(f"system {name!r} runs already, with storage {identity.storage}, not {location}")
     state = await_start(name, coordinator, ATTACH_S)
     offer_keys(coordinator, name)

@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from types import TracebackType
@@ -14,6 +15,7 @@ from rayshot.errors import (
     ActorNotFound,
     ConfigError,
     Damaged,
+    NoAnswer,
     RayshotError,
     SnapshotAborted,
     SystemDown,
@@ -193,7 +195,7 @@ class System:
         """
         self._check_open()
         if label is not None:
-            _check_label(label)
+            check_label(label)
         if mode is not None:
             check_mode(mode)
         drain = Drain(self._port)
@@ -227,7 +229,7 @@ class System:
 
     def savepoint(self, label: str, *, mode: str | None = None) -> Snapshot:
         """Take a snapshot that is never deleted by itself; `label` says what for. As `snapshot` else."""
-        _check_label(label)
+        check_label(label)
         return self.snapshot(label=label, mode=mode)
 
     def stop_with_savepoint(self, label: str) -> Snapshot:
@@ -249,7 +251,7 @@ class System:
             NoAnswer: as for `snapshot`.
             SystemDown: the system takes no messages any more.
         """
-        _check_label(label)
+        check_label(label)
         self._check_open()
         drain = Drain(self._port)
         if missing := drain.wait(STOP_S, BIRTH_S):
@@ -264,20 +266,37 @@ class System:
         return savepoint
 
     def _take(self, order: Order, drain: Drain) -> Snapshot:
-        """Have the coordinator take a snapshot, and show how far it is. Nothing of it is read back."""
+        committed = self.order(order)
+        left_out = drain.left_out(committed.sent, committed.ended)
+        return Snapshot(self._store, self.name, committed.record, left_out=left_out)
+
+    def order(self, order: Order, within_s: float | None = None) -> Committed:
+        """Have the coordinator take a snapshot, and show how far it is. Nothing of it is read: no storage is needed.
+
+        Raises as `snapshot`; NoAnswer where it is not there within so many seconds, if that is given.
+        """
+        self._check_open()
+        deadline = None if within_s is None else time.monotonic() + within_s
         try:
-            return self._taken(order, drain)
+            return self._ordered(order, deadline)
         except SnapshotAborted as error:
             missing = error.evidence.get("reason") == AbortReason.KEYS_MISSING.value
             if not (missing and offer_keys(self._coordinator, self.name)):
                 raise
-        return self._taken(order, drain)
+        return self._ordered(order, deadline)
 
-    def _taken(self, order: Order, drain: Drain) -> Snapshot:
+    def _ordered(self, order: Order, deadline: float | None) -> Committed:
         ref = self._coordinator.snapshot.remote(order)
 
         def is_there(timeout_s: float) -> bool:
-            ready, _ = ray.wait([ref], timeout=min(timeout_s, LOOK_S))
+            left_s = LOOK_S if deadline is None else max(0.0, deadline - time.monotonic())
+            ready, _ = ray.wait([ref], timeout=min(timeout_s, LOOK_S, left_s))
+            if not ready and left_s == 0:
+                raise NoAnswer(
+                    "the snapshot is not there in the time that it was given, and may still be committed: see "
+                    "`rayshot status`",
+                    system=self.name,
+                )
             if not ready:
                 self._answer(self._coordinator.state.remote(), PING_S)
             return bool(ready)
@@ -292,8 +311,7 @@ class System:
                 "snapshot is lost, unless it was committed just then and system.snapshots() has it; take another one",
                 reason=AbortReason.COORDINATOR_LOST.value,
             ) from error
-        left_out = drain.left_out(committed.sent, committed.ended)
-        return Snapshot(self._store, self.name, committed.record, left_out=left_out)
+        return committed
 
     def snapshots(self) -> list[Snapshot]:
         """The committed snapshots, oldest first."""
@@ -331,6 +349,12 @@ class System:
         check_config(snapshot, SnapshotConfig)
         self._check_running()
         self._ask("configure", snapshot)
+
+    def config(self) -> SnapshotConfig:
+        """When snapshots are taken now, and which are kept."""
+        found = self._ask("config")
+        assert isinstance(found, SnapshotConfig)
+        return found
 
     def status(self) -> SystemStatus:
         """What the system does now, whom a snapshot waits for, and which messages wait for objects."""
@@ -422,7 +446,8 @@ class System:
             raise
 
 
-def _check_label(label: object) -> None:
+def check_label(label: object) -> None:
+    """Raise ConfigError for what cannot be the label of a savepoint."""
     try:
         check_text(label, "a label", LABEL_LENGTH_MAX)
     except Damaged as error:
