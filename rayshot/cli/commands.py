@@ -18,9 +18,11 @@ from rayshot.cli.grid import ROWS_MAX, console, sections
 from rayshot.cli.json_option import json_option
 from rayshot.cli.keygen import keygen
 from rayshot.cli.listing import listing
+from rayshot.cli.operating import configure, savepoint, snapshot, stop, systems
 from rayshot.cli.replay import replay
 from rayshot.cli.secrets_option import secrets_option
 from rayshot.cli.simulate import simulate
+from rayshot.cli.status import status
 from rayshot.cli.trace import trace
 from rayshot.cli.verify import verify
 from rayshot.errors import EncryptionKeyNeeded, RayshotError, SnapshotNotFound
@@ -35,20 +37,30 @@ COMPARED = 2
 @click.group(cls=Group, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(rayshot.__version__, prog_name="rayshot")
 def main() -> None:
-    """Look into the snapshots in STORAGE, a folder or an address.
+    """Look into the snapshots in STORAGE, a folder or an address; or reach system NAME, which runs in a Ray cluster.
 
     Where --system and --snapshot are left out, the only system and its latest snapshot are meant. Nothing in
     a snapshot is ever executed by looking at it; replay alone runs its actors. Only copy, delete and gc write.
+
+    configure, savepoint, snapshot, status, stop and systems reach the cluster at --address, and read no storage.
+
+    RAYSHOT_STORAGE, RAYSHOT_SYSTEM and RAY_ADDRESS stand for STORAGE, for --system and NAME, and for --address.
     """
 
 
+main.add_command(configure)
 main.add_command(copy)
 main.add_command(delete)
 main.add_command(detect)
 main.add_command(gc)
 main.add_command(keygen)
 main.add_command(replay)
+main.add_command(savepoint)
 main.add_command(simulate)
+main.add_command(snapshot)
+main.add_command(status)
+main.add_command(stop)
+main.add_command(systems)
 main.add_command(trace)
 main.add_command(verify)
 

@@ -25,7 +25,8 @@ def dump(document: Mapping[str, Any]) -> str:
 
 def error_document(error: RayshotError) -> dict[str, Any]:
     """An error in the place of what could not be had."""
-    return {"error": {"kind": error.kind, "message": error.message}}
+    reason = {"reason": error.evidence["reason"]} if "reason" in error.evidence else {}
+    return {"error": {"kind": error.kind, "message": error.message, **reason}}
 
 
 def listing(storage: str, systems: Mapping[str, Sequence[Snapshot]]) -> dict[str, Any]:
