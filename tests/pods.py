@@ -19,10 +19,10 @@ START_S = 60.0
 class Pod:
     """A head in a process namespace of its own. `ray stop` would end every Ray of the machine: this ends one."""
 
-    def __init__(self, token=None):
+    def __init__(self, token=None, port=None):
         self.folder = tempfile.mkdtemp(prefix="rp-", dir="/tmp")  # short: it holds sockets
         self._printed = Path(self.folder, "printed")
-        self.port, client = free_port(), free_port()
+        self.port, client = port or free_port(), free_port()
         self.address = f"127.0.0.1:{self.port}"
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "RAYSHOT_"))},

@@ -37,7 +37,7 @@ def cluster(address: str | None) -> Iterator[str]:
     from rayshot.runtime.finding import naming  # noqa: PLC0415
 
     try:
-        where = connect(address, log_to_driver=False, logging_level="ERROR")
+        where = connect(address, quietly=True)
     except ClusterUnreachable:
         disconnect()  # where it was there before
         raise

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import ray
 from ray._common.network_utils import parse_address
-from ray._private import services
+from ray._private import services, worker
 from ray._private.authentication.authentication_token_setup import _enable_token_auth
 from ray._private.utils import check_version_info, compute_version_info
 from ray._raylet import (  # type: ignore[attr-defined]  # its stubs leave these out
@@ -43,20 +43,22 @@ _RAYS_LINE = re.compile(r"^\[\d{4}-\d\d-\d\d [\d:,]+ \w \d+ \d+\] ")
 HOW = "give the address of a head, host:port, as `address` or --address, or set RAY_ADDRESS"
 
 
-def connect(address: str | None = None, **settings: Any) -> str:
+def connect(address: str | None = None, *, quietly: bool = False) -> str:
     """Connect this process to a cluster that runs, unless it is; returns the address of the cluster's control service.
 
     Never starts a cluster.
 
     Args:
         address: host:port of a head. None or "auto" for that of RAY_ADDRESS, else the only cluster of this machine.
-        settings: for `ray.init`.
+        quietly: whether nothing that Ray tells a program about its workers is printed.
 
     Raises:
         ClusterUnreachable: nothing is there. ClusterRefused: there is, and will not have this program as it is.
         ConfigError: several clusters run on this machine, or this process is connected to another one.
     """
     refuse_client()
+    if quietly:
+        worker.print_to_stdstream = _drop  # the lines of its control service are printed whatever `log_to_driver` says
     wanted = (address if address not in (None, AUTO) else os.environ.get("RAY_ADDRESS")) or AUTO
     if ray.is_initialized():
         return _check_same(None if address in (None, AUTO) else address)
@@ -65,12 +67,16 @@ def connect(address: str | None = None, **settings: Any) -> str:
     _examine(where, found_here=wanted == AUTO)
     try:
         with _without_rays_lines():
-            ray.init(where, **{"logging_level": logging.WARNING, **settings})
+            ray.init(where, logging_level=logging.ERROR if quietly else logging.WARNING, log_to_driver=not quietly)
     except (ConnectionError, RuntimeError, RpcError, ValueError) as error:
         raise ClusterUnreachable(
             f"the Ray cluster at {where} cannot be joined: {_line(error)}", address=where
         ) from error
     return where
+
+
+def _drop(*_: Any, **__: Any) -> None:
+    pass
 
 
 def disconnect() -> None:
