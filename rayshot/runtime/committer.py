@@ -37,6 +37,7 @@ from rayshot.store.beginning import check_no_snapshots
 from rayshot.store.keeping import Keep
 from rayshot.store.layout import intent_folder, snapshot_of
 from rayshot.store.locate import open_store
+from rayshot.store.pinning import note_pin
 from rayshot.store.records import CommitRecord
 from rayshot.store.repository import Repository
 from rayshot.store.reuse import find_present
@@ -72,6 +73,8 @@ class Committer:
             if begun is None:
                 raise
             self.epoch, self.fenced = begun, error
+        if settings.pin is not None and self.fenced is None:
+            note_pin(store, settings.system, self.incarnation, settings.pin)
         failpoint("epoch_written")
         self._repository = repository
         self._keyring: Keyring | None = None

@@ -3,8 +3,9 @@
 import logging
 import os
 import time
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import ray
 
@@ -165,6 +166,33 @@ def restore(
             version and cannot migrate, or has not what messages, timers and pending replies call, with both sides.
         RestoreFailed: an actor could not be loaded, or its `migrate` failed; everything was taken down again.
     """
+    chosen = Choice(lambda view: view.snapshot(snapshot))
+    asked = system, chosen, into, claim, trust, class_map, allow_unmapped, options, config, trace, min_position
+    return bring_back(storage, *asked)
+
+
+class Choice(NamedTuple):
+    """Which snapshot a system is brought back from, and the pin because of which, if there is one."""
+
+    of: Callable[[SystemView], Snapshot]
+    pin: SnapshotId | None = None
+
+
+def bring_back(
+    storage: str | os.PathLike[str],
+    system: str | None,
+    choice: Choice,
+    into: str | os.PathLike[str] | None = None,
+    claim: Claim | None = None,
+    trust: str | None = None,
+    class_map: ClassMap | None = None,
+    allow_unmapped: AllowUnmapped = False,  # noqa: FBT002 - as its neighbours
+    options: ActorOptions | None = None,
+    config: SnapshotConfig | None = None,
+    trace: Trace = False,  # noqa: FBT002
+    min_position: int = 0,
+) -> System:
+    """See `restore`."""
     check_no_actor()
     check_trust_word(trust)
     check_config(config or SnapshotConfig(), SnapshotConfig)
@@ -174,7 +202,7 @@ def restore(
     target, target_store = (location, source) if into is None else locate(into)
     elsewhere = source.url != target_store.url
     view = open_storage(location, min_position=min_position).system(system)
-    chosen = view.snapshot(snapshot)
+    chosen = choice.of(view)
     trusted = find_trusted_keys()
     check_trust(chosen, trusted, trust)
     keyring = load_keyring(local=is_local(target))
@@ -198,14 +226,15 @@ def restore(
         trace,
         loading=True,
         after=chosen.id.incarnation,
+        pin=choice.pin,
     )
     try:
         identity = start(settings, keyring)
     except ray.exceptions.ActorAlreadyExistsError as error:
         raise ConfigError(f"system {view.name!r} is started or restored by another process at this moment") from error
     try:
-        if snapshot is None and not elsewhere:  # only now that nobody else can commit is the latest known
-            latest = view.snapshot(None)
+        if not elsewhere:  # only now that nobody else can commit is the latest known
+            latest = choice.of(view)
             if latest.id != chosen.id:
                 chosen = latest
                 check_trust(chosen, trusted, trust)
