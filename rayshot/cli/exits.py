@@ -9,7 +9,6 @@ from typing import Any, Never
 
 import click
 
-from rayshot.cli.documents import error_document
 from rayshot.cli.json_option import is_json_asked_for
 from rayshot.cli.words import printable
 from rayshot.errors import (
@@ -80,6 +79,12 @@ def fail(error: RayshotError, code: int | None = None) -> Never:
     if is_json_asked_for():
         click.echo(json.dumps(error_document(error)))
     leave(error, code)
+
+
+def error_document(error: RayshotError) -> dict[str, Any]:
+    """An error in the place of what could not be had."""
+    reason = {"reason": error.evidence["reason"]} if "reason" in error.evidence else {}
+    return {"error": {"kind": error.kind, "message": error.message, **reason}}
 
 
 def leave(error: RayshotError, code: int | None = None) -> Never:

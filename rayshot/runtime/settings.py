@@ -17,7 +17,7 @@ class SystemSettings:
 
     `loading`: it is being restored and begins nothing until it is told that all are loaded. `beginning`: nothing is
     committed before its first snapshot, which is asked for when what makes its actors has returned. `fresh`: it may
-    begin where there are snapshots of earlier lives. `pin`: the snapshot to which its program was told to go back, see
+    begin where there are snapshots of earlier lives. `pin` is the snapshot to which its program goes back, see
     `store.pinning`. `keys` are the names of its keys, see `keyring`: Ray keeps this object, so the keys themselves are
     not in it.
     """
