@@ -11,6 +11,7 @@ import re
 import socket
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -40,6 +41,7 @@ _GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
 """The opening of HTTP/2 and empty settings. Whoever speaks it answers with its own settings."""
 _FRAME_LENGTH, _SETTINGS = 9, 4
 _RAYS_LINE = re.compile(r"^\[\d{4}-\d\d-\d\d [\d:,]+ \w \d+ \d+\] ")
+_aside = threading.Lock()
 HOW = "give the address of a head, host:port, as `address` or --address, or set RAY_ADDRESS"
 
 
@@ -236,14 +238,17 @@ def _ask(where: str) -> tuple[bytes | None, dict[Any, Any]]:
 
 
 def _has_token() -> bool:
-    return bool(AuthenticationTokenLoader.instance().has_token(ignore_auth_mode=True))
+    try:
+        return bool(AuthenticationTokenLoader.instance().has_token(ignore_auth_mode=True))
+    except AuthenticationError:  # the file that is to hold it cannot be read, or is empty
+        return False
 
 
 def _token_refused(where: str) -> ClusterRefused:
     if get_authentication_mode() != AuthenticationMode.TOKEN:
         said = "asks for a token, and this program shows none: set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or"
     elif not _has_token():
-        said = "asks for a token, and this program has none: set RAY_AUTH_TOKEN or"
+        said = "is to get a token, and this program finds none that can be read: set RAY_AUTH_TOKEN or"
     else:
         said = "refuses this program's token: set RAY_AUTH_TOKEN or"
     return ClusterRefused(f"the Ray cluster at {where} {said} RAY_AUTH_TOKEN_PATH to the cluster's own", address=where)
@@ -272,12 +277,17 @@ def _line(error: Exception) -> str:
 @contextmanager
 def _without_rays_lines() -> Iterator[None]:
     """What Ray's libraries write to stderr by themselves is left out; what others write comes behind."""
-    try:
-        own = os.dup(2)
-    except OSError:  # it is closed
-        yield
-        return
-    sys.stderr.flush()
+    with _aside:  # of two at once the second would put back what the first had put there
+        try:
+            own = os.dup(2)
+        except OSError:  # it is closed
+            yield
+            return
+        sys.stderr.flush()
+        yield from _kept_aside(own)
+
+
+def _kept_aside(own: int) -> Iterator[None]:
     with tempfile.TemporaryFile() as kept:
         os.dup2(kept.fileno(), 2)
         try:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import ray
 
@@ -24,13 +24,11 @@ from rayshot.errors import (
 from rayshot.format.bounds import LABEL_LENGTH_MAX, check_text
 from rayshot.model.configuration import CHANDY_LAMPORT, STOP_THE_WORLD, SnapshotConfig, check_config, check_mode
 from rayshot.model.handle import ActorHandle
-from rayshot.properties import Property, Verdict
 from rayshot.protocol.abort import AbortReason
 from rayshot.runtime import attaching
 from rayshot.runtime.actor_errors import ActorEnded
 from rayshot.runtime.answers import SILENT_S, get_answer, the_coordinator
 from rayshot.runtime.dead_letters import DeadLetter
-from rayshot.runtime.detection import watch
 from rayshot.runtime.drain import Drain
 from rayshot.runtime.identity import Ending, HostIdentity, Stop
 from rayshot.runtime.initiation import check_spread, some_names
@@ -44,6 +42,9 @@ from rayshot.store.locate import open_store
 from rayshot.store.repository import open as open_storage
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.store import Store
+
+if TYPE_CHECKING:
+    from rayshot.properties import Property, Verdict
 
 log = logging.getLogger("rayshot")
 ANSWER_S = 10.0
@@ -319,12 +320,12 @@ class System:
 
     def detect(
         self,
-        asked: Property,
+        asked: "Property",
         *,
         interval_s: float = 1.0,
         within_s: float | None = None,
         stop: threading.Event | None = None,
-    ) -> Verdict | None:
+    ) -> "Verdict | None":
         """Take a snapshot now and then until a stable property holds in one, or an invariant does not.
 
         None of these snapshots overlaps another, so what a verdict says of the next one is never unknown. Each costs
@@ -342,6 +343,8 @@ class System:
         Raises NotStable for other predicates, PredicateFailed, SnapshotAborted where the last one was aborted and none
         was taken, and else what `snapshot` and reading one raise.
         """
+        from rayshot.runtime.detection import watch  # noqa: PLC0415 - whoever asks for no property loads none
+
         return watch(self.snapshot, asked, interval_s, within_s, stop)
 
     def configure(self, snapshot: SnapshotConfig) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.pods import Pod, free_port
+from tests.processes import ROOT
 
 pytestmark = pytest.mark.ray
 OPERATED = Path(__file__).with_name("operated.py")
@@ -78,6 +80,34 @@ def test_a_day_of_a_system(command, program, tmp_path):
     assert waiting.stdout.readline() == "ended: system_stopped\n"
     listed = json.loads(command("list", "--json", RAYSHOT_STORAGE=str(tmp_path / "shots")).stdout)
     assert [one["snapshot"] for one in listed["systems"][0]["snapshots"]][-1] == "1-stopped-4"
+
+
+def test_the_page_shows_what_the_commands_print(command, program, tmp_path):
+    page = (ROOT / "docs" / "operating.md").read_text()
+    block = re.search(r"```console\n(.*?)```", page, re.DOTALL)[1]
+    program()
+    command("status", "bank", "--wait", "running", "--timeout", "100")
+    shown = []
+    for line in block.splitlines():
+        if line.startswith("$ rayshot "):
+            shown.append(line)
+            shown += command(*shlex.split(line)[2:], COLUMNS="200").stdout.splitlines()
+    printed = "\n".join(shown).replace(str(tmp_path / "shots"), "/shots")
+    assert blotted(printed) == blotted(block)
+
+
+def blotted(text):
+    """Without what differs from run to run: addresses, times, sizes and widths."""
+    for pattern, instead in (
+        (r"\d+\.\d+\.\d+\.\d+", "IP"),
+        (r"IP:\d+", "IP:PORT"),
+        (r"\d+(\.\d+)? (s|B|KiB)\b", r"N \2"),
+        (r"─+", "─"),
+        (r" +", " "),
+        (r" *\n", "\n"),
+    ):
+        text = re.sub(pattern, instead, text)
+    return text.strip().splitlines()
 
 
 def test_where_no_cluster_is_a_command_ends_at_once_or_waits(command, pod):

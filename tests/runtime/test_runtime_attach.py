@@ -103,12 +103,14 @@ def test_a_wrong_token_and_none_say_what_to_set(pods):
     none = refused(pods[1], asked, RAY_AUTH_MODE="disabled")
     assert none[0] == "cluster_refused"
     assert "this program shows none: set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or" in none[1]
-    missing = refused(pods[1], asked, **mode, RAY_AUTH_TOKEN="", HOME="/nonexistent")
-    assert missing[0] == "cluster_refused"
-    assert "set RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH" in missing[1]
+    elsewhere = {"HOME": "/nonexistent", "RAY_AUTH_TOKEN": ""}
+    for missing in ({}, {"RAY_AUTH_TOKEN_PATH": "/nonexistent/token"}):
+        kind, message = refused(pods[1], asked, **mode, **elsewhere, **missing)
+        assert kind == "cluster_refused"
+        assert "finds none that can be read: set RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH to the cluster's own" in message
     right = refused(pods[1], asked)
     assert right[0] == "system_not_found"
-    assert TOKEN not in "".join(f"{wrong}{none}{missing}{right}")
+    assert TOKEN not in "".join(f"{wrong}{none}{right}")
 
 
 def test_one_of_several_local_clusters_is_never_chosen(pods):
@@ -144,11 +146,14 @@ def test_a_cluster_of_another_version_is_refused_by_both_versions(pods):
         client.internal_kv_put(key, own, True, space, 3.0)
 
 
-def test_a_head_that_was_killed_is_gone(pods):  # the last one that needs it
+def test_a_head_that_was_killed_is_gone(pods, tmp_path):  # the last one that needs it
     pods[0].kill()
     kind, message = refused(pods[0], {"name": "bank"}, RAY_ADDRESS=pods[0].address)
     assert kind == "cluster_unreachable"
     assert re.search(rf"no Ray cluster runs at \S+:{pods[0].port} \(Connection refused\): .* set RAY_ADDRESS", message)
+    program = f"import rayshot; rayshot.init('bank', storage={str(tmp_path)!r})"
+    begun = pods[0].run("-c", program, RAY_ADDRESS=pods[0].address)
+    assert "rayshot.errors.ClusterUnreachable: no Ray cluster runs at" in begun.stderr
 
 
 def ray_nodes(pod):
