@@ -38,6 +38,7 @@ from rayshot.runtime.progress import describe, wait_with_progress
 from rayshot.runtime.requests import Committed, Order
 from rayshot.runtime.roster import clear_rosters
 from rayshot.runtime.status import SystemStatus, read_status
+from rayshot.runtime.terminating import leave_on_sigterm
 from rayshot.store.locate import open_store
 from rayshot.store.repository import open as open_storage
 from rayshot.store.snapshot import Snapshot
@@ -253,23 +254,45 @@ class System:
             SystemDown: the system takes no messages any more.
         """
         check_label(label)
+        return self._stopped(label)
+
+    def stop_on_sigterm(self, label: str, within_s: float) -> None:
+        """When this program is told to end by SIGTERM, stop the system with a savepoint first; then the signal works.
+
+        Where none is there in time the log says why, and `rayshot.resume` goes on from the last snapshot. For the main
+        thread. Several systems leave in turn.
+
+        Args:
+            label: of the savepoint.
+            within_s: so many seconds for it, fewer than what kills then gives: terminationGracePeriodSeconds of a pod,
+                RAY_JOB_STOP_WAIT_TIME_S for `ray job stop`, 3 by default.
+        """
+        check_label(label)
+        leave_on_sigterm(lambda: self._leave(label, within_s), within_s)
+
+    def _leave(self, label: str, within_s: float) -> str:
+        savepoint = "" if self._closed else f" with savepoint {self._stopped(label, within_s).id}"
+        return f"system {self.name!r} is stopped{savepoint}"
+
+    def _stopped(self, label: str, within_s: float | None = None) -> Snapshot:
         self._check_open()
+        began, told_s = time.monotonic(), min(STOP_S, within_s or STOP_S)
         drain = Drain(self._port)
-        if missing := drain.wait(STOP_S, BIRTH_S):
+        if missing := drain.wait(told_s, min(BIRTH_S, told_s)):
             raise SnapshotAborted(
-                f"{some_names(missing)} has not taken within {STOP_S:g} s what this program told it, which would be "
+                f"{some_names(missing)} has not taken within {told_s:g} s what this program told it, which would be "
                 f"lost: the system goes on. Try again, or take a savepoint and shut it down",
                 reason=AbortReason.TIMEOUT.value,
                 missing=missing,
             )
-        savepoint = self._take(Order(STOP_THE_WORLD, label, final=True, driver=self._port.name), drain)
+        left_s = None if within_s is None else max(0.0, began + within_s - time.monotonic())
+        savepoint = self._take(Order(STOP_THE_WORLD, label, final=True, driver=self._port.name), drain, left_s)
         self.shutdown()
         return savepoint
 
-    def _take(self, order: Order, drain: Drain) -> Snapshot:
-        committed = self.order(order)
-        left_out = drain.left_out(committed.sent, committed.ended)
-        return Snapshot(self._store, self.name, committed.record, left_out=left_out)
+    def _take(self, order: Order, drain: Drain, within_s: float | None = None) -> Snapshot:
+        done = self.order(order, within_s)
+        return Snapshot(self._store, self.name, done.record, left_out=drain.left_out(done.sent, done.ended))
 
     def order(self, order: Order, within_s: float | None = None) -> Committed:
         """Have the coordinator take a snapshot, and show how far it is. Nothing of it is read: no storage is needed.
