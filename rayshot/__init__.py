@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rayshot.model.current import current
     from rayshot.model.handle import ActorHandle, kill
     from rayshot.model.reply import Reply
+    from rayshot.runtime.finding import attach
     from rayshot.runtime.resuming import resume
     from rayshot.runtime.starting import init, restore
     from rayshot.runtime.system import System
@@ -29,6 +30,7 @@ _HOMES = {
     "SnapshotConfig": ("rayshot.model.configuration", "SnapshotConfig"),
     "System": ("rayshot.runtime.system", "System"),
     "actor": ("rayshot.model.actor_class", "actor"),
+    "attach": ("rayshot.runtime.finding", "attach"),
     "copy": ("rayshot.store.copying", "copy"),
     "current": ("rayshot.model.current", "current"),
     "init": ("rayshot.runtime.starting", "init"),
@@ -49,6 +51,7 @@ __all__ = [
     "SnapshotConfig",
     "System",
     "actor",
+    "attach",
     "copy",
     "current",
     "init",

@@ -141,7 +141,7 @@ class NotFound(RayshotError):
 
 
 class SystemNotFound(NotFound):
-    """The storage holds no such system."""
+    """The storage holds no such system, or none runs in the cluster."""
 
 
 class SnapshotNotFound(NotFound):
@@ -314,7 +314,22 @@ class RestoreFailed(SystemDown):
     """A restore did not finish; everything it had started was taken down again."""
 
 
+# There is no way to the cluster. ----------------------------------------------------------------------------------
+
+
+class ClusterUnreachable(RayshotError):
+    """No Ray cluster answers where one should run, or none that this program can join from here."""
+
+
+class ClusterRefused(ClusterUnreachable):
+    """A Ray cluster runs there, and will not have this program: its token, its versions, its kind of address."""
+
+
 # Look again: nobody knows what was done. --------------------------------------------------------------------------
+
+
+class NotReady(RayshotError):
+    """The system is not there yet: it begins, is being restored, or its coordinator is being started anew."""
 
 
 class NoAnswer(RayshotError):

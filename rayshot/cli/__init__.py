@@ -1,8 +1,9 @@
 """The command line: `rayshot list | show | topology | verify | diff | replay | gc | delete STORAGE`, and some more.
 
-All but `replay` execute nothing of what they read; only `copy`, `delete` and `gc` write. None needs Ray.
+All but `replay` execute nothing of what they read; only `copy`, `delete` and `gc` write. None of these needs Ray:
+`systems | status | snapshot | savepoint | stop | configure` do, and reach a system that runs.
 """
 
-from rayshot.cli.commands import main
+from rayshot.cli.program import main
 
 __all__ = ["main"]

@@ -5,24 +5,15 @@ from typing import Any
 
 import click
 
-import rayshot
 from rayshot.cli import documents
-from rayshot.cli.collecting import delete, gc
-from rayshot.cli.copying import copy
 from rayshot.cli.details import details
-from rayshot.cli.detect import detect
 from rayshot.cli.difference import difference
-from rayshot.cli.exits import DIFF_DAMAGED, DIFFERENT, EPILOG, FINE, UNSOUND, Group, exit_code, fail
+from rayshot.cli.exits import DIFF_DAMAGED, DIFFERENT, FINE, UNSOUND, exit_code, fail
 from rayshot.cli.graph import graph, graph_document
 from rayshot.cli.grid import ROWS_MAX, console, sections
 from rayshot.cli.json_option import json_option
-from rayshot.cli.keygen import keygen
 from rayshot.cli.listing import listing
-from rayshot.cli.replay import replay
 from rayshot.cli.secrets_option import secrets_option
-from rayshot.cli.simulate import simulate
-from rayshot.cli.trace import trace
-from rayshot.cli.verify import verify
 from rayshot.errors import EncryptionKeyNeeded, RayshotError, SnapshotNotFound
 from rayshot.store.catalog import Storage, SystemView
 from rayshot.store.repository import open as open_storage
@@ -32,34 +23,15 @@ COMPARED = 2
 """Snapshots of a diff."""
 
 
-@click.group(cls=Group, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(rayshot.__version__, prog_name="rayshot")
-def main() -> None:
-    """Look into the snapshots in STORAGE, a folder or an address.
-
-    Where --system and --snapshot are left out, the only system and its latest snapshot are meant. Nothing in
-    a snapshot is ever executed by looking at it; replay alone runs its actors. Only copy, delete and gc write.
-    """
-
-
-main.add_command(copy)
-main.add_command(delete)
-main.add_command(detect)
-main.add_command(gc)
-main.add_command(keygen)
-main.add_command(replay)
-main.add_command(simulate)
-main.add_command(trace)
-main.add_command(verify)
-
-
 def _common(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command what all of them take."""
     for decorate in (
         click.option("--all", "everything", is_flag=True, help="Show all rows of long tables."),
         json_option(),
-        click.option("--system", metavar="NAME", help="Which system, where there are several."),
-        click.argument("storage"),
+        click.option(
+            "--system", metavar="NAME", envvar="RAYSHOT_SYSTEM", help="Which system, where there are several."
+        ),
+        click.argument("storage", envvar="RAYSHOT_STORAGE"),
     ):
         command = decorate(command)
     return command
@@ -68,7 +40,7 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
 _one_snapshot = click.option("--snapshot", metavar="ID", help="Which snapshot; the latest if left out.")
 
 
-@main.command("list")
+@click.command("list")
 @_common
 @_one_snapshot
 def list_(storage: str, system: str | None, snapshot: str | None, *, as_json: bool, everything: bool) -> None:
@@ -86,7 +58,7 @@ def list_(storage: str, system: str | None, snapshot: str | None, *, as_json: bo
     _leave(codes.pop() if len(codes) == 1 else UNSOUND if codes else FINE)
 
 
-@main.command()
+@click.command()
 @_common
 @_one_snapshot
 @secrets_option
@@ -102,7 +74,7 @@ def show(storage: str, system: str | None, snapshot: str | None, *, as_json: boo
         console().print(details(found, rows_max=_rows_max(everything=everything)))
 
 
-@main.command()
+@click.command()
 @_common
 @_one_snapshot
 def topology(storage: str, system: str | None, snapshot: str | None, *, as_json: bool, everything: bool) -> None:
@@ -118,7 +90,7 @@ def topology(storage: str, system: str | None, snapshot: str | None, *, as_json:
         console().print(graph(found, rows_max=_rows_max(everything=everything)))
 
 
-@main.command()
+@click.command()
 @_common
 @click.option(
     "--snapshot",

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rayshot.audit import Findings
+from rayshot.cli.exits import error_document
 from rayshot.errors import RayshotError
 from rayshot.format.codec import RecordedMessage
 from rayshot.format.jsonable import jsonable
@@ -21,11 +22,6 @@ from rayshot.store.verification import Verification
 def dump(document: Mapping[str, Any]) -> str:
     """One JSON document as text, in ASCII: no terminal or locale can trip over it."""
     return json.dumps(document, indent=2, allow_nan=False)
-
-
-def error_document(error: RayshotError) -> dict[str, Any]:
-    """An error in the place of what could not be had."""
-    return {"error": {"kind": error.kind, "message": error.message}}
 
 
 def listing(storage: str, systems: Mapping[str, Sequence[Snapshot]]) -> dict[str, Any]:

@@ -9,15 +9,19 @@ from typing import Any, Never
 
 import click
 
-from rayshot.cli.documents import error_document
 from rayshot.cli.json_option import is_json_asked_for
 from rayshot.cli.words import printable
 from rayshot.errors import (
+    ClusterUnreachable,
     Damaged,
     Incompatible,
+    NoAnswer,
     NotFound,
+    NotReady,
     RayshotError,
+    SnapshotAborted,
     StoreError,
+    SystemDown,
     SystemNotFound,
     Untrusted,
     UsageError,
@@ -36,13 +40,18 @@ INCOMPATIBLE = 14
 MACHINE_FAILED = 15
 RAYSHOT_FAILED = 16
 DIFF_DAMAGED = 17
+NO_CLUSTER = 20
+ABORTED = 21
+NOT_RUNNING = 22
+TIMED_OUT = 23
 
 EPILOG = """Exit codes: 0 fine (diff: no difference; detect: it holds); 1 damaged or inconsistent (diff: there are
 differences; detect: it does not hold, or nobody can tell); 2 wrong use; 10 no such storage or system; 11 no such
 snapshot; 12 nobody trusted vouches for it; 13 the storage failed; 14 made by a newer rayshot, or by a program whose
 classes are not here; 15 the machine failed, as where what is printed has no room; 16 rayshot itself failed, which is
-a bug; 17 diff, detect: damaged or inconsistent. An error is one line on stderr; with --json {"error": {"kind": ...,
-"message": ...}} stands on stdout too, in the place of the document."""
+a bug; 17 diff, detect: damaged or inconsistent. Of a system that runs: 20 no cluster, or it refuses; 21 the snapshot
+was aborted; 22 the system is stopped, or not yet back; 23 timed out. An error is one line on stderr; with --json
+{"error": {"kind": ..., "message": ...}} stands on stdout too, in the place of the document."""
 
 _CODES: tuple[tuple[type[RayshotError], int], ...] = (
     (SystemNotFound, NO_SYSTEM),
@@ -52,6 +61,11 @@ _CODES: tuple[tuple[type[RayshotError], int], ...] = (
     (StoreError, STORE_FAILED),
     (Incompatible, INCOMPATIBLE),
     (Damaged, UNSOUND),
+    (ClusterUnreachable, NO_CLUSTER),
+    (SnapshotAborted, ABORTED),
+    (SystemDown, NOT_RUNNING),
+    (NotReady, NOT_RUNNING),
+    (NoAnswer, TIMED_OUT),
 )
 
 
@@ -65,6 +79,12 @@ def fail(error: RayshotError, code: int | None = None) -> Never:
     if is_json_asked_for():
         click.echo(json.dumps(error_document(error)))
     leave(error, code)
+
+
+def error_document(error: RayshotError) -> dict[str, Any]:
+    """An error in the place of what could not be had."""
+    reason = {"reason": error.evidence["reason"]} if "reason" in error.evidence else {}
+    return {"error": {"kind": error.kind, "message": error.message, **reason}}
 
 
 def leave(error: RayshotError, code: int | None = None) -> Never:

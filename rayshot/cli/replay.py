@@ -12,7 +12,7 @@ from rich.text import Text
 
 from rayshot.cli import documents, words
 from rayshot.cli.difference import sides
-from rayshot.cli.exits import FINE, leave
+from rayshot.cli.exits import FINE, UNSOUND, leave
 from rayshot.cli.grid import ROWS_MAX, console, heading
 from rayshot.cli.json_option import json_option
 from rayshot.cli.secrets_option import secrets_option
@@ -39,8 +39,8 @@ class _Classes(NamedTuple):
 
 
 @click.command()
-@click.argument("storage")
-@click.option("--system", metavar="NAME", help="Which system, where there are several.")
+@click.argument("storage", envvar="RAYSHOT_STORAGE")
+@click.option("--system", metavar="NAME", envvar="RAYSHOT_SYSTEM", help="Which system, where there are several.")
 @click.option("--snapshot", metavar="ID", help="Which snapshot; the latest if left out.")
 @click.option("--steps", type=click.IntRange(0, STEPS_MAX), default=STEPS_SHOWN, show_default=True, help="How many.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Picks what happens next.")
@@ -89,7 +89,7 @@ def replay(
             document, death = _document(found, seed, _load(found, seed, trust, classes), steps)
         click.echo(documents.dump(document))
         if death is not None:
-            leave(death)  # the document says it too
+            leave(death, UNSOUND)  # the document says it too
         raise click.exceptions.Exit(FINE)
     terminal = console()
     world = _load(found, seed, trust, classes)
@@ -98,8 +98,11 @@ def replay(
     if interactive:
         _ask(terminal, world)
     else:
-        for number, step in enumerate(_walk(world, steps), 1):
-            terminal.print(_told(number, step), soft_wrap=True)
+        try:
+            for number, step in enumerate(_walk(world, steps), 1):
+                terminal.print(_told(number, step), soft_wrap=True)
+        except ActorDied as error:  # no system that runs
+            leave(error, UNSOUND)
         terminal.print(_rest(world, after_steps=world.events), style="dim", soft_wrap=True)
         _show_states(terminal, world)
 

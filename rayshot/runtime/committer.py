@@ -29,6 +29,7 @@ from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.runtime.failpoints import failpoint
 from rayshot.runtime.keyring import Keyring
+from rayshot.runtime.requests import Figures
 from rayshot.runtime.settings import SystemSettings
 from rayshot.runtime.stored import Stored, StoredActor, pack_share, unpack_stored
 from rayshot.runtime.under_way import FINAL, KEYS_MISSING, Taken
@@ -36,6 +37,7 @@ from rayshot.store.beginning import check_no_snapshots
 from rayshot.store.keeping import Keep
 from rayshot.store.layout import intent_folder, snapshot_of
 from rayshot.store.locate import open_store
+from rayshot.store.pinning import note_pin
 from rayshot.store.records import CommitRecord
 from rayshot.store.repository import Repository
 from rayshot.store.reuse import find_present
@@ -71,6 +73,8 @@ class Committer:
             if begun is None:
                 raise
             self.epoch, self.fenced = begun, error
+        if settings.pin is not None and self.fenced is None:
+            note_pin(store, settings.system, self.incarnation, settings.pin)
         failpoint("epoch_written")
         self._repository = repository
         self._keyring: Keyring | None = None
@@ -93,9 +97,7 @@ class Committer:
         """An actor ended; the next snapshot behind its end holds the last segment of its trace. From any thread."""
         self._last_traces[actor] = segment
 
-    def store(
-        self, cut: Cut, vaults: Iterable[tuple[Any, list[Any]]], taken: Taken
-    ) -> tuple[CommitRecord, Mapping[str, float]]:
+    def store(self, cut: Cut, vaults: Iterable[tuple[Any, list[Any]]], taken: Taken) -> tuple[CommitRecord, Figures]:
         """Write and commit one snapshot; `vaults` with the bodies that each is to write.
 
         Returns the figures of its manifest too, and as `bytes` the size of all its chunks.

@@ -352,13 +352,13 @@ class Coordinator(DriverWatch, Questions):
         if under_way is None:
             return  # it was aborted while it waited for its turn, as the system was fenced
         shares = self._members.shares(gathered.bodies)
-        record, stats = self._committer.store(cut, shares, under_way.taken(gathered.stats()))
+        record, figures = self._committer.store(cut, shares, under_way.taken(gathered.stats()))
         with self._lock:
             self._committed = record
             self._birth.end()
             self._carry_out(self._collector.handle(SnapshotStored(cut.snapshot)))
-        under_way.request.settle(record, cut)
-        self._metrics.committed(under_way.request.trigger, stats)
+        under_way.request.settle(record, cut, figures)
+        self._metrics.committed(under_way.request.trigger, figures)
         self._committer.retain(self._config)
 
     def _uncommitted(self, cut: Cut, error: Exception) -> None:

@@ -11,6 +11,7 @@ import ray
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.clock import TICK_S
+from rayshot.runtime.inquiry import Inquiry
 from rayshot.runtime.notices import UNTIL_ANSWERED
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ GUESTS_WAIT_S = 5.0
 """So long a plain task's call waits until every actor has recorded a snapshot; then the snapshot is given up."""
 
 
-class DriverWatch:
+class DriverWatch(Inquiry):
     """The base of the coordinator's class.
 
     Each driver keeps a call of `stay` open, owns the reference to its result, and gives it to `watch_driver`: the

@@ -302,9 +302,11 @@ class Host:
     @ray.method(concurrency_group="control")
     def status(self) -> dict[str, Any]:
         """Counters for `system.status()`."""
-        process = self._process
+        process, handling = self._process, self._worker.handling
         with process.lock:
             return {
+                "node": ray.util.get_node_ip_address(),
+                "handler": "" if handling is None or self._worker.idle else method_of(handling) or "a reply",
                 "mailbox": len(process.mailbox),
                 "outbox": sum(channel.sent - channel.transported for channel in process.channels.values()),
                 "dead_letters": process.dead_letters.count,

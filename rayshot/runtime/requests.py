@@ -16,6 +16,8 @@ from rayshot.runtime.actor_errors import ActorEnded
 if TYPE_CHECKING:
     from rayshot.store.records import CommitRecord
 
+Figures = Mapping[str, int | float]
+
 
 class Order(NamedTuple):
     """What somebody asks for when he asks for a snapshot.
@@ -41,11 +43,13 @@ class Committed(NamedTuple):
     """What is answered to an order: the commit, and what of the messages of the `driver` that asked is inside the cut.
 
     `sent` holds for each receiver the number of the last such message; `ended` are the actors that ended before it.
+    `figures` are the stats of its manifest, and its bytes: whoever asked may not be able to read the storage.
     """
 
     record: "CommitRecord"
     sent: Mapping[str, int]
     ended: frozenset[str]
+    figures: Figures
 
 
 @dataclass(slots=True, eq=False)
@@ -63,11 +67,11 @@ class Request:
     committed: Committed | None = None
     error: RayshotError | None = None
 
-    def settle(self, record: "CommitRecord", cut: Cut) -> None:
+    def settle(self, record: "CommitRecord", cut: Cut, figures: Figures) -> None:
         """Let the one who waits go on: it is durable."""
         channels = (channel for channel in cut.channels if channel.channel.sender == self.order.driver)
         sent = {channel.channel.receiver: channel.sent for channel in channels}
-        self.committed = Committed(record, sent, frozenset(cut.ended))
+        self.committed = Committed(record, sent, frozenset(cut.ended), figures)
         self.done.set()
 
     def refuse(self, error: RayshotError) -> None:

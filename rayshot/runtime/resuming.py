@@ -7,32 +7,38 @@ from typing import Any
 
 import ray
 
-from rayshot.errors import ConfigError
+from rayshot.errors import ConfigError, SnapshotNotFound
 from rayshot.model.class_map import ClassMap
 from rayshot.model.configuration import FailureConfig, SnapshotConfig, Trace, check_config, check_trace
 from rayshot.model.resolution import AllowUnmapped
 from rayshot.model.stored_options import ActorOptions
-from rayshot.protocol.identity import check_name
+from rayshot.protocol.identity import SnapshotId, check_name
 from rayshot.runtime.keyring import load_keyring
 from rayshot.runtime.naming import find_coordinator
 from rayshot.runtime.settings import SystemSettings
 from rayshot.runtime.starting import (
     ATTACH_S,
-    attach,
+    Choice,
+    attach_to,
     await_start,
+    bring_back,
     check_no_actor,
     ensure_ray,
     is_local,
     locate,
     make_room,
-    restore,
     start,
 )
 from rayshot.runtime.states import STOPPED
 from rayshot.runtime.system import System
 from rayshot.store.beginning import check_nobody_lives, find_history
+from rayshot.store.catalog import SystemView
+from rayshot.store.pinning import follow_pin
+from rayshot.store.snapshot import Snapshot
+from rayshot.store.store import Store
 
 log = logging.getLogger("rayshot")
+PIN = "RAYSHOT_RESTORE_SNAPSHOT"
 
 
 def resume(
@@ -52,6 +58,11 @@ def resume(
     """Attach to a system where it runs; else restore its latest snapshot; else begin it.
 
     So a program that is started anew, on this cluster or another one, goes on where its last snapshot was taken.
+
+    The environment variable RAYSHOT_RESTORE_SNAPSHOT pins the snapshot: where the system does not run it goes back to
+    that one. It may stay set: a program that is started again under the same pin goes on from the newest snapshot that
+    the lives under it have committed since. A life without that pin in between ends this, and the pinned snapshot is
+    restored again. Where RAYSHOT_SYSTEM is set the pin is that system's alone.
 
     Args:
         name: as for `rayshot.init`.
@@ -73,6 +84,7 @@ def resume(
         LivesElsewhere: a life of the system, which does not run in this cluster, has said within the last 60 s that it
             runs. Two programs that resume one system in two clusters would fence each other out for ever.
         SnapshotAborted: it began, and its first snapshot could not be taken; nothing is left.
+        SnapshotNotFound: the pinned snapshot does not exist; nothing was begun.
         ConfigError, NotFound, Untrusted, Damaged, Incompatible, RestoreFailed: as for `rayshot.init` and
             `rayshot.restore`. And what `begin` raises.
     """
@@ -87,15 +99,24 @@ def resume(
     ensure_ray()
     running = _find_running(name)
     if running is not None:
-        return attach(name, running, location)
+        return attach_to(name, running, location)
     store.check()
     if not takeover:
         check_nobody_lives(store, name)
     try:
-        if find_history(store, name).retained:
-            return restore(
+        pin, known = _find_pin(name), find_history(store, name).retained
+        if pin is not None and not known:
+            raise SnapshotNotFound(
+                f"{PIN}={pin}: {location} holds no snapshot of system {name!r}, so there is nothing to go back to. "
+                f"Nothing was begun",
+                snapshot=str(pin),
+                exists=[],
+            )
+        if known:
+            return bring_back(
                 storage,
-                system=name,
+                name,
+                _choice(store, pin),
                 claim=None,  # a program that is started again and again must not keep a snapshot for each start
                 trust=trust,
                 class_map=class_map,
@@ -115,7 +136,34 @@ def resume(
             raise
         if running is None:
             raise ConfigError(f"another program has just tried to start system {name!r}, in vain: try again") from error
-        return attach(name, running, location)  # another process was faster
+        return attach_to(name, running, location)  # another process was faster
+
+
+def _find_pin(system: str) -> SnapshotId | None:
+    """The snapshot to which this system is to go back, as the environment says. Raises ConfigError."""
+    text = os.environ.get(PIN, "").strip()
+    if not text or os.environ.get("RAYSHOT_SYSTEM", system) != system:
+        return None
+    try:
+        return SnapshotId.parse(text)
+    except ConfigError as error:
+        raise ConfigError(f"{PIN}: {error.message}") from error
+
+
+def _choice(store: Store, pin: SnapshotId | None) -> Choice:
+    if pin is None:
+        return Choice(SystemView.latest)
+
+    def choose(view: SystemView) -> Snapshot:
+        try:
+            chosen = follow_pin(store, view, pin)
+        except SnapshotNotFound as error:
+            raise type(error)(f"{PIN}={pin}: {error.message}", **error.evidence) from error
+        if chosen.id != pin:
+            log.info("system %r goes on from %s, which came after the pinned %s", view.name, chosen.id, pin)
+        return chosen
+
+    return Choice(choose, pin)
 
 
 def _find_running(name: str) -> Any | None:

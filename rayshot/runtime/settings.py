@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rayshot.model.configuration import FailureConfig, SnapshotConfig, Trace
-from rayshot.protocol.identity import COORDINATOR
+from rayshot.protocol.identity import COORDINATOR, SnapshotId
 from rayshot.runtime.identity import HostIdentity
 
 RECORDER_TIMEOUTS = 1.5
@@ -17,8 +17,9 @@ class SystemSettings:
 
     `loading`: it is being restored and begins nothing until it is told that all are loaded. `beginning`: nothing is
     committed before its first snapshot, which is asked for when what makes its actors has returned. `fresh`: it may
-    begin where there are snapshots of earlier lives. `keys` are the names of its keys, see `keyring`: Ray keeps this
-    object, so the keys themselves are not in it.
+    begin where there are snapshots of earlier lives. `pin` is the snapshot to which its program goes back, see
+    `store.pinning`. `keys` are the names of its keys, see `keyring`: Ray keeps this object, so the keys themselves are
+    not in it.
     """
 
     system: str
@@ -31,6 +32,7 @@ class SystemSettings:
     beginning: bool = False
     fresh: bool = False
     after: int = 0
+    pin: SnapshotId | None = None
 
     def identity(self, incarnation: int, coordinator: Any, config: SnapshotConfig) -> HostIdentity:
         """What hosts of the life `incarnation` are told, whose snapshots are taken as `config` says now."""

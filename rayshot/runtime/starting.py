@@ -3,12 +3,14 @@
 import logging
 import os
 import time
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import ray
 
-from rayshot.errors import ConfigError, Damaged, NoAnswer, RayshotError, RestoreFailed
+import rayshot
+from rayshot.errors import ClusterRefused, ConfigError, Damaged, NoAnswer, RayshotError, RestoreFailed
 from rayshot.format.signing_key import find_trusted_keys
 from rayshot.model.class_map import ClassMap
 from rayshot.model.configuration import (
@@ -29,6 +31,7 @@ from rayshot.model.stored_options import ActorOptions, supply
 from rayshot.protocol.identity import SnapshotId, check_name
 from rayshot.runtime.answers import get_answer, the_coordinator
 from rayshot.runtime.birth import UNWATCHED_S
+from rayshot.runtime.cluster import connect, connected_to, refuse_client
 from rayshot.runtime.coordinator import GROUPS, Coordinator
 from rayshot.runtime.identity import HostIdentity
 from rayshot.runtime.keyring import Keyring, load_keyring, offer_keys
@@ -98,7 +101,7 @@ def init(
     ensure_ray()
     running = find_coordinator(name)
     if running is not None:
-        return attach(name, running, location)
+        return attach_to(name, running, location)
     store.check()
     history = find_history(store, name)
     if not fresh:
@@ -109,7 +112,7 @@ def init(
     try:
         return System(start(settings, keyring))
     except ray.exceptions.ActorAlreadyExistsError:  # somebody else was faster
-        return attach(name, ray.get_actor(coordinator_name(name), namespace=NAMESPACE), location)
+        return attach_to(name, ray.get_actor(coordinator_name(name), namespace=NAMESPACE), location)
 
 
 def restore(
@@ -163,6 +166,33 @@ def restore(
             version and cannot migrate, or has not what messages, timers and pending replies call, with both sides.
         RestoreFailed: an actor could not be loaded, or its `migrate` failed; everything was taken down again.
     """
+    chosen = Choice(lambda view: view.snapshot(snapshot))
+    asked = system, chosen, into, claim, trust, class_map, allow_unmapped, options, config, trace, min_position
+    return bring_back(storage, *asked)
+
+
+class Choice(NamedTuple):
+    """Which snapshot a system is brought back from, and the pin because of which, if there is one."""
+
+    of: Callable[[SystemView], Snapshot]
+    pin: SnapshotId | None = None
+
+
+def bring_back(
+    storage: str | os.PathLike[str],
+    system: str | None,
+    choice: Choice,
+    into: str | os.PathLike[str] | None = None,
+    claim: Claim | None = None,
+    trust: str | None = None,
+    class_map: ClassMap | None = None,
+    allow_unmapped: AllowUnmapped = False,  # noqa: FBT002 - as its neighbours
+    options: ActorOptions | None = None,
+    config: SnapshotConfig | None = None,
+    trace: Trace = False,  # noqa: FBT002
+    min_position: int = 0,
+) -> System:
+    """See `restore`."""
     check_no_actor()
     check_trust_word(trust)
     check_config(config or SnapshotConfig(), SnapshotConfig)
@@ -172,7 +202,7 @@ def restore(
     target, target_store = (location, source) if into is None else locate(into)
     elsewhere = source.url != target_store.url
     view = open_storage(location, min_position=min_position).system(system)
-    chosen = view.snapshot(snapshot)
+    chosen = choice.of(view)
     trusted = find_trusted_keys()
     check_trust(chosen, trusted, trust)
     keyring = load_keyring(local=is_local(target))
@@ -196,14 +226,15 @@ def restore(
         trace,
         loading=True,
         after=chosen.id.incarnation,
+        pin=choice.pin,
     )
     try:
         identity = start(settings, keyring)
     except ray.exceptions.ActorAlreadyExistsError as error:
         raise ConfigError(f"system {view.name!r} is started or restored by another process at this moment") from error
     try:
-        if snapshot is None and not elsewhere:  # only now that nobody else can commit is the latest known
-            latest = view.snapshot(None)
+        if not elsewhere:  # only now that nobody else can commit is the latest known
+            latest = choice.of(view)
             if latest.id != chosen.id:
                 chosen = latest
                 check_trust(chosen, trusted, trust)
@@ -256,8 +287,13 @@ def check_no_actor() -> None:
 
 
 def ensure_ray() -> None:
-    """Call `ray.init()` if nobody has."""
-    if not ray.is_initialized():
+    """Call `ray.init()` if nobody has. Raises ClusterUnreachable, ClusterRefused where RAY_ADDRESS leads nowhere."""
+    refuse_client()
+    if ray.is_initialized():
+        return
+    if os.environ.get("RAY_ADDRESS", "local") not in ("", "auto", "local"):
+        connect()
+    else:
         ray.init(include_dashboard=False, logging_level=logging.WARNING)
 
 
@@ -276,13 +312,30 @@ def is_local(location: str) -> bool:
     return "://" not in location or location.startswith("file://")
 
 
-def attach(name: str, coordinator: Any, location: str) -> System:
+def identify(name: str, coordinator: Any) -> HostIdentity:
+    """Who the life of a system is that runs. Raises ClusterRefused where another rayshot runs it; NoAnswer."""
+    version = getattr(coordinator, "version", None)  # an older one has no such method
+    theirs = None if version is None else get_answer(version.remote(), the_coordinator(name))
+    if theirs != rayshot.__version__:
+        raise ClusterRefused(
+            f"system {name!r} in the Ray cluster at {connected_to()} is run by rayshot {theirs or '(an older one)'}, "
+            f"and this is rayshot {rayshot.__version__}: install that of the cluster",
+            theirs=theirs,
+            ours=rayshot.__version__,
+        )
+    identity = get_answer(coordinator.identity.remote(), the_coordinator(name))
+    assert isinstance(identity, HostIdentity)
+    return identity
+
+
+def attach_to(name: str, coordinator: Any, location: str | None = None) -> System:
     """Attach to a system that is there; wait while it begins or is restored.
 
-    Raises ConfigError where it has another storage, or is not running after ATTACH_S; NoAnswer.
+    Raises ConfigError where it has another storage than this, or is not running after ATTACH_S; ClusterRefused;
+    NoAnswer.
     """
-    identity = get_answer(coordinator.identity.remote(), the_coordinator(name))
-    if identity.storage != location:
+    identity = identify(name, coordinator)
+    if location is not None and identity.storage != location:
         raise ConfigError(f"system {name!r} runs already, with storage {identity.storage}, not {location}")
     state = await_start(name, coordinator, ATTACH_S)
     offer_keys(coordinator, name)

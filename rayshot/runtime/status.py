@@ -29,6 +29,7 @@ class SnapshotStatus:
 class ActorStatus:
     """One actor. `mailbox` and `outbox` count messages; None throughout where the actor does not answer.
 
+    `node` is the address of its node, `handler` the method that runs now, "" where none does.
     `pinned_bytes` are those of Ray's object store that stay there because this actor reads them without a copy: in its
     state, in a message that waits, or in a handler that runs.
     """
@@ -38,6 +39,8 @@ class ActorStatus:
     outbox: int | None
     dead_letters: int | None
     pinned_bytes: int | None
+    node: str | None
+    handler: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +116,13 @@ def _snapshot_status(snapshot: SnapshotId, report: dict[str, Any]) -> SnapshotSt
 
 def _actor_status(report: dict[str, Any] | None) -> ActorStatus:
     if report is None:
-        return ActorStatus(None, None, None, None, None)
+        return ActorStatus(*[None] * 7)
     return ActorStatus(
-        report["pid"], report["mailbox"], report["outbox"], report["dead_letters"], report["pinned_bytes"]
+        report["pid"],
+        report["mailbox"],
+        report["outbox"],
+        report["dead_letters"],
+        report["pinned_bytes"],
+        report["node"],
+        report["handler"],
     )

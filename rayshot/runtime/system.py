@@ -3,10 +3,11 @@
 import contextlib
 import logging
 import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import ray
 
@@ -14,6 +15,7 @@ from rayshot.errors import (
     ActorNotFound,
     ConfigError,
     Damaged,
+    NoAnswer,
     RayshotError,
     SnapshotAborted,
     SystemDown,
@@ -22,13 +24,11 @@ from rayshot.errors import (
 from rayshot.format.bounds import LABEL_LENGTH_MAX, check_text
 from rayshot.model.configuration import CHANDY_LAMPORT, STOP_THE_WORLD, SnapshotConfig, check_config, check_mode
 from rayshot.model.handle import ActorHandle
-from rayshot.properties import Property, Verdict
 from rayshot.protocol.abort import AbortReason
 from rayshot.runtime import attaching
 from rayshot.runtime.actor_errors import ActorEnded
 from rayshot.runtime.answers import SILENT_S, get_answer, the_coordinator
 from rayshot.runtime.dead_letters import DeadLetter
-from rayshot.runtime.detection import watch
 from rayshot.runtime.drain import Drain
 from rayshot.runtime.identity import Ending, HostIdentity, Stop
 from rayshot.runtime.initiation import check_spread, some_names
@@ -38,10 +38,14 @@ from rayshot.runtime.progress import describe, wait_with_progress
 from rayshot.runtime.requests import Committed, Order
 from rayshot.runtime.roster import clear_rosters
 from rayshot.runtime.status import SystemStatus, read_status
+from rayshot.runtime.terminating import leave_on_sigterm
 from rayshot.store.locate import open_store
 from rayshot.store.repository import open as open_storage
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.store import Store
+
+if TYPE_CHECKING:
+    from rayshot.properties import Property, Verdict
 
 log = logging.getLogger("rayshot")
 ANSWER_S = 10.0
@@ -193,7 +197,7 @@ class System:
         """
         self._check_open()
         if label is not None:
-            _check_label(label)
+            check_label(label)
         if mode is not None:
             check_mode(mode)
         drain = Drain(self._port)
@@ -227,7 +231,7 @@ class System:
 
     def savepoint(self, label: str, *, mode: str | None = None) -> Snapshot:
         """Take a snapshot that is never deleted by itself; `label` says what for. As `snapshot` else."""
-        _check_label(label)
+        check_label(label)
         return self.snapshot(label=label, mode=mode)
 
     def stop_with_savepoint(self, label: str) -> Snapshot:
@@ -249,35 +253,74 @@ class System:
             NoAnswer: as for `snapshot`.
             SystemDown: the system takes no messages any more.
         """
-        _check_label(label)
+        check_label(label)
+        return self._stopped(label)
+
+    def stop_on_sigterm(self, label: str, within_s: float) -> None:
+        """When this program is told to end by SIGTERM, stop the system with a savepoint first; then the signal works.
+
+        Where none is there in time the log says why, and `rayshot.resume` goes on from the last snapshot. For the main
+        thread. Several systems leave in turn.
+
+        Args:
+            label: of the savepoint.
+            within_s: so many seconds for it, fewer than what kills then gives: terminationGracePeriodSeconds of a pod,
+                RAY_JOB_STOP_WAIT_TIME_S for `ray job stop`, 3 by default.
+        """
+        check_label(label)
+        leave_on_sigterm(lambda: self._leave(label, within_s), within_s)
+
+    def _leave(self, label: str, within_s: float) -> str:
+        savepoint = "" if self._closed else f" with savepoint {self._stopped(label, within_s).id}"
+        return f"system {self.name!r} is stopped{savepoint}"
+
+    def _stopped(self, label: str, within_s: float | None = None) -> Snapshot:
         self._check_open()
+        began, told_s = time.monotonic(), min(STOP_S, within_s or STOP_S)
         drain = Drain(self._port)
-        if missing := drain.wait(STOP_S, BIRTH_S):
+        if missing := drain.wait(told_s, min(BIRTH_S, told_s)):
             raise SnapshotAborted(
-                f"{some_names(missing)} has not taken within {STOP_S:g} s what this program told it, which would be "
+                f"{some_names(missing)} has not taken within {told_s:g} s what this program told it, which would be "
                 f"lost: the system goes on. Try again, or take a savepoint and shut it down",
                 reason=AbortReason.TIMEOUT.value,
                 missing=missing,
             )
-        savepoint = self._take(Order(STOP_THE_WORLD, label, final=True, driver=self._port.name), drain)
+        left_s = None if within_s is None else max(0.0, began + within_s - time.monotonic())
+        savepoint = self._take(Order(STOP_THE_WORLD, label, final=True, driver=self._port.name), drain, left_s)
         self.shutdown()
         return savepoint
 
-    def _take(self, order: Order, drain: Drain) -> Snapshot:
-        """Have the coordinator take a snapshot, and show how far it is. Nothing of it is read back."""
+    def _take(self, order: Order, drain: Drain, within_s: float | None = None) -> Snapshot:
+        done = self.order(order, within_s)
+        return Snapshot(self._store, self.name, done.record, left_out=drain.left_out(done.sent, done.ended))
+
+    def order(self, order: Order, within_s: float | None = None) -> Committed:
+        """Have the coordinator take a snapshot, and show how far it is. Nothing of it is read: no storage is needed.
+
+        Raises as `snapshot`; NoAnswer where it is not there within so many seconds, if that is given.
+        """
+        self._check_open()
+        deadline = None if within_s is None else time.monotonic() + within_s
         try:
-            return self._taken(order, drain)
+            return self._ordered(order, deadline)
         except SnapshotAborted as error:
             missing = error.evidence.get("reason") == AbortReason.KEYS_MISSING.value
             if not (missing and offer_keys(self._coordinator, self.name)):
                 raise
-        return self._taken(order, drain)
+        return self._ordered(order, deadline)
 
-    def _taken(self, order: Order, drain: Drain) -> Snapshot:
+    def _ordered(self, order: Order, deadline: float | None) -> Committed:
         ref = self._coordinator.snapshot.remote(order)
 
         def is_there(timeout_s: float) -> bool:
-            ready, _ = ray.wait([ref], timeout=min(timeout_s, LOOK_S))
+            left_s = LOOK_S if deadline is None else max(0.0, deadline - time.monotonic())
+            ready, _ = ray.wait([ref], timeout=min(timeout_s, LOOK_S, left_s))
+            if not ready and left_s == 0:
+                raise NoAnswer(
+                    "the snapshot is not there in the time that it was given, and may still be committed: see "
+                    "`rayshot status`",
+                    system=self.name,
+                )
             if not ready:
                 self._answer(self._coordinator.state.remote(), PING_S)
             return bool(ready)
@@ -292,8 +335,7 @@ class System:
                 "snapshot is lost, unless it was committed just then and system.snapshots() has it; take another one",
                 reason=AbortReason.COORDINATOR_LOST.value,
             ) from error
-        left_out = drain.left_out(committed.sent, committed.ended)
-        return Snapshot(self._store, self.name, committed.record, left_out=left_out)
+        return committed
 
     def snapshots(self) -> list[Snapshot]:
         """The committed snapshots, oldest first."""
@@ -301,12 +343,12 @@ class System:
 
     def detect(
         self,
-        asked: Property,
+        asked: "Property",
         *,
         interval_s: float = 1.0,
         within_s: float | None = None,
         stop: threading.Event | None = None,
-    ) -> Verdict | None:
+    ) -> "Verdict | None":
         """Take a snapshot now and then until a stable property holds in one, or an invariant does not.
 
         None of these snapshots overlaps another, so what a verdict says of the next one is never unknown. Each costs
@@ -324,6 +366,8 @@ class System:
         Raises NotStable for other predicates, PredicateFailed, SnapshotAborted where the last one was aborted and none
         was taken, and else what `snapshot` and reading one raise.
         """
+        from rayshot.runtime.detection import watch  # noqa: PLC0415 - whoever asks for no property loads none
+
         return watch(self.snapshot, asked, interval_s, within_s, stop)
 
     def configure(self, snapshot: SnapshotConfig) -> None:
@@ -331,6 +375,12 @@ class System:
         check_config(snapshot, SnapshotConfig)
         self._check_running()
         self._ask("configure", snapshot)
+
+    def config(self) -> SnapshotConfig:
+        """When snapshots are taken now, and which are kept."""
+        found = self._ask("config")
+        assert isinstance(found, SnapshotConfig)
+        return found
 
     def status(self) -> SystemStatus:
         """What the system does now, whom a snapshot waits for, and which messages wait for objects."""
@@ -422,7 +472,8 @@ class System:
             raise
 
 
-def _check_label(label: object) -> None:
+def check_label(label: object) -> None:
+    """Raise ConfigError for what cannot be the label of a savepoint."""
     try:
         check_text(label, "a label", LABEL_LENGTH_MAX)
     except Damaged as error:

@@ -160,3 +160,12 @@ def test_an_actors_process_loads_nothing_that_only_readers_of_snapshots_need():
     late = {"numpy", "zstandard", "rayshot.format.inert", "rayshot.format.manifest", "rayshot.store"}
     code = f"import rayshot.runtime.host, sys; found = {late} & sys.modules.keys(); assert not found, found"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
+def test_a_command_loads_what_it_needs_and_nothing_of_others():
+    import subprocess
+
+    late = {"ray", "rayshot.audit", "rayshot.simulation", "rayshot.store", "networkx"}
+    modules = "rayshot.cli.operating, rayshot.cli.status"
+    code = f"import {modules}, sys; found = {late} & sys.modules.keys(); assert not found, found"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

@@ -237,7 +237,7 @@ def test_the_command_line_shows_the_proof_and_the_trace(new_system):
     system.snapshot()
 
     def run(*arguments):
-        program = "from rayshot.cli.commands import main; main()"
+        program = "from rayshot.cli import main; main()"
         command = [sys.executable, "-c", program, *arguments, str(system.storage)]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 

@@ -1,0 +1,61 @@
+"""The program: its commands by name. Each is loaded when it is asked for, so that none waits for what others need."""
+
+from importlib import import_module
+
+import click
+
+import rayshot
+from rayshot.cli.exits import EPILOG, Group
+
+_HOMES = {
+    "configure": ("rayshot.cli.operating", "configure"),
+    "copy": ("rayshot.cli.copying", "copy"),
+    "delete": ("rayshot.cli.collecting", "delete"),
+    "detect": ("rayshot.cli.detect", "detect"),
+    "diff": ("rayshot.cli.commands", "diff"),
+    "gc": ("rayshot.cli.collecting", "gc"),
+    "keygen": ("rayshot.cli.keygen", "keygen"),
+    "list": ("rayshot.cli.commands", "list_"),
+    "replay": ("rayshot.cli.replay", "replay"),
+    "savepoint": ("rayshot.cli.operating", "savepoint"),
+    "show": ("rayshot.cli.commands", "show"),
+    "simulate": ("rayshot.cli.simulate", "simulate"),
+    "snapshot": ("rayshot.cli.operating", "snapshot"),
+    "status": ("rayshot.cli.status", "status"),
+    "stop": ("rayshot.cli.operating", "stop"),
+    "systems": ("rayshot.cli.operating", "systems"),
+    "topology": ("rayshot.cli.commands", "topology"),
+    "trace": ("rayshot.cli.trace", "trace"),
+    "verify": ("rayshot.cli.verify", "verify"),
+}
+
+
+class Program(Group):
+    """The group of all commands."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's own call
+        """See click."""
+        return sorted(_HOMES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """See click."""
+        if cmd_name not in _HOMES:
+            return None
+        module, name = _HOMES[cmd_name]
+        command = getattr(import_module(module), name)
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.group(cls=Program, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(rayshot.__version__, prog_name="rayshot")
+def main() -> None:
+    """Look into the snapshots in STORAGE, a folder or an address; or reach system NAME, which runs in a Ray cluster.
+
+    Where --system and --snapshot are left out, the only system and its latest snapshot are meant. Nothing in
+    a snapshot is ever executed by looking at it; replay alone runs its actors. Only copy, delete and gc write.
+
+    configure, savepoint, snapshot, status, stop and systems reach the cluster at --address, and read no storage.
+
+    RAYSHOT_STORAGE, RAYSHOT_SYSTEM and RAY_ADDRESS stand for STORAGE, for --system and NAME, and for --address.
+    """

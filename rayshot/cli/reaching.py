@@ -1,0 +1,79 @@
+"""How commands reach a system that runs: the cluster, the name, what may go wrong on the way, and a quiet terminal."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rayshot.errors import ClusterUnreachable, NotReady, SystemStopped
+
+if TYPE_CHECKING:
+    from rayshot.runtime.system import System
+
+
+def address_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--address`."""
+    return click.option(
+        "--address",
+        metavar="HOST:PORT",
+        envvar="RAY_ADDRESS",
+        help="A head of the Ray cluster; if left out, RAY_ADDRESS, or else the only cluster of this machine.",
+    )(command)
+
+
+def name_argument(command: Callable[..., Any]) -> Callable[..., Any]:
+    """NAME, the system; RAYSHOT_SYSTEM, or the only one, if it is left out."""
+    return click.argument("name", required=False, envvar="RAYSHOT_SYSTEM")(command)
+
+
+@contextmanager
+def cluster(address: str | None) -> Iterator[str]:
+    """Be connected to the cluster; yields its address, which every error inside names."""
+    _keep_terminal()
+    from rayshot.runtime.cluster import connect, disconnect  # noqa: PLC0415 - whoever reads storage needs no Ray
+    from rayshot.runtime.finding import naming  # noqa: PLC0415
+
+    try:
+        where = connect(address, quietly=True)
+    except ClusterUnreachable:
+        disconnect()  # where it was there before
+        raise
+    with naming(where):
+        yield where
+
+
+@contextmanager
+def system(name: str | None, address: str | None) -> Iterator[tuple["System", str]]:
+    """Be attached to a system in whatever state, for a command; yields it and the cluster's address."""
+    with cluster(address) as where:
+        from rayshot.runtime.finding import find, look  # noqa: PLC0415
+
+        yield look(find(name, where), where), where
+
+
+def check_running(reached: "System") -> None:
+    """Raise SystemDown where it is stopped, NotReady where it begins or is being restored."""
+    status = reached.status()
+    if status.state == "stopped":
+        raise SystemStopped(status.detail, system=reached.name)
+    if status.state != "running":
+        raise NotReady(
+            f"system {reached.name!r} is {status.state}: wait with `rayshot status {reached.name} --wait running`"
+        )
+
+
+def _keep_terminal() -> None:
+    """Only what this program prints reaches stderr: Ray's libraries write to the file descriptor by themselves."""
+    try:
+        if sys.stderr.fileno() != 2:  # noqa: PLR2004 - that of stderr
+            return
+        own, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    except (OSError, ValueError, AttributeError):  # it is closed, or no file
+        return
+    sys.stderr.flush()
+    os.dup2(nowhere, 2)
+    os.close(nowhere)
+    sys.stderr = os.fdopen(own, "w", buffering=1, errors="backslashreplace")

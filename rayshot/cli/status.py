@@ -1,0 +1,269 @@
+"""`rayshot status`: what a system does now; with `--wait` the readiness check of scripts."""
+
+import json
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+from rich.console import Group
+from rich.live import Live
+from rich.text import Text
+
+from rayshot.cli.exits import FINE, NOT_RUNNING
+from rayshot.cli.grid import ROWS_MAX, Column, console, facts, grid, heading, left_out, sections
+from rayshot.cli.json_option import json_option
+from rayshot.cli.operating import rhythm
+from rayshot.cli.reaching import address_option, name_argument, system
+from rayshot.errors import (
+    ClusterRefused,
+    ClusterUnreachable,
+    NoAnswer,
+    NotReady,
+    SystemNotFound,
+    SystemStopped,
+)
+
+if TYPE_CHECKING:
+    from rayshot.model.configuration import SnapshotConfig
+    from rayshot.runtime.status import ActorStatus, SnapshotStatus, SystemStatus
+
+RUNNING, STOPPED = "running", "stopped"
+LOOK_S = 1.0
+STYLES = {RUNNING: "green", STOPPED: "red"}
+NAMES_MAX = 3
+
+
+class Seen(NamedTuple):
+    """A system at one moment, in the cluster at `address`."""
+
+    status: "SystemStatus"
+    config: "SnapshotConfig"
+    storage: str
+    address: str
+
+
+@click.command()
+@name_argument
+@click.option("--wait", "wanted", type=click.Choice((RUNNING, STOPPED)), help="Wait until it is so, then show it.")
+@click.option("--timeout", "timeout_s", type=click.FloatRange(min=0), default=300.0, metavar="S", show_default=True,
+              help="With --wait: give up after so long.")  # fmt: skip
+@click.option("--watch", is_flag=True, help="Show it again each second, until Ctrl-C.")
+@click.option("--all", "everything", is_flag=True, help="Show all rows of long tables.")
+@address_option
+@json_option("Print one line of JSON.")
+def status(
+    name: str | None,
+    wanted: str | None,
+    timeout_s: float,
+    address: str | None,
+    *,
+    watch: bool,
+    everything: bool,
+    as_json: bool,
+) -> None:
+    """Show what system NAME does now, or the only one. Ends with 0 where it runs, 22 where it does not.
+
+    With --wait a system, or a cluster, that is not there yet is waited for too.
+    """
+    rows_max = None if everything else ROWS_MAX
+
+    def look() -> Seen:
+        return _look(name, address)
+
+    if wanted is not None:
+        seen = _wait(look, wanted, timeout_s)
+        if seen is None:
+            return
+    else:
+        seen = look()
+    if watch:
+        _watch(look, seen, rows_max, as_json=as_json)
+    elif as_json:
+        click.echo(json.dumps(_document(seen)))
+    else:
+        console().print(_shown(seen, rows_max))
+    raise click.exceptions.Exit(FINE if wanted or seen.status.state == RUNNING else NOT_RUNNING)
+
+
+def _look(name: str | None, address: str | None) -> Seen:
+    with system(name, address) as (reached, where):
+        return Seen(reached.status(), reached.config(), reached.storage, where)
+
+
+def _wait(look: Callable[[], Seen], wanted: str, timeout_s: float) -> Seen | None:
+    """Look until it is so. None where a system that should be stopped is not there any more. Raises NoAnswer."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            seen = look()
+            if seen.status.state == wanted:
+                return seen
+            found = f"it is {seen.status.state}"
+        except ClusterRefused:
+            raise
+        except SystemNotFound as error:
+            if wanted == STOPPED:
+                return None
+            found = error.message
+        except (ClusterUnreachable, NoAnswer, NotReady, SystemStopped) as error:
+            found = error.message
+        if time.monotonic() + LOOK_S > deadline:
+            raise NoAnswer(f"it is not {wanted} after {timeout_s:g} s: {found}")
+        time.sleep(LOOK_S)
+
+
+def _watch(look: Callable[[], Seen], seen: Seen, rows_max: int | None, *, as_json: bool) -> None:
+    try:
+        if as_json:
+            while True:
+                click.echo(json.dumps(_document(seen)))
+                time.sleep(LOOK_S)
+                seen = look()
+        with Live(_shown(seen, rows_max), console=console(), auto_refresh=False) as live:
+            while True:
+                time.sleep(LOOK_S)
+                live.update(_shown(look(), rows_max), refresh=True)
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(FINE) from None
+
+
+# As a document ---------------------------------------------------------------------------------------------------
+
+
+def _document(seen: Seen) -> dict[str, Any]:
+    status = seen.status
+    return {
+        "system": status.name,
+        "life": status.incarnation,
+        "state": status.state,
+        "detail": status.detail,
+        "address": seen.address,
+        "storage": seen.storage,
+        "snapshot": None if status.last_snapshot is None else str(status.last_snapshot),
+        "taken_at": None if status.last_taken_at is None else status.last_taken_at.isoformat(),
+        "age_s": None if status.last_taken_at is None else round(_age_s(status.last_taken_at), 3),
+        "aborted": status.aborted,
+        "interval_s": seen.config.interval_s,
+        "keep": seen.config.num_to_keep,
+        "under_way": [_under_way(one) for one in status.snapshots],
+        "actors": {name: _actor(one) for name, one in status.actors.items()},
+        "waiting": [
+            {"sender": one.sender, "receiver": one.receiver, "method": one.method, "seconds": round(one.seconds, 3)}
+            for one in status.waiting
+        ],
+    }
+
+
+def _under_way(one: "SnapshotStatus") -> dict[str, Any]:
+    return {
+        "snapshot": str(one.id),
+        "seconds": round(one.seconds, 3),
+        "recorded": one.recorded,
+        "missing": list(one.missing),
+        "open_channels": [list(channel) for channel in one.open_channels],
+        "handlers": {name: {"method": method, "seconds": round(s, 3)} for name, (method, s) in one.handlers.items()},
+    }
+
+
+def _actor(one: "ActorStatus") -> dict[str, Any]:
+    return {
+        "node": one.node,
+        "pid": one.pid,
+        "mailbox": one.mailbox,
+        "outbox": one.outbox,
+        "dead_letters": one.dead_letters,
+        "pinned_bytes": one.pinned_bytes,
+        "handler": one.handler,
+    }
+
+
+# As a page -------------------------------------------------------------------------------------------------------
+
+
+def _shown(seen: Seen, rows_max: int | None) -> Group:
+    status = seen.status
+    title = heading(status.name)
+    title.append(f"  {status.state}", STYLES.get(status.state, "yellow"))
+    title.append(f"  life {status.incarnation}  in the cluster at {seen.address}")
+    return sections([title], [facts(list(_facts(seen)))], _actors(status, rows_max))
+
+
+def _facts(seen: Seen) -> list[tuple[str, str]]:
+    status, rows = seen.status, []
+    if status.detail:
+        rows.append(("why", status.detail))
+    taken_at = status.last_taken_at
+    last = "none in this life" if taken_at is None else f"{status.last_snapshot}, {age(_age_s(taken_at))} ago"
+    rows += [("storage", seen.storage), ("last snapshot", last), ("snapshots", rhythm(seen.config))]
+    rows += [("under way", _progress(one, len(status.actors))) for one in status.snapshots]
+    if status.aborted:
+        rows.append(("aborted", f"{status.aborted:,} in this life"))
+    rows += [
+        (
+            "waiting",
+            f"{one.sender} -> {one.receiver}: {one.method}, {age(one.seconds)}, for an object that is not there",
+        )
+        for one in status.waiting[:NAMES_MAX]
+    ]
+    return rows
+
+
+def _progress(one: "SnapshotStatus", actors: int) -> str:
+    head = f"{one.id} for {age(one.seconds)}"
+    if one.recorded:
+        return f"{head}: recorded, being written"
+    text = f"{head}: {actors - len(one.missing)} of {actors} recorded"
+    if one.missing:
+        return f"{text}, waits for {', '.join(map(_why(one), one.missing[:NAMES_MAX]))}{_more(one.missing)}"
+    channels = [f"{sender} -> {receiver}" for sender, receiver in one.open_channels]
+    return f"{text}, open: {', '.join(channels[:NAMES_MAX])}{_more(channels)}" if channels else text
+
+
+def _why(one: "SnapshotStatus") -> Callable[[str], str]:
+    def why(name: str) -> str:
+        method, seconds = one.handlers.get(name, ("", 0.0))
+        return f"{name} (in {method} for {age(seconds)} or more)" if method else name
+
+    return why
+
+
+def _more(names: Any) -> str:
+    more = len(names) - NAMES_MAX
+    return f" and {more} more" if more > 0 else ""
+
+
+def _actors(status: "SystemStatus", rows_max: int | None) -> list[Any]:
+    since = {name: seconds for one in status.snapshots for name, (_, seconds) in one.handlers.items()}
+    columns = [
+        Column("actor", style="bold"),
+        Column("node"),
+        Column("mailbox", number=True),
+        Column("outbox", number=True),
+        Column("dead letters", number=True),
+        Column("handler"),
+    ]
+    rows: list[list[Any]] = []
+    for name, one in sorted(status.actors.items())[:rows_max]:
+        if one.pid is None:
+            rows.append([name, Text("no answer", style="red"), "", "", "", ""])
+            continue
+        handler = f"{one.handler}, {age(since[name])} or more" if one.handler and name in since else one.handler or ""
+        rows.append([name, one.node or "", *(f"{n:,}" for n in (one.mailbox, one.outbox, one.dead_letters)), handler])
+    if not rows:
+        return []
+    return [grid(columns, rows), *left_out(len(status.actors) - len(rows), "actor")]
+
+
+def age(seconds: float) -> str:
+    """A time that has passed, for people."""
+    for unit, name in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * unit:
+            return f"{seconds / unit:.0f} {name}"
+    return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"  # noqa: PLR2004 - two digits are enough
+
+
+def _age_s(taken_at: datetime) -> float:
+    """By the clock of this machine; never below zero, as that of another one may be ahead."""
+    return max(0.0, (datetime.now(UTC) - taken_at).total_seconds())

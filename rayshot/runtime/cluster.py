@@ -1,0 +1,300 @@
+"""The Ray cluster that a program is to reach: which one, whether it can be, and the way there.
+
+Ray takes one of several local clusters without a word, starts one where there is none, and tries a dead address for a
+minute in lines of its own. So an address is looked at before Ray gets it. What is private to Ray about that is here.
+"""
+
+import json
+import logging
+import os
+import re
+import socket
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import ray
+from ray._common.network_utils import parse_address
+from ray._private import services, worker
+from ray._private.authentication.authentication_token_setup import _enable_token_auth
+from ray._private.utils import check_version_info, compute_version_info
+from ray._raylet import (  # type: ignore[attr-defined]  # its stubs leave these out
+    GRPC_STATUS_CODE_UNIMPLEMENTED,
+    AuthenticationMode,
+    AuthenticationTokenLoader,
+    InnerGcsClient,
+    get_authentication_mode,
+)
+from ray.core.generated.gcs_pb2 import GcsNodeInfo
+from ray.exceptions import AuthenticationError, RpcError
+from ray.util.client import ray as client
+
+from rayshot.errors import ClusterRefused, ClusterUnreachable, ConfigError
+
+ANSWER_S = 3.0
+"""A control service that lives answers in milliseconds."""
+AUTO: Final = "auto"
+_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
+"""The opening of HTTP/2 and empty settings. Whoever speaks it answers with its own settings."""
+_FRAME_LENGTH, _SETTINGS = 9, 4
+_RAYS_LINE = re.compile(r"^\[\d{4}-\d\d-\d\d [\d:,]+ \w \d+ \d+\] ")
+_aside = threading.Lock()
+HOW = "give the address of a head, host:port, as `address` or --address, or set RAY_ADDRESS"
+
+
+def connect(address: str | None = None, *, quietly: bool = False) -> str:
+    """Connect this process to a cluster that runs, unless it is; returns the address of the cluster's control service.
+
+    Never starts a cluster.
+
+    Args:
+        address: host:port of a head. None or "auto" for that of RAY_ADDRESS, else the only cluster of this machine.
+        quietly: whether nothing that Ray tells a program about its workers is printed.
+
+    Raises:
+        ClusterUnreachable: nothing is there. ClusterRefused: there is, and will not have this program as it is.
+        ConfigError: several clusters run on this machine, or this process is connected to another one.
+    """
+    refuse_client()
+    if quietly:
+        worker.print_to_stdstream = _drop  # the lines of its control service are printed whatever `log_to_driver` says
+    wanted = (address if address not in (None, AUTO) else os.environ.get("RAY_ADDRESS")) or AUTO
+    if ray.is_initialized():
+        return _check_same(None if address in (None, AUTO) else address)
+    where = _only_local() if wanted == AUTO else _canonical(wanted)
+    _greet(where)
+    _examine(where, found_here=wanted == AUTO)
+    try:
+        with _without_rays_lines():
+            ray.init(where, logging_level=logging.ERROR if quietly else logging.WARNING, log_to_driver=not quietly)
+    except (ConnectionError, RuntimeError, RpcError, ValueError) as error:
+        raise ClusterUnreachable(
+            f"the Ray cluster at {where} cannot be joined: {_line(error)}", address=where
+        ) from error
+    return where
+
+
+def _drop(*_: Any, **__: Any) -> None:
+    pass
+
+
+def disconnect() -> None:
+    """Leave the cluster, which may be gone: another one may come to its place."""
+    with _without_rays_lines():
+        ray.shutdown()
+
+
+def connected_to() -> str:
+    """The address of the cluster to which this process is connected."""
+    return str(ray.get_runtime_context().gcs_address)
+
+
+def refuse_client() -> None:
+    """Raise ClusterRefused where this process reaches its cluster through Ray Client."""
+    if client.is_connected():
+        raise _client_refused("ray://...")
+
+
+def is_alive(where: str) -> bool:
+    """Whether a control service answers there."""
+    try:
+        _greet(where)
+    except ClusterUnreachable:
+        return False
+    return True
+
+
+def _check_same(address: str | None) -> str:
+    here = connected_to()
+    _greet(here)
+    if address is not None and _canonical(address) != here:
+        raise ConfigError(
+            f"this program is connected to the Ray cluster at {here}, not to {address}: call ray.shutdown() first, or "
+            f"leave the address out"
+        )
+    return here
+
+
+# Which ---------------------------------------------------------------------------------------------------------------
+
+
+def _canonical(address: str) -> str:
+    """The address as Ray writes it. Raises ClusterRefused for those of other doors; ConfigError."""
+    scheme, has_scheme, _ = address.partition("://")
+    if has_scheme and scheme == "ray":
+        raise _client_refused(address)
+    parsed = None if has_scheme or not address.strip() else parse_address(address)
+    if parsed is None or not _is_port(parsed[1]):
+        door = "the address of a dashboard, for `ray job submit`, not" if scheme in ("http", "https") else "not"
+        raise ConfigError(f"{address!r} is {door} the address of a Ray head: {HOW}, such as 10.0.0.5:6379")
+    return str(services.canonicalize_bootstrap_address(address))
+
+
+def _is_port(text: str) -> bool:
+    return text.isdecimal() and 0 < int(text) <= 0xFFFF  # noqa: PLR2004 - the largest port
+
+
+def _client_refused(address: str) -> ClusterRefused:
+    return ClusterRefused(
+        f"{address} is Ray Client, over which no rayshot system can be reached: set RAY_ADDRESS to host:port of the "
+        f"head (port 6379) on a node of the cluster, or run this with `ray job submit`",
+        address=address,
+    )
+
+
+def _only_local() -> str:
+    """The only cluster that runs on this machine. Raises ClusterUnreachable; ConfigError where there are several."""
+    services.find_gcs_addresses.cache_clear()
+    found = set(services.find_gcs_addresses())
+    if (last := services.find_bootstrap_address(None)) is not None:
+        found.add(last)  # of a container that sees the folder of Ray and not its processes
+    living = sorted(filter(is_alive, {_canonical(one) for one in found}))
+    if not living:
+        raise ClusterUnreachable(f"no Ray cluster runs on this machine: {HOW}")
+    if len(living) > 1:
+        raise ConfigError(f"{len(living)} Ray clusters run on this machine, at {', '.join(living)}: {HOW}")
+    return living[0]
+
+
+# Whether -------------------------------------------------------------------------------------------------------------
+
+
+def _greet(where: str) -> None:
+    """Raise ClusterUnreachable where nothing answers, or what is no control service of Ray."""
+    host, port = parse_address(where) or ("", "")
+    try:
+        with socket.create_connection((host, int(port)), ANSWER_S) as wire:
+            if _uses_tls():
+                return
+            wire.settimeout(ANSWER_S)
+            wire.sendall(_GREETING)
+            said = wire.recv(_FRAME_LENGTH)
+    except TimeoutError:
+        raise ClusterUnreachable(
+            f"no Ray cluster answers at {where} within {ANSWER_S:g} s: is its head stopped, or a firewall between? "
+            f"Or {HOW}",
+            address=where,
+        ) from None
+    except OSError as error:
+        raise ClusterUnreachable(
+            f"no Ray cluster runs at {where} ({error.strerror or error}): start it, or {HOW}", address=where
+        ) from None
+    if said[3:4] != bytes([_SETTINGS]):
+        raise _no_control_service(where)
+
+
+def _uses_tls() -> bool:
+    """Whether Ray in this process speaks TLS."""
+    return os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true")
+
+
+def _no_control_service(where: str) -> ClusterUnreachable:
+    return ClusterUnreachable(
+        f"what answers at {where} is not a Ray head: its port is that of `ray start --head --port`, 6379 by default; "
+        f"where the cluster uses TLS, set RAY_USE_TLS=1 and RAY_TLS_SERVER_CERT, RAY_TLS_SERVER_KEY, RAY_TLS_CA_CERT",
+        address=where,
+    )
+
+
+def _examine(where: str, *, found_here: bool) -> None:
+    """Ask the control service for what `ray.init` would ask. Raises ClusterUnreachable, ClusterRefused."""
+    if get_authentication_mode() == AuthenticationMode.TOKEN and not _has_token():
+        raise _token_refused(where)  # Ray would end this process
+    try:
+        metadata, nodes = _ask(where)
+    except AuthenticationError as error:
+        if not found_here or "RAY_AUTH_MODE" in os.environ or not _has_token():
+            raise _token_refused(where) from error
+        _enable_token_auth()  # as `ray.init` does for a cluster that it finds on this machine
+        try:
+            metadata, nodes = _ask(where)
+        except AuthenticationError as again:
+            raise _token_refused(where) from again
+    _check_versions(where, metadata)
+    living = {node.node_id.hex() for node in nodes.values() if node.state == GcsNodeInfo.ALIVE}
+    if living.isdisjoint(services.find_node_ids()):
+        raise ClusterUnreachable(
+            f"no node of the Ray cluster at {where} runs on this machine, and a program can join it only there: run "
+            f"this on a node of it (kubectl exec), or with `ray job submit`",
+            address=where,
+        )
+
+
+def _ask(where: str) -> tuple[bytes | None, dict[Any, Any]]:
+    """The cluster's metadata and its nodes."""
+    try:
+        with _without_rays_lines():
+            client = InnerGcsClient.standalone(where, cluster_id=None, timeout_ms=int(ANSWER_S * 1000))
+            return client.internal_kv_get(b"CLUSTER_METADATA", b"cluster", ANSWER_S), client.get_all_node_info(ANSWER_S)
+    except RpcError as error:
+        if error.rpc_code == GRPC_STATUS_CODE_UNIMPLEMENTED:
+            raise _no_control_service(where) from error
+        raise ClusterUnreachable(
+            f"the Ray cluster at {where} gives no answer: {_line(error)}", address=where
+        ) from error
+
+
+def _has_token() -> bool:
+    try:
+        return bool(AuthenticationTokenLoader.instance().has_token(ignore_auth_mode=True))
+    except AuthenticationError:  # the file that is to hold it cannot be read, or is empty
+        return False
+
+
+def _token_refused(where: str) -> ClusterRefused:
+    if get_authentication_mode() != AuthenticationMode.TOKEN:
+        said = "asks for a token, and this program shows none: set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or"
+    elif not _has_token():
+        said = "is to get a token, and this program finds none that can be read: set RAY_AUTH_TOKEN or"
+    else:
+        said = "refuses this program's token: set RAY_AUTH_TOKEN or"
+    return ClusterRefused(f"the Ray cluster at {where} {said} RAY_AUTH_TOKEN_PATH to the cluster's own", address=where)
+
+
+def _check_versions(where: str, metadata: bytes | None) -> None:
+    if metadata is None:
+        return
+    theirs = json.loads(metadata)
+    try:
+        check_version_info(theirs, "this machine")
+    except RuntimeError:
+        ours = compute_version_info()
+        raise ClusterRefused(
+            f"the Ray cluster at {where} runs Ray {theirs['ray_version']} on Python {theirs['python_version']}, this "
+            f"program Ray {ours[0]} on Python {ours[1]}: run it in an environment with the cluster's versions",
+            address=where,
+        ) from None
+
+
+def _line(error: Exception) -> str:
+    """What an error says, in one line."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+@contextmanager
+def _without_rays_lines() -> Iterator[None]:
+    """What Ray's libraries write to stderr by themselves is left out; what others write comes behind."""
+    with _aside:  # of two at once the second would put back what the first had put there
+        try:
+            own = os.dup(2)
+        except OSError:  # it is closed
+            yield
+            return
+        sys.stderr.flush()
+        yield from _kept_aside(own)
+
+
+def _kept_aside(own: int) -> Iterator[None]:
+    with tempfile.TemporaryFile() as kept:
+        os.dup2(kept.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(own, 2)
+            os.close(own)
+            kept.seek(0)
+            lines = kept.read().decode(errors="replace").splitlines(keepends=True)
+            os.write(2, "".join(line for line in lines if not _RAYS_LINE.match(line)).encode())

@@ -1,0 +1,55 @@
+"""A pin: the snapshot to which a program goes back when it resumes its system, as somebody wrote into its environment.
+
+The pin stays there when the program is started anew, while the life that went back to it commits new snapshots. So each
+life that begins under a pin is noted in the storage, before it can commit anything. A program that is started again
+under the same pin goes on from what such lives have committed since. A life without that pin ends this: whoever wants
+the pinned snapshot after that goes back to it again.
+"""
+
+from itertools import takewhile
+
+from rayshot.errors import BadManifest, ConfigError
+from rayshot.protocol.identity import SnapshotId
+from rayshot.store.catalog import SystemView
+from rayshot.store.layout import pin_folder
+from rayshot.store.once import create_once
+from rayshot.store.records import CopyRecord
+from rayshot.store.snapshot import Snapshot
+from rayshot.store.store import Store
+
+LIFE_DIGITS = 10
+
+
+def note_pin(store: Store, system: str, incarnation: int, pin: SnapshotId) -> None:
+    """Write down that this life begins under a pin. Twice is fine. Raises StoreError."""
+    create_once(store, f"{pin_folder(system)}/{incarnation:0{LIFE_DIGITS}}-{pin}", str(pin).encode())
+
+
+def follow_pin(store: Store, view: SystemView, pin: SnapshotId) -> Snapshot:
+    """The snapshot to go on from: the newest of the lives that go on under this pin, else the pinned one.
+
+    Lives that have committed nothing do not count, nor do snapshots that were copied here. Raises SnapshotNotFound,
+    SnapshotDeleted, and as any question of a SystemView.
+    """
+    pins, history = _pins(store, view.name), view.history()
+    commits = [*history.retained.values(), *history.deleted.values()]
+    lives = {record.snapshot.incarnation for record in commits if not isinstance(record, CopyRecord)}
+    under_it = set(takewhile(lambda life: pins.get(life) == pin, sorted(lives, reverse=True)))
+    since = (
+        record.snapshot
+        for record in reversed([*history.retained.values()])
+        if record.snapshot.incarnation in under_it and not isinstance(record, CopyRecord)
+    )
+    return view.snapshot(next(since, pin))
+
+
+def _pins(store: Store, system: str) -> dict[int, SnapshotId]:
+    """Of each life that began under a pin, under which. Raises BadManifest."""
+    pins = {}
+    for entry in store.list(pin_folder(system)):
+        life, _, pin = entry.key.rpartition("/")[2].partition("-")
+        try:
+            pins[int(life)] = SnapshotId.parse(pin)
+        except (ValueError, ConfigError) as error:
+            raise BadManifest(f"{entry.key} is not what rayshot writes; delete this object") from error
+    return pins

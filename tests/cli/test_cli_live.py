@@ -1,0 +1,140 @@
+"""The program `rayshot` itself, and a program whose system it reaches, over a real head that comes and goes."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.pods import Pod, free_port
+from tests.processes import ROOT
+
+pytestmark = pytest.mark.ray
+OPERATED = Path(__file__).with_name("operated.py")
+PROGRAM = Path(sys.executable).with_name("rayshot")
+
+
+@pytest.fixture(scope="module")
+def pod():
+    started = Pod()
+    try:
+        yield started.wait()
+    finally:
+        started.end()
+
+
+@pytest.fixture
+def command(pod, tmp_path):
+    """Runs `rayshot`, without any keys, and in no terminal; what it has for people has not a line of Ray's."""
+    (tmp_path / "nothing").mkdir()
+
+    def run(*arguments, code=0, **variables):
+        where = {"RAY_ADDRESS": pod.address, "XDG_CONFIG_HOME": str(tmp_path / "nothing"), **variables}
+        done = pod.run(PROGRAM, *arguments, timeout=120, **where)
+        assert done.returncode == code, done.stdout + done.stderr
+        assert code == 2 or done.stderr.count("\n") == (code != 0)
+        return done
+
+    return run
+
+
+@pytest.fixture
+def program(pod, tmp_path):
+    """Starts the program of a system; it is told a number of seconds for which bob is to sleep."""
+    started = []
+
+    def start(name="bank", **variables):
+        command = [sys.executable, str(OPERATED), str(tmp_path / "shots"), name]
+        environment = {**pod.environment, "RAY_ADDRESS": pod.address, **variables}
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        started.append(subprocess.Popen(command, env=environment, **pipes))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.kill()
+        one.wait()
+
+
+def test_a_day_of_a_system(command, program, tmp_path):
+    waiting = program()
+    shown = command("status", "bank", "--wait", "running", "--timeout", "100").stdout
+    assert waiting.stdout.readline() == "life 1\n"
+    assert re.search(r"^ alice +\d+\.\d+\.\d+\.\d+ +0 +0 +0 *$", shown, re.MULTILINE)
+    taken = json.loads(command("snapshot", "--json").stdout)
+    assert (taken["system"], taken["snapshot"], taken["storage"]) == (
+        "bank",
+        "1-coordinator-2",
+        str(tmp_path / "shots"),
+    )
+    assert command("savepoint", "noon").stdout.startswith("1-coordinator-3  noon  position 3")
+    command("status", "bnak", code=10)
+    command("stop", code=2)
+    last = command("stop", "--savepoint", "night").stdout.splitlines()[-1]
+    assert last == f"it goes on from 1-stopped-4 with rayshot.resume('bank', storage='{tmp_path / 'shots'}', begin=...)"
+    print("0", file=waiting.stdin, flush=True)
+    assert waiting.stdout.readline() == "ended: system_stopped\n"
+    listed = json.loads(command("list", "--json", RAYSHOT_STORAGE=str(tmp_path / "shots")).stdout)
+    assert [one["snapshot"] for one in listed["systems"][0]["snapshots"]][-1] == "1-stopped-4"
+
+
+def test_the_page_shows_what_the_commands_print(command, program, tmp_path):
+    page = (ROOT / "docs" / "operating.md").read_text()
+    block = re.search(r"```console\n(.*?)```", page, re.DOTALL)[1]
+    program()
+    command("status", "bank", "--wait", "running", "--timeout", "100")
+    shown = []
+    for line in block.splitlines():
+        if line.startswith("$ rayshot "):
+            shown.append(line)
+            shown += command(*shlex.split(line)[2:], COLUMNS="200").stdout.splitlines()
+    printed = "\n".join(shown).replace(str(tmp_path / "shots"), "/shots")
+    assert blotted(printed) == blotted(block)
+
+
+def blotted(text):
+    """Without what differs from run to run: addresses, times, sizes and widths."""
+    for pattern, instead in (
+        (r"\d+\.\d+\.\d+\.\d+", "IP"),
+        (r"IP:\d+", "IP:PORT"),
+        (r"\d+(\.\d+)? (s|B|KiB)\b", r"N \2"),
+        (r"─+", "─"),
+        (r" +", " "),
+        (r" *\n", "\n"),
+    ):
+        text = re.sub(pattern, instead, text)
+    return text.strip().splitlines()
+
+
+def test_where_no_cluster_is_a_command_ends_at_once_or_waits(command, pod):
+    nowhere = f"127.0.0.1:{free_port()}"
+    done = command("snapshot", "--address", nowhere, "--json", code=20)
+    assert json.loads(done.stdout)["error"]["kind"] == "cluster_unreachable"
+    assert re.fullmatch(r"error: cluster_unreachable: no Ray cluster runs at .*\n", done.stderr)
+    done = command("status", "--wait", "running", "--timeout", "2", "--address", nowhere, code=23)
+    assert "it is not running after 2 s: no Ray cluster runs at" in done.stderr
+    assert "ray://" in command("status", "--address", "ray://127.0.0.1:10001", "--wait", "running", code=20).stderr
+
+
+def test_waiting_outlives_a_head_that_is_replaced(program):
+    """The last one: it ends its head, and begins another one at the same address."""
+    old = Pod().wait()
+    new = None
+    try:
+        command = [PROGRAM, "status", "bank", "--wait", "running", "--timeout", "200", "--json"]
+        environment = {**old.environment, "RAY_ADDRESS": old.address}
+        waiting = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        time.sleep(6)  # it looks, and finds no system
+        old.kill()
+        new = Pod(port=old.port).wait()
+        program(RAY_ADDRESS=new.address)
+        printed, complaint = waiting.communicate(timeout=200)
+        assert (waiting.returncode, complaint) == (0, "")
+        assert json.loads(printed)["state"] == "running"
+    finally:
+        for one in filter(None, (old, new)):
+            one.end()

@@ -1,0 +1,32 @@
+"""A program that leaves with a savepoint when it is told to end: its ADDRESS STORAGE WITHIN_S BUSY_S are arguments."""
+
+import os
+import sys
+import time
+
+import ray
+
+import rayshot
+from tests.runtime.workloads import Sluggish
+
+
+def begin(_system):
+    Sluggish.options(name="worker").remote(0)
+
+
+def main(address, storage, within_s, busy_s):
+    ray.init(address, logging_level="ERROR", log_to_driver=False)
+    system = rayshot.resume("bank", storage=storage, begin=begin)
+    system.stop_on_sigterm("evicted", float(within_s))
+    system.stop_on_sigterm("evicted", float(within_s))  # twice does no harm
+    worker = system.get_actor("worker")
+    worker.work.tell(float(busy_s))
+    while not any(actor.handler or not float(busy_s) for actor in system.status().actors.values()):
+        time.sleep(0.05)
+    os.write(1, b"ready\n")
+    while True:
+        time.sleep(0.05)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

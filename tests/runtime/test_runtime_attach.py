@@ -1,0 +1,210 @@
+"""Attaching by name: to systems that run, over real heads that are there, dead, deaf, or want another token."""
+
+import json
+import os
+import re
+import socket
+import sys
+import threading
+from http.server import HTTPServer, SimpleHTTPRequestHandler
+from pathlib import Path
+
+import pytest
+import ray
+from ray._raylet import InnerGcsClient
+
+import rayshot
+from rayshot.errors import ClusterRefused, ConfigError, SystemNotFound
+from rayshot.runtime.cluster import connected_to
+from tests.pods import Pod, free_port
+from tests.runtime.workloads import Account
+
+pytestmark = pytest.mark.ray
+ATTACHER = Path(__file__).with_name("attacher.py")
+TOKEN = "the-token-of-this-cluster-alone"
+
+
+@pytest.fixture(scope="module")
+def pods():
+    """A head that asks for nothing, and one that asks for a token."""
+    started = [Pod(), Pod(TOKEN)]
+    try:
+        yield [pod.wait() for pod in started]
+    finally:
+        for pod in started:
+            pod.end()
+
+
+@pytest.fixture
+def deaf():
+    """A port where somebody listens who never says anything."""
+    with socket.create_server(("", 0)) as listening:
+        yield listening.getsockname()[1]
+
+
+@pytest.fixture
+def web():
+    """A port where somebody speaks something else."""
+    server = HTTPServer(("", 0), SimpleHTTPRequestHandler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server.server_port
+    server.shutdown()
+
+
+def attempts(pod, *asked, before=(), **variables):
+    """How it goes to attach to each of these; nothing of it may reach a terminal but what the program prints."""
+    command = [*before, sys.executable, str(ATTACHER)]
+    done = pod.run(
+        "-c",
+        f"import subprocess, sys; sys.exit(subprocess.run({command!r}).returncode)",
+        stdin="".join(f"{json.dumps(one)}\n" for one in asked),
+        **variables,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert all("\n" not in answer["message"] for answer in answers if "message" in answer)
+    return [(answer.get("kind"), answer.get("message") or answer["state"]) for answer in answers]
+
+
+def refused(pod, asked, **variables):
+    ((kind, message),) = attempts(pod, asked, **variables)
+    return kind, message
+
+
+def test_what_is_no_cluster_is_said_in_one_line(pods, deaf, web):
+    raylet = next(iter(ray_nodes(pods[0]))).node_manager_port
+    dead = free_port()
+    addresses = [f"127.0.0.1:{port}" for port in (dead, deaf, web, raylet)]
+    asked = [*addresses, "ray://127.0.0.1:10001", "http://127.0.0.1:8265", "here", "127.0.0.1:99999", "local"]
+    found = attempts(pods[0], *({"address": one} for one in asked))
+    for (kind, message), (expected, words) in zip(
+        found,
+        [
+            ("cluster_unreachable", rf"no Ray cluster runs at \S+:{dead} \(Connection refused\): start it, or give"),
+            ("cluster_unreachable", rf"no Ray cluster answers at \S+:{deaf} within 3 s"),
+            ("cluster_unreachable", rf"what answers at \S+:{web} is not a Ray head: its port is that of `ray start"),
+            ("cluster_unreachable", rf"what answers at \S+:{raylet} is not a Ray head"),
+            ("cluster_refused", "ray://127.0.0.1:10001 is Ray Client, .* set RAY_ADDRESS to host:port"),
+            ("config_error", "'http://127.0.0.1:8265' is the address of a dashboard, for `ray job submit`, not"),
+            ("config_error", "'here' is not the address of a Ray head: give"),
+            ("config_error", "'127.0.0.1:99999' is not the address"),
+            ("config_error", "'local' is not the address"),
+        ],
+        strict=True,
+    ):
+        assert (kind, bool(re.search(words, message))) == (expected, True), message
+
+
+def test_a_wrong_token_and_none_say_what_to_set(pods):
+    asked, mode = {"address": pods[1].address}, {"RAY_AUTH_MODE": "token"}
+    wrong = refused(pods[1], asked, **mode, RAY_AUTH_TOKEN="of-another-cluster")
+    assert wrong[0] == "cluster_refused"
+    assert "refuses this program's token: set RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH to the cluster's own" in wrong[1]
+    none = refused(pods[1], asked, RAY_AUTH_MODE="disabled")
+    assert none[0] == "cluster_refused"
+    assert "this program shows none: set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or" in none[1]
+    elsewhere = {"HOME": "/nonexistent", "RAY_AUTH_TOKEN": ""}
+    for missing in ({}, {"RAY_AUTH_TOKEN_PATH": "/nonexistent/token"}):
+        kind, message = refused(pods[1], asked, **mode, **elsewhere, **missing)
+        assert kind == "cluster_refused"
+        assert "finds none that can be read: set RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH to the cluster's own" in message
+    right = refused(pods[1], asked)
+    assert right[0] == "system_not_found"
+    assert TOKEN not in "".join(f"{wrong}{none}{right}")
+
+
+def test_one_of_several_local_clusters_is_never_chosen(pods):
+    for asked in ({}, {"address": "auto"}, {"name": "bank"}):
+        kind, message = refused(pods[0], asked)
+        assert kind == "config_error"
+        assert "Ray clusters run on this machine, at " in message
+        assert all(f":{pod.port}" in message for pod in pods)
+
+
+def test_where_no_cluster_runs_none_is_started(pods):
+    alone = ["unshare", "-pf", "--mount-proc", "--kill-child"]  # it sees no other processes
+    with_none = refused(pods[0], {}, before=alone, RAY_TMPDIR="/nonexistent")
+    assert with_none[0] == "cluster_unreachable"
+    assert "no Ray cluster runs on this machine: give the address" in with_none[1]
+    elsewhere = refused(pods[0], {"address": pods[0].address}, before=alone)
+    assert elsewhere[0] == "cluster_unreachable"
+    assert "no node of the Ray cluster at" in elsewhere[1]
+
+
+def test_a_cluster_of_another_version_is_refused_by_both_versions(pods):
+    client = InnerGcsClient.standalone(pods[0].address, cluster_id=None, timeout_ms=3000)
+    key, space = b"CLUSTER_METADATA", b"cluster"
+    own = client.internal_kv_get(key, space, 3.0)
+    try:
+        for theirs in ({"ray_version": "2.59.0"}, {"python_version": "3.12.1"}):
+            other = json.loads(own) | theirs
+            client.internal_kv_put(key, json.dumps(other).encode(), True, space, 3.0)
+            kind, message = refused(pods[0], {"address": pods[0].address})
+            assert kind == "cluster_refused"
+            assert f"runs Ray {other['ray_version']} on Python {other['python_version']}, this program Ray" in message
+    finally:
+        client.internal_kv_put(key, own, True, space, 3.0)
+
+
+def test_a_head_that_was_killed_is_gone(pods, tmp_path):  # the last one that needs it
+    pods[0].kill()
+    kind, message = refused(pods[0], {"name": "bank"}, RAY_ADDRESS=pods[0].address)
+    assert kind == "cluster_unreachable"
+    assert re.search(rf"no Ray cluster runs at \S+:{pods[0].port} \(Connection refused\): .* set RAY_ADDRESS", message)
+    program = f"import rayshot; rayshot.init('bank', storage={str(tmp_path)!r})"
+    begun = pods[0].run("-c", program, RAY_ADDRESS=pods[0].address)
+    assert "rayshot.errors.ClusterUnreachable: no Ray cluster runs at" in begun.stderr
+
+
+def ray_nodes(pod):
+    client = InnerGcsClient.standalone(pod.address, cluster_id=None, timeout_ms=3000)
+    return client.get_all_node_info(3).values()
+
+
+# In a cluster --------------------------------------------------------------------------------------------------------
+
+
+def test_attaching_needs_a_name_and_nothing_else(new_system):
+    system = new_system("bank")
+    Account.options(name="alice").remote(7)
+    attached = rayshot.attach("bank")
+    assert (attached.incarnation, attached.storage) == (system.incarnation, system.storage)
+    assert ray.get(attached.get_actor("alice").read.remote()) == 7
+    assert rayshot.attach().name == "bank"
+    assert rayshot.attach("bank", connected_to()).name == "bank"
+
+
+def test_a_name_that_is_missing_or_ambiguous_lists_what_runs_and_where(new_system):
+    with pytest.raises(SystemNotFound, match=f"^no system runs in the Ray cluster at {connected_to()}"):
+        rayshot.attach()
+    new_system("bank")
+    with pytest.raises(
+        SystemNotFound, match=f"no system 'bnak' runs in the Ray cluster at {connected_to()}; there run bank"
+    ):
+        rayshot.attach("bnak")
+    new_system("shop")
+    with pytest.raises(ConfigError, match=rf"at {connected_to()}: bank \(running\), shop \(running\). Name one"):
+        rayshot.attach()
+    with pytest.raises(ConfigError, match="cannot name a system"):
+        rayshot.attach("ba nk")
+    with pytest.raises(ConfigError, match=f"is connected to the Ray cluster at {connected_to()}, not to 10.0.0.5:6379"):
+        rayshot.attach("bank", "10.0.0.5:6379")
+
+
+def test_the_only_system_that_lives_is_meant_where_another_one_is_stopped(new_system):
+    stopped = new_system("shop")
+    ray.get(Account.options(name="alice").remote(7).read.remote())
+    os.kill(stopped.status().actors["alice"].pid, 9)
+    new_system("bank")
+    while stopped.status().state != "stopped":
+        pass
+    assert rayshot.attach().name == "bank"
+
+
+def test_another_version_of_rayshot_is_refused_by_both_versions(new_system, monkeypatch):
+    new_system("bank")
+    monkeypatch.setattr(rayshot, "__version__", "0.9.7")
+    with pytest.raises(
+        ClusterRefused, match=r"is run by rayshot \d+\.\d+\.\d+, and this is rayshot 0.9.7: install that"
+    ):
+        rayshot.attach("bank")
