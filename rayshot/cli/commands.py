@@ -12,6 +12,7 @@ from rayshot.cli.copying import copy
 from rayshot.cli.details import details
 from rayshot.cli.detect import detect
 from rayshot.cli.difference import difference
+from rayshot.cli.doctor import doctor
 from rayshot.cli.exits import DIFF_DAMAGED, DIFFERENT, EPILOG, FINE, UNSOUND, Group, exit_code, fail
 from rayshot.cli.graph import graph, graph_document
 from rayshot.cli.grid import ROWS_MAX, console, sections
@@ -52,6 +53,7 @@ main.add_command(configure)
 main.add_command(copy)
 main.add_command(delete)
 main.add_command(detect)
+main.add_command(doctor)
 main.add_command(gc)
 main.add_command(keygen)
 main.add_command(replay)
