@@ -13,6 +13,7 @@ _HOMES = {
     "delete": ("rayshot.cli.collecting", "delete"),
     "detect": ("rayshot.cli.detect", "detect"),
     "diff": ("rayshot.cli.commands", "diff"),
+    "doctor": ("rayshot.cli.doctor", "doctor"),
     "gc": ("rayshot.cli.collecting", "gc"),
     "keygen": ("rayshot.cli.keygen", "keygen"),
     "list": ("rayshot.cli.commands", "list_"),
@@ -56,6 +57,7 @@ def main() -> None:
     a snapshot is ever executed by looking at it; replay alone runs its actors. Only copy, delete and gc write.
 
     configure, savepoint, snapshot, status, stop and systems reach the cluster at --address, and read no storage.
+    doctor looks at the cluster and at a storage, before a system runs there.
 
     RAYSHOT_STORAGE, RAYSHOT_SYSTEM and RAY_ADDRESS stand for STORAGE, for --system and NAME, and for --address.
     """
