@@ -14,7 +14,7 @@
 #
 # Exit codes: 0 the new version runs; 1 it does not, and the old one does; 2 nothing was done; 3 no savepoint came about,
 # and nothing was touched; 4 somebody has to look: the last line says at what.
-# Needs kubectl 1.31 or newer with the rights to get, apply and delete what k8s/base has, and to exec into its pods.
+# Needs kubectl, with the rights to get, apply and delete what k8s/base has, and to exec into its pods.
 set -euo pipefail
 
 readonly JOB=bank PIN=bank-pin SETTLE_S="${UPGRADE_SETTLE_S:-30}" PAUSE_S="${UPGRADE_PAUSE_S:-5}"
@@ -24,8 +24,8 @@ say() { printf '%s\n' "upgrade: $*" >&2; }
 leave() { local code=$1; shift; say "$*"; exit "$code"; }
 kube() { kubectl ${namespace[@]+"${namespace[@]}"} "$@"; }  # an empty list is an error to bash 3
 
-# What the JSON line on stdout says of a key: a text or a number.
-value_of() { sed -nE "s/^\{.*\"$1\": *\"?([^\",}]*)\"?.*\$/\1/p" | tail -n 1; }
+# What the first such key of a JSON line is: a text or a number. Nothing where there is none.
+value_of() { grep -oE "\"$1\": *(\"[^\"]+\"|[0-9]+)" | head -n 1 | sed -E 's/^[^:]*: *"?([^"]*)"?$/\1/' || true; }
 
 head_pod() {
   kube get pods --selector "app=$JOB,ray.io/node-type=head" --field-selector status.phase=Running \

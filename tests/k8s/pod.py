@@ -57,10 +57,12 @@ class Pod:
             "RAY_ADDRESS": f"{socket.gethostbyname(socket.gethostname())}:{port}",
             **variables,
         }
-        start = ("ray", "start", "--head", "--block", f"--port={port}", f"--num-cpus={resources}")
+        start = ["ray", "start", "--head", "--block", f"--port={port}", f"--num-cpus={resources}"]
+        start += [f"--ray-client-server-port={free_port()}", "--min-worker-port=0", "--max-worker-port=0"]
+        start += ["--include-dashboard=false", "--disable-usage-stats"]
         self._log = (Path(self._folder.name) / "head.log").open("w")
         self._head = subprocess.Popen(
-            [*UNSHARE, *start, "--include-dashboard=false", "--disable-usage-stats"],
+            [*UNSHARE, *start],
             env={name: value for name, value in self.environment.items() if name != "RAY_ADDRESS"},
             stdout=self._log,
             stderr=subprocess.STDOUT,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.k8s.manifests import BIN, K8S
+from tests.k8s.manifests import K8S
 
 FAKE = Path(__file__).parent / "fake_kubectl.py"
 SAVEPOINT = "3-stopped-1"
@@ -178,12 +178,6 @@ def test_the_namespace_is_that_of_every_call_to_the_cluster(upgrade):
     code, _, calls, _ = upgrade("--namespace", "banks", "--timeout", "2", "k8s/overlays/s3")
     assert code == 0
     assert {tuple(call[:2]) for call in calls} == {("--namespace", "banks")}
-
-
-def test_shellcheck_and_hadolint_have_nothing_to_say():
-    for command in (["shellcheck", K8S / "upgrade.sh"], ["hadolint", K8S / "Dockerfile"]):
-        done = subprocess.run([BIN / command[0], command[1]], capture_output=True, text=True, check=False)
-        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_it_ends_at_the_first_command_that_fails_and_at_a_name_that_is_not_set():
