@@ -4,13 +4,12 @@
 #   k8s/upgrade.sh [--namespace NAME] [--timeout SECONDS] KUSTOMIZATION
 #
 # 1. stops the bank with a savepoint; where none comes about, nothing has been touched and the bank runs on;
-# 2. takes its RayJob away, and makes that of KUSTOMIZATION, pinned to the savepoint;
+# 2. takes its RayJob away, and makes that of KUSTOMIZATION, which goes on from the savepoint: nothing is later;
 # 3. waits until the bank runs, and still runs in the same life a moment later;
-# 4. else takes the new RayJob away and makes the old one again, pinned to the same savepoint, and not to what the new
-#    one may have committed meanwhile.
+# 4. else takes the new RayJob away and makes the old one again, pinned to the savepoint: what the new version may have
+#    committed meanwhile is not for the old one.
 #
-# The pin is the ConfigMap bank-pin, which the pods of the head read when they start. It is removed as soon as the bank
-# runs: from then on whatever dies goes on from the latest snapshot.
+# The pin is the ConfigMap bank-pin, which the pods of the head read when they start, until the bank runs.
 #
 # Exit codes: 0 the new version runs; 1 it does not, and the old one does; 2 nothing was done; 3 no savepoint came about,
 # and nothing was touched; 4 somebody has to look: the last line says at what.
@@ -58,6 +57,7 @@ runs() {
 # The cluster of the RayJob is gone too when this returns: foreground deletion waits for what it owns.
 take_away() { kube delete rayjob "$JOB" --ignore-not-found --cascade=foreground --timeout "${within_s}s" >&2; }
 
+pin() { kube create configmap "$PIN" --from-literal "snapshot=$savepoint" >&2; }
 unpin() { kube delete configmap "$PIN" --ignore-not-found >&2; }
 
 while (($#)); do
@@ -92,22 +92,18 @@ if ((code != 0)) || [[ -z $savepoint ]]; then
   leave 3 "rayshot stop ended with $code${stopped:+, and said $stopped}: nothing was touched. Is the bank still there? rayshot status $JOB says it"
 fi
 say "stopped, with savepoint $savepoint"
-readonly PINNED="ConfigMap $PIN is still there: delete it, or the next failure goes back to $savepoint"
-
 back() {
   say "$1: going back to the old version, from savepoint $savepoint"
-  if take_away && kube apply --filename "$files/old.json" >&2 && runs; then
-    unpin || leave 4 "the old version runs again, but $PINNED"
+  if take_away && pin && kube apply --filename "$files/old.json" >&2 && runs; then
+    unpin || leave 4 "the old version runs again, but ConfigMap $PIN is still there: delete it"
     leave 1 "the new version does not run: the old one does again, from savepoint $savepoint"
   fi
   cp "$files/old.json" "$JOB-before-upgrade.json"
-  leave 4 "neither version runs; savepoint $savepoint is safe, and the pin $PIN points to it. The old RayJob is in" \
-    "$JOB-before-upgrade.json: apply it when the cluster is well, and delete ConfigMap $PIN when the bank runs"
+  leave 4 "neither version runs; savepoint $savepoint is safe. When the cluster is well, make ConfigMap $PIN with" \
+    "snapshot=$savepoint where it is not there, apply $JOB-before-upgrade.json, and delete $PIN when the bank runs"
 }
 
-kube create configmap "$PIN" --from-literal "snapshot=$savepoint" >&2 || back "the pin could not be made"
 take_away || back "the old RayJob did not go"
 kube apply --filename "$files/new.yaml" >&2 || back "the new version could not be applied"
 runs || back "the new version did not run within $within_s s"
-unpin || leave 4 "the new version runs, but $PINNED"
 leave 0 "the new version runs, from savepoint $savepoint"

@@ -10,11 +10,10 @@ import random
 import time
 
 import rayshot
-from rayshot.errors import ActorDied, LivesElsewhere, NotFound, SystemStopped
+from rayshot.errors import LivesElsewhere, NotFound, SystemDown, SystemStopped
 
 SYSTEM = os.environ.get("RAYSHOT_SYSTEM", "bank")
 STORAGE = os.environ["RAYSHOT_STORAGE"]
-PIN = "RAYSHOT_RESTORE_SNAPSHOT"
 ACCOUNTS = 6
 BALANCE = 1_000
 PAUSE_S = 0.05
@@ -64,16 +63,15 @@ def start() -> rayshot.System:
             say(error.message)
             time.sleep(error.evidence["seconds_left"] + 1)
         else:
-            os.environ.pop(PIN, None)  # it is for the first start: what dies later goes on from its latest snapshot
             say(f"life {system.incarnation} runs, with storage {STORAGE}")
             return system
 
 
 def watch(system: rayshot.System) -> None:
-    """Add the money up in each new snapshot, until the system has stopped. Raises ActorDied or SystemStopped."""
+    """Add the money up in each new snapshot, until the system is down. Raises SystemDown."""
     seen = None
     while True:
-        system.get_actor("account-0")  # raises why the system has stopped
+        system.get_actor("account-0")  # raises why the system is down
         last = system.status().last_snapshot
         if last is not None and last != seen:
             add_up(str(last))
@@ -111,18 +109,16 @@ def say(text: str) -> None:
 
 
 def main() -> None:
-    """Run the bank until somebody stops it; what dies of it is restored in the cluster that is there."""
+    """Run the bank until somebody stops it with a savepoint; what dies of it is restored in the same cluster."""
     while True:
         system = start()
         try:
             watch(system)
-        except ActorDied as error:
+        except SystemDown as error:
+            if isinstance(error, SystemStopped) and stopped_on_purpose(system.incarnation):
+                say("stopped with a savepoint: this program is done")
+                return
             say(error.message)
-        except SystemStopped:
-            if not stopped_on_purpose(system.incarnation):
-                raise
-            say("stopped with a savepoint: this program is done")
-            return
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 What KubeRay itself refuses, or does with a RayJob, was read in the source of its v1.7.0.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ GATED = {"networkPolicy": "RayClusterNetworkPolicy", "tlsOptions": "RayClusterMT
 """Fields for which a feature gate of the operator must be on, and all of these are off by default."""
 NAME_LENGTH_MAX = 47
 HEADS = "-head-svc"
+TRIES_MIN = 50
 CLUSTER_LABEL = "ray.io/cluster"
 
 
@@ -133,3 +135,18 @@ def as_root(documents: Sequence[Document]) -> Iterator[str]:
             context: dict[str, Any] = container.get("securityContext", {})
             if context.get("allowPrivilegeEscalation", True) or context.get("capabilities", {}).get("drop") != ["ALL"]:
                 yield f"{container['name']} may gain rights"
+
+
+def left_to_ray(words: str) -> Iterator[str]:
+    """`ray job stop` gives 3 s, then SIGKILL; `ray job submit` ends with 1 whatever the program ended with."""
+    if re.search(r"\bray job stop\b", words):
+        yield "`ray job stop` kills after 3 s: `rayshot stop --savepoint` ends a system"
+    if re.search(r"\bray job submit\b(?!.* --json)", words):
+        yield "`ray job submit` makes every exit code a 1: without --json nobody learns why"
+
+
+def tries(documents: Sequence[Document]) -> Iterator[str]:
+    """`backoffLimit` counts all failures in the life of a RayJob, and nothing sets it back."""
+    limit = of_kind(documents, "RayJob")["spec"].get("backoffLimit", 0)
+    if limit < TRIES_MIN:
+        yield f"backoffLimit is {limit}: so many failures, over months, and the system stays down"

@@ -29,6 +29,7 @@ EVERYWHERE = (
     rules.head_service,
     rules.operator_locked_out,
     rules.as_root,
+    rules.tries,
 )
 
 
@@ -236,6 +237,34 @@ def test_a_container_that_may_be_root_is_found(pvc):
     for template in all_templates(pvc):
         template["spec"].pop("securityContext")
     assert len(list(rules.as_root(pvc))) == 4
+
+
+def test_too_few_tries_for_a_long_life_are_found(pvc):
+    of_kind(pvc, "RayJob")["spec"]["backoffLimit"] = 10
+    assert len(list(rules.tries(pvc))) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong"),
+    [
+        ("ray job stop raysubmit_1", "kills after 3 s"),
+        ("ray job submit --address=http://bank-ray:8265 -- rayshot savepoint bank nightly", "nobody learns why"),
+        ("ray job submit --address=http://bank-ray:8265 -- rayshot savepoint bank nightly --json", None),
+    ],
+)
+def test_what_is_left_to_ray_s_jobs_is_found(words, wrong):
+    found = list(rules.left_to_ray(words))
+    assert (wrong in found[0]) if wrong else found == []
+
+
+def test_neither_script_nor_cronjob_leaves_more_to_ray_s_jobs_than_they_can_do(pvc):
+    commands = [
+        " ".join(container.get("args", ()))
+        for template in all_templates(pvc)
+        for container in template["spec"]["containers"]
+    ]
+    for words in (*commands, (K8S / "upgrade.sh").read_text()):
+        assert list(rules.left_to_ray(words)) == []
 
 
 # Who has which key ---------------------------------------------------------------------------------------------

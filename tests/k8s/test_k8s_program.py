@@ -87,12 +87,16 @@ def test_the_bank_goes_on_when_an_account_the_driver_or_the_whole_cluster_is_kil
     say(attached, r"life 2 runs")
     say(attached, rf"snapshot 2-coordinator-1: .* {SUM}")
 
+    assert first.run("python", STRANGER, "lose", log=tmp_path / "lose.log")[0] == 0  # as with the node of all of them
+    say(attached, r"life 3 runs")
+    say(attached, rf"snapshot 3-coordinator-1: .* {SUM}")
+
     before = committed(storage)
     first.kill()
     attached.wait()
     restored = new_driver(new_pod())
-    say(restored, r"life 3 runs")
-    say(restored, rf"snapshot 3-coordinator-1: .* {SUM}")
+    say(restored, r"life 4 runs")
+    say(restored, rf"snapshot 4-coordinator-1: .* {SUM}")
     assert before <= committed(storage)
     assert set(re.findall(r"(\d+) in all", "".join(one.log.read_text() for one in (driver, attached, restored)))) == {
         "6000"
