@@ -36,16 +36,19 @@ in_head() { local pod; pod=$(head_pod) && [[ -n $pod ]] && kube exec "$pod" --co
 # The life that runs now, or nothing.
 running_life() { in_head rayshot status "$JOB" --wait running --timeout 30 --json 2>/dev/null | value_of life; }
 
-# Wait until the bank runs, in a life that is still the same one when it has had time to fail.
+# What KubeRay says of the RayJob: Running, Retrying, Failed, ...
+deployment() { kube get rayjob "$JOB" --output 'jsonpath={.status.jobDeploymentStatus}' 2>/dev/null; }
+
+# Wait until the bank runs with its driver, in a life that is still the same one when both have had time to fail.
 runs() {
   local deadline=$((SECONDS + within_s)) life
   while ((SECONDS < deadline)); do
     life=$(running_life || true)
     if [[ -n $life ]]; then
       sleep "$SETTLE_S"
-      [[ $(running_life || true) == "$life" ]] && return 0
+      [[ $(running_life || true) == "$life" && $(deployment || true) == Running ]] && return 0
     fi
-    case $(kube get rayjob "$JOB" --output 'jsonpath={.status.jobDeploymentStatus}' 2>/dev/null || true) in
+    case $(deployment || true) in
       Failed | ValidationFailed | Complete) return 1 ;;
       *) ;;
     esac

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from tests.processes import ROOT
@@ -68,11 +69,13 @@ class Pod:
             stderr=subprocess.STDOUT,
         )
 
-    @property
-    def is_up(self) -> bool:
-        """Whether `ray start` has said so. Asserts that it has not failed."""
-        assert self._head.poll() is None, self.log
-        return "Ray runtime started" in self.log
+    def wait(self) -> bool:
+        """Wait until a program can join it; False where `ray start` has given up, which it does after 30 s."""
+        while self._head.poll() is None:
+            if "Ray runtime started" in self.log:
+                return True
+            time.sleep(0.2)
+        return False
 
     @property
     def log(self) -> str:
