@@ -63,19 +63,20 @@ take_away() { kube delete rayjob "$JOB" --ignore-not-found --cascade=foreground 
 pin() { kube create configmap "$PIN" --from-literal "snapshot=$savepoint" >&2; }
 unpin() { kube delete configmap "$PIN" --ignore-not-found >&2; }
 
-while (($#)); do
+while [[ ${1:-} == -* ]]; do
+  (($# > 1)) || leave 2 "$1: say what"
   case $1 in
-    --namespace) namespace=(--namespace "${2:?}"); shift 2 ;;
-    --timeout) within_s=${2:?}; shift 2 ;;
-    -*) leave 2 "no such option: $1" ;;
-    *) break ;;
+    --namespace) namespace=(--namespace "$2") ;;
+    --timeout) within_s=$2 ;;
+    *) leave 2 "no such option: $1" ;;
   esac
+  shift 2
 done
 (($# == 1)) || leave 2 "say which kustomization: k8s/upgrade.sh [--namespace NAME] [--timeout SECONDS] k8s/overlays/pvc"
 
 [[ $within_s =~ ^[1-9][0-9]*$ ]] || leave 2 "--timeout $within_s: give seconds"
 
-files=$(mktemp -d)
+files=$(mktemp -d) || leave 2 "there is no room for temporary files: nothing was done"
 trap 'rm -rf "$files"' EXIT
 
 # Before anything is touched: all that can be known to go wrong.
@@ -101,7 +102,7 @@ back() {
     unpin || leave 4 "the old version runs again, but ConfigMap $PIN is still there: delete it"
     leave 1 "the new version does not run: the old one does again, from savepoint $savepoint"
   fi
-  cp "$files/old.json" "$JOB-before-upgrade.json"
+  cp "$files/old.json" "$JOB-before-upgrade.json" || cat "$files/old.json" >&2
   leave 4 "neither version runs; savepoint $savepoint is safe. When the cluster is well, make ConfigMap $PIN with" \
     "snapshot=$savepoint where it is not there, apply $JOB-before-upgrade.json, and delete $PIN when the bank runs"
 }

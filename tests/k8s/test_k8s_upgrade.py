@@ -136,7 +136,17 @@ def test_what_can_be_known_before_is_refused_before_the_bank_stops(upgrade, how,
     assert not [call for call in calls if "exec" in call]
 
 
-@pytest.mark.parametrize("arguments", [("--timeout", "2"), ("one", "two"), ("--wat", "x"), ("--timeout", "soon", "x")])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--timeout", "2"),
+        ("--timeout",),
+        ("--namespace", "x"),
+        ("one", "two"),
+        ("--wat", "x"),
+        ("--timeout", "soon", "x"),
+    ],
+)
 def test_wrong_use_is_told_and_does_nothing(upgrade, arguments):
     code, line, calls, _ = upgrade(*arguments)
     assert code == 2
