@@ -17,6 +17,7 @@ Exact = int | Fraction
 BITS_MAX = 4_096
 """A wider number is refused: no float holds it, and Python writes none that is much wider as text."""
 REPLY = "reply"
+CREATE = "create"
 OfActor = str | Callable[[ActorState], Any]
 OfMessage = str | Callable[[Message], Any] | None
 
@@ -60,11 +61,14 @@ def quantity(of_actor: OfActor, of_message: OfMessage = None) -> Quantity:
     Args:
         of_actor: an attribute that holds a number, in actors that have it; or a function of an ActorState.
         of_message: a method whose first argument is a number that is on its way; or a function of a Message, which is
-            given replies and the messages of timers too. None where messages carry nothing.
+            given replies, the messages of timers and those that create an actor too. None where messages carry nothing.
 
     An attribute and a method count nothing in a reply, nor in what `then` keeps for it. So while an actor awaits a
     reply with that method, the sum is not told: the answer is None, with the reason. Give functions that count both:
     `of_message` the replies, by their `kind`, and `of_actor` the context of its `calls`.
+
+    Nor do they count what a constructor is given. While an actor is not born yet, and its constructor has arguments,
+    the sum is not told either. A function finds these in a message of the kind "create", whose method is `__init__`.
 
     What is named like a secret is counted only where it is shown, see docs/security.md.
     """
@@ -112,6 +116,7 @@ def add_up(what: Quantity, state: GlobalState) -> Sum:
     moving: dict[tuple[str, str], Exact] = {}
     for message in state.messages() if what.of_message is not None else ():
         ends = message.sender, message.receiver
+        untold += untold_in(what.of_message, message)
         moving[ends] = moving.get(ends, 0) + what.carried(message)
     some_held, some_moving = {name: n for name, n in held.items() if n}, {ends: n for ends, n in moving.items() if n}
     return Sum(some_held, some_moving, counted, tuple(untold))
@@ -125,6 +130,15 @@ def untold_of(counted: OfMessage, actor: ActorState) -> list[str]:
         for call in actor.calls
         if isinstance(counted, str) and counted in {call.method, call.on_error}
     ]
+
+
+def untold_in(counted: OfMessage, message: Message) -> list[str]:
+    """What a method does not count: arguments of a constructor."""
+    given = message.kind == CREATE and (message.args or message.kwargs)
+    if not given or not isinstance(counted, str) or counted == message.method:
+        return []
+    creates = f"{message.sender} creates {message.receiver}"
+    return [f"{creates}, and what a constructor is given is not counted by a method: give functions"]
 
 
 def exact(value: Any, where: str) -> Exact:
