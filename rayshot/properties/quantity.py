@@ -8,7 +8,7 @@ from fractions import Fraction
 from math import isfinite
 from typing import Any
 
-from rayshot.errors import ConfigError
+from rayshot.errors import ConfigError, PredicateFailed
 from rayshot.format.redaction import REDACTED, shown, shown_call
 from rayshot.properties.global_state import ActorState, GlobalState, Message, timer_messages
 
@@ -36,7 +36,8 @@ class Quantity:
     def own(self, actor: ActorState) -> Exact:
         """As `held`, without timers."""
         if callable(self.of_actor):
-            return exact(self.of_actor(actor), f"what {actor.name} holds")
+            where = f"what {actor.name} holds"
+            return exact(_called(self.of_actor, actor, where), where)
         return exact(seen(self.of_actor, actor.get(self.of_actor, 0)), f"{actor.name}.{self.of_actor}")
 
     def carried(self, message: Message) -> Exact:
@@ -45,7 +46,7 @@ class Quantity:
             return 0
         where = f"message {message.number} of {message.sender} to {message.receiver}, {message.method}"
         if callable(self.of_message):
-            return exact(self.of_message(message), where)
+            return exact(_called(self.of_message, message, where), where)
         if message.method != self.of_message or message.kind == REPLY:
             return 0
         args, kwargs = shown_call(message.method, message.args, message.kwargs)
@@ -139,6 +140,13 @@ def untold_in(counted: OfMessage, message: Message) -> list[str]:
         return []
     creates = f"{message.sender} creates {message.receiver}"
     return [f"{creates}, and what a constructor is given is not counted by a method: give functions"]
+
+
+def _called(function: Callable[[Any], Any], given: ActorState | Message, where: str) -> Any:
+    try:
+        return function(given)
+    except SystemExit as error:  # whoever counts goes on, with an error that says what happened
+        raise PredicateFailed(f"{where}: the function that counts it raised SystemExit: {error}") from error
 
 
 def exact(value: Any, where: str) -> Exact:
