@@ -30,7 +30,7 @@ from rayshot.format.signing import Prover, find_trusted_keys
 from rayshot.model.reply import OpenCall
 from rayshot.properties.conservation import Conservation, Interval
 from rayshot.properties.global_state import ActorState, Message
-from rayshot.properties.quantity import REPLY, Exact, Quantity, exact, plain, size, untold_of
+from rayshot.properties.quantity import REPLY, Exact, Quantity, exact, plain, size, untold_in, untold_of
 from rayshot.store.pending import read_calls, read_timers
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.trust import check_trust
@@ -99,7 +99,7 @@ def name_messages(
         trust: "unsigned" where nobody needs to vouch for the snapshots.
 
     Returns what was found; who could not be run again is named with the reason. These are drivers, actors that ended in
-    between, and those whose books a reply leaves open, see `quantity`.
+    between, and those whose books a reply or a constructor leaves open, see `quantity`.
 
     Raises ConfigError where nothing is broken, or nothing leads from one snapshot to the other; Untrusted; what reading
     them raises.
@@ -218,7 +218,8 @@ class _Scale(Replay):
         before, self.held = self.held, self.weigh_state()
         appeared = self.held - before + sent - carried
         if size(appeared) > self._tolerance:
-            for reason in [*open_before, *self._untold, *filter(None, map(self._may_bring, said))]:
+            created = [reason for one in (message, *said) for reason in untold_in(self._what.of_message, one)]
+            for reason in [*open_before, *self._untold, *created, *filter(None, map(self._may_bring, said))]:
                 raise NoTrace(reason)
             numbers = map(plain, (carried, before, self.held, sent, appeared))
             self.culprits.append(Culprit(message, *numbers))

@@ -97,8 +97,8 @@ def _own(module: str, name: str) -> Property:
         sys.path.insert(0, os.getcwd())  # noqa: PTH109
     try:
         found: Any = getattr(import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(f"{module}:{name} is not to be found here: {error}") from error
+    except (ImportError, AttributeError, ValueError, SystemExit) as error:  # its code may leave the program
+        raise ConfigError(f"{module}:{name} is not to be found here: {type(error).__name__}: {error}") from error
     return found  # type: ignore[no-any-return]  # `detect` refuses what is none
 
 

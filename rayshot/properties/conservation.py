@@ -61,7 +61,7 @@ class Total:
 
     @property
     def untold(self) -> tuple[str, ...]:
-        """Why there may be more: replies that are awaited, and what they carry is not counted. See `quantity`."""
+        """Why there may be more: what replies and constructors bring, and is not counted. See `quantity`."""
         return self.parts.untold
 
 

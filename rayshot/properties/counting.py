@@ -19,6 +19,7 @@ from rayshot.properties.quantity import (
     quantity,
     seen,
     size,
+    untold_in,
     untold_of,
 )
 from rayshot.store.relation import some_of
@@ -111,13 +112,14 @@ def token_census(
 
     A method counts no token in a reply, nor in what `then` keeps for it. So while an actor awaits a reply with that
     method nothing is told, unless there are more than `expected` without it. Give functions that count both: `holds`
-    the context of `actor.calls`, and `carries` the replies, by their `kind`.
+    the context of `actor.calls`, and `carries` the replies, by their `kind`. It is the same with what a constructor is
+    given, while the message of the kind "create" that brings it is in flight.
 
     Args:
         holds: the attribute that is true, or a number of tokens, where an actor holds one; or a function of ActorState.
             A value that is neither counts as one token if it is not empty. What is named like a secret is counted only
             where it is shown, but for what is true or false.
-        carries: the method whose message brings a token; or a function of a Message, which is given replies too.
+        carries: the method whose message brings a token; or a function of a Message, which is given all kinds.
         expected: how many.
         or_more: at least so many.
         name: what it is called in answers.
@@ -157,6 +159,7 @@ class _Census:
             return value if isinstance(value, int) else int(_truth(value))
 
         def carried(message: Message) -> Any:
+            untold.extend(untold_in(carries, message))
             return carries(message) if callable(carries) else message.kind != REPLY and message.method == carries
 
         found = add_up(quantity(held, carried), state)
@@ -181,7 +184,7 @@ def conserved_sum(of: Quantity, total: float, *, tolerance: float = 0, name: str
 
     An invariant where every step conserves it, and drivers bring nothing in: a no proves a bug, as the state that was
     recorded can be reached. It does not show that the sum is wrong now. `conservation` finds where it broke. It is not
-    told while a reply may carry some that `of` does not count, see `quantity`.
+    told while a reply or a constructor's arguments may carry some that `of` does not count, see `quantity`.
 
     Args:
         of: what is added up, see `quantity`. Sums are exact.

@@ -169,7 +169,7 @@ class GlobalState:
             for one in state.iterate():
                 yield Message(channel.sender, channel.receiver, *one)
 
-    def has_raised(self, error: Exception) -> bool:
+    def has_raised(self, error: BaseException) -> bool:
         """Whether reading this snapshot raised that very error, and not whoever asked."""
         return any(error is one for one in self._raised)
 

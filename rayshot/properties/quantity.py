@@ -8,7 +8,7 @@ from fractions import Fraction
 from math import isfinite
 from typing import Any
 
-from rayshot.errors import ConfigError
+from rayshot.errors import ConfigError, PredicateFailed
 from rayshot.format.redaction import REDACTED, shown, shown_call
 from rayshot.properties.global_state import ActorState, GlobalState, Message, timer_messages
 
@@ -17,6 +17,7 @@ Exact = int | Fraction
 BITS_MAX = 4_096
 """A wider number is refused: no float holds it, and Python writes none that is much wider as text."""
 REPLY = "reply"
+CREATE = "create"
 OfActor = str | Callable[[ActorState], Any]
 OfMessage = str | Callable[[Message], Any] | None
 
@@ -35,7 +36,8 @@ class Quantity:
     def own(self, actor: ActorState) -> Exact:
         """As `held`, without timers."""
         if callable(self.of_actor):
-            return exact(self.of_actor(actor), f"what {actor.name} holds")
+            where = f"what {actor.name} holds"
+            return exact(_called(self.of_actor, actor, where), where)
         return exact(seen(self.of_actor, actor.get(self.of_actor, 0)), f"{actor.name}.{self.of_actor}")
 
     def carried(self, message: Message) -> Exact:
@@ -44,7 +46,7 @@ class Quantity:
             return 0
         where = f"message {message.number} of {message.sender} to {message.receiver}, {message.method}"
         if callable(self.of_message):
-            return exact(self.of_message(message), where)
+            return exact(_called(self.of_message, message, where), where)
         if message.method != self.of_message or message.kind == REPLY:
             return 0
         args, kwargs = shown_call(message.method, message.args, message.kwargs)
@@ -60,11 +62,14 @@ def quantity(of_actor: OfActor, of_message: OfMessage = None) -> Quantity:
     Args:
         of_actor: an attribute that holds a number, in actors that have it; or a function of an ActorState.
         of_message: a method whose first argument is a number that is on its way; or a function of a Message, which is
-            given replies and the messages of timers too. None where messages carry nothing.
+            given replies, the messages of timers and those that create an actor too. None where messages carry nothing.
 
     An attribute and a method count nothing in a reply, nor in what `then` keeps for it. So while an actor awaits a
     reply with that method, the sum is not told: the answer is None, with the reason. Give functions that count both:
     `of_message` the replies, by their `kind`, and `of_actor` the context of its `calls`.
+
+    Nor do they count what a constructor is given. While an actor is not born yet, and its constructor has arguments,
+    the sum is not told either. A function finds these in a message of the kind "create", whose method is `__init__`.
 
     What is named like a secret is counted only where it is shown, see docs/security.md.
     """
@@ -112,6 +117,7 @@ def add_up(what: Quantity, state: GlobalState) -> Sum:
     moving: dict[tuple[str, str], Exact] = {}
     for message in state.messages() if what.of_message is not None else ():
         ends = message.sender, message.receiver
+        untold += untold_in(what.of_message, message)
         moving[ends] = moving.get(ends, 0) + what.carried(message)
     some_held, some_moving = {name: n for name, n in held.items() if n}, {ends: n for ends, n in moving.items() if n}
     return Sum(some_held, some_moving, counted, tuple(untold))
@@ -125,6 +131,22 @@ def untold_of(counted: OfMessage, actor: ActorState) -> list[str]:
         for call in actor.calls
         if isinstance(counted, str) and counted in {call.method, call.on_error}
     ]
+
+
+def untold_in(counted: OfMessage, message: Message) -> list[str]:
+    """What a method does not count: arguments of a constructor."""
+    given = message.kind == CREATE and (message.args or message.kwargs)
+    if not given or not isinstance(counted, str) or counted == message.method:
+        return []
+    creates = f"{message.sender} creates {message.receiver}"
+    return [f"{creates}, and what a constructor is given is not counted by a method: give functions"]
+
+
+def _called(function: Callable[[Any], Any], given: ActorState | Message, where: str) -> Any:
+    try:
+        return function(given)
+    except SystemExit as error:  # whoever counts goes on, with an error that says what happened
+        raise PredicateFailed(f"{where}: the function that counts it raised SystemExit: {error}") from error
 
 
 def exact(value: Any, where: str) -> Exact:

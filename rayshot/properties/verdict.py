@@ -90,8 +90,8 @@ class Verdict:
 def judge(asked: Property, snapshot: Snapshot) -> Verdict:
     """Ask a property of one snapshot.
 
-    Raises PredicateFailed, which names both and has the predicate's own exception as its cause, where that raises or
-    gives no answer; and what reading the snapshot raises.
+    Raises PredicateFailed, which names both and has the predicate's own exception as its cause, where that raises,
+    leaves the program, or gives no answer; and what reading the snapshot raises.
     """
     if not isinstance(asked, Property):
         raise PredicateFailed(
@@ -104,7 +104,7 @@ def judge(asked: Property, snapshot: Snapshot) -> Verdict:
     told = dict(state.told)
     try:
         given = asked(state)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if state.has_raised(error):
             raise
         raise _failed(asked, snapshot, f"raised {type(error).__name__}: {error}") from error

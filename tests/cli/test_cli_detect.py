@@ -102,6 +102,26 @@ def test_a_property_of_ones_own_is_imported_from_the_current_folder(shots, monke
     assert json.loads(found.stdout)["contradictions"] == [["1-coordinator-1", "1-coordinator-2"]]
 
 
+LEAVES = "import sys\nfrom rayshot.properties import stable\n\n\n@stable\ndef leaves(state):\n    sys.exit(0)\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "complaint"),
+    [
+        ("leaves_when_asked", "", "'leaves', asked of 1-coordinator-1, raised SystemExit: 0"),
+        ("leaves_at_once", "\n\nsys.exit(0)\n", "leaves_at_once:leaves is not to be found here: SystemExit: 0"),
+    ],
+)
+def test_a_property_that_leaves_the_program_does_not_hold(shots, monkeypatch, name, more, complaint):
+    _, folder = shots
+    (folder / f"{name}.py").write_text(LEAVES + more)
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(str(folder))
+    found = run(shots, f"{name}:leaves")
+    assert found.exit_code == 2
+    assert complaint in " ".join(found.stderr.split())
+
+
 def test_damage_has_a_code_of_its_own(shots):
     history, _ = shots
     for entry in list(history.store.list("bank/chunks")):

@@ -1,5 +1,6 @@
 """Snapshots for questions about them: each actor with calls and timers of its own, each channel with its messages."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,7 +54,10 @@ def create(*args: Any) -> bytes:
 
 
 class History:
-    """A system whose snapshots are written one after the other; `restore` begins another life."""
+    """A system whose snapshots are written one after the other; `restore` begins another life.
+
+    An actor that is None is not born yet.
+    """
 
     def __init__(self, store: Store | None = None) -> None:
         self.store = MemoryStore() if store is None else store
@@ -66,7 +70,10 @@ class History:
         return Storage(self.store).system("bank")
 
     def snapshot(
-        self, actors: dict[str, Actor], lines: dict[tuple[str, str], Line] | None = None, ended: tuple[str, ...] = ()
+        self,
+        actors: Mapping[str, Actor | None],
+        lines: dict[tuple[str, str], Line] | None = None,
+        ended: tuple[str, ...] = (),
     ) -> Snapshot:
         self._count += 1
         manifest = _manifest(self.repository, self._count, actors, lines or {}, ended)
@@ -80,7 +87,7 @@ class History:
 
 
 def snapshot_of(
-    actors: dict[str, Actor], lines: dict[tuple[str, str], Line] | None = None, ended: tuple[str, ...] = ()
+    actors: Mapping[str, Actor | None], lines: dict[tuple[str, str], Line] | None = None, ended: tuple[str, ...] = ()
 ) -> Snapshot:
     return History().snapshot(actors, lines, ended)
 
@@ -88,7 +95,7 @@ def snapshot_of(
 def _manifest(
     repository: Repository,
     count: int,
-    actors: dict[str, Actor],
+    actors: Mapping[str, Actor | None],
     lines: dict[tuple[str, str], Line],
     ended: tuple[str, ...],
 ) -> Manifest:
@@ -98,6 +105,8 @@ def _manifest(
     writer = ChunkWriter(repository.store, repository.system, intent, {}, None)
     states = {}
     for name, actor in actors.items():
+        if actor is None:
+            continue
         callees = {} if actor.callees is None else {"callees": actor.callees}
         tree = {"state": actor.state, "calls": actor.calls, "timers": actor.timers, "next_call": 99, "ending": False}
         pickled = dump_state(tree | callees, "state")
@@ -112,6 +121,9 @@ def _manifest(
     def blob(ticket: int | None) -> Blob | None:
         return None if ticket is None else blobs[ticket]
 
+    def captured(codec: Any, stream: int, buffers: list[int]) -> CapturedState:
+        return CapturedState(codec, blobs[stream], tuple(blobs[b] for b in buffers))
+
     return Manifest(
         system=repository.system,
         snapshot=snapshot,
@@ -122,10 +134,7 @@ def _manifest(
         python_version="3.11",
         intent=intent,
         label=None,
-        actors=tuple(
-            _entry(name, CapturedState(codec, blobs[stream], tuple(blobs[b] for b in buffers)))
-            for name, (codec, stream, buffers) in states.items()
-        ),
+        actors=tuple(_entry(name, captured(*states[name]) if name in states else None) for name in actors),
         ended=ended,
         channels=tuple(
             ChannelEntry(*ends, line.sent, line.sent, line.sent - len(line.messages), blob(boxes[ends]), None)
@@ -136,5 +145,6 @@ def _manifest(
     )
 
 
-def _entry(name: str, state: CapturedState) -> ActorEntry:
-    return ActorEntry(name, "bank", "Account", None, {}, "born", ("deposit",), state, 1)
+def _entry(name: str, state: CapturedState | None) -> ActorEntry:
+    status = "unborn" if state is None else "born"
+    return ActorEntry(name, "bank", "Account", None, {}, status, ("deposit",), state, 1)

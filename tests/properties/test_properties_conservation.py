@@ -10,7 +10,7 @@ from rayshot.audit import name_messages
 from rayshot.errors import ConfigError, PredicateFailed, SnapshotDeleted
 from rayshot.properties import conservation, conserved_sum, counter_reached, judge, quantity
 from rayshot.properties.books import Books
-from tests.properties.builders import Actor, History, Line, reply, snapshot_of, tell
+from tests.properties.builders import Actor, History, Line, create, reply, snapshot_of, tell
 
 MONEY = quantity("balance", "deposit")
 AB, BA = ("alice", "bob"), ("bob", "alice")
@@ -103,6 +103,22 @@ def test_a_total_that_a_reply_may_add_to_is_compared_with_no_other():
     history.snapshot(bank(70, 25), {AB: Line(1), BA: Line(1)})
     broken = conservation(history.system, MONEY).broken
     assert (str(broken.old.id), broken.suspects) == ("1-coordinator-3", ("bob",))
+
+
+def test_a_total_that_a_constructor_may_add_to_is_compared_with_no_other():
+    history = History()
+    carol = {"carol": Actor({"balance": 0})}
+    history.snapshot({"alice": Actor({"balance": 100}), **carol})
+    history.snapshot({"alice": Actor({"balance": 60}), "bob": None, **carol}, {AB: Line(1, [create(40)])})
+    history.snapshot(bank(60, 40) | carol, {AB: Line(1)})
+    found = conservation(history.system, MONEY)
+    assert (found.holds, found.broken) == (None, None)
+    assert [bool(one.untold) for one in found.totals] == [False, True, False]
+    brought = quantity("balance", lambda message: message.args[0] if message.kind == "create" else 0)
+    assert conservation(history.system, brought).holds is True
+    history.snapshot(bank(60, 35) | carol, {AB: Line(1)})
+    assert conservation(history.system, MONEY).broken.suspects == ("bob",)
+    assert conservation(history.system, brought).broken.suspects == ("bob",)
 
 
 def test_a_message_that_is_in_flight_in_both_snapshots_counts_for_nobody():

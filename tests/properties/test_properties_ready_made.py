@@ -25,7 +25,7 @@ from rayshot.properties.global_state import GlobalState
 from rayshot.store.repository import open as open_storage
 from rayshot.store.snapshot import Snapshot
 from tests.processes import ROOT
-from tests.properties.builders import Actor, History, Line, call, reply, snapshot_of, tell
+from tests.properties.builders import Actor, History, Line, call, create, reply, snapshot_of, tell
 
 AB, BA, DRIVER = ("alice", "bob"), ("bob", "alice"), ("driver:main", "alice")
 TWO = {"alice": Actor(), "bob": Actor()}
@@ -236,6 +236,43 @@ def test_a_sum_is_not_told_while_a_reply_brings_some_of_it():
         return message.args[0] if message.kind == "reply" or message.method == "deposit" else 0
 
     assert holds(conserved_sum(quantity("balance", brings), 100), actors, moving) is True
+
+
+CREATES = {"alice": station(False), "bob": None}
+
+
+def test_a_token_that_a_constructor_is_given_is_not_lost():
+    lost = token_census("has_token", "take", expected=0)
+    born = {AB: Line(1, [create(True)])}
+    for asked in (lost, ONE_TOKEN, token_census("has_token", "take", expected=2, or_more=True)):
+        verdict = judge(asked, snapshot_of(CREATES, born))
+        assert verdict.holds is None
+        assert verdict.why.startswith("alice creates bob, and what a constructor is given is not counted by a method")
+    two = CREATES | {"alice": station(True), "carol": station(True)}
+    assert [holds(one, two, born) for one in (lost, ONE_TOKEN)] == [False, False], "more than expected are seen"
+    assert holds(token_census("has_token", "take", expected=2, or_more=True), two, born) is True
+    assert holds(lost, CREATES, {AB: Line(1, [create()])}) is True, "it is given nothing"
+    assert holds(lost, CREATES | {"bob": station(False)}, {AB: Line(1)}) is True
+
+
+def test_a_function_counts_what_a_constructor_is_given_and_so_does_its_name():
+    def brings(message):
+        return message.method == "take" or (message.kind == "create" and message.args == (True,))
+
+    born = {AB: Line(1, [create(True)])}
+    assert holds(token_census("has_token", brings), CREATES, born) is True
+    assert holds(token_census("has_token", brings, expected=0), CREATES, born) is False
+    assert holds(token_census("has_token", "__init__"), CREATES, born) is True
+
+
+def test_a_sum_is_not_told_while_a_constructor_is_given_some_of_it():
+    actors = {"alice": Actor({"balance": 60}), "bob": None}
+    born = {AB: Line(1, [create(40)])}
+    verdict = judge(conserved_sum(quantity("balance", "deposit"), 100), snapshot_of(actors, born))
+    assert (verdict.holds, verdict.evidence["total"]) == (None, 60)
+    assert verdict.why.startswith("alice creates bob")
+    assert holds(conserved_sum(quantity("balance", "__init__"), 100), actors, born) is True
+    assert holds(conserved_sum(quantity("balance"), 60), actors, born) is True, "messages carry nothing"
 
 
 # Counters, references, waits -------------------------------------------------------------------------------------

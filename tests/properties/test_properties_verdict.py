@@ -1,6 +1,7 @@
 """What a verdict says, and of which other snapshots; what predicates may and may not do."""
 
 import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from rayshot.errors import (
     SnapshotDeleted,
     StoreError,
 )
-from rayshot.properties import Answer, conservation, detect, invariant, judge, possibly, quantity, stable
+from rayshot.properties import Answer, conservation, conserved_sum, detect, invariant, judge, possibly, quantity, stable
 from tests.properties.builders import Actor, History, Line, snapshot_of
 
 AB, BA, DRIVER = ("alice", "bob"), ("bob", "alice"), ("driver:main", "alice")
@@ -165,6 +166,46 @@ def test_a_predicate_that_raises_is_named_with_the_snapshot_and_its_own_exceptio
     nobody = stable(lambda state: state.actor("nobody") is None, name="nobody")
     with pytest.raises(PredicateFailed, match="has no actor 'nobody'"):
         judge(nobody, snapshot_of(done(1, 2)))
+
+
+@pytest.mark.parametrize("code", [0, 1, "bye"])
+def test_a_predicate_that_leaves_the_program_has_failed(code):
+    def leaves(_):
+        sys.exit(code)
+
+    snapshot = snapshot_of(done(1, 2), {AB: Line(1, [b"\x91\xa1x"])})
+    with pytest.raises(PredicateFailed, match=f"'leaves', asked of 1-coordinator-1, raised SystemExit: {code}"):
+        judge(stable(leaves), snapshot)
+    for what in (quantity(leaves), quantity("done", leaves)):
+        with pytest.raises(PredicateFailed, match=f"SystemExit: {code}"):
+            judge(conserved_sum(what, 3), snapshot)
+        with pytest.raises(PredicateFailed, match=f"counting in 1-coordinator-1 .*SystemExit: {code}"):
+            conservation([snapshot], what)
+
+
+def test_a_function_that_leaves_the_program_while_accounts_are_kept_has_failed():
+    seen = []
+
+    def leaves_late(message):
+        seen.append(message)
+        return sys.exit(0) if len(seen) > 1 else 0
+
+    history = History()
+    history.snapshot(done(1, 2))
+    history.snapshot(done(1, 3), {AB: Line(1, [b"\x91\xa1x"])})
+    with pytest.raises(PredicateFailed, match="SystemExit: 0"):
+        conservation(history.system, quantity("done", leaves_late))
+
+
+def test_who_interrupts_is_obeyed():
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    snapshot = snapshot_of(done(1, 2))
+    with pytest.raises(KeyboardInterrupt):
+        judge(stable(interrupted), snapshot)
+    with pytest.raises(KeyboardInterrupt):
+        conservation([snapshot], quantity(interrupted))
 
 
 def other_is_gone():

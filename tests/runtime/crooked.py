@@ -33,7 +33,7 @@ class Branch:
 
 @rayshot.actor(deterministic=True)
 class Lender(Branch.__rayshot_user_class__):
-    """The same, which also lends by a reply, and can leave."""
+    """The same, which also lends by a reply, gives a new branch its money, and can leave."""
 
     def fetch(self, amount):
         self.handled += 1
@@ -43,6 +43,11 @@ class Lender(Branch.__rayshot_user_class__):
         self.handled += 1
         self.balance -= amount
         return amount
+
+    def found(self, name, amount):
+        self.handled += 1
+        self.balance -= amount
+        Lender.options(name=name).remote(amount)
 
     def leave(self):
         rayshot.current().end()

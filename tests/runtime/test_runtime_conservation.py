@@ -117,9 +117,10 @@ def test_who_cannot_be_run_again_is_named_with_the_reason(new_system):
 
 
 def brings(message):
-    """What a reply carries is counted too."""
+    """What a reply carries, and a constructor is given, is counted too."""
     given = message.args and message.args[0]
-    return given if message.method == "deposit" or (message.kind == "reply" and isinstance(given, int)) else 0
+    counted = message.method == "deposit" or message.kind == "create"
+    return given if counted or (message.kind == "reply" and isinstance(given, int)) else 0
 
 
 def test_nobody_is_named_for_what_a_reply_carried(new_system):
@@ -139,6 +140,27 @@ def test_nobody_is_named_for_what_a_reply_carried(new_system):
     counted = name_messages(conservation(snapshots, quantity("balance", brings)))
     assert [one.message.args for one in counted.culprits] == [(17, 3), (17, 1)]
     assert counted.run_again == ("alice", "bob")
+
+
+def test_nobody_is_named_for_what_a_constructor_was_given(new_system):
+    system = new_system(trace="full")
+    made = branches(Lender)
+    pay(made, 1)
+    system.snapshot()
+    made["alice"].found.tell("carol", 5)
+    eventually(lambda: "carol" in system.actors())
+    pay(made, 17, 4)
+    system.snapshot()
+    snapshots = system.snapshots()[-2:]
+    found = conservation(snapshots, MONEY)
+    assert found.broken.born == ("carol",)
+    named = name_messages(found)
+    assert {"alice", "carol"} <= named.not_run.keys()
+    assert "alice creates carol, and what a constructor is given is not counted" in named.not_run["alice"]
+    assert [one.message.args for one in named.culprits] == [(17, 3), (17, 1)]
+    counted = name_messages(conservation(snapshots, quantity("balance", brings)))
+    assert [one.message.args for one in counted.culprits] == [(17, 3), (17, 1)]
+    assert counted.run_again == ("alice", "bob", "carol")
 
 
 def test_who_ended_in_between_is_named_with_the_reason_and_the_others_are_run_again(new_system):
