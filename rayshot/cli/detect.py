@@ -73,8 +73,12 @@ def _conclusions(found: Detection) -> list[str]:
         lines.append(f"it holds in every snapshot of life {found.life}")
     elif not any(no.life == found.life for _, no in found.contradictions):
         lines.append(found.verdicts[-1].meaning)
+    if found.asked.closed:
+        reason = "a driver came, spoke and went in between, or else it is not stable here"
+    else:
+        reason = "it is not stable here"
     lines += [
-        f"it is not stable here: it holds in {yes.snapshot}, and not in {no.snapshot}, which can be reached from there"
+        f"{reason}: it holds in {yes.snapshot}, and not in {no.snapshot}, which can be reached from there"
         for yes, no in found.contradictions[:ROWS_MAX]
     ]
     if found.deleted:

@@ -33,8 +33,8 @@ READY_MADE: Mapping[str, _ReadyMade] = MappingProxyType(
         "termination": _ReadyMade(("source?",), lambda _, several: termination(_pairs(several))),
         "lost-reply": _ReadyMade((), lambda _, __: lost_reply()),
         "deadlock": _ReadyMade(
-            ("waits_for?", "needs?"),
-            lambda given, _: deadlock(given.get("waits_for"), needs=_needs(given.get("needs", "all"))),
+            ("waits_for", "needs?"),
+            lambda given, _: deadlock(given["waits_for"], needs=_needs(given.get("needs", "all"))),
         ),
         "token-census": _ReadyMade(
             ("holds", "carries?", "expected?", "at_least?"),

@@ -29,8 +29,12 @@ def termination(sources: Mapping[str, str] | None = None) -> Property:
     """The computation is over: no message is in flight, no timer set, no reply awaited, every source has ended.
 
     Stable if the system is closed, as then nothing can happen any more. So the conditions are that no driver speaks
-    from then on, and that no actor is woken from outside: by a thread of its own, or by a source that is not named
-    here. What the program that took the snapshot had told before, and is not inside it, counts as in flight.
+    from before the snapshot began, and that no actor is woken from outside: by a thread of its own, or by a source that
+    is not named here. What the program that took the snapshot had told before, and is not inside it, counts as in
+    flight.
+
+    Once it is over no counter moves. Where one did, a driver spoke that came and went between two snapshots, or a
+    condition was broken otherwise: a verdict says nothing of a cut in which any counter differs.
 
     A pending call whose reply can never come keeps it from being over here; `lost_reply` finds that.
 
@@ -39,7 +43,8 @@ def termination(sources: Mapping[str, str] | None = None) -> Property:
             An actor that has ended is at its end too.
     """
     outside = "no thread of an actor, and no source that was not named, brings anything in"
-    return Property("termination", "stable", _Over(dict(sources or {})), (outside, UNLESS_A_DRIVER_SPEAKS), closed=True)
+    conditions = (outside, UNLESS_A_DRIVER_SPEAKS)
+    return Property("termination", "stable", _Over(dict(sources or {})), conditions, closed=True, still=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,9 +187,9 @@ class _Census:
 def conserved_sum(of: Quantity, total: float, *, tolerance: float = 0, name: str | None = None) -> Property:
     """What all actors hold and all messages carry is `total` together.
 
-    An invariant where every step conserves it, and drivers bring nothing in: a no proves a bug, as the state that was
-    recorded can be reached. It does not show that the sum is wrong now. `conservation` finds where it broke. It is not
-    told while a reply or a constructor's arguments may carry some that `of` does not count, see `quantity`.
+    An invariant where no step makes or loses any of it, and drivers bring nothing in: a no proves a bug, as the state
+    that was recorded can be reached. It does not show that the sum is wrong now. `conservation` finds where it broke.
+    It is not told while a reply or a constructor's arguments may carry some that `of` does not count, see `quantity`.
 
     Args:
         of: what is added up, see `quantity`. Sums are exact.
@@ -192,7 +197,7 @@ def conserved_sum(of: Quantity, total: float, *, tolerance: float = 0, name: str
         tolerance: how far it may be off. Give one where actors themselves round, as with floats.
         name: what it is called in answers.
     """
-    conditions = ("every step conserves it", "drivers bring nothing in")
+    conditions = ("no step makes or loses any of it", "drivers bring nothing in")
     wanted, allowed = exact(total, "total"), exact(tolerance, "tolerance")
     return Property(name or f"sum = {plain(wanted):,}", "invariant", _Conserved(of, wanted, allowed), conditions)
 

@@ -27,7 +27,11 @@ class Detection:
 
     @property
     def contradictions(self) -> list[tuple[Verdict, Verdict]]:
-        """For each no a verdict that says it holds there too, if there is one: it is not stable here."""
+        """For each no a verdict that says it holds there too, if there is one: it is not stable here.
+
+        Or else a condition was broken. Where doors must be closed, by a driver perhaps that came and went between the
+        two, which neither of them knows.
+        """
         pairs = (
             (_last_before(no, self.verdicts[:index]), no) for index, no in enumerate(self.verdicts) if no.holds is False
         )
@@ -38,7 +42,8 @@ class Detection:
         """The verdict of the present life that settles it.
 
         Of a stable property the first yes, as long as no snapshot of this life contradicts another and, where it needs
-        that, no driver has spoken since; of an invariant the first no. None where there is none.
+        that, no driver has spoken since; of `termination`, nothing has happened since. Of an invariant the
+        first no. None where there is none.
         """
         present = self._present
         if self.asked.kind == "invariant":
@@ -83,9 +88,14 @@ def _last_before(no: Verdict, earlier: Sequence[Verdict]) -> Verdict | None:
 
 
 def _spoken(verdict: Verdict, index: int, present: list[Verdict]) -> bool:
-    """Whether a verdict that needs closed doors is out of date: a driver has spoken since, or died since."""
+    """Whether a verdict that needs closed doors is out of date: a driver has spoken since, or died since.
+
+    One of a still system is where anything happened.
+    """
     if not verdict.closed:
         return False
+    if verdict.still and any(relate_clocks(verdict.cut, other.cut).forward for other in present):
+        return True
     told = verdict.cut.told
     return any(
         other.cut.told != told

@@ -9,7 +9,7 @@ from rayshot.errors import ConfigError, NotStable
 from rayshot.properties.global_state import GlobalState
 
 Kind = Literal["stable", "invariant", "possibly"]
-UNLESS_A_DRIVER_SPEAKS = "no driver speaks from then on"
+UNLESS_A_DRIVER_SPEAKS = "no driver speaks from before the snapshot began"
 NO_THREADS = "no actor has a thread that acts by itself"
 OUTSIDE = "what this program told before is not all inside the snapshot"
 
@@ -50,7 +50,8 @@ class Property:
 
     `kind`: "stable" stays true once it is true; "invariant" is true in every state that can be reached, so that a no
     proves a bug; "possibly" is neither. `conditions` say when the declaration is right. `closed`: that is only as long
-    as no driver speaks.
+    as no driver speaks. `still`: where it holds nothing can happen any more, so that whatever did happen proves that
+    somebody spoke from outside.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Property:
     predicate: Predicate
     conditions: tuple[str, ...] = ()
     closed: bool = False
+    still: bool = False
 
     def __call__(self, state: GlobalState) -> bool | Answer | None:
         """What the predicate says of a state."""

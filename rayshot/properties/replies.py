@@ -40,11 +40,14 @@ def waits(state: GlobalState) -> list[Wait]:
 def lost_reply() -> Property:
     """Some actor awaits a reply that can never come: neither its request nor the reply is in flight.
 
-    Stable, as a handler that takes a request sends its reply in the same step: once neither is in flight nobody owes
-    it. That happens where the callee ended before it took the request. Of one that an older rayshot recorded, without
-    the name of the callee, nothing is told, unless its request or reply is seen.
+    A handler that takes a request sends its reply in the same step: once neither is in flight nobody owes it. That
+    happens where the callee ended before it took the request. It stays so until the caller ends, as then nobody awaits
+    the reply any more; so it is stable as long as no actor ends while it awaits a reply.
+
+    Of one that an older rayshot recorded, without the name of the callee, nothing is told, unless its request or reply
+    is seen.
     """
-    condition = "no actor keeps a call to reply to it later, which no handler can"
+    condition = "no actor ends while it awaits a reply"
     return Property("lost reply", "stable", _lost, (condition,))
 
 

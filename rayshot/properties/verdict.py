@@ -27,7 +27,8 @@ class Verdict:
     """What one snapshot says of a property.
 
     `holds` is None where the snapshot does not tell. `told` says by driver how many messages it had told by then, of
-    those that live; `cut` has all counters. It needs the snapshot no more, and survives pickling.
+    those that live; `cut` has all counters. `closed` and `still` are those of the property. It needs the snapshot no
+    more, and survives pickling.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Verdict:
     evidence: Mapping[str, Any]
     conditions: tuple[str, ...]
     closed: bool
+    still: bool
     told: Mapping[str, int]
     cut: CutClocks
 
@@ -73,17 +75,19 @@ class Verdict:
         """Whether the property holds in another snapshot, as far as this verdict alone tells; None where it does not.
 
         Of a stable property a yes is good for the cuts that can be reached from this one, in the same life, and a no
-        for those before it; where it needs closed doors, only if no driver had spoken between. Of any other property a
-        verdict is good for its own cut alone. Raises ConfigError for another system.
+        for those before it; where it needs closed doors, only if no driver had spoken between, as far as these two
+        know: a driver that came and went between them is in neither. Of `termination` it is good for cuts with the same
+        counters alone, as no other one can follow unless somebody spoke. Of what is not stable a verdict is good for
+        its own cut alone. Raises ConfigError for another system.
         """
         cut = other.cut if isinstance(other, Verdict) else CutClocks.of(other.manifest)
         if self.holds is None:
             return None
         way = relate_clocks(self.cut, cut).name
-        if self.kind != "stable":
-            return self.holds if way == "equal" else None
         if self.closed and self.cut.told != cut.told:
             return None
+        if self.kind != "stable" or self.still:
+            return self.holds if way == "equal" else None
         return self.holds if way in {"equal", "before" if self.holds else "after"} else None
 
 
@@ -113,8 +117,8 @@ def judge(asked: Property, snapshot: Snapshot) -> Verdict:
     if not isinstance(answer.why, str) or not isinstance(answer.evidence, Mapping):
         raise _failed(asked, snapshot, f"gave {answer!r:.100}: `why` is a text, and `evidence` a mapping")
     evidence = {str(name): jsonable(value) for name, value in answer.evidence.items()}
-    conditions, closed = asked.conditions, asked.closed
-    return Verdict(asked.name, asked.kind, holds, answer.why, evidence, conditions, closed, told, cut)
+    declared = asked.conditions, asked.closed, asked.still
+    return Verdict(asked.name, asked.kind, holds, answer.why, evidence, *declared, told, cut)
 
 
 def _truth(asked: Property, snapshot: Snapshot, given: object) -> bool | None:

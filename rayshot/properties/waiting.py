@@ -34,7 +34,7 @@ class WaitGraph:
         return sorted(group for group in groups if len(group) > 1 or graph.has_edge(group[0], group[0]))
 
     def knots(self) -> list[list[str]]:
-        """Cycles out of which no wait leads: deadlock where each needs any one of those that it waits for.
+        """Cycles whose actors wait for nobody outside the cycle: deadlock where any one of those is enough.
 
         A wait for an actor that has ended leads nowhere.
         """
@@ -47,7 +47,8 @@ def wait_graph(state: GlobalState, waits_for: OfWaiting | None = None) -> WaitGr
     Args:
         state: of which snapshot, `GlobalState(snapshot)`.
         waits_for: the attribute that names whom an actor waits for, by a name or a handle or several; or a function of
-            an ActorState. None: replies that are awaited with `then`, and have neither request nor reply in flight.
+            an ActorState. None: replies that are awaited with `then`, and have neither request nor reply in flight. In
+            that graph all ways lead to actors that have ended, and there are no cycles.
 
     A wait is left out where any message to the actor is in flight, as that may be what is waited for or end the wait,
     and where the actor has a timer set, as it may then do something by itself.
@@ -69,25 +70,25 @@ def wait_graph(state: GlobalState, waits_for: OfWaiting | None = None) -> WaitGr
     return WaitGraph(edges, frozenset(), state.ended)
 
 
-def deadlock(waits_for: OfWaiting | None = None, *, needs: Literal["all", "any"] = "all") -> Property:
+def deadlock(waits_for: OfWaiting, *, needs: Literal["all", "any"] = "all") -> Property:
     """Some actors wait for one another for ever: a cycle where each needs all, a knot where each needs any one.
 
-    `then` blocks nobody, so what is asked of are replies that are lost, or what actors say of themselves: whom they
-    wait for stands in an attribute. Stable if an actor that waits answers nobody until it got what it waits for, and
-    is woken by nothing else. A snapshot of an older rayshot, in which callees are missing, does not tell.
+    `then` blocks nobody, so what is asked of is what actors say of themselves: whom they wait for stands in an
+    attribute. Stable if an actor that waits does nothing until it gets what it waits for. Replies that never come make
+    no cycle, as whoever owes one has ended and waits for nobody: `lost_reply` finds these.
 
     Args:
-        waits_for: see `wait_graph`.
+        waits_for: the attribute, or a function of an ActorState, see `wait_graph`.
         needs: all of those that it waits for, as of locks, or any one, as of answers.
     """
-    silent = "who waits answers nobody until it gets what it waits for, and is woken by nothing else"
+    silent = "an actor that waits does nothing until it gets what it waits for"
     conditions = (silent, NO_THREADS, UNLESS_A_DRIVER_SPEAKS)
     return Property("deadlock", "stable", _Deadlock(waits_for, needs), conditions, closed=True)
 
 
 @dataclass(frozen=True, slots=True)
 class _Deadlock:
-    waits_for: OfWaiting | None
+    waits_for: OfWaiting
     needs: str
 
     def __call__(self, state: GlobalState) -> Answer:
@@ -96,14 +97,11 @@ class _Deadlock:
         evidence: dict[str, Any] = {
             "groups": found,
             "waits": {name: sorted(others) for name, others in sorted(graph.edges.items())},
-            "unknown": sorted(graph.unknown),
         }
-        if found and not (self.needs == "any" and any(graph.unknown & set(group) for group in found)):
-            if self.waits_for is not None and state.left_out:
-                return Answer.unknown(OUTSIDE, evidence)
+        if found and state.left_out:
+            return Answer.unknown(OUTSIDE, evidence)
+        if found:
             return Answer.yes(f"they wait for one another: {some_of(found[0])}", evidence)
-        if graph.unknown:
-            return Answer.unknown(f"recorded without the name of whom they call: {some_of(graph.unknown)}", evidence)
         return Answer.no("no group waits for itself", evidence)
 
 

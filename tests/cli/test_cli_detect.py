@@ -57,6 +57,18 @@ def test_what_was_not_stable_is_said(shots):
     assert "it did not hold" not in found.output
 
 
+def test_a_driver_that_nobody_saw_may_have_ended_what_needs_closed_doors(shots):
+    history, _ = shots
+    history.snapshot({"alice": Actor({"waits_for": "bob"}), "bob": Actor({"waits_for": "alice"})}, {AB: Line(2)})
+    history.snapshot({"alice": Actor(), "bob": Actor({"waits_for": "alice"})}, {AB: Line(3)})
+    found = run(shots, "deadlock", "--with", "waits_for=waits_for")
+    assert found.exit_code == 1
+    said = " ".join(found.output.split())
+    assert (
+        "a driver came, spoke and went in between, or else it is not stable here: it holds in 1-coordinator-3" in said
+    )
+
+
 def test_after_a_restore_nothing_is_known_of_the_new_life(shots):
     history, _ = shots
     history.restore(history.system.latest())
@@ -72,7 +84,8 @@ def test_after_a_restore_nothing_is_known_of_the_new_life(shots):
         (["counter-reached"], "needs actor, attribute, least; it takes --with actor=..."),
         (["lost-reply", "--with", "actor=alice"], "does not take actor; it takes nothing"),
         ([*counter("many")], "'many' is no number"),
-        (["deadlock", "--with", "needs=some"], "needs is all or any"),
+        (["deadlock"], "deadlock needs waits_for"),
+        (["deadlock", "--with", "waits_for=x", "--with", "needs=some"], "needs is all or any"),
         (["termination", "--with", "source=feed"], "--with source=ACTOR:ATTRIBUTE"),
         (["no_such_module:phi"], "no_such_module:phi is not to be found here"),
         (["os:getcwd"], "getcwd is not declared stable"),

@@ -9,6 +9,7 @@ import msgpack
 from rayshot.format.codec import CALL, CREATE, REPLY, Frame, pack_frames
 from rayshot.format.manifest import ActorEntry, Blob, CapturedState, ChannelEntry, Manifest
 from rayshot.format.pickling import dump_state
+from rayshot.properties import Property, judge
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.catalog import Storage
 from rayshot.store.chunk_writer import ChunkWriter
@@ -90,6 +91,19 @@ def snapshot_of(
     actors: Mapping[str, Actor | None], lines: dict[tuple[str, str], Line] | None = None, ended: tuple[str, ...] = ()
 ) -> Snapshot:
     return History().snapshot(actors, lines, ended)
+
+
+def holds(
+    asked: Property,
+    actors: Mapping[str, Actor | None],
+    lines: dict[tuple[str, str], Line] | None = None,
+    ended: tuple[str, ...] = (),
+) -> bool | None:
+    return judge(asked, snapshot_of(actors, lines, ended)).holds
+
+
+def station(has_token: Any) -> Actor:
+    return Actor({"has_token": has_token})
 
 
 def _manifest(

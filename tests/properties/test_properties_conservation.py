@@ -214,6 +214,14 @@ def test_a_driver_that_died_in_between_is_said():
     assert broken.why.endswith("died: driver:main, who may have told more")
 
 
+def test_a_driver_that_brought_something_and_died_shares_the_account_of_whom_it_told():
+    history = History()
+    history.snapshot(bank(100, 0), {("driver:main", "alice"): deposits(1, 5)})
+    history.snapshot(bank(112, 0))
+    broken = conservation(history.system, MONEY).broken
+    assert (broken.change, broken.suspects) == (7, ("alice", "driver:main")), "it may have told more before it died"
+
+
 def test_a_driver_did_not_die_because_an_actor_that_it_had_told_ended():
     history = History()
     history.snapshot(bank(100, 0), {("driver:main", "bob"): Line(2)})

@@ -22,7 +22,7 @@ PAGE = ROOT / "docs" / "properties.md"
 READY_MADE = {
     "termination()": termination(),
     "lost_reply()": lost_reply(),
-    "deadlock(...)": deadlock(),
+    "deadlock(...)": deadlock("waits_for"),
     'token_census("has_token", "take")': token_census("has_token", "take"),
     "token_census(..., expected=0)": token_census("a", "b", expected=0),
     "token_census(..., expected=2, or_more=True)": token_census("a", "b", expected=2, or_more=True),

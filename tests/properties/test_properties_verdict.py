@@ -105,7 +105,7 @@ def test_where_doors_must_be_closed_a_driver_that_spoke_ends_what_a_verdict_says
     assert judge(nothing_moves, spoken).says_of(quiet) is None
     found = detect([quiet, spoken], nothing_moves)
     assert (found.holds, found.decisive, found.contradictions) == (False, None, [])
-    assert verdict.meaning.endswith("as long as nobody pays back and no driver speaks from then on")
+    assert verdict.meaning.endswith("as long as nobody pays back and no driver speaks from before the snapshot began")
 
 
 def test_a_verdict_needs_its_snapshot_no_more():
@@ -145,6 +145,27 @@ def test_an_invariant_that_does_not_hold_is_a_bug_wherever_it_was_seen():
     assert "a bug" in found.decisive.meaning
     first, last = found.verdicts
     assert (first.says_of(last), last.says_of(first)) == (None, None), "it was broken for a while"
+
+
+def test_another_driver_that_told_as_much_has_spoken_too():
+    history = History()
+    quiet = history.snapshot(done(0, 0), {DRIVER: Line(1)})
+    spoken = history.snapshot(done(0, 0), {("driver:other", "alice"): Line(1)})
+    assert quiet.relation(spoken).name == "before"
+    assert judge(nothing_moves, quiet).says_of(spoken) is None
+
+
+def test_snapshots_that_come_in_order_are_each_compared_with_the_last_one_alone(monkeypatch):
+    from rayshot.properties import order
+
+    history = History()
+    for count in range(20):
+        history.snapshot(done(0, 0), {AB: Line(count)})
+    compared = []
+    real = order.relate_clocks
+    monkeypatch.setattr(order, "relate_clocks", lambda *cuts: compared.append(cuts) or real(*cuts))
+    order.in_order(history.system)
+    assert len(compared) == 19
 
 
 def test_an_overlapping_snapshot_that_heard_a_driver_ends_what_needs_closed_doors():
