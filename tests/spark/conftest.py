@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from pyspark_rayshot import local_session
+from rayshot.store.catalog import SystemView
 from rayshot.store.local import LocalStore
+from rayshot.store.repository import Repository
+from tests.spark.lake_oracle import grow
 from tests.store.s3_server import CREDENTIALS
 from tests.store.snapshot_builder import Bank, Flow, make_snapshot, open_bank
 
@@ -47,6 +50,26 @@ def storage(tmp_path: Path) -> Path:
     make_snapshot(repository, Bank(), 1)
     make_snapshot(repository, SECOND, 2)
     return tmp_path / "shots"
+
+
+@pytest.fixture
+def bank(tmp_path: Path) -> Repository:
+    """Four snapshots of two accounts, of which alice is as in the one before in each second one."""
+    repository = open_bank(LocalStore(tmp_path / "shots"))
+    for counter in (1, 2, 3, 4):
+        grow(repository, counter)
+    return repository
+
+
+@pytest.fixture
+def system(bank: Repository) -> SystemView:
+    return SystemView(bank.store, "bank")
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    """Where a lake is to be made."""
+    return tmp_path / "lake"
 
 
 FLOWS = {

@@ -24,28 +24,9 @@ from tests.spark.lake_oracle import assert_exact, grow, ids, rows
 from tests.store.snapshot_builder import Bank, make_snapshot, open_bank
 
 
-@pytest.fixture
-def bank(tmp_path: Path) -> Repository:
-    """Four snapshots of two accounts, of which alice is as in the one before in each second one."""
-    repository = open_bank(LocalStore(tmp_path / "shots"))
-    for counter in (1, 2, 3, 4):
-        grow(repository, counter)
-    return repository
-
-
-@pytest.fixture
-def system(bank: Repository) -> SystemView:
-    return SystemView(bank.store, "bank")
-
-
 @pytest.fixture(params=FORMATS)
 def form(request: pytest.FixtureRequest) -> str:
     return str(request.param)
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Path:
-    return tmp_path / "lake"
 
 
 def write(system: SystemView, lake: Path, form: str = "parquet", *upto: int) -> Any:

@@ -18,31 +18,11 @@ from pyspark_rayshot.running import SNAPSHOTS_MAX, check, pipeline
 from rayshot.errors import ConfigError, Damaged
 from rayshot.store.catalog import SystemView
 from rayshot.store.deletion import delete_snapshot
-from rayshot.store.local import LocalStore
 from rayshot.store.repository import Repository
 from tests.spark.lake_oracle import assert_exact, grow, rows
-from tests.store.snapshot_builder import open_bank
 
 ROOT = Path(__file__).parents[2]
 NO_SESSION: Any = None
-
-
-@pytest.fixture
-def bank(tmp_path: Path) -> Repository:
-    repository = open_bank(LocalStore(tmp_path / "shots"))
-    for counter in (1, 2, 3, 4):
-        grow(repository, counter)
-    return repository
-
-
-@pytest.fixture
-def system(bank: Repository) -> SystemView:
-    return SystemView(bank.store, "bank")
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Path:
-    return tmp_path / "lake"
 
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:

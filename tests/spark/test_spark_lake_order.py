@@ -31,11 +31,6 @@ def repository(tmp_path: Path) -> Repository:
     return open_bank(LocalStore(tmp_path / "shots"))
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Path:
-    return tmp_path / "lake"
-
-
 def take(repository: Repository, counter: int, done: int, **state: Any) -> None:
     """A snapshot of one actor that had processed so many messages of a driver."""
     flows = {("driver:main", "a"): Flow(sent=done, received=done)}

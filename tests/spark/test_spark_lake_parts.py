@@ -15,29 +15,9 @@ from pyspark_rayshot.lake.writing import open_lake
 from rayshot.errors import Damaged, StoreFull, StoreUnavailable
 from rayshot.store.catalog import SystemView
 from rayshot.store.deletion import delete_snapshot
-from rayshot.store.local import LocalStore
 from rayshot.store.repository import Repository
-from tests.spark.lake_oracle import assert_exact, grow, ids, rows
+from tests.spark.lake_oracle import assert_exact, ids, rows
 from tests.spark.lake_workers import Forks, make_all_large
-from tests.store.snapshot_builder import open_bank
-
-
-@pytest.fixture
-def bank(tmp_path: Path) -> Repository:
-    repository = open_bank(LocalStore(tmp_path / "shots"))
-    for counter in range(1, 5):
-        grow(repository, counter)
-    return repository
-
-
-@pytest.fixture
-def system(bank: Repository) -> SystemView:
-    return SystemView(bank.store, "bank")
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Path:
-    return tmp_path / "lake"
 
 
 @pytest.fixture(autouse=True)

@@ -42,16 +42,6 @@ def bank(tmp_path: Path) -> Repository:
     return repository
 
 
-@pytest.fixture
-def system(bank: Repository) -> SystemView:
-    return SystemView(bank.store, "bank")
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Path:
-    return tmp_path / "lake"
-
-
 def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "integrations")])}
 
