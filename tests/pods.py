@@ -64,6 +64,16 @@ class Pod:
             check=False,
         )
 
+    def open(self, *arguments, **variables):
+        """Start this Python as `run` does; whoever asked speaks with it through its pipes."""
+        return subprocess.Popen(
+            [sys.executable, *map(str, arguments)],
+            env={**self.environment, **variables},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
     def kill(self):
         """End it as a machine ends that loses its power."""
         self._process.send_signal(signal.SIGKILL)

@@ -38,11 +38,11 @@ def cluster(address: str | None) -> Iterator[str]:
 
     try:
         where = connect(address, quietly=True)
+        with naming(where):
+            yield where
     except ClusterUnreachable:
-        disconnect()  # where it was there before
+        disconnect()  # another one may come to its place
         raise
-    with naming(where):
-        yield where
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import ray
 
-from rayshot.errors import ConfigError, NotReady, RayshotError, SystemNotFound, SystemStopped
+from rayshot.errors import ClusterUnreachable, ConfigError, NotReady, RayshotError, SystemNotFound, SystemStopped
 from rayshot.protocol.identity import check_name
 from rayshot.runtime.cluster import connect
 from rayshot.runtime.initiation import some_names
@@ -94,7 +94,7 @@ def list_systems(names: Iterable[str]) -> list[Found]:
 
 @contextmanager
 def naming(where: str) -> Iterator[None]:
-    """Errors inside name the cluster, and a coordinator that is gone, for a moment or for good, is one of ours."""
+    """Errors inside name the cluster; a coordinator or a cluster that is gone, for a moment or for good, is ours."""
     try:
         yield
     except RayshotError as error:
@@ -108,6 +108,12 @@ def naming(where: str) -> Iterator[None]:
     except ray.exceptions.RayActorError as error:
         raise SystemStopped(
             f"the system's coordinator is gone in the Ray cluster at {where}: its program goes on with rayshot.resume",
+            address=where,
+        ) from error
+    except (ray.exceptions.AuthenticationError, ray.exceptions.RpcError) as error:
+        # A head that is replaced at its address refuses whoever was connected to the one before.
+        raise ClusterUnreachable(
+            f"the Ray cluster at {where} that this program had joined is gone: call ray.shutdown(), and try again",
             address=where,
         ) from error
 

@@ -156,6 +156,24 @@ def test_a_head_that_was_killed_is_gone(pods, tmp_path):  # the last one that ne
     assert "rayshot.errors.ClusterUnreachable: no Ray cluster runs at" in begun.stderr
 
 
+def test_a_head_that_was_replaced_at_its_address_is_gone_for_whoever_knew_the_one_before():
+    heads = [Pod().wait()]
+    attacher = heads[0].open(str(ATTACHER), RAY_ADDRESS=heads[0].address)
+    try:
+        for kind in ("system_not_found", "cluster_unreachable"):
+            print(json.dumps({"name": "bank"}), file=attacher.stdin, flush=True)
+            answer = json.loads(attacher.stdout.readline())
+            assert answer["kind"] == kind, answer
+            if kind == "system_not_found":
+                heads[0].kill()
+                heads.append(Pod(port=heads[0].port).wait())
+        assert "is gone: call ray.shutdown(), and try again" in answer["message"]
+    finally:
+        attacher.communicate(timeout=60)
+        for head in heads:
+            head.end()
+
+
 def ray_nodes(pod):
     client = InnerGcsClient.standalone(pod.address, cluster_id=None, timeout_ms=3000)
     return client.get_all_node_info(3).values()
