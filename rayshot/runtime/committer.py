@@ -68,7 +68,12 @@ class Committer:
         self.incarnation, self.had_begun = (new, False) if begun is None else (begun.incarnation, True)
         self.fenced: Fenced | None = None
         try:
-            self.epoch = repository.log.begin_epoch(self.incarnation, f"coordinator-{owner}-{uuid.uuid4().hex[:12]}")
+            self.epoch = repository.log.begin_epoch(
+                self.incarnation,
+                f"coordinator-{owner}-{uuid.uuid4().hex[:12]}",
+                began_at=time.time(),
+                cause="takeover" if self.had_begun else "restore" if settings.loading else "begin",
+            )
         except Fenced as error:
             if begun is None:
                 raise
