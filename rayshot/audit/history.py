@@ -95,6 +95,20 @@ def _begin(segment: Segment) -> History:
     return History(segment.actor, segment.base, segment.first, *counters, list(segment.events))
 
 
+def forget_strangers(histories: dict[str, History], known: Collection[str]) -> None:
+    """Drop histories that say nothing of a snapshot before which these actors were born, or had ended.
+
+    Any other one came into being behind it. Where its history does not begin with it, and nobody's has a message of
+    it, it belongs to a later stretch of a system that is traced now and then.
+    """
+    strangers = {name for name, history in histories.items() if name not in known and history.base}
+    for name, history in histories.items() if strangers else ():
+        if name not in strangers:
+            strangers -= {event.sender for event in history.events if isinstance(event, Handled)}
+    for name in strangers:
+        del histories[name]
+
+
 def from_common_cut(
     histories: Mapping[str, History],
     target: str,

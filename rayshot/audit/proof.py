@@ -6,7 +6,7 @@ from rayshot.audit.computation import Computation
 from rayshot.audit.document import Document
 from rayshot.audit.equation import check_alignment, check_equation
 from rayshot.audit.findings import Finding, Findings, NoTrace
-from rayshot.audit.history import Traced, from_common_cut, join
+from rayshot.audit.history import Traced, forget_strangers, from_common_cut, join
 from rayshot.audit.replay import replay_all
 from rayshot.audit.segment import Segment, read_segment
 from rayshot.errors import Damaged, EncryptionKeyNeeded, Incompatible, NotFound, StoreError
@@ -87,7 +87,9 @@ def trace_of(snapshot: Snapshot, others: Sequence[Snapshot]) -> Traced:
             ended[beside.snapshot] = beside.ended
             near.append(one)
         histories = join(segments, document.snapshot)
-        recorders = [name for name, actor in document.actors.items() if actor.born or name in histories]
+        born = [name for name, actor in document.actors.items() if actor.born]
+        forget_strangers(histories, {*born, *document.ended})
+        recorders = [*born, *(name for name in document.actors if name in histories and name not in born)]
         try:
             base = from_common_cut(histories, document.snapshot, recorders, ended, at_hand)
         except NoTrace:

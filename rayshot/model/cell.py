@@ -96,8 +96,7 @@ class Cell:
     `sender` is who sent the message that is being handled, `slots` what lies beside it. `open_calls` are those of the
     running handler, and `coroutines` runs what is `async def`: close it when the actor is no more.
     `constructing`: the constructor runs, or has failed. `ending`: it asked for its end, and handles nothing more.
-    `shared`: its code got its own handle, so that others may have it. `told` hears of each method that is called, from
-    the next instance on.
+    `shared`: its code got its own handle, so that others may have it. `told` hears of each method that is called.
     """
 
     def __init__(
@@ -197,12 +196,21 @@ class Cell:
 
     def _become(self, specification: ActorSpecification, user_class: type) -> None:
         self.instance = _bare(user_class)
+        self._look_up(specification)
+        self.specification = specification
+
+    def _look_up(self, specification: ActorSpecification) -> None:
         of = self.instance, specification.methods, self.name, self.coroutines
         self.handlers = _Handlers(*of) if self.told is None else _ToldHandlers(self.told, *of)
         self.handlers["__ray_ready__"] = lambda: True
         self.handlers["__ray_call__"] = lambda function, *args, **kwargs: function(self.instance, *args, **kwargs)
         self.handlers["__ray_terminate__"] = self.end
-        self.specification = specification
+
+    def tell_methods(self, told: Callable[[str], None] | None) -> None:
+        """From now on `told` hears of each method that is called; None: nobody."""
+        self.told = told
+        if self.specification is not None:
+            self._look_up(self.specification)
 
     # Replies and timers ----------------------------------------------------------------------------------------
 

@@ -57,6 +57,7 @@ from rayshot.runtime.requests import Admission, Committed, Order, Request
 from rayshot.runtime.settings import SystemSettings
 from rayshot.runtime.states import RUNNING, STOPPED
 from rayshot.runtime.takeover import find_remains
+from rayshot.runtime.trace_window import TraceWindow
 from rayshot.runtime.under_way import Ends, UnderWay, abort_error, keys_missing, over_before_begun, why_unwritten
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ class Coordinator(DriverWatch, Questions):
         self._open: dict[SnapshotId, UnderWay] = {}
         self._intake = Intake(self._take, self.refuse)
         self._gathered: dict[SnapshotId, Gathered] = {}
+        self._window = TraceWindow(self._members, always=bool(settings.trace))
         self._admission, self._ends = Admission(), Ends()
         self._commits = CommitQueue(self._commit, self._uncommitted)
         self._heart = Heart(storage, system, self._committer.epoch, self._yield)
@@ -107,9 +109,8 @@ class Coordinator(DriverWatch, Questions):
                 self._give_up("its coordinator died while its first actors were made")
         if self._committer.fenced is not None:
             self._yield(self._committer.fenced)
-        self._commits.start()
-        self._heart.start()
-        self._metrics.start()
+        for part in (self._commits, self._heart, self._metrics):
+            part.start()
         DrainWatch(self._nodes_in_use, self._take_before_drain).start()
         start_clock(system, self._lock, self._tick)
 
@@ -124,7 +125,7 @@ class Coordinator(DriverWatch, Questions):
             self._members.join(name, node, handle)
             effects = self._collector.handle(ProcessJoined(name))
             begun = [(e.snapshot, e.floor, e.inputs, e.quiet) for e in effects if isinstance(e, SendBegin)]
-            return Joined(self._life, begun, self._ends.known())
+            return Joined(self._life, begun, self._ends.known(), self._window.full)
 
     @notice
     def ended(
@@ -184,8 +185,8 @@ class Coordinator(DriverWatch, Questions):
 
         Raises SnapshotAborted; ConfigError while it begins; NoAnswer; SystemDown where it takes no messages any more.
         """
-        trigger = "request" if order.label is None else "savepoint"
-        return self._ask(Request(order.mode or self._config.mode, order, trigger))
+        mode, trigger = order.mode or self._config.mode, "request" if order.label is None else "savepoint"
+        return self._window.take(order.traced, lambda: self._ask(Request(mode, order, trigger)))
 
     def _nodes_in_use(self) -> set[str]:
         return self._members.nodes() if self.state() == RUNNING else set()
@@ -290,8 +291,8 @@ class Coordinator(DriverWatch, Questions):
     def _note(self, snapshot: SnapshotId, request: Request | None) -> None:
         if snapshot not in self._open:
             now = self._last_began = time.monotonic()
-            begun_here = request is not None and snapshot.by_coordinator  # else nobody here knows when it began
-            follows = self._committed.position if self._committed and begun_here else None
+            known = request is not None and snapshot.by_coordinator  # else nobody here knows when it began
+            follows = self._committed.position if self._committed and known else None
             wanted = request or Request(CHANDY_LAMPORT)
             self._open[snapshot] = UnderWay(now, time.time(), now + self._config.timeout_s, wanted, follows)
 
@@ -356,8 +357,7 @@ class Coordinator(DriverWatch, Questions):
             under_way, gathered = self._open.get(cut.snapshot), self._gathered.get(cut.snapshot, Gathered())
         if under_way is None:
             return  # it was aborted while it waited for its turn, as the system was fenced
-        shares = self._members.shares(gathered.bodies)
-        record, figures = self._committer.store(cut, shares, under_way.taken(gathered))
+        record, figures = self._committer.store(cut, self._members.shares(gathered.bodies), under_way.taken(gathered))
         with self._lock:
             self._committed = record
             self._birth.end()

@@ -35,6 +35,7 @@ from rayshot.runtime.ray_functions import be_actor, name_in_logs
 from rayshot.runtime.relay import RelayEnd
 from rayshot.runtime.reports import Body
 from rayshot.runtime.shared_memory import held_buffers
+from rayshot.runtime.trace_window import switch_tracing, trace_from_birth
 from rayshot.runtime.wire import Answer, Status, pack, pack_answer, unpack, unpack_begin, unpack_packet
 from rayshot.runtime.worker import Worker
 
@@ -69,6 +70,8 @@ class Host:
         own = ray.get_actor(own_name, namespace=NAMESPACE)
         joined = ray.get(identity.coordinator.join.remote(identity.name, self._node, own))
         self._coordinator_life = joined.life
+        if joined.traced is not None and not self._process.cell.born and self._process.tracer is None:
+            trace_from_birth(self._process, full=joined.traced)
         with self._process.lock:
             for snapshot, floor in joined.over:
                 self._process.carry_out(self._process.participant.handle(SnapshotEnded(snapshot, floor)))
@@ -248,6 +251,11 @@ class Host:
             process.channel_locked(receiver).flush()
 
     @ray.method(concurrency_group="control")
+    def trace(self, full: bool | None) -> bool:  # noqa: FBT001
+        """See `trace_window.switch_tracing`."""
+        return switch_tracing(self._process, full)
+
+    @ray.method(concurrency_group="control")
     def receivers(self) -> tuple[str, ...]:
         """To whom channels lead from here, sorted."""
         with self._process.lock:
@@ -362,6 +370,8 @@ class Host:
         With `stop` the old one died before it could say it: no handler runs any more.
         """
         process = self._process
+        if not process.identity.trace:
+            switch_tracing(process, None)  # the one who asked for it asked the old one
         with process.lock:
             if stop is not None:
                 process.shut(stop.error())

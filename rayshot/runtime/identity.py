@@ -45,12 +45,14 @@ class Joined:
     """What a host that joins must know.
 
     `life` names the process of the coordinator that answered. For each snapshot under way `begun` has what `Host.begin`
-    wants; `over` are the ends, with the floor, of snapshots that others may still send markers of.
+    wants; `over` are the ends, with the floor, of snapshots that others may still send markers of. `traced`: whether it
+    is traced in full, None for not at all, where the system is traced for a while.
     """
 
     life: str
     begun: list[tuple[Any, ...]]
     over: list[tuple[SnapshotId, int]]
+    traced: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

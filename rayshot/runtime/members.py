@@ -181,6 +181,14 @@ class Members:
         """As `status`, what `Host.figures` says."""
         return self._ask({name: handle.figures.remote() for name, handle in tuple(self.hosts.items())})
 
+    def trace(self, full: bool | None) -> list[str]:  # noqa: FBT001 - as a Ray call
+        """Have all hosts traced, or with None no more. Returns those that are not as they should be yet."""
+        return [
+            name
+            for name, done in self._ask({k: h.trace.remote(full) for k, h in tuple(self.hosts.items())}).items()
+            if not done
+        ]
+
     def topology(self) -> dict[str, tuple[str, ...]]:
         """For each host to whom its channels lead; none for one that does not answer."""
         try:

@@ -13,10 +13,11 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
-from rayshot.errors import ActorEnded, MessageTooLarge, SystemDown
+from rayshot.errors import ActorEnded, SystemDown
 from rayshot.format.codec import Codec, Frame, cut_frame, split_frame
 from rayshot.format.slots import FAILED, VALUE, Slot, SlottedMessage
 from rayshot.model.port import OutPort
@@ -24,7 +25,8 @@ from rayshot.model.reply import OpenCall
 from rayshot.runtime.beside import Slots, dump_error, give_up_failed, lay_out, size_of, values_size
 from rayshot.runtime.credit import Credit
 from rayshot.runtime.holding import Holding
-from rayshot.runtime.sender import InFlight, Peer, Sender
+from rayshot.runtime.sender import InFlight, Peer, Sender, encode_tells
+from rayshot.runtime.tracing import AtOnce
 from rayshot.runtime.wire import Answer, Status, unpack_answer
 
 log = logging.getLogger("rayshot")
@@ -68,6 +70,7 @@ class OutChannel(OutPort):
         self.codec = sender.codec
         self.pending: list[bytes | OpenCall] = []
         self._plain: list[list[Any]] = []
+        self._past_plain: list[list[Any]] = []
         self.pending_bytes = 0
         self.transported = 0
         self.processed = 0
@@ -143,22 +146,20 @@ class OutChannel(OutPort):
 
     def gather(self) -> None:
         """Encode what was sent plain. Call under the lock."""
-        if count := len(self._plain):
-            try:
-                messages = self.codec.tell_all(self._plain[:count])
-            except MessageTooLarge:
-                messages = list(self._encode_each(self._plain[:count]))
-            del self._plain[:count]
-            self.pending += messages
-            self.pending_bytes += sum(map(len, messages))
+        for plain in (self._past_plain, self._plain):
+            if count := len(plain):
+                messages = encode_tells(self.codec, plain[:count], partial(self._sender.undeliverable, self))
+                del plain[:count]
+                self.pending += messages
+                self.pending_bytes += sum(map(len, messages))
 
-    def _encode_each(self, tells: Sequence[list[Any]]) -> Iterator[bytes]:
-        """Leave out what is too large, an integer of that size: it was not looked at when it was sent, for speed."""
-        for method, *args in tells:
-            try:
-                yield self.codec.tell(method, args)
-            except MessageTooLarge as error:
-                self._sender.undeliverable(self, [self.codec.tell(method, ())], error.message)
+    def trace_sends(self, hear: Callable[[str], None] | None) -> None:
+        """Let `hear` hear of each message from now on, or with None nobody. Call under the lock."""
+        self.gather()
+        if self.trace is None:
+            self._past_plain = self._plain  # a thread may be about to append there, once
+        self.trace = hear
+        self._plain = [] if hear is None else AtOnce(self)
 
     def keep_slots(self, message: bytes) -> list[Any]:
         """The last message has slots. Returns the arguments that it waits for. Call under the lock."""

@@ -63,7 +63,7 @@ from rayshot.runtime.relay import RelayEnd
 from rayshot.runtime.sender import InFlight
 from rayshot.runtime.shared_memory import note_buffers
 from rayshot.runtime.spawning import is_there, name_taken, spawn_host
-from rayshot.runtime.tracing import TracedChannel, Tracer
+from rayshot.runtime.tracing import Tracer
 from rayshot.runtime.wire import Answer, Status, pack_packet
 
 log = logging.getLogger("rayshot")
@@ -113,15 +113,12 @@ class SelfChannel(OutChannel):
         self._process.wake.notify()
 
 
-class TracedSelfChannel(TracedChannel, SelfChannel):
-    """The channel from an actor to itself, traced."""
-
-
 class ActorProcess:
     """One actor's process.
 
     `lock` covers the machine, the mailbox, the outbox and what is kept for snapshots. `interrupted` tells the worker
-    that there is something to do between two handlers: `captures`, `pauses`, open calls, a full outbox, the end.
+    that there is something to do between two handlers: `captures`, `pauses`, open calls, a full outbox, the end. What
+    is `at_rest` is called between two batches, under the lock.
     Of one that a restore makes `loaded` says that it has its state and counters, and `loading` that others may not yet.
     """
 
@@ -144,6 +141,8 @@ class ActorProcess:
         self.hurry = Hurry()
         self.tracer = Tracer(identity.name, full=identity.trace == "full") if identity.trace else None
         self.cell.told = None if self.tracer is None else self.tracer.calls
+        self.trace_ended_at = -1
+        self.at_rest: list[Callable[[], None]] = []
         self.channels: dict[str, OutChannel] = {}
         self.captures: dict[SnapshotId, Mapping[str, int]] = {}
         self.pauses: list[SnapshotId] = []
@@ -195,16 +194,10 @@ class ActorProcess:
         return channel
 
     def _new_channel(self, receiver: str) -> OutChannel:
-        own = receiver == self.name
-        if self.tracer is None:
-            return SelfChannel(self) if own else OutChannel(self, receiver, self.lock)
-        traced = TracedSelfChannel(self) if own else TracedChannel(self, receiver, self.lock)
-        traced.trace = self._trace_sent
-        return traced
-
-    def _trace_sent(self, receiver: str) -> None:
-        assert self.tracer is not None
-        (self.tracer.sent if runs_here(self.cell) else self.tracer.sent_beside)(receiver)
+        channel = SelfChannel(self) if receiver == self.name else OutChannel(self, receiver, self.lock)
+        if self.tracer is not None:
+            channel.trace_sends(self.tracer.hearing_of_sends(self.cell))
+        return channel
 
     def call(self, receiver: str, tell: bytes) -> Reply:
         """Send a call; whether a reply is wanted is known when the handler ends. Threads of the user's get none."""
@@ -232,7 +225,7 @@ class ActorProcess:
         if self.cell.constructing:
             self.children.append(name)
         self.channel(name).append(message)
-        held = anonymous and self.tracer is None  # a trace has what handlers send, and nothing is dropped by one
+        held = anonymous and not self.identity.trace  # a trace has what handlers send, and nothing is dropped by one
         handle = self._dropped.handle(self, name, specification, held=held)
         if not held:
             self._handles[name] = handle

@@ -26,7 +26,8 @@ class Order(NamedTuple):
     that are to begin it, `helpers` those whom the coordinator tells (None: all), and all as well where others are there
     by then than were `reached` by markers when somebody looked: those may have lost their way with one that ended.
     `final`: when it is durable the system stops, and no handler has run since the cut. `first`: the one with which a
-    system begins. `driver` is the process that asks.
+    system begins. `driver` is the process that asks. `traced`: the system is traced before it for so many seconds, in
+    full or not.
     """
 
     mode: str | None = None
@@ -37,6 +38,7 @@ class Order(NamedTuple):
     final: bool = False
     first: bool = False
     driver: str = ""
+    traced: tuple[float, bool] | None = None
 
 
 class Committed(NamedTuple):

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from rayshot.errors import MessageTooLarge
 from rayshot.format.codec import Codec
 from rayshot.protocol.events import Marker
 from rayshot.protocol.identity import SnapshotId
@@ -100,3 +101,22 @@ class Sender(Protocol):
 
     def connect(self, channel: "OutChannel") -> None:
         """Look the receiver up, in the background, and call `connected`."""
+
+
+def encode_tells(
+    codec: Codec, tells: list[list[Any]], undeliverable: Callable[[list[bytes], str], None]
+) -> list[bytes]:
+    """Encode tells of few arguments, all at once. One that is too large is left out, and told of by its method.
+
+    It has an integer of that size, which was not looked at when it was sent, for speed.
+    """
+    try:
+        return codec.tell_all(tells)
+    except MessageTooLarge:
+        encoded = []
+        for method, *args in tells:
+            try:
+                encoded.append(codec.tell(method, args))
+            except MessageTooLarge as error:
+                undeliverable([codec.tell(method, ())], error.message)
+        return encoded

@@ -41,7 +41,8 @@ from rayshot.runtime.progress import wait_with_progress
 from rayshot.runtime.restoring import load_all
 from rayshot.runtime.settings import SystemSettings
 from rayshot.runtime.states import BEGINNING, LOADING, STOPPED
-from rayshot.runtime.system import System, take_down
+from rayshot.runtime.system import System
+from rayshot.runtime.taking_down import take_down
 from rayshot.store.beginning import check_no_snapshots, find_history
 from rayshot.store.catalog import SystemView
 from rayshot.store.leases import reading

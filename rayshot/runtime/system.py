@@ -33,12 +33,12 @@ from rayshot.runtime.drain import Drain
 from rayshot.runtime.identity import Ending, HostIdentity, Stop
 from rayshot.runtime.initiation import check_spread, some_names
 from rayshot.runtime.keyring import offer_keys
-from rayshot.runtime.naming import find_coordinator, named_actors, prefix
 from rayshot.runtime.progress import describe, wait_with_progress
 from rayshot.runtime.requests import Committed, Order
-from rayshot.runtime.roster import clear_rosters
 from rayshot.runtime.status import SystemStatus, read_status
+from rayshot.runtime.taking_down import take_down
 from rayshot.runtime.terminating import leave_on_sigterm
+from rayshot.runtime.trace_window import check_window
 from rayshot.store.locate import open_store
 from rayshot.store.repository import open as open_storage
 from rayshot.store.snapshot import Snapshot
@@ -61,8 +61,6 @@ STOP_S = 30.0
 LOOK_S = 5.0
 PING_S = 15.0
 """A coordinator that takes a snapshot is asked every LOOK_S whether it lives, and answers within PING_S."""
-SHUTDOWN_S = 60.0
-"""Longer than a coordinator that lives takes at most for its last commit and to remove what is left."""
 
 
 class System:
@@ -233,6 +231,22 @@ class System:
         """Take a snapshot that is never deleted by itself; `label` says what for. As `snapshot` else."""
         check_label(label)
         return self.snapshot(label=label, mode=mode)
+
+    def trace(self, seconds: float = 5.0, *, full: bool = False) -> Snapshot:
+        """Trace a system that was begun without `trace` for a while; returns a snapshot that has what happened.
+
+        A snapshot is taken, and `seconds` later another one, which is returned: what each actor handled and sent
+        between the two stands in its traces, for `rayshot report` and `rayshot verify`. An actor that is busy with
+        one message for more than five seconds at the beginning has none.
+
+        Args:
+            seconds: up to 600. An actor whose trace grows above 64 MiB is traced again from the next snapshot on.
+            full: keep the bytes of each message too.
+
+        Raises ConfigError for a system that is traced all the time, or by somebody else now; else as `snapshot`.
+        """
+        check_window(seconds, full)
+        return self._take(Order(driver=self._port.name, traced=(float(seconds), full)), Drain(self._port))
 
     def stop_with_savepoint(self, label: str) -> Snapshot:
         """Take a savepoint and end the system with it, as one step: no handler runs between the cut and the end.
@@ -480,21 +494,3 @@ def check_label(label: object) -> None:
         raise ConfigError(
             f"the label {label!r} of a savepoint: give a text of 1 to {LABEL_LENGTH_MAX} characters"
         ) from error
-
-
-def take_down(system: str, coordinator: Any, incarnation: int | None = None) -> None:
-    """End a system, whatever of it is left: also actors that its coordinator does not know, or has no time for.
-
-    With `incarnation` only that life of it, which may have been over long ago: then there is another coordinator.
-    """
-    with contextlib.suppress(ray.exceptions.RayError):
-        ray.get(coordinator.shutdown.remote("it was shut down"), timeout=SHUTDOWN_S)
-    with contextlib.suppress(ray.exceptions.RayError, ValueError):
-        ray.kill(coordinator)
-    if incarnation is not None and find_coordinator(system) not in (None, coordinator):
-        return
-    before = prefix(system, incarnation)
-    clear_rosters(before)
-    for actor in named_actors(before).values():
-        with contextlib.suppress(ray.exceptions.RayError, ValueError):
-            ray.kill(actor)

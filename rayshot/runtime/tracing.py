@@ -10,16 +10,17 @@ Everything here happens on the worker's thread, but `over` and `sent_beside`.
 import logging
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgpack
 
 from rayshot.format.codec import Codec
 from rayshot.format.slots import Slot
+from rayshot.model.cell import Cell
+from rayshot.model.current import runs_here
 from rayshot.model.port import OutPort
 from rayshot.protocol.identity import SnapshotId
-from rayshot.runtime.outbox import OutChannel
 
 SEGMENT_VERSION = 2
 HANDLED_RUN, HANDLED, HANDLED_IN_FULL, FIRED, RECORDED, ENDED, SENT = range(7)
@@ -44,18 +45,23 @@ class _Mark(NamedTuple):
 
 
 class Tracer:
-    """Writes one actor's trace. With `full`, the bytes of each handled message too."""
+    """Writes one actor's trace. With `full`, the bytes of each handled message too.
 
-    def __init__(self, name: str, *, full: bool, bytes_max: int = TRACE_BYTES_MAX) -> None:
+    `first` is the number of the next event. `late`: there were others before it, so it starts with the next record.
+    """
+
+    def __init__(
+        self, name: str, *, full: bool, first: int = 1, late: bool = False, bytes_max: int = TRACE_BYTES_MAX
+    ) -> None:
         self._name = name
-        self._full = full
+        self.full = full
         self._bytes_max = bytes_max
         self._events = bytearray()
         self._dropped = 0
-        self._number = 1
+        self.number = first
         self._began_at, self._began = time.time(), time.monotonic()
         self._tick = 0
-        self._base: _Mark | None = _Mark("", 0, 1, 0, {}, {})
+        self._base: _Mark | None = None if late else _Mark("", 0, first, 0, {}, {})
         self._marks: dict[SnapshotId, _Mark] = {}
         self._over: deque[tuple[SnapshotId, bool]] = deque()
         self._indexes: dict[str, int] = {}
@@ -86,7 +92,7 @@ class Tracer:
 
     def keep_values(self, codec: Codec, message: list[Any], slots: Sequence[Slot]) -> None:
         """The message that is being handled has slots: of its values the trace keeps copies, of references none."""
-        if self._full and self._handled is not None:
+        if self.full and self._handled is not None:
             try:
                 self._handled = self._handled[0], codec.filled(message, slots)
             except Exception as error:  # noqa: BLE001 - unpickling runs code of the values' classes: the handler gets it
@@ -103,11 +109,19 @@ class Tracer:
         """
         self._sent_beside.append(receiver)
 
+    def hearing_of_sends(self, cell: Cell) -> Callable[[str], None]:
+        """What to call with the receiver of each message that the actor sends, on the thread that sends it."""
+
+        def sent(receiver: str) -> None:
+            (self.sent if runs_here(cell) else self.sent_beside)(receiver)
+
+        return sent
+
     def fired(self, message: bytes) -> None:
         """A timer fired: its message to the actor itself was sent."""
         self._settle()
         self._sends.clear()
-        self._add((FIRED, message if self._full else None))
+        self._add((FIRED, message if self.full else None))
 
     def recorded(self, snapshot: SnapshotId, sent: Mapping[str, int], received: Mapping[str, int]) -> None:
         """The actor recorded a snapshot with these counters."""
@@ -116,7 +130,7 @@ class Tracer:
             over, committed = self._over.popleft()
             self._forget(over, committed=committed)
         self._add((RECORDED, str(snapshot)))
-        mark = _Mark(str(snapshot), self._end, self._number, self._tick, dict(sent), dict(received))
+        mark = _Mark(str(snapshot), self._end, self.number, self._tick, dict(sent), dict(received))
         if self._base is None:
             self._start_at(mark)
         self._marks[snapshot] = mark
@@ -134,10 +148,10 @@ class Tracer:
         """All events since the base, as bytes."""
         self._settle()
         self._end_run()
-        base = self._base or _Mark("", 0, self._number, self._tick, {}, {})
+        base = self._base or _Mark("", 0, self.number, self._tick, {}, {})
         fields = (
             SEGMENT_VERSION,
-            self._full,
+            self.full,
             None if self._base is None else base.snapshot,
             base.number,
             base.sent,
@@ -166,7 +180,7 @@ class Tracer:
             del self._sent_beside[:count]
 
     def _settle_handled(self, sender: str, message: bytes | memoryview) -> None:
-        if self._full:
+        if self.full:
             self._add((HANDLED_IN_FULL, self._index(sender), self._sends, bytes(message), self._index(self._method)))
             self._sends.clear()
         elif self._sends:
@@ -190,7 +204,7 @@ class Tracer:
         self._write(event, 1)
 
     def _write(self, event: tuple[object, ...], count: int) -> None:
-        self._number += count
+        self.number += count
         if self._base is None:
             return
         before, self._tick = self._tick, int((time.monotonic() - self._began) * TICKS_IN_A_SECOND)
@@ -215,7 +229,14 @@ class Tracer:
         self._dropped = offset
 
 
-class TracedChannel(OutChannel):
-    """A channel on which every message gets its number at once, so that the tracer hears of it."""
+class AtOnce(list[list[Any]]):
+    """In the place of a traced channel's plain tells: each gets its number, and is heard of, when it is sent."""
 
-    append_plain = OutPort.append_plain
+    def __init__(self, channel: OutPort) -> None:
+        super().__init__()
+        self._channel = channel
+
+    def append(self, tell: list[Any]) -> None:
+        """Send it, and hold nothing."""
+        method, *args = tell
+        self._channel.append(self._channel.codec.tell(method, args))

@@ -72,6 +72,8 @@ class Worker:
                     return None
                 if process.interrupted:
                     continue
+                if process.at_rest:
+                    process.at_rest.pop()()
                 if process.mailbox and not process.loading:
                     limits = process.limits()
                     take = process.mailbox.take if process.cell.born else process.mailbox.take_creation

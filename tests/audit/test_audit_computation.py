@@ -10,7 +10,7 @@ import pytest
 from rayshot.audit.computation import Computation
 from rayshot.audit.document import StoredActor, StoredChannel
 from rayshot.audit.findings import NoTrace, Unproved
-from rayshot.audit.history import from_common_cut, join
+from rayshot.audit.history import forget_strangers, from_common_cut, join
 from rayshot.audit.proof import trace_of
 from rayshot.audit.segment import Fired, Handled, Recorded, Segment, Sent
 from rayshot.audit.shiviz import PARSER, _host, shiviz
@@ -293,3 +293,21 @@ def test_every_line_for_shiviz_parses_and_every_clock_steps_by_one():
         '{"p": 1, "q": 2}',
         '{"p": 1, "q": 3}',
     ]
+
+
+def test_a_later_stretch_of_an_actor_that_came_behind_the_target_says_nothing_of_it():
+    """Where a system is traced now and then; one that others got messages of has lost its beginning, and is missed."""
+    known = segment("p", kick(), Recorded(CUT))
+    later = segment(
+        "q", Handled("driver:d"), Recorded("1-coordinator-9"), base="1-coordinator-8", received={"driver:d": 3}
+    )
+    histories = join([known, later])
+    forget_strangers(histories, ["p"])
+    assert list(histories) == ["p"]
+    for event, left in ((kick("q"), ["p"]), (Handled("q"), ["p", "q"])):
+        histories = join([segment("p", kick(), Recorded(CUT), event), later])
+        forget_strangers(histories, ["p"])
+        assert sorted(histories) == left
+    ended = join([known, later])
+    forget_strangers(ended, ["p", "q"])
+    assert sorted(ended) == ["p", "q"]
