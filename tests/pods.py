@@ -47,6 +47,10 @@ def kill_children(process: subprocess.Popen[Any]) -> None:
         process.wait(30)
 
 
+class HeadEnded(AssertionError):
+    """A worker cannot join: its head has given up."""
+
+
 class Pod:
     """A head of Ray, or a worker of that of `head`. `ray stop` would end every Ray of the machine: this ends one.
 
@@ -82,7 +86,7 @@ class Pod:
                 **({} if token is None else {"RAY_AUTH_TOKEN": token}),
             }
         )
-        self._of_cluster = of_cluster
+        self._of_cluster, self._head = of_cluster, head
         self.environment = {**of_cluster, "RAY_TMPDIR": self.folder, **(variables or {})}
         self._command = ["ray", "start", "--block", f"--num-cpus={cpus}", "--disable-usage-stats"]
         self._command += ["--min-worker-port=0", "--max-worker-port=0", f"--dashboard-agent-listen-port={free_port()}"]
@@ -106,6 +110,8 @@ class Pod:
             while self._process.poll() is None:
                 if "Ray runtime started" in self.printed.read_text():
                     return self
+                if self._head is not None and self._head._process.poll() is not None:
+                    raise HeadEnded(f"the head has ended: {self._head.printed.read_text()}")
                 time.sleep(0.1)
             self._start()
         raise AssertionError(f"the pod did not start: {self.printed.read_text()}")

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.k8s.manifests import K8S, Document, all_templates, build, of_kind
-from tests.pods import BIN, FOR_JOBS, Pod, kill_children, name_spaces_can_be_made
+from tests.pods import BIN, FOR_JOBS, TRIES, HeadEnded, Pod, kill_children, name_spaces_can_be_made
 
 WHY_NOT = (
     None
@@ -39,17 +39,22 @@ class RayJob:
 
     def start(self) -> None:
         """Make a cluster and submit the entry point, as KubeRay does at each try: its submitter lives with the head."""
-        cluster = self.rayjob["spec"]["rayClusterSpec"]
-        head, _ = all_templates([self.rayjob])
-        cpus = int(cluster["headGroupSpec"]["rayStartParams"]["num-cpus"])
         self.cluster += 1
-        self.head = self._keep(Pod(self.token, cpus=cpus, jobs=True, variables=self.variables(head)).wait())
-        self.start_worker()
+        for _ in range(TRIES):  # on a busy machine Ray may end a head that has just begun: then KubeRay makes another
+            self._start_head()
+            with suppress(HeadEnded):
+                self.start_worker()
+                break
         self._await_dashboard()
         self.log = self.folder / f"driver-{self.cluster}.log"
         submit = ["ray", "job", "submit", f"--address=http://{self.head.dashboard}", "--"]
         entrypoint = shlex.split(self.of_this_machine(self.rayjob["spec"]["entrypoint"]))
         self._drivers.append(self.head.start(*submit, *entrypoint, log=self.log))
+
+    def _start_head(self) -> None:
+        head, _ = all_templates([self.rayjob])
+        cpus = int(self.rayjob["spec"]["rayClusterSpec"]["headGroupSpec"]["rayStartParams"]["num-cpus"])
+        self.head = self._keep(Pod(self.token, cpus=cpus, jobs=True, variables=self.variables(head)).wait())
 
     def start_worker(self) -> None:
         """Make the pod of the worker, as KubeRay does whenever it is gone."""
