@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 ROWS ?=
 JOBS ?= 3
 
-.PHONY: demo notebooks test acceptance simulate fuzz check bench peers format clean setup java azurite metrics kills
+.PHONY: demo notebooks test acceptance simulate fuzz check bench peers format clean setup java azurite metrics kills heads
 
 setup: $(STAMP)
 
@@ -49,6 +49,10 @@ acceptance: setup java azurite metrics
 # The pipeline's driver and JVM, killed behind each commit to each table of each format.
 kills: setup java
 	@$(BIN)/python -m pytest -m long tests/spark/test_spark_pipeline.py
+
+# The head of a cluster of two pods, killed ten times while money moves: half an hour.
+heads: setup metrics
+	@$(BIN)/python -m pytest -s -m long tests/k8s/test_k8s_heads.py
 
 # The long run of the protocol: all modes, topologies, networks and faults; then every known wrong version.
 simulate: setup

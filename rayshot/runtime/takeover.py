@@ -49,8 +49,10 @@ def find_remains(
     highest = max((answer.highest for answer in answers.values()), default=0)
     should_be = joined | known | found.keys()
     stopped = {name for name, answer in answers.items() if not answer.alive and answer.end is None}
-    if loading and (not answers or any(answer.loading for answer in answers.values())):
+    if any(answer.loading for answer in answers.values()):
         stop = stop or Stop(*name, None, "its coordinator died while it was being restored")
+    elif loading and not answers:  # while it was being restored, or later: nobody is left to say
+        stop = stop or Stop(*name, None, "its coordinator died, and none of its actors is left")
     return Remains(
         answers,
         max(highest, committer.highest_counter(incarnation)),

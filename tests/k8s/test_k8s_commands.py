@@ -12,7 +12,7 @@ from rayshot.format.keys import PrivateKey
 from rayshot.store.local import LocalStore
 from tests.cli.test_cli_verify import flip
 from tests.k8s.manifests import BIN, K8S, all_templates, build, of_kind
-from tests.k8s.pod import name_spaces_can_be_made
+from tests.pods import name_spaces_can_be_made
 from tests.processes import ROOT
 from tests.store.snapshot_builder import Bank, make_snapshot, open_bank
 

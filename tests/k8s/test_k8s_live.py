@@ -2,6 +2,7 @@
 
 import os
 import re
+import secrets
 import shlex
 import subprocess
 import sys
@@ -11,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-import rayshot
 from rayshot.cli import main
+from tests.k8s.bank import SUM, latest, money, snapshots
 from tests.k8s.manifests import K8S, OVERLAYS, all_templates, build
-from tests.k8s.pod import Pod, kill_children, name_spaces_can_be_made
+from tests.pods import Pod, kill_children, name_spaces_can_be_made
 
 PROGRAM = (K8S / "base" / "main.py").read_text()
 DIES = PROGRAM.replace(
@@ -57,24 +58,21 @@ class Cluster:
         variables = {"RAYSHOT_STORAGE": str(self.folder / "shots"), "RAYSHOT_SYSTEM": "bank"}
         if self.pin:
             variables["RAYSHOT_RESTORE_SNAPSHOT"] = self.pin
-        while True:
-            self.pods.append(Pod(variables))
-            if self.pods[-1].wait():
-                break
+        self.pods.append(Pod(secrets.token_hex(16), variables=variables))
+        self.pods[-1].wait()
         program = self.folder / f"{job}.py"
         program.write_text(PROGRAMS[job])
         self.job = job
         self.drivers.append(self.pods[-1].start("python", program, log=self.folder / f"driver-{len(self.drivers)}.log"))
 
     def run(self, *command):
-        return self.pods[-1].run(*command, log=self.folder / "exec.log", timeout_s=PATIENCE_S)
+        return self.pods[-1].execute(*command, timeout=PATIENCE_S)
 
     def end(self):
         for pod in self.pods:
             pod.end()
         for driver in self.drivers:
-            if driver.poll() is None:
-                kill_children(driver)
+            kill_children(driver)
 
     def answer(self, arguments):
         match arguments:
@@ -155,15 +153,11 @@ def test_a_version_that_commits_and_dies_gives_way_to_the_old_one_from_the_savep
     code, line = upgrade("dies", 60)
     assert (code, cluster.job, cluster.pin) == (1, "old", None), line
     versions = [
-        {state.get("version") for state in snapshot.states().values()}
-        for snapshot in rayshot.open(tmp_path / "shots").system("bank").snapshots()
+        {state.get("version") for state in snapshot.states().values()} for snapshot in snapshots(tmp_path / "shots")
     ]
     told = [of for number, of in enumerate(versions) if number == 0 or of != versions[number - 1]]
     assert told == [{None}, {"new"}, {None}]  # what the new one committed is there, and the old one began before it
 
     code, line = upgrade("new", PATIENCE_S)
     assert (code, cluster.job) == (0, "new"), line
-    latest = rayshot.open(tmp_path / "shots").system("bank").latest()
-    held = sum(state["balance"] for state in latest.states().values())
-    moving = sum(m.args[0] for c in latest.channels.values() for m in c.messages if m.method == "deposit")
-    assert held + moving == 6000
+    assert sum(money(latest(tmp_path / "shots"))) == SUM

@@ -1,6 +1,7 @@
 """All that `k8s/` makes is built by real kustomize and holds to schemas, to CEL rules, and to what none says."""
 
 import copy
+import re
 import subprocess
 from itertools import product
 
@@ -169,8 +170,8 @@ def test_kustomize_leaves_names_in_a_rayjob_alone_where_nobody_tells_it_where_to
     del kustomization["configurations"]
     (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
     found = list(rules.placeholders(build(tmp_path)))
-    assert len([one for one in found if one.startswith("RayJob") and "names ConfigMap 'bank-" in one]) == 3
-    assert len(found) == 3  # those of the CronJobs are right, so nobody notices
+    assert len([one for one in found if one.startswith("RayJob") and "names ConfigMap 'bank-" in one]) == 4
+    assert len(found) == 4  # those of the CronJobs are right, so nobody notices
 
 
 def test_an_image_that_nobody_replaced_is_found(pvc):
@@ -347,3 +348,12 @@ def test_head_workers_and_driver_see_one_storage(pvc, s3):
         ]
         assert claim == {"claimName": "bank-snapshots"}
     assert of_kind(pvc, "PersistentVolumeClaim")["spec"]["accessModes"] == ["ReadWriteMany"]
+
+
+def test_what_a_worker_does_before_it_ends_fits_into_its_grace_period(pvc):
+    _, worker = all_templates([of_kind(pvc, "RayJob")])
+    (within_s,) = re.findall(r"^WITHIN_S = (\d+)$", (K8S / "base" / "leave.py").read_text(), re.MULTILINE)
+    assert int(within_s) + 15 <= worker["spec"]["terminationGracePeriodSeconds"]  # Ray's own end takes some of it
+    (container,) = worker["spec"]["containers"]
+    (mount,) = [one for one in container["volumeMounts"] if one["name"] == "program"]
+    assert f"{mount['mountPath']}/leave.py" in container["lifecycle"]["preStop"]["exec"]["command"][-1]

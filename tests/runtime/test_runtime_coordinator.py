@@ -79,6 +79,24 @@ def test_an_actor_that_dies_while_nobody_coordinates_is_missed_and_comes_back_wi
     assert 0 < epochs[0].began_at < epochs[1].began_at < epochs[2].began_at < time.time()
 
 
+def test_a_restored_life_that_lost_its_coordinator_and_all_its_actors_does_not_say_that_it_was_being_restored(
+    system, new_system
+):
+    Account.options(name="alice").remote(1)
+    first = system.snapshot()
+    system.shutdown()
+    restored = rayshot.restore(system.storage, system=system.name)
+    new_system.made.append(restored)
+    pid = restored.status().actors["alice"].pid
+    kill_coordinator(restored)
+    os.kill(pid, signal.SIGKILL)
+    status = after_take_over(lambda: (now := restored.status()).state == "stopped" and now)
+    assert "its coordinator died, and none of its actors is left" in status.detail
+    again = rayshot.restore(system.storage, system=system.name)
+    new_system.made.append(again)
+    assert again.snapshots()[-1].id == first.id
+
+
 def test_a_living_system_whose_coordinator_was_just_killed_is_not_restored_over_but_attached_to(system):
     alice = Account.options(name="alice").remote(1)
     system.snapshot()
