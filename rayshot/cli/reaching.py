@@ -84,15 +84,14 @@ def check_running(reached: "System") -> None:
 def _keep_terminal() -> None:
     """Only what this program prints reaches stderr: Ray's libraries write to the file descriptor by themselves.
 
-    Where that is closed it is opened, to nowhere: they would write into what is opened there next, a connection say.
+    Where a program is started without it, Ray would refuse to work, and they would write into what is opened next.
     """
-    try:
-        os.fstat(2)
-    except OSError:
+    if sys.stderr is None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         if nowhere != 2:  # noqa: PLR2004 - that of stderr
             os.dup2(nowhere, 2)
             os.close(nowhere)
+        sys.stderr = os.fdopen(2, "w")
     try:
         if sys.stderr.fileno() != 2:  # noqa: PLR2004 - that of stderr
             return
