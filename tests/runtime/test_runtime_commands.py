@@ -93,6 +93,8 @@ def test_the_configuration_changes_only_in_what_is_given(bank):
     assert changed["was"] == {"interval_s": None, "keep": None}
     assert (changed["interval_s"], changed["keep"]) == (30, 3)
     assert bank.config() == rayshot.SnapshotConfig(timeout_s=77, interval_s=30, num_to_keep=3)
+    for text, seconds in (("250ms", 0.25), ("5m", 300), ("1h", 3600), ("2d", 172800), ("30", 30)):
+        assert document("configure", "--interval", text)["interval_s"] == seconds
     printed = run("configure", "--keep", "all").stdout
     assert printed == "bank: every 30 s, the last 3 kept -> every 30 s, all kept\n"
 
@@ -232,6 +234,8 @@ def test_a_coordinator_that_hangs_keeps_nobody_waiting_who_has_said_how_long(ban
             began = time.monotonic()
             assert document(*command, "--timeout", 1, code=23)["error"]["kind"] == "no_answer"
             assert time.monotonic() - began < 15  # 30 s are for whoever has said nothing
+        (listed,) = document("systems")["systems"]
+        assert (listed["system"], listed["state"], listed["life"]) == ("bank", "silent", None)
     finally:
         os.kill(process, signal.SIGCONT)
     assert document("status")["state"] == "running"
