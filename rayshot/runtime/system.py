@@ -322,7 +322,7 @@ class System:
                     system=self.name,
                 )
             if not ready:
-                self._answer(self._coordinator.state.remote(), min(PING_S, left_s))
+                self._answer(self._coordinator.state.remote(), min(PING_S, max(1.0, left_s)))
             return bool(ready)
 
         try:
