@@ -12,15 +12,15 @@
 # The pin is the ConfigMap bank-pin, which the pods of the head read when they start, until the bank runs.
 #
 # Exit codes: 0 the new version runs; 1 it does not, and the old one does; 2 nothing was done; 3 no savepoint came about,
-# and nothing was touched; 4 somebody has to look: the last line says at what.
+# and nothing was touched; 4 somebody has to look: the last line says at what. So it ends too where it is interrupted.
 # Needs kubectl, with the rights to get, apply and delete what k8s/base has, and to exec into its pods.
 set -euo pipefail
 
 readonly JOB=bank PIN=bank-pin SETTLE_S="${UPGRADE_SETTLE_S:-30}" PAUSE_S="${UPGRADE_PAUSE_S:-5}"
-namespace=() within_s=900
+namespace=() within_s=900 told='' stopping='' savepoint=''
 
 say() { printf '%s\n' "upgrade: $*" >&2; }
-leave() { local code=$1; shift; say "$*"; exit "$code"; }
+leave() { local code=$1; shift; told=yes; say "$*"; exit "$code"; }
 kube() { kubectl ${namespace[@]+"${namespace[@]}"} "$@"; }  # an empty list is an error to bash 3
 
 # What the first such key of a JSON line is: a text or a number. Nothing where there is none.
@@ -77,7 +77,35 @@ done
 [[ $within_s =~ ^[1-9][0-9]*$ ]] || leave 2 "--timeout $within_s: give seconds"
 
 files=$(mktemp -d) || leave 2 "there is no room for temporary files: nothing was done"
-trap 'rm -rf "$files"' EXIT
+
+# How to go on by hand, with the old version in a file that stays.
+by_hand() {
+  cp "$files/old.json" "$JOB-before-upgrade.json" || cat "$files/old.json" >&2
+  printf '%s' "When the cluster is well, delete RayJob $JOB, make ConfigMap $PIN with snapshot=$savepoint where it is not" \
+    " there, apply $JOB-before-upgrade.json, and delete $PIN when the bank runs"
+}
+
+# Whatever ends the script, Ctrl-C too, the last line says how things are. A trap calls it.
+# shellcheck disable=SC2329
+ended() {
+  local code=$?
+  trap '' INT TERM HUP
+  if [[ -z $told && -n $savepoint ]]; then
+    say "interrupted: nobody knows which version runs; savepoint $savepoint is safe. $(by_hand)"
+    code=4
+  elif [[ -z $told && -n $stopping ]]; then
+    say "interrupted while the bank was stopped: nobody knows whether it was. rayshot status $JOB says it; where it is" \
+      "gone, delete the RayJob and apply it again: it goes on from the savepoint"
+    code=4
+  elif [[ -z $told ]]; then
+    say "interrupted: nothing was done"
+    code=2
+  fi
+  rm -rf "$files"
+  exit "$code"
+}
+trap ended EXIT
+trap 'exit 4' INT TERM HUP
 
 # Before anything is touched: all that can be known to go wrong.
 kube kustomize "$1" >"$files/new.yaml" || leave 2 "$1 cannot be built: nothing was done"
@@ -89,7 +117,7 @@ if kube get configmap "$PIN" >/dev/null 2>&1; then
 fi
 
 say "stopping the bank with a savepoint"
-code=0
+code=0 stopping=yes
 stopped=$(in_head rayshot stop "$JOB" --savepoint "before the upgrade" --json) || code=$?
 savepoint=$(value_of snapshot <<<"$stopped")
 if ((code != 0)) || [[ -z $savepoint ]]; then
@@ -102,9 +130,7 @@ back() {
     unpin || leave 4 "the old version runs again, but ConfigMap $PIN is still there: delete it"
     leave 1 "the new version does not run: the old one does again, from savepoint $savepoint"
   fi
-  cp "$files/old.json" "$JOB-before-upgrade.json" || cat "$files/old.json" >&2
-  leave 4 "neither version runs; savepoint $savepoint is safe. When the cluster is well, make ConfigMap $PIN with" \
-    "snapshot=$savepoint where it is not there, apply $JOB-before-upgrade.json, and delete $PIN when the bank runs"
+  leave 4 "neither version runs; savepoint $savepoint is safe. $(by_hand)"
 }
 
 take_away || back "the old RayJob did not go"

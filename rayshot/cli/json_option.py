@@ -14,8 +14,8 @@ def _note(context: click.Context, _: click.Parameter, asked_for: bool) -> bool: 
 
 
 def json_option(about: str = "Print one JSON document with everything.") -> Callable[[Any], Any]:
-    """The option, with what it says of itself."""
-    return click.option("--json", "as_json", is_flag=True, callback=_note, help=about)
+    """The option, with what it says of itself. It is read before all others, of which one may be refused."""
+    return click.option("--json", "as_json", is_flag=True, is_eager=True, callback=_note, help=about)
 
 
 def is_json_asked_for() -> bool:

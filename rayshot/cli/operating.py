@@ -8,6 +8,7 @@ import json
 import re
 import time
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,7 +16,7 @@ import click
 from rayshot.cli import words
 from rayshot.cli.grid import Column, console, grid
 from rayshot.cli.json_option import json_option
-from rayshot.cli.reaching import address_option, check_running, cluster, name_argument, system
+from rayshot.cli.reaching import Seconds, address_option, check_running, cluster, name_argument, system
 from rayshot.errors import ConfigError
 from rayshot.model.configuration import MODES, STOP_THE_WORLD, SnapshotConfig
 
@@ -25,10 +26,11 @@ if TYPE_CHECKING:
 
 _one_line = json_option("Print one line of JSON.")
 _timeout = click.option(
-    "--timeout", "timeout_s", type=click.FloatRange(min=0), metavar="S", help="Wait so long at most."
+    "--timeout", "timeout_s", type=Seconds(), default=inf, metavar="S", help="Wait so long at most."
 )
 _mode = click.option("--mode", type=click.Choice(MODES), help="The algorithm; that of its configuration if left out.")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|)")
+DIGITS_MAX = 18
 _UNITS = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -59,11 +61,9 @@ def systems(address: str | None, *, as_json: bool) -> None:
 @_timeout
 @address_option
 @_one_line
-def snapshot(
-    name: str | None, mode: str | None, timeout_s: float | None, address: str | None, *, as_json: bool
-) -> None:
+def snapshot(name: str | None, mode: str | None, timeout_s: float, address: str | None, *, as_json: bool) -> None:
     """Take a snapshot of system NAME, or of the only one."""
-    with system(name, address) as (reached, _):
+    with system(name, address, timeout_s) as (reached, _):
         click.echo(_say(_take(reached, None, mode, timeout_s), as_json=as_json))
 
 
@@ -78,7 +78,7 @@ def savepoint(
     context: click.Context,
     words_: tuple[str, ...],
     mode: str | None,
-    timeout_s: float | None,
+    timeout_s: float,
     address: str | None,
     *,
     as_json: bool,
@@ -89,7 +89,7 @@ def savepoint(
     if len(words_) > 2:  # noqa: PLR2004 - both
         raise click.UsageError("give a name and a label, in quotes where it has blanks", context)
     name, label = words_ if len(words_) > 1 else (os.environ.get("RAYSHOT_SYSTEM") or None, words_[0])
-    with system(name, address) as (reached, _):
+    with system(name, address, timeout_s) as (reached, _):
         click.echo(_say(_take(reached, label, mode, timeout_s), as_json=as_json))
 
 
@@ -105,7 +105,7 @@ def stop(
     context: click.Context,
     name: str | None,
     label: str | None,
-    timeout_s: float | None,
+    timeout_s: float,
     address: str | None,
     *,
     without_savepoint: bool,
@@ -114,7 +114,7 @@ def stop(
     """End system NAME, or the only one. Its snapshots stay."""
     if (label is None) != without_savepoint:
         raise click.UsageError("say --savepoint LABEL, or --without-savepoint", context)
-    with system(name, address) as (reached, _):
+    with system(name, address, timeout_s) as (reached, _):
         if label is None:
             document = _shut(reached)
         else:
@@ -176,7 +176,7 @@ def rhythm(config: SnapshotConfig) -> str:
 
 
 def _take(
-    reached: "System", label: str | None, mode: str | None, timeout_s: float | None, *, final: bool = False
+    reached: "System", label: str | None, mode: str | None, timeout_s: float, *, final: bool = False
 ) -> dict[str, Any]:
     from rayshot.runtime.requests import Order  # noqa: PLC0415 - see `reaching`
     from rayshot.runtime.system import check_label  # noqa: PLC0415
@@ -236,6 +236,6 @@ def _seconds(text: str) -> float:
 
 
 def _count(text: str) -> int:
-    if not text.isdecimal():
+    if not text.isdecimal() or len(text) > DIGITS_MAX:
         raise ConfigError(f"--keep {text!r}: give a whole number, or `all`")
     return int(text)

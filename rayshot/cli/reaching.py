@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from math import inf, isnan
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +13,18 @@ from rayshot.errors import ClusterUnreachable, NotReady, SystemStopped
 
 if TYPE_CHECKING:
     from rayshot.runtime.system import System
+
+
+class Seconds(click.FloatRange):
+    """So many seconds, from 0 to inf. What is no number is below no bound, and would be waited for without end."""
+
+    def __init__(self) -> None:
+        super().__init__(min=0)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """See click."""
+        found = super().convert(value, param, ctx)
+        return self.fail(f"{value!r} is not a number of seconds.", param, ctx) if isnan(found) else found
 
 
 def address_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -46,12 +59,15 @@ def cluster(address: str | None) -> Iterator[str]:
 
 
 @contextmanager
-def system(name: str | None, address: str | None) -> Iterator[tuple["System", str]]:
-    """Be attached to a system in whatever state, for a command; yields it and the cluster's address."""
+def system(name: str | None, address: str | None, patience_s: float = inf) -> Iterator[tuple["System", str]]:
+    """Be attached to a system in whatever state, for a command; yields it and the cluster's address.
+
+    Whoever waits no longer than `patience_s` learns so soon, or little later, that it does not answer.
+    """
     with cluster(address) as where:
         from rayshot.runtime.finding import find, look  # noqa: PLC0415
 
-        yield look(find(name, where), where), where
+        yield look(find(name, where), where, patience_s), where
 
 
 def check_running(reached: "System") -> None:
@@ -66,7 +82,16 @@ def check_running(reached: "System") -> None:
 
 
 def _keep_terminal() -> None:
-    """Only what this program prints reaches stderr: Ray's libraries write to the file descriptor by themselves."""
+    """Only what this program prints reaches stderr: Ray's libraries write to the file descriptor by themselves.
+
+    Where a program is started without it, Ray would refuse to work, and they would write into what is opened next.
+    """
+    if sys.stderr is None:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        if nowhere != 2:  # noqa: PLR2004 - that of stderr
+            os.dup2(nowhere, 2)
+            os.close(nowhere)
+        sys.stderr = os.fdopen(2, "w")
     try:
         if sys.stderr.fileno() != 2:  # noqa: PLR2004 - that of stderr
             return

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -15,7 +16,7 @@ from rayshot.cli.exits import FINE, NOT_RUNNING
 from rayshot.cli.grid import ROWS_MAX, Column, console, facts, grid, heading, left_out, sections
 from rayshot.cli.json_option import json_option
 from rayshot.cli.operating import rhythm
-from rayshot.cli.reaching import address_option, name_argument, system
+from rayshot.cli.reaching import Seconds, address_option, name_argument, system
 from rayshot.errors import (
     ClusterRefused,
     ClusterUnreachable,
@@ -47,7 +48,7 @@ class Seen(NamedTuple):
 @click.command()
 @name_argument
 @click.option("--wait", "wanted", type=click.Choice((RUNNING, STOPPED)), help="Wait until it is so, then show it.")
-@click.option("--timeout", "timeout_s", type=click.FloatRange(min=0), default=300.0, metavar="S", show_default=True,
+@click.option("--timeout", "timeout_s", type=Seconds(), default=300.0, metavar="S", show_default=True,
               help="With --wait: give up after so long.")  # fmt: skip
 @click.option("--watch", is_flag=True, help="Show it again each second, until Ctrl-C.")
 @click.option("--all", "everything", is_flag=True, help="Show all rows of long tables.")
@@ -69,8 +70,8 @@ def status(
     """
     rows_max = None if everything else ROWS_MAX
 
-    def look() -> Seen:
-        return _look(name, address)
+    def look(patience_s: float = inf) -> Seen:
+        return _look(name, address, patience_s)
 
     if wanted is not None:
         seen = _wait(look, wanted, timeout_s)
@@ -87,17 +88,17 @@ def status(
     raise click.exceptions.Exit(FINE if wanted or seen.status.state == RUNNING else NOT_RUNNING)
 
 
-def _look(name: str | None, address: str | None) -> Seen:
-    with system(name, address) as (reached, where):
+def _look(name: str | None, address: str | None, patience_s: float) -> Seen:
+    with system(name, address, patience_s) as (reached, where):
         return Seen(reached.status(), reached.config(), reached.storage, where)
 
 
-def _wait(look: Callable[[], Seen], wanted: str, timeout_s: float) -> Seen | None:
+def _wait(look: Callable[[float], Seen], wanted: str, timeout_s: float) -> Seen | None:
     """Look until it is so. None where a system that should be stopped is not there any more. Raises NoAnswer."""
     deadline = time.monotonic() + timeout_s
     while True:
         try:
-            seen = look()
+            seen = look(deadline - time.monotonic())
             if seen.status.state == wanted:
                 return seen
             found = f"it is {seen.status.state}"

@@ -61,7 +61,7 @@ def examine_cluster(address: str, storage: str | None, tell: Callable[[str], Non
         storage_error,
         storage is not None and store is not None and store.url.startswith("file:"),
         None if sound is None else _state_bytes(sound),
-        float(os.environ.get("RAY_JOB_STOP_WAIT_TIME_S", STOP_WAIT_S)),
+        _stop_wait_s(),
     )
 
 
@@ -89,6 +89,13 @@ def _ask(
         except ray.exceptions.RayError as error:
             silent[name] = str(error).strip().splitlines()[-1]
     return answers, silent
+
+
+def _stop_wait_s() -> float:
+    try:
+        return float(os.environ.get("RAY_JOB_STOP_WAIT_TIME_S", STOP_WAIT_S))
+    except ValueError:  # nor does Ray take it
+        return STOP_WAIT_S
 
 
 def _remove(store: Store, *keys: str) -> None:

@@ -277,6 +277,9 @@ def _line(error: Exception) -> str:
 @contextmanager
 def _without_rays_lines() -> Iterator[None]:
     """What Ray's libraries write to stderr by themselves is left out; what others write comes behind."""
+    if sys.stderr is None:  # the program was started without: that file descriptor is another one by now
+        yield
+        return
     with _aside:  # of two at once the second would put back what the first had put there
         try:
             own = os.dup(2)

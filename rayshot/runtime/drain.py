@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Collection, Mapping
+from math import inf
 
 from rayshot.runtime.driver import DriverPort
 from rayshot.runtime.initiation import some_names
@@ -18,18 +19,19 @@ class Drain:
         self._port = port
         self._told = port.told()
 
-    def wait(self, told_s: float, birth_s: float) -> list[str]:
+    def wait(self, told_s: float, birth_s: float, until: float = inf) -> list[str]:
         """Let it arrive, as far as it does in time.
 
         Args:
             told_s: so long messages may take when the actors are there.
             birth_s: actors are waited for until none has got ready for so long: those that are left wait for room.
+            until: it ends then in any case, by time.monotonic.
 
         Returns the receivers of what did not arrive. Raises SystemDown.
         """
         port, awaited = self._port, list[str]()
-        port.births.wait(birth_s, lambda: port.down is not None)
-        deadline = time.monotonic() + told_s
+        port.births.wait(birth_s, lambda: port.down is not None or time.monotonic() >= until)
+        deadline = min(time.monotonic() + told_s, until)
 
         def is_done(timeout_s: float) -> bool:
             awaited[:] = port.await_taken(self._told, min(timeout_s, max(0.0, deadline - time.monotonic())))

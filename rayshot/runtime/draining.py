@@ -40,7 +40,7 @@ class DrainWatch:
         which = ", ".join(f"node {node[:12]}{_until(draining[node])}" for node in ours)
         try:
             snapshot = self._take()
-        except RayshotError as error:
+        except (RayshotError, ray.exceptions.RayError) as error:  # a vault that is asked for keys may die too
             log.warning("%s is drained, and no snapshot was committed yet: %s", which, error)
         else:
             self._done.update(ours)

@@ -8,6 +8,7 @@ import ray
 
 from rayshot.errors import ClusterUnreachable, ConfigError, NotReady, RayshotError, SystemNotFound, SystemStopped
 from rayshot.protocol.identity import check_name
+from rayshot.runtime.answers import SILENT_S
 from rayshot.runtime.cluster import connect
 from rayshot.runtime.initiation import some_names
 from rayshot.runtime.naming import find_coordinator, running_systems
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from rayshot.runtime.identity import HostIdentity
 
 LOOK_S = 5.0
-"""Where several systems are asked, each has so long to say how it is."""
+"""Where several systems are asked, or somebody is in a hurry, each has so long to say how it is."""
 
 
 class Found(NamedTuple):
@@ -58,12 +59,15 @@ def attach(name: str | None = None, address: str | None = None) -> System:
         return attach_to(found, find_coordinator(found))
 
 
-def look(name: str, where: str) -> System:
-    """As `attach`, in whatever state the system is: for whoever only looks. Raises SystemNotFound, NoAnswer."""
+def look(name: str, where: str, patience_s: float = SILENT_S) -> System:
+    """As `attach`, in whatever state the system is: for whoever only looks. Raises SystemNotFound, NoAnswer.
+
+    That within `patience_s`, but a coordinator has LOOK_S to answer in any case, and never more than SILENT_S.
+    """
     coordinator = find_coordinator(name)
     if coordinator is None:
         raise _not_found(name, where, running_systems())
-    return System(identify(name, coordinator))
+    return System(identify(name, coordinator, min(SILENT_S, max(LOOK_S, patience_s))))
 
 
 def find(name: str | None, where: str) -> str:

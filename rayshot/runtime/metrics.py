@@ -152,6 +152,7 @@ class Metrics:
         self._last: list[Sample] = []
         """Of the last snapshot, what stays until the next one."""
         self._actors: list[Sample] = []
+        self._sums, self._ask_at = ActorSums(), 0.0
         self._made: dict[str, Any] = {}
         self.aborted_count = 0
 
@@ -186,21 +187,22 @@ class Metrics:
         if not _ray_takes_metrics():
             log.info("no metrics: this cluster's Ray drops them; pip install 'rayshot[metrics]' on its nodes")
             return
-        sums, ask_at = ActorSums(), 0.0
         while True:
             try:
-                now = time.monotonic()
-                if now >= ask_at:
-                    answers = self._ask()
-                    self._actors = list(sums.add(now, answers))
-                    ask_at = now + max(PAUSE_S, len(answers) / ASKED_A_SECOND)
-                    self._tell(*self._actors)
-                else:
-                    self._tell(*(one for one in self._actors if _KINDS[one[0]] == "Gauge"))
-                self._tell(*self._of_system(), *self._last)
+                self._tell(*self.samples(time.monotonic()))
             except Exception:
                 log.exception("the metrics of system %r could not be told once", self._labels["system"])
             time.sleep(PAUSE_S)
+
+    def samples(self, now: float) -> list[Sample]:
+        """What is to be told at this moment, in monotonic seconds. Actors are asked for if it is time."""
+        if now >= self._ask_at:
+            answers = self._ask()
+            actors = self._actors = list(self._sums.add(now, answers))
+            self._ask_at = now + max(PAUSE_S, len(answers) / ASKED_A_SECOND)
+        else:
+            actors = [one for one in self._actors if _KINDS[one[0]] == "Gauge"]
+        return [*actors, *self._of_system(), *self._last]
 
     def _of_system(self) -> Iterator[Sample]:
         figures = self._look()

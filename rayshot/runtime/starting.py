@@ -29,7 +29,7 @@ from rayshot.model.port import find_port
 from rayshot.model.resolution import AllowUnmapped, Fit, fit
 from rayshot.model.stored_options import ActorOptions, supply
 from rayshot.protocol.identity import SnapshotId, check_name
-from rayshot.runtime.answers import get_answer, the_coordinator
+from rayshot.runtime.answers import SILENT_S, get_answer, the_coordinator
 from rayshot.runtime.birth import UNWATCHED_S
 from rayshot.runtime.cluster import connect, connected_to, refuse_client
 from rayshot.runtime.coordinator import GROUPS, Coordinator
@@ -313,10 +313,10 @@ def is_local(location: str) -> bool:
     return "://" not in location or location.startswith("file://")
 
 
-def identify(name: str, coordinator: Any) -> HostIdentity:
+def identify(name: str, coordinator: Any, within_s: float = SILENT_S) -> HostIdentity:
     """Who the life of a system is that runs. Raises ClusterRefused where another rayshot runs it; NoAnswer."""
     version = getattr(coordinator, "version", None)  # an older one has no such method
-    theirs = None if version is None else get_answer(version.remote(), the_coordinator(name))
+    theirs = None if version is None else get_answer(version.remote(), the_coordinator(name), within_s)
     if theirs != rayshot.__version__:
         raise ClusterRefused(
             f"system {name!r} in the Ray cluster at {connected_to()} is run by rayshot {theirs or '(an older one)'}, "
@@ -324,7 +324,7 @@ def identify(name: str, coordinator: Any) -> HostIdentity:
             theirs=theirs,
             ours=rayshot.__version__,
         )
-    identity = get_answer(coordinator.identity.remote(), the_coordinator(name))
+    identity = get_answer(coordinator.identity.remote(), the_coordinator(name), within_s)
     assert isinstance(identity, HostIdentity)
     return identity
 

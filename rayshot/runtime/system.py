@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from math import inf
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -288,33 +289,33 @@ class System:
         savepoint = "" if self._closed else f" with savepoint {self._stopped(label, within_s).id}"
         return f"system {self.name!r} is stopped{savepoint}"
 
-    def _stopped(self, label: str, within_s: float | None = None) -> Snapshot:
+    def _stopped(self, label: str, within_s: float = inf) -> Snapshot:
         self._check_open()
-        began, told_s = time.monotonic(), min(STOP_S, within_s or STOP_S)
+        until, told_s = time.monotonic() + within_s, min(STOP_S, within_s)
         drain = Drain(self._port)
-        if missing := drain.wait(told_s, min(BIRTH_S, told_s)):
+        if missing := drain.wait(told_s, BIRTH_S, until):
             raise SnapshotAborted(
                 f"{some_names(missing)} has not taken within {told_s:g} s what this program told it, which would be "
                 f"lost: the system goes on. Try again, or take a savepoint and shut it down",
                 reason=AbortReason.TIMEOUT.value,
                 missing=missing,
             )
-        left_s = None if within_s is None else max(0.0, began + within_s - time.monotonic())
+        left_s = max(0.0, until - time.monotonic())
         savepoint = self._take(Order(STOP_THE_WORLD, label, final=True, driver=self._port.name), drain, left_s)
         self.shutdown()
         return savepoint
 
-    def _take(self, order: Order, drain: Drain, within_s: float | None = None) -> Snapshot:
+    def _take(self, order: Order, drain: Drain, within_s: float = inf) -> Snapshot:
         done = self.order(order, within_s)
         return Snapshot(self._store, self.name, done.record, left_out=drain.left_out(done.sent, done.ended))
 
-    def order(self, order: Order, within_s: float | None = None) -> Committed:
+    def order(self, order: Order, within_s: float = inf) -> Committed:
         """Have the coordinator take a snapshot, and show how far it is. Nothing of it is read: no storage is needed.
 
         Raises as `snapshot`; NoAnswer where it is not there within so many seconds, if that is given.
         """
         self._check_open()
-        deadline = None if within_s is None else time.monotonic() + within_s
+        deadline = time.monotonic() + within_s
         try:
             return self._ordered(order, deadline)
         except SnapshotAborted as error:
@@ -323,20 +324,19 @@ class System:
                 raise
         return self._ordered(order, deadline)
 
-    def _ordered(self, order: Order, deadline: float | None) -> Committed:
+    def _ordered(self, order: Order, deadline: float) -> Committed:
         ref = self._coordinator.snapshot.remote(order)
 
         def is_there(timeout_s: float) -> bool:
-            left_s = LOOK_S if deadline is None else max(0.0, deadline - time.monotonic())
-            ready, _ = ray.wait([ref], timeout=min(timeout_s, LOOK_S, left_s))
-            if not ready and left_s == 0:
+            ready, _ = ray.wait([ref], timeout=min(timeout_s, LOOK_S, max(0.0, deadline - time.monotonic())))
+            if not ready and (left_s := deadline - time.monotonic()) <= 0:
                 raise NoAnswer(
                     "the snapshot is not there in the time that it was given, and may still be committed: see "
                     "`rayshot status`",
                     system=self.name,
                 )
             if not ready:
-                self._answer(self._coordinator.state.remote(), PING_S)
+                self._answer(self._coordinator.state.remote(), min(PING_S, max(1.0, left_s)))
             return bool(ready)
 
         try:

@@ -82,6 +82,29 @@ def test_a_bug_is_no_verdict_and_its_traceback_moves_no_cursor(shots: Path, monk
     assert "ZeroDivisionError: \\x1b[31mred" in result.stderr
 
 
+def test_ctrl_c_is_no_verdict(shots: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rayshot.cli.commands.details", interrupt)
+    result = run("show", shots)
+    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (130, "", 1)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["stop"], ["savepoint"], ["configure"], ["snapshot", "--timeout", "-1"], ["status", "--timeout", "nan"]],
+    ids=" ".join,
+)
+def test_with_json_wrong_use_is_a_document_wherever_that_option_stands(arguments: list[str]) -> None:
+    for result in (run(*arguments, "--json"), run(arguments[0], "--json", *arguments[1:])):
+        assert result.exit_code == 2
+        (line,) = result.stdout.splitlines()
+        error = json.loads(line)["error"]
+        assert error["kind"] == "usage_error"
+        assert f"Error: {error['message']}" in result.stderr
+
+
 def test_damage_has_another_code_in_diff_where_one_says_that_they_differ(shots: Path) -> None:
     second = committed(LocalStore(shots))[-1]
     assert run("diff", shots).exit_code == 0

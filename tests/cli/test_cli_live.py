@@ -120,6 +120,15 @@ def test_where_no_cluster_is_a_command_ends_at_once_or_waits(command, pod):
     assert "ray://" in command("status", "--address", "ray://127.0.0.1:10001", "--wait", "running", code=20).stderr
 
 
+def test_a_command_that_was_started_without_stderr_does_its_work(pod, program):
+    program()
+    closed = ["-c", "import os, sys; os.close(2); os.execv(sys.argv[1], sys.argv[1:])", PROGRAM]
+    done = pod.run(
+        *closed, "status", "bank", "--wait", "running", "--timeout", "100", "--json", RAY_ADDRESS=pod.address
+    )
+    assert (done.returncode, json.loads(done.stdout)["state"]) == (0, "running")
+
+
 def test_waiting_outlives_a_head_that_is_replaced(program):
     """The last one: it ends its head, and begins another one at the same address."""
     old = Pod().wait()

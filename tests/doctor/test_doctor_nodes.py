@@ -69,7 +69,9 @@ def test_a_folder_that_is_another_one_on_a_node_fails_and_what_was_written_is_go
 
 
 def test_what_is_printed_names_each_thing_once_and_ends_with_the_sum(pod, shots):
-    done = pod.run(*COMMAND, "--address", pod.address, "--storage", shots / "none" / "such")
+    storage = ("--storage", shots / "none" / "such")
+    done = pod.run(*COMMAND, "--address", pod.address, *storage, RAY_JOB_STOP_WAIT_TIME_S="a while")
+    assert "gives a job 3 s" in done.stdout
     lines = done.stdout.splitlines()
     assert lines[-1].endswith("warnings"), done.stderr
     assert len([line for line in lines if line.startswith(("ok ", "warn ", "fail "))]) == int(lines[-1].split()[0])

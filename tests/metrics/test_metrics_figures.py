@@ -5,6 +5,7 @@ from pathlib import Path
 
 from rayshot.protocol.abort import AbortReason
 from rayshot.runtime.metrics import METRICS, ActorFigures, ActorSums, Metrics, SystemFigures
+from rayshot.runtime.states import STATES
 
 
 def one(handled=0, letters=0, mailbox=0, outbox=0, *, busy=False, full=False, of="Account"):
@@ -57,6 +58,37 @@ def test_aborts_are_counted_where_ray_takes_no_metrics_too():
     metrics = Metrics("bank", 1, lambda: SystemFigures("running", 0, 0.0), dict)
     metrics.aborted("interval", AbortReason.TIMEOUT)
     assert metrics.aborted_count == 1
+
+
+def test_gauges_are_set_each_time_and_what_grew_is_told_once_until_actors_are_asked_again():
+    asked = []
+
+    def ask():
+        asked.append(None)
+        return {f"a{number}": one(10) for number in range(1000)}
+
+    metrics = Metrics("bank", 4, lambda: SystemFigures("running", 2, 0.0), ask)
+    first, second = (told(metrics.samples(now)) for now in (100.0, 105.0))
+    assert first["rayshot_messages_total", "Account"] == 10_000
+    assert ("rayshot_messages_total", "Account") not in second
+    assert second["rayshot_actors", "Account"] == 1000
+    assert len(asked) == 1  # a thousand are not asked each five seconds
+    assert told(metrics.samples(120.0))["rayshot_messages_total", "Account"] == 0
+    assert len(asked) == 2
+
+
+def test_the_state_is_one_of_all_and_a_life_without_a_snapshot_counts_from_its_beginning(monkeypatch):
+    monkeypatch.setattr("rayshot.runtime.metrics.time.time", lambda: 1000.0)
+    metrics = Metrics("bank", 4, lambda: SystemFigures("stopped", 2, taken_at), dict)
+    taken_at = 0.0
+    found = told(metrics.samples(0.0))
+    assert {state: found["rayshot_system_state", state] for state in STATES} == {
+        state: state == "stopped" for state in STATES
+    }
+    assert (found["rayshot_life",], found["rayshot_snapshots_in_progress",]) == (4, 2)
+    assert found["rayshot_last_snapshot_timestamp_seconds",] == 1000
+    taken_at = 1234.0
+    assert told(metrics.samples(0.0))["rayshot_last_snapshot_timestamp_seconds",] == 1234
 
 
 def test_no_metric_has_a_label_for_each_actor():

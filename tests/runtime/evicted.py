@@ -1,4 +1,7 @@
-"""A program that leaves with a savepoint when it is told to end: its ADDRESS STORAGE WITHIN_S BUSY_S are arguments."""
+"""A program that leaves with a savepoint when it is told to end: its ADDRESS STORAGE WITHIN_S BUSY_S are arguments.
+
+With a fifth one, `watching`, it looks at its system all the time, and is done when that is down.
+"""
 
 import os
 import sys
@@ -7,6 +10,7 @@ import time
 import ray
 
 import rayshot
+from rayshot.errors import SystemDown
 from tests.runtime.workloads import Sluggish
 
 
@@ -14,7 +18,7 @@ def begin(_system):
     Sluggish.options(name="worker").remote(0)
 
 
-def main(address, storage, within_s, busy_s):
+def main(address, storage, within_s, busy_s, how=""):
     ray.init(address, logging_level="ERROR", log_to_driver=False)
     system = rayshot.resume("bank", storage=storage, begin=begin)
     system.stop_on_sigterm("evicted", float(within_s))
@@ -24,8 +28,11 @@ def main(address, storage, within_s, busy_s):
     while not any(actor.handler or not float(busy_s) for actor in system.status().actors.values()):
         time.sleep(0.05)
     os.write(1, b"ready\n")
-    while True:
-        time.sleep(0.05)
+    try:
+        while True:
+            system.status() if how == "watching" else time.sleep(0.05)
+    except SystemDown:
+        os.write(1, b"it is down\n")
 
 
 if __name__ == "__main__":

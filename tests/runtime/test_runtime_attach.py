@@ -14,8 +14,17 @@ import ray
 from ray._raylet import InnerGcsClient
 
 import rayshot
-from rayshot.errors import ClusterRefused, ConfigError, SystemNotFound
+from rayshot.errors import (
+    ClusterRefused,
+    ClusterUnreachable,
+    ConfigError,
+    NotReady,
+    RayshotError,
+    SystemNotFound,
+    SystemStopped,
+)
 from rayshot.runtime.cluster import connected_to
+from rayshot.runtime.finding import naming
 from tests.pods import Pod, free_port
 from tests.runtime.workloads import Account
 
@@ -121,9 +130,11 @@ def test_one_of_several_local_clusters_is_never_chosen(pods):
         assert all(f":{pod.port}" in message for pod in pods)
 
 
-def test_where_no_cluster_runs_none_is_started(pods):
+def test_where_no_cluster_runs_none_is_started(pods, tmp_path):
     alone = ["unshare", "-pf", "--mount-proc", "--kill-child"]  # it sees no other processes
-    with_none = refused(pods[0], {}, before=alone, RAY_TMPDIR="/nonexistent")
+    (tmp_path / "ray").mkdir()
+    (tmp_path / "ray" / "ray_current_cluster").write_text(f"127.0.0.1:{free_port()}")  # of one that is gone
+    with_none = refused(pods[0], {}, before=alone, RAY_TMPDIR=str(tmp_path))
     assert with_none[0] == "cluster_unreachable"
     assert "no Ray cluster runs on this machine: give the address" in with_none[1]
     elsewhere = refused(pods[0], {"address": pods[0].address}, before=alone)
@@ -177,6 +188,20 @@ def test_a_head_that_was_replaced_at_its_address_is_gone_for_whoever_knew_the_on
 def ray_nodes(pod):
     client = InnerGcsClient.standalone(pod.address, cluster_id=None, timeout_ms=3000)
     return client.get_all_node_info(3).values()
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (ray.exceptions.ActorUnavailableError("it restarts", None), NotReady),
+        (ray.exceptions.ActorDiedError(), SystemStopped),
+        (ray.exceptions.AuthenticationError("another token"), ClusterUnreachable),
+    ],
+)
+def test_what_ray_raises_where_something_has_gone_is_ours_and_names_the_cluster(error, expected):
+    with pytest.raises(RayshotError, match=r"10\.0\.0\.5:6379") as raised, naming("10.0.0.5:6379"):
+        raise error
+    assert type(raised.value) is expected
 
 
 # In a cluster --------------------------------------------------------------------------------------------------------

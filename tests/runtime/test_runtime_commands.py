@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import threading
+import time
 
 import pytest
 import ray
@@ -92,6 +93,8 @@ def test_the_configuration_changes_only_in_what_is_given(bank):
     assert changed["was"] == {"interval_s": None, "keep": None}
     assert (changed["interval_s"], changed["keep"]) == (30, 3)
     assert bank.config() == rayshot.SnapshotConfig(timeout_s=77, interval_s=30, num_to_keep=3)
+    for text, seconds in (("250ms", 0.25), ("5m", 300), ("1h", 3600), ("2d", 172800), ("30", 30)):
+        assert document("configure", "--interval", text)["interval_s"] == seconds
     printed = run("configure", "--keep", "all").stdout
     assert printed == "bank: every 30 s, the last 3 kept -> every 30 s, all kept\n"
 
@@ -103,6 +106,9 @@ def test_the_configuration_changes_only_in_what_is_given(bank):
         (["configure", "--interval", "soon"], "--interval 'soon': give a number and a unit, such as 30s"),
         (["configure", "--interval", "0s"], "interval_s"),
         (["configure", "--keep", "some"], "--keep 'some': give a whole number, or `all`"),
+        (["configure", "--keep", "9" * 5000], "give a whole number, or `all`"),
+        (["snapshot", "--timeout", "nan"], "'nan' is not a number of seconds"),
+        (["status", "--wait", "stopped", "--timeout", "nan"], "'nan' is not a number of seconds"),
         (["stop"], "say --savepoint LABEL, or --without-savepoint"),
         (["stop", "--savepoint", "x", "--without-savepoint"], "say --savepoint LABEL, or --without-savepoint"),
         (["savepoint", "bank", "two", "three"], "give a name and a label"),
@@ -215,6 +221,25 @@ def test_a_system_that_begins_is_shown_and_waited_for(new_system, tmp_path, monk
 
 def test_commands_outlive_a_coordinator(bank):
     run("snapshot")
-    os.kill(ray.get(bank._coordinator.__ray_call__.remote(lambda _: os.getpid())), signal.SIGKILL)
+    os.kill(coordinator_of(bank), signal.SIGKILL)
     assert document("status", "--wait", "running", "--timeout", 60)["snapshot"] == "1-coordinator-1"
     assert document("snapshot")["snapshot"] == "1-coordinator-2"
+
+
+def test_a_coordinator_that_hangs_keeps_nobody_waiting_who_has_said_how_long(bank):
+    process = coordinator_of(bank)
+    os.kill(process, signal.SIGSTOP)
+    try:
+        for command in (["snapshot"], ["stop", "--savepoint", "x"], ["status", "--wait", "stopped"]):
+            began = time.monotonic()
+            assert document(*command, "--timeout", 1, code=23)["error"]["kind"] == "no_answer"
+            assert time.monotonic() - began < 15  # 30 s are for whoever has said nothing
+        (listed,) = document("systems")["systems"]
+        assert (listed["system"], listed["state"], listed["life"]) == ("bank", "silent", None)
+    finally:
+        os.kill(process, signal.SIGCONT)
+    assert document("status")["state"] == "running"
+
+
+def coordinator_of(system):
+    return ray.get(system._coordinator.__ray_call__.remote(lambda _: os.getpid()))

@@ -1,5 +1,8 @@
 """What is done about nodes that are drained; one that really is stands in test_runtime_nodes.py."""
 
+import pytest
+import ray
+
 from rayshot.errors import SnapshotAborted
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.draining import DrainWatch
@@ -8,14 +11,15 @@ from rayshot.runtime.draining import DrainWatch
 class Takes:
     """Takes snapshots, or fails as often as it is told."""
 
-    def __init__(self, failures=0):
+    def __init__(self, failures=0, error=SnapshotAborted):
         self.count = 0
         self._failures = failures
+        self._error = error
 
     def __call__(self):
         self.count += 1
         if self.count <= self._failures:
-            raise SnapshotAborted("not now")
+            raise self._error("not now")
         return SnapshotId(1, "coordinator", self.count)
 
 
@@ -31,8 +35,9 @@ def test_one_snapshot_for_a_node_of_ours_and_none_for_others():
     assert take.count == 2
 
 
-def test_a_snapshot_that_fails_is_taken_again_until_one_is_committed():
-    take = Takes(failures=2)
+@pytest.mark.parametrize("error", [SnapshotAborted, ray.exceptions.RaySystemError])
+def test_a_snapshot_that_fails_is_taken_again_until_one_is_committed(error):
+    take = Takes(failures=2, error=error)
     watch = DrainWatch(lambda: {"ours"}, take)
     for _ in range(5):
         watch.look({"ours": 0})
