@@ -294,6 +294,10 @@ def test_a_snapshot_that_takes_too_long_is_aborted_and_names_who_did_not_answer(
     (tmp_path / "go on").touch()
     assert caught.value.evidence["reason"] == "timeout"
     assert caught.value.evidence["missing"] == ("alice",)
+    (note,) = eventually(lambda: rayshot.open(system.storage).system(system.name).aborts().notes)
+    assert (str(note.snapshot), note.reason, note.trigger) == (caught.value.evidence["snapshot"], "timeout", "request")
+    assert (note.missing, note.missing_count) == (("alice",), 1)
+    assert 0.5 <= note.seconds < 60
     ray.get(alice.read.remote())
     system.configure(rayshot.SnapshotConfig())
     system.snapshot().verify()
