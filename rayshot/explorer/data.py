@@ -6,11 +6,13 @@ list that was cut says of how many. What cannot be read says why, and the rest i
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
+from itertools import zip_longest
 from typing import Any, TypeVar
 
-from rayshot.audit.findings import NoTrace
-from rayshot.audit.proof import trace_of
-from rayshot.errors import Damaged, RayshotError
+from rayshot.audit.history import join
+from rayshot.audit.proof import UNTRACED
+from rayshot.audit.segment import Segment, read_segment
+from rayshot.errors import RayshotError
 from rayshot.explorer.spacetime import spacetime
 from rayshot.explorer.states import actor_document, changes
 from rayshot.explorer.system import system_graph
@@ -21,13 +23,18 @@ from rayshot.store.records import EpochRecord
 from rayshot.store.snapshot import Snapshot
 
 SNAPSHOTS_MAX = 100
-ROWS_READ_MAX = 50_000
+ROWS_READ_MAX = 10_000
 """So many actors and channels are read of manifests for the time line; older snapshots show what their record says."""
 BARS_MAX = 40
-TRACE_BYTES_MAX = 16 << 20
-"""A longer trace is not drawn: `rayshot trace` and `rayshot verify` read it."""
+ABORTS_MAX = 20
+DETAIL_LENGTH_MAX = 300
+TRACE_BYTES_MAX = 4 << 20
+"""Longer traces are not drawn: `rayshot trace` and `rayshot verify` read them."""
+NEAR_MAX, ROWS_OF_A_LARGE_ONE = 6, 1_000
+"""So many snapshots around one are read for their traces, fewer of large ones: what follows a cut lies in them."""
 
 _Found = TypeVar("_Found")
+_NO_CUT: dict[str, Any] = {}
 _NO_MESSAGES: tuple[list[dict[str, Any]], list[str]] = ([], [])
 
 
@@ -41,25 +48,61 @@ def storage_document(view: SystemView) -> dict[str, Any]:
         row = snapshot_row(snapshot, read=budget > 0)
         budget -= row.get("actor_count", 0) + row.get("channel_count", 0)
         rows.append(row)
-    origins = view.restored_from()
-    began: dict[int, EpochRecord] = {}
-    takeovers: defaultdict[int, int] = defaultdict(int)
-    for record in view.records():
-        if isinstance(record, EpochRecord):
-            takeovers[record.incarnation] += record.incarnation in began
-            began.setdefault(record.incarnation, record)
     return {
         "system": view.name,
         "snapshots": rows[::-1],
         "snapshot_count": len(snapshots),
-        "lives": [
-            {
-                "life": life,
-                "restored_from": str(origins[life]) if life in origins else None,
-                "takeovers": takeovers[life],
+        "lives": _lives(view),
+        "aborts": _aborts(view),
+    }
+
+
+def _lives(view: SystemView) -> list[dict[str, Any]]:
+    """When and why each life began, as far as an EPOCH says; `takeovers` are when new coordinators went on with it."""
+    origins = view.restored_from()
+    lives: dict[int, dict[str, Any]] = {}
+    for record in view.records():
+        if isinstance(record, EpochRecord) and record.incarnation in lives:
+            lives[record.incarnation]["takeovers"].append(record.began_at)
+        elif isinstance(record, EpochRecord):
+            lives[record.incarnation] = {
+                "life": record.incarnation,
+                "began_at": record.began_at,
+                "cause": record.cause,
+                "restored_from": str(origins[record.incarnation]) if record.incarnation in origins else None,
+                "takeovers": [],
             }
-            for life in began
-        ],
+    return list(lives.values())
+
+
+def _aborts(view: SystemView) -> list[dict[str, Any]]:
+    """Snapshots that came to nothing, the newest ABORTS_MAX: none where the notes cannot be read, which bind nobody."""
+    try:
+        notes = view.aborts().notes
+    except RayshotError:
+        return []
+    return [
+        {
+            "id": str(note.snapshot),
+            "life": note.snapshot.incarnation,
+            "at": note.began_at + note.seconds,
+            "reason": note.reason,
+            "detail": note.detail[:DETAIL_LENGTH_MAX],
+            "missing_count": note.missing_count,
+            "open_count": note.open_count,
+        }
+        for note in notes[-ABORTS_MAX:]
+    ]
+
+
+def one_alone(snapshot: Snapshot) -> dict[str, Any]:
+    """As `storage_document`, of one snapshot without its system."""
+    return {
+        "system": snapshot.system,
+        "snapshots": [snapshot_row(snapshot)],
+        "snapshot_count": 1,
+        "lives": [],
+        "aborts": [],
     }
 
 
@@ -116,7 +159,9 @@ def snapshot_document(
     none: list[Snapshot] = []
     siblings = part("the other snapshots", snapshot.siblings, none)
     lanes = busiest(manifest, LANES_MAX, actors)
-    cut = part("the cut", lambda: _cut(snapshot, siblings, lanes), None) or _untraced(snapshot, lanes, "")
+    cut = part("the trace", lambda: _cut(snapshot, siblings, lanes), _NO_CUT)
+    if "events" not in cut:
+        cut = {**cut, **_counted(snapshot, actors)}
     wanted: defaultdict[Channel, set[int]] = defaultdict(set)
     for arrow in cut.get("messages", ()):
         if arrow["crosses"]:
@@ -144,25 +189,50 @@ def _age(snapshot: Snapshot) -> tuple[int, int]:
     return snapshot.id.incarnation, snapshot.position
 
 
-def _cut(snapshot: Snapshot, siblings: Collection[Snapshot], lanes: Sequence[str]) -> dict[str, Any]:
+def _cut(snapshot: Snapshot, siblings: Sequence[Snapshot], lanes: Sequence[str]) -> dict[str, Any]:
+    """The diagram of a traced cut; of any other only the `reason` why there is none."""
     manifest = snapshot.manifest
-    if sum(trace.segment.size for trace in manifest.traces) > TRACE_BYTES_MAX:
-        return _untraced(snapshot, lanes, "its trace is longer than this page reads; `rayshot trace` reads it")
-    try:
-        traced = trace_of(snapshot, [one for one in siblings if one != snapshot])
-    except NoTrace as reason:
-        return _untraced(snapshot, lanes, str(reason))
-    except Damaged as error:
-        return _untraced(snapshot, lanes, error.message)
-    return spacetime(str(snapshot.id), traced.histories, manifest.channels, lanes, manifest.ended)
+    if not manifest.traces:
+        return {"reason": UNTRACED}
+    segments, left = _segments(snapshot, lanes, TRACE_BYTES_MAX)
+    if left < 0:
+        return {"reason": "its trace is longer than this page reads; `rayshot trace` reads it"}
+    rows = len(manifest.actors) + len(manifest.channels)
+    for one in _near(snapshot, siblings)[: max(2, NEAR_MAX - rows // ROWS_OF_A_LARGE_ONE)]:
+        try:
+            more, left = _segments(one, lanes, left)
+        except RayshotError:
+            continue  # it is not the one that is shown
+        segments += more
+    histories = join(segments, str(snapshot.id))
+    if not histories:
+        return {"reason": "the traces of these actors had grown too long, and were given up"}
+    return spacetime(str(snapshot.id), histories, manifest.channels, lanes, manifest.ended)
 
 
-def _untraced(snapshot: Snapshot, lanes: Sequence[str], reason: str) -> dict[str, Any]:
+def _segments(snapshot: Snapshot, lanes: Collection[str], bytes_max: int) -> tuple[list[Segment], int]:
+    """The traces of these actors, none where they are too long, and how many bytes are left; below 0 says that."""
+    wanted = [trace for trace in snapshot.manifest.traces if trace.actor in lanes]
+    left = bytes_max - sum(trace.segment.size for trace in wanted)
+    if left < 0:
+        return [], left
+    return [read_segment(trace.actor, snapshot.read(trace.segment)) for trace in wanted], left
+
+
+def _near(snapshot: Snapshot, siblings: Sequence[Snapshot]) -> list[Snapshot]:
+    """The snapshots of the same life, the nearest first, by turns after and before this one."""
+    same = [one for one in siblings if one.id.incarnation == snapshot.id.incarnation]
+    before = [one for one in reversed(same) if one.position < snapshot.position]
+    after = [one for one in same if one.position > snapshot.position]
+    return [one for pair in zip_longest(after, before) for one in pair if one is not None]
+
+
+def _counted(snapshot: Snapshot, chosen: Collection[str]) -> dict[str, Any]:
+    """What any snapshot tells of its cut: the counters of the channels."""
     return {
         "kind": "counted",
-        "reason": reason,
-        "lanes": [{"name": name} for name in lanes],
-        "channels": bars(snapshot.manifest.channels, lanes, BARS_MAX),
+        "lanes": [{"name": name} for name in chosen],
+        "channels": bars(snapshot.manifest.channels, chosen, BARS_MAX),
         "crossing": snapshot.in_flight,
     }
 

@@ -9,7 +9,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from rayshot.explorer.data import snapshot_document, snapshot_row, storage_document
+from rayshot.explorer.data import one_alone, snapshot_document, storage_document
 from rayshot.store.catalog import SystemView
 from rayshot.store.snapshot import Snapshot
 
@@ -70,7 +70,7 @@ def report(view: SystemView, snapshot: Snapshot | None = None, *, actors: Sequen
 def frame(snapshot: Snapshot) -> str:
     """One snapshot as a frame for notebooks; what is in it can reach nothing of the notebook."""
     data = {
-        "storage": {"system": snapshot.system, "snapshots": [snapshot_row(snapshot)], "snapshot_count": 1, "lives": []},
+        "storage": one_alone(snapshot),
         "first": str(snapshot.id),
         "snapshots": {str(snapshot.id): snapshot_document(snapshot)},
     }

@@ -2,8 +2,8 @@
 
 Theory of operation. What an actor did is one row of events. The n-th message handled on a channel is the n-th one sent
 on it, so counting joins the sends to the receives. Each row has one event that is its cut: the record of the snapshot,
-or the place where it would lie for somebody who does not record. A driver has no trace: its sends are known by the
-numbers of its messages, and stand in an order that could have been the real one.
+or the place where it would lie for somebody who does not record. Of somebody without a trace, as a driver, the sends are
+known by the numbers of the messages, and stand in an order that could have been the real one.
 
 Each event gets two places, from 0 (left) to 1. `x` is "as it could have happened": the length of the longest chain of
 events that lead to it, so that whatever depends on something stands to the right of it. `straight` is the order of
@@ -22,6 +22,7 @@ from rayshot.audit.findings import Unproved
 from rayshot.audit.history import History, count
 from rayshot.audit.segment import Ended, Event, Fired, Handled, Recorded, sends_of
 from rayshot.format.manifest import ChannelEntry
+from rayshot.protocol.identity import is_driver
 
 EVENTS_MAX = 500
 EVENTS_BESIDE_CUT_MAX = 18
@@ -78,7 +79,7 @@ def spacetime(
 
     Args:
         snapshot: the id of the one whose cut is shown.
-        histories: what the actors did, from a common cut on.
+        histories: what actors did.
         channels: those of the snapshot.
         lanes: the names of the actors and drivers to show, in their order on the page.
         ended: actors that had ended before the cut.
@@ -96,7 +97,7 @@ def spacetime(
     for lane, name in enumerate(lanes):
         if name not in histories:
             told = {receiver: channel for (sender, receiver), channel in by_ends.items() if sender == name}
-            _add_driver(window, lane, name, told, lanes, beside)
+            _add_untraced(window, lane, name, told, lanes, beside)
     _place(window)
     window.clear()
     arrows, unseen = _arrows(window, by_ends, lanes)
@@ -108,7 +109,7 @@ def spacetime(
     )
     return {
         "kind": "traced",
-        "lanes": [{"name": name, "driver": name not in histories} for name in lanes],
+        "lanes": [{"name": name, "driver": is_driver(name), "traced": name in histories} for name in lanes],
         "events": window.events,
         "cuts": [next(one for one in row if window.events[one]["side"] == CUT) for row in window.rows],
         "messages": arrows,
@@ -156,7 +157,7 @@ def _add_actor(window: _Window, lane: int, history: History, snapshot: str, besi
         if index < place - EVENTS_BEFORE_MAX:
             continue
         side = PAST if index < place else CUT if index == place and recorded else FUTURE
-        added = window.add(lane, *_words(event, side), n=history.first + index, sent=messages)
+        added = window.add(lane, *_words(event, side), n=history.first + index, sent=list(map(list, messages)))
         if index < place - beside:
             window.hidden.add(added)
         if isinstance(event, Recorded):
@@ -183,10 +184,10 @@ def _words(event: Event, side: int) -> tuple[str, int]:
     return "sent", side
 
 
-def _add_driver(
+def _add_untraced(
     window: _Window, lane: int, name: str, told: Mapping[str, ChannelEntry], lanes: Collection[str], beside: int
 ) -> None:
-    """The sends of a driver: those that were in flight, and those that are handled in the window."""
+    """The sends of a driver or an actor without a trace: of what was in flight, and what is handled in the window."""
     numbers = defaultdict(set)
     for sender, receiver, number in window.receives:
         if sender == name:
@@ -198,10 +199,10 @@ def _add_driver(
     past = [one for one in known if one[1] in told and one[0] <= told[one[1]].sent]
     future = [one for one in known if one not in set(past)]
     for number, receiver in past[-beside:]:
-        window.sends[name, receiver, number] = window.add(lane, "told", PAST, sent=[(receiver, number)])
+        window.sends[name, receiver, number] = window.add(lane, "told", PAST, sent=[[receiver, number]])
     window.add(lane, "cut", CUT)
     for number, receiver in future[:beside]:
-        window.sends[name, receiver, number] = window.add(lane, "told", FUTURE, sent=[(receiver, number)])
+        window.sends[name, receiver, number] = window.add(lane, "told", FUTURE, sent=[[receiver, number]])
 
 
 def _arrows(

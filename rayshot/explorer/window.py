@@ -83,9 +83,9 @@ def _rows(channel: ChannelState, numbers: Collection[int]) -> list[dict[str, Any
     ]
 
 
-def bars(channels: Sequence[ChannelEntry], names: Collection[str], count: int) -> list[dict[str, Any]]:
-    """The counters of the fullest channels between the shown processes: that is the whole cut of each."""
-    between = [one for one in channels if {one.sender, one.receiver} <= set(names)]
+def bars(channels: Sequence[ChannelEntry], chosen: Collection[str], count: int) -> list[dict[str, Any]]:
+    """The counters of the fullest channels, of those from and to the `chosen` ones if any: the whole cut of each."""
+    between = [one for one in channels if not chosen or one.sender in chosen or one.receiver in chosen]
     full = sorted(between, key=lambda one: (one.received - one.sent, one.sender, one.receiver))
     return [
         {
