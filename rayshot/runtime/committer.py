@@ -24,7 +24,7 @@ from rayshot.errors import (
     StoreUnavailable,
 )
 from rayshot.format.encryption_key import DataKey
-from rayshot.format.manifest import ActorEntry, ChannelEntry, Chunk, Manifest, RecordedSlots, TraceEntry
+from rayshot.format.manifest import ActorEntry, ChannelEntry, Chunk, Manifest, RecordedSlots, Recording, TraceEntry
 from rayshot.model.configuration import SnapshotConfig
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import AnnounceEnd
@@ -290,8 +290,11 @@ class Committer:
         slots = _joined(written)
         traces = {name: blob for stored in written for name, blob in stored.traces.items()}
         chunks = {chunk.digest: chunk for stored in written for chunk in stored.chunks}
+        nodes = {name: stored.node for stored in written for name in stored.actors}
+        recordings = {name: Recording(nodes[name], *took) for name, took in taken.recorded.items() if name in nodes}
         entries = [
-            _entry(name, "born" if record.born else "unborn", actors.get(name)) for name, record in cut.records.items()
+            _entry(name, "born" if record.born else "unborn", actors.get(name), recordings.get(name))
+            for name, record in cut.records.items()
         ]
         entries += [_entry(name, "unborn", actors.get(name)) for name in cut.unborn]
         channels = [
@@ -359,7 +362,7 @@ def _is_aligned(cut: Cut, channel: Channel) -> bool:
     return record is not None and channel.sender in record.aligned
 
 
-def _entry(name: str, status: Any, stored: StoredActor | None) -> ActorEntry:
+def _entry(name: str, status: Any, stored: StoredActor | None, recording: Recording | None = None) -> ActorEntry:
     if stored is None:
         raise StateNotSerializable(
             f"messages go to actor {name!r}, and what creates it is still with the program that made it: it does not "
@@ -376,4 +379,5 @@ def _entry(name: str, status: Any, stored: StoredActor | None) -> ActorEntry:
         specification.methods,
         stored.state if status == "born" else None,
         specification.version,
+        recording,
     )

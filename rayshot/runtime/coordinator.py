@@ -354,7 +354,7 @@ class Coordinator(DriverWatch, Questions):
         if under_way is None:
             return  # it was aborted while it waited for its turn, as the system was fenced
         shares = self._members.shares(gathered.bodies)
-        record, figures = self._committer.store(cut, shares, under_way.taken(gathered.stats()))
+        record, figures = self._committer.store(cut, shares, under_way.taken(gathered))
         with self._lock:
             self._committed = record
             self._birth.end()
