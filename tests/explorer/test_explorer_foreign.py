@@ -149,7 +149,8 @@ def points(line):
 def test_a_notebook_shows_the_page_in_a_frame_that_reaches_nothing(browser, repository, tmp_path):
     snapshot = make_snapshot(repository, Bank())
     path = tmp_path / "notebook.html"
-    path.write_text(f"<!doctype html><title>notebook</title><body>{snapshot._repr_html_()}")
+    head = "<!doctype html><meta charset=iso-8859-1><title>notebook</title>"
+    path.write_text(head + snapshot._repr_html_(), encoding="utf-8")
     page = Visit(browser, path)
     frame = page.page.frame_locator("iframe")
     assert "3 messages in flight" in frame.locator("#count").inner_text()
