@@ -198,16 +198,19 @@ def _cut(snapshot: Snapshot, siblings: Sequence[Snapshot], lanes: Sequence[str])
     if left < 0:
         return {"reason": "its trace is longer than this page reads; `rayshot trace` reads it"}
     rows = len(manifest.actors) + len(manifest.channels)
+    relations = {}
     for one in _near(snapshot, siblings)[: max(2, NEAR_MAX - rows // ROWS_OF_A_LARGE_ONE)]:
         try:
             more, left = _segments(one, lanes, left)
+            relations[str(one.id)] = one.relation(snapshot).name
         except RayshotError:
             continue  # it is not the one that is shown
         segments += more
     histories = join(segments, str(snapshot.id))
     if not histories:
         return {"reason": "the traces of these actors had grown too long, and were given up"}
-    return spacetime(str(snapshot.id), histories, manifest.channels, lanes, manifest.ended)
+    diagram = spacetime(str(snapshot.id), histories, manifest.channels, lanes, manifest.ended)
+    return {**diagram, "relations": relations}
 
 
 def _segments(snapshot: Snapshot, lanes: Collection[str], bytes_max: int) -> tuple[list[Segment], int]:
