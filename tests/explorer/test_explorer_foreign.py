@@ -5,6 +5,7 @@ import sys
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 
 import rayshot
 from rayshot.explorer.data import snapshot_document, storage_document
@@ -90,6 +91,8 @@ def test_a_system_without_a_trace_shows_the_counters_of_its_channels(visit, repo
     assert label == "alice to bob: 2 handled, 2 in the mailbox, 1 in the outbox, 5 sent"
     assert "rayshot.init(..., trace=True)" in page.text("#cut")
     assert page.count("#flight tbody tr") == 3
+    found = Axe().run(page.page)
+    assert found.violations_count == 0, found.generate_report()
     page.assert_quiet()
 
 
@@ -99,6 +102,7 @@ def test_a_damaged_snapshot_says_what_it_is_and_the_others_are_there(visit, repo
     page = visit()
     assert "✗" in page.text("#verdict")
     assert page.count("ol.time .bad") == 1
+    assert Axe().run(page.page).violations_count == 0
     page.page.click(f"[data-snapshot='{first.id}']")
     assert "3 messages in flight" in page.text("#count")
     page.assert_quiet()
