@@ -44,14 +44,15 @@ NO_CLUSTER = 20
 ABORTED = 21
 NOT_RUNNING = 22
 TIMED_OUT = 23
+INTERRUPTED = 130
 
 EPILOG = """Exit codes: 0 fine (diff: no difference; detect: it holds); 1 damaged or inconsistent (diff: there are
 differences; detect: it does not hold, or nobody can tell); 2 wrong use; 10 no such storage or system; 11 no such
 snapshot; 12 nobody trusted vouches for it; 13 the storage failed; 14 made by a newer rayshot, or by a program whose
 classes are not here; 15 the machine failed, as where what is printed has no room; 16 rayshot itself failed, which is
 a bug; 17 diff, detect: damaged or inconsistent. Of a system that runs: 20 no cluster, or it refuses; 21 the snapshot
-was aborted; 22 the system is stopped, or not yet back; 23 timed out. An error is one line on stderr; with --json
-{"error": {"kind": ..., "message": ...}} stands on stdout too, in the place of the document."""
+was aborted; 22 the system is stopped, or not yet back; 23 timed out. 130: demo was interrupted. An error is one line on
+stderr; with --json {"error": {"kind": ..., "message": ...}} stands on stdout too, in the place of the document."""
 
 _CODES: tuple[tuple[type[RayshotError], int], ...] = (
     (SystemNotFound, NO_SYSTEM),

@@ -34,6 +34,7 @@ from ray.util.client import ray as client
 
 from rayshot.errors import ClusterRefused, ClusterUnreachable, ConfigError
 
+OWN_MEMORY_BYTES = 128 << 20
 ANSWER_S = 3.0
 """A control service that lives answers in milliseconds."""
 AUTO: Final = "auto"
@@ -85,6 +86,38 @@ def disconnect() -> None:
     """Leave the cluster, which may be gone: another one may come to its place."""
     with _without_rays_lines():
         ray.shutdown()
+
+
+@contextmanager
+def own_cluster(cpus: int) -> Iterator[None]:
+    """A small cluster of this machine for this program alone, quiet, ended with everything in it, its files too.
+
+    It joins no cluster that runs, whatever RAY_ADDRESS says, and ends none. Raises ClusterUnreachable.
+    """
+    worker.print_to_stdstream = _drop
+    short = "/tmp"  # noqa: S108 - it holds sockets, whose paths have a limit; the folder in it is ours alone
+    with tempfile.TemporaryDirectory(prefix="rayshot-own-", dir=short, ignore_cleanup_errors=True) as folder:
+        try:
+            _start(cpus, folder)
+            yield
+        finally:
+            disconnect()
+
+
+def _start(cpus: int, folder: str) -> None:
+    try:
+        with _without_rays_lines():
+            ray.init(
+                "local",
+                num_cpus=cpus,
+                object_store_memory=OWN_MEMORY_BYTES,
+                include_dashboard=False,
+                logging_level=logging.ERROR,
+                log_to_driver=False,
+                _temp_dir=folder,
+            )
+    except Exception as error:  # Ray's own word for a time-out is no narrower
+        raise ClusterUnreachable(f"Ray does not start on this machine: {_line(error)}") from error
 
 
 def connected_to() -> str:
