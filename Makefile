@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 ROWS ?=
 JOBS ?= 3
 
-.PHONY: demo notebooks test acceptance simulate fuzz check bench peers format clean setup java azurite metrics kills
+.PHONY: demo notebooks test acceptance simulate fuzz check bench peers format clean setup java chromium azurite metrics kills
 
 setup: $(STAMP)
 
@@ -22,6 +22,10 @@ $(STAMP): pyproject.toml
 # PySpark needs Java 17 or newer and nothing else from outside PyPI.
 java:
 	@scripts/ensure-java
+
+# The page of `rayshot report` is tested in a browser.
+chromium:
+	@scripts/ensure-chromium
 
 # Azure storage is tested against Azurite, which comes from npm.
 azurite: setup
@@ -39,11 +43,11 @@ notebooks: setup java
 	@$(BIN)/python -m examples.notebooks
 
 # Files of tests side by side; `JOBS=0` runs one after the other, as `pytest` itself does.
-test: setup java azurite metrics
+test: setup java chromium azurite metrics
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 # Every fault, bad input and race of the acceptance table, counted; fails where one does not hold.
-acceptance: setup java azurite metrics
+acceptance: setup java chromium azurite metrics
 	@$(BIN)/python -m pytest -m acceptance
 
 # The pipeline's driver and JVM, killed behind each commit to each table of each format.

@@ -39,6 +39,7 @@ _HOMES = {
     "restore": ("rayshot.runtime.starting", "restore"),
     "resume": ("rayshot.runtime.resuming", "resume"),
     "_driver_port": ("rayshot.runtime.attaching", "driver_port"),
+    "_frame": ("rayshot.explorer.report", "frame"),
     "_open_table": ("rayshot.analysis.table", "open_table"),
 }
 

@@ -91,6 +91,18 @@ _SYSTEM_START = every_of_rows(
 _LOG_COLUMNS = (
     Column("kind", "string", "epoch, commit, copy, delete, expire or restore", lambda _, row: kind_of(row.record)),
     Column("writer", "string", "who wrote it", lambda _, row: row.record.writer),
+    Column(
+        "began_at",
+        "timestamp",
+        "of an epoch: when it began; null where an older rayshot wrote it",
+        lambda _, row: None if (seconds := row.said("began_at")) is None else _time(seconds),
+    ),
+    Column(
+        "cause",
+        "string",
+        "of an epoch: begin, restore, or takeover by a new coordinator in the same life; null as began_at",
+        lambda _, row: row.said("cause"),
+    ),
     Column("label", "string", "of a commit or copy: a person's word for a savepoint", lambda _, row: row.said("label")),
     Column(
         "origin",

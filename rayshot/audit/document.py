@@ -127,7 +127,9 @@ class Document:
 
 
 def _actor(row: list[Any]) -> StoredActor:
-    name, _, _, _, options, status, _, _, _ = row
+    if len(row) not in (9, 12):  # the longer one says how the actor recorded, which proves nothing
+        raise ValueError(f"{row!r:.100} is no actor")
+    name, _, _, _, options, status, *_ = row
     return StoredActor(name, status == "born", options.get("deterministic") is True)
 
 

@@ -19,6 +19,7 @@ _HOMES = {
     "keygen": ("rayshot.cli.keygen", "keygen"),
     "list": ("rayshot.cli.commands", "list_"),
     "replay": ("rayshot.cli.replay", "replay"),
+    "report": ("rayshot.cli.report", "report"),
     "savepoint": ("rayshot.cli.operating", "savepoint"),
     "show": ("rayshot.cli.commands", "show"),
     "simulate": ("rayshot.cli.simulate", "simulate"),

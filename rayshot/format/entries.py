@@ -70,12 +70,24 @@ class CapturedState:
 
 
 @dataclass(frozen=True, slots=True)
+class Recording:
+    """How one actor recorded: on the `node` with that address, stopped for `hold_s` seconds.
+
+    Its record reached the coordinator `after_s` seconds after the snapshot's beginning, by the coordinator's clock.
+    """
+
+    node: str
+    hold_s: float
+    after_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class ActorEntry:
     """One actor: its class, how it was started, and its state if it is "born", only then.
 
     `class_name` is the qualified name inside `class_module`; `class_pickle` holds the class by value where no
     module can be imported for it. `options` are what `.options()` was given (see `bounds.check_options`).
-    `version` is what the class said that its state is of, from 1.
+    `version` is what the class said that its state is of, from 1. `recording` is None where nobody said.
     """
 
     name: str
@@ -87,6 +99,7 @@ class ActorEntry:
     methods: tuple[str, ...]
     state: CapturedState | None
     version: int = 1
+    recording: Recording | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from rayshot.format.bounds import (
     check_length,
     check_options,
     check_process,
+    check_real,
     check_text,
     is_intent,
 )
@@ -115,6 +116,11 @@ def _check_actor(actor: ActorEntry, sizes: Sizes) -> None:
         raise BadManifest(f"{what} has the status {reprlib.repr(actor.status)}; it is born or unborn")
     if (actor.state is None) == (actor.status == "born"):
         raise BadManifest(f"{what} is {actor.status} and has {'no' if actor.state is None else 'a'} state")
+    if actor.recording is not None:
+        check_text(actor.recording.node, f"node of {what}")
+        for seconds in (actor.recording.hold_s, actor.recording.after_s):
+            if check_real(seconds, f"the recording of {what}") < 0:
+                raise BadManifest(f"{what} was recorded in less than no time")
     if actor.class_pickle is not None:
         _check_blob(actor.class_pickle, f"class_pickle of {what}", sizes)
     if actor.state is not None:

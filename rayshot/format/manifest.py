@@ -10,7 +10,7 @@ number; a reader that meets a higher one than its own stops there. What is numer
     blob           [span, ...], or nil where there is none
     state          [codec, stream as a blob, [buffer as a blob, ...]], or nil where there is none
     actor          [name, class module, class name, class pickle as a blob, options, status,
-                    [method, ...], state, version]
+                    [method, ...], state, version], and node, hold_s, after_s where it is known how it recorded
     slots          [number of a message, [[kind, *state], ...]]
     channel        [sender, receiver, sent, arrived, received, mailbox as a blob, outbox as a blob, aligned], and
                     [slots, ...] where any of its messages has them
@@ -45,6 +45,7 @@ from rayshot.format.entries import (
     Chunk,
     RecordedSlot,
     RecordedSlots,
+    Recording,
     Span,
     TraceEntry,
 )
@@ -68,6 +69,7 @@ __all__ = [
     "Manifest",
     "RecordedSlot",
     "RecordedSlots",
+    "Recording",
     "Span",
     "TraceEntry",
     "chunk_key",
@@ -90,6 +92,8 @@ _HEADER = (
     "intent",
     "label",
 )
+_WITHOUT_RECORDING, _WITH_RECORDING = 9, 12
+"""The widths of an actor."""
 _WITH_SLOTS = 9
 """The width of a channel whose messages have slots; of another one a column less."""
 _KEYS = (*_HEADER, "actors", "ended", "channels", "chunks", "stats", "traces")
@@ -186,7 +190,7 @@ def encode(manifest: Manifest) -> bytes:
 
 
 def _actor_tree(actor: ActorEntry, index: Mapping[str, int]) -> list[Any]:
-    return [
+    row = [
         actor.name,
         actor.class_module,
         actor.class_name,
@@ -197,6 +201,8 @@ def _actor_tree(actor: ActorEntry, index: Mapping[str, int]) -> list[Any]:
         _state_tree(actor.state, index),
         actor.version,
     ]
+    recording = actor.recording
+    return row if recording is None else [*row, recording.node, recording.hold_s, recording.after_s]
 
 
 def _state_tree(state: CapturedState | None, index: Mapping[str, int]) -> list[Any] | None:
@@ -290,7 +296,9 @@ def _read_chunk(tree: Any, data_keys: Sequence[DataKey]) -> Chunk:
 
 
 def _read_actor(tree: Any, chunks: tuple[Chunk, ...]) -> ActorEntry:
-    name, module, class_name, class_pickle, options, status, methods, state, version = _row(tree, 9, "an actor")
+    recorded = type(tree) is list and len(tree) == _WITH_RECORDING
+    row = _row(tree, _WITH_RECORDING if recorded else _WITHOUT_RECORDING, "an actor")
+    name, module, class_name, class_pickle, options, status, methods, state, version, *recording = row
     return ActorEntry(
         name,
         module,
@@ -301,6 +309,7 @@ def _read_actor(tree: Any, chunks: tuple[Chunk, ...]) -> ActorEntry:
         tuple(_rows(methods, "methods of an actor")),
         _read_state(state, chunks),
         version,
+        Recording(*recording) if recorded else None,
     )
 
 

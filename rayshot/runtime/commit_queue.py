@@ -1,11 +1,13 @@
-"""Cuts that wait to be written: one after the other, while others are recorded."""
+"""What waits to be written to the storage, cuts above all: one after the other, while others are recorded."""
 
+import logging
 import queue
 import threading
 from collections.abc import Callable
 
 from rayshot.protocol.cut import Cut
 
+log = logging.getLogger("rayshot")
 CLOSE_S = 20.0
 """What is being committed or deleted when a system is shut down has so long to come to its end."""
 
@@ -16,7 +18,7 @@ class CommitQueue:
     def __init__(self, commit: Callable[[Cut], None], failed: Callable[[Cut, Exception], None]) -> None:
         self._commit = commit
         self._failed = failed
-        self._cuts: queue.SimpleQueue[Cut | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[Cut | Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="rayshot-committer", daemon=True)
 
     def start(self) -> None:
@@ -25,16 +27,29 @@ class CommitQueue:
 
     def put(self, cut: Cut) -> None:
         """This one is next when all before it are done."""
-        self._cuts.put(cut)
+        self._waiting.put(cut)
+
+    def call(self, work: Callable[[], None]) -> None:
+        """Call this on the thread that commits, when all before it is done. Nobody hears of what it raises."""
+        self._waiting.put(work)
 
     def close(self) -> None:
         """Wait until all that waits is done, but not for ever; nothing is put any more."""
-        self._cuts.put(None)
+        self._waiting.put(None)
         self._thread.join(CLOSE_S)
 
     def _run(self) -> None:
-        while (cut := self._cuts.get()) is not None:
+        while (next_ := self._waiting.get()) is not None:
+            if isinstance(next_, Cut):
+                self._write(next_)
+                continue
             try:
-                self._commit(cut)
-            except Exception as error:  # noqa: BLE001 - whatever it is, whoever waits for this snapshot must hear of it
-                self._failed(cut, error)
+                next_()
+            except Exception:
+                log.exception("what was to be done between two commits failed, a defect of rayshot")
+
+    def _write(self, cut: Cut) -> None:
+        try:
+            self._commit(cut)
+        except Exception as error:  # noqa: BLE001 - whatever it is, whoever waits for this snapshot must hear of it
+            self._failed(cut, error)

@@ -4,6 +4,7 @@ import logging
 import platform
 import time
 import uuid
+from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -23,8 +24,10 @@ from rayshot.errors import (
     StoreUnavailable,
 )
 from rayshot.format.encryption_key import DataKey
-from rayshot.format.manifest import ActorEntry, ChannelEntry, Chunk, Manifest, RecordedSlots, TraceEntry
+from rayshot.format.manifest import ActorEntry, ChannelEntry, Chunk, Manifest, RecordedSlots, Recording, TraceEntry
 from rayshot.model.configuration import SnapshotConfig
+from rayshot.protocol.abort import AbortReason
+from rayshot.protocol.collecting import AnnounceEnd
 from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.runtime.failpoints import failpoint
@@ -32,7 +35,8 @@ from rayshot.runtime.keyring import Keyring
 from rayshot.runtime.requests import Figures
 from rayshot.runtime.settings import SystemSettings
 from rayshot.runtime.stored import Stored, StoredActor, pack_share, unpack_stored
-from rayshot.runtime.under_way import FINAL, KEYS_MISSING, Taken
+from rayshot.runtime.under_way import FINAL, KEYS_MISSING, Taken, UnderWay
+from rayshot.store.aborts import NOTES_KEPT, AbortNote, write_abort
 from rayshot.store.beginning import check_no_snapshots
 from rayshot.store.keeping import Keep
 from rayshot.store.layout import intent_folder, snapshot_of
@@ -43,6 +47,8 @@ from rayshot.store.repository import Repository
 from rayshot.store.reuse import find_present
 
 log = logging.getLogger("rayshot")
+_NO_STORAGE = (AbortReason.STORE_UNAVAILABLE, AbortReason.FENCED, AbortReason.KEYS_MISSING)
+"""After an abort for one of these nothing is noted until a commit has come through."""
 ANSWER_S = 5.0
 """A vault that gives up at the deadline has so long to say why."""
 
@@ -68,7 +74,12 @@ class Committer:
         self.incarnation, self.had_begun = (new, False) if begun is None else (begun.incarnation, True)
         self.fenced: Fenced | None = None
         try:
-            self.epoch = repository.log.begin_epoch(self.incarnation, f"coordinator-{owner}-{uuid.uuid4().hex[:12]}")
+            self.epoch = repository.log.begin_epoch(
+                self.incarnation,
+                f"coordinator-{owner}-{uuid.uuid4().hex[:12]}",
+                began_at=time.time(),
+                cause="takeover" if self.had_begun else "restore" if settings.loading else "begin",
+            )
         except Fenced as error:
             if begun is None:
                 raise
@@ -81,6 +92,7 @@ class Committer:
         self._key_names = settings.keys
         self._base: SnapshotId | None = None
         self._last_traces: dict[str, bytes] = {}
+        self._aborts: deque[AbortNote] = deque(maxlen=NOTES_KEPT)
         self._reuse: Mapping[str, Chunk] = {}
 
     @property
@@ -96,6 +108,38 @@ class Committer:
     def keep_trace(self, actor: str, segment: bytes) -> None:
         """An actor ended; the next snapshot behind its end holds the last segment of its trace. From any thread."""
         self._last_traces[actor] = segment
+
+    def note_abort(self, under_way: UnderWay, end: AnnounceEnd, when: float) -> None:
+        """Note in the storage that a snapshot was aborted, at `when` by time.monotonic; where that fails, later."""
+        assert end.reason is not None
+        note = AbortNote(
+            snapshot=end.snapshot,
+            began_at=under_way.taken_at,
+            seconds=when - under_way.began,
+            mode=under_way.request.mode,
+            trigger=under_way.request.trigger,
+            reason=end.reason.value,
+            detail=end.detail,
+            missing=end.missing,
+            missing_count=len(end.missing),
+            open_channels=end.open_channels,
+            open_count=len(end.open_channels),
+        )
+        self._aborts.append(note)
+        if end.reason not in _NO_STORAGE:
+            self.write_aborts()
+
+    def write_aborts(self) -> None:
+        """Write the notes that wait; where the storage refuses one, it and those behind it wait for the next call."""
+        keys = None if self._keyring is None else self._keyring.encryption
+        while self._aborts and keys is not None:
+            note = self._aborts.popleft()
+            try:
+                write_abort(self._repository.store, self._repository.system, note, keys[0] if keys else None)
+            except StoreError as error:
+                log.info("that snapshot %s was aborted could not be noted now: %s", note.snapshot, error)
+                self._aborts.appendleft(note)
+                return
 
     def store(self, cut: Cut, vaults: Iterable[tuple[Any, list[Any]]], taken: Taken) -> tuple[CommitRecord, Figures]:
         """Write and commit one snapshot; `vaults` with the bodies that each is to write.
@@ -246,8 +290,11 @@ class Committer:
         slots = _joined(written)
         traces = {name: blob for stored in written for name, blob in stored.traces.items()}
         chunks = {chunk.digest: chunk for stored in written for chunk in stored.chunks}
+        nodes = {name: stored.node for stored in written for name in stored.actors}
+        recordings = {name: Recording(nodes[name], *took) for name, took in taken.recorded.items() if name in nodes}
         entries = [
-            _entry(name, "born" if record.born else "unborn", actors.get(name)) for name, record in cut.records.items()
+            _entry(name, "born" if record.born else "unborn", actors.get(name), recordings.get(name))
+            for name, record in cut.records.items()
         ]
         entries += [_entry(name, "unborn", actors.get(name)) for name in cut.unborn]
         channels = [
@@ -315,7 +362,7 @@ def _is_aligned(cut: Cut, channel: Channel) -> bool:
     return record is not None and channel.sender in record.aligned
 
 
-def _entry(name: str, status: Any, stored: StoredActor | None) -> ActorEntry:
+def _entry(name: str, status: Any, stored: StoredActor | None, recording: Recording | None = None) -> ActorEntry:
     if stored is None:
         raise StateNotSerializable(
             f"messages go to actor {name!r}, and what creates it is still with the program that made it: it does not "
@@ -332,4 +379,5 @@ def _entry(name: str, status: Any, stored: StoredActor | None) -> ActorEntry:
         specification.methods,
         stored.state if status == "born" else None,
         specification.version,
+        recording,
     )

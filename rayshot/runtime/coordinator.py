@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 import uuid
+from functools import partial
 from typing import TYPE_CHECKING, Any, assert_never
 
 import ray
@@ -338,6 +339,7 @@ class Coordinator(DriverWatch, Questions):
         self._last_ended = time.monotonic()
         if end.reason is not None:
             self._metrics.aborted(under_way.request.trigger, end.reason)
+            self._commits.call(partial(self._committer.note_abort, under_way, end, time.monotonic()))
             self._members.tell_vaults("sweep")
             error = abort_error(end)
             log.warning("%s", error)
@@ -352,7 +354,7 @@ class Coordinator(DriverWatch, Questions):
         if under_way is None:
             return  # it was aborted while it waited for its turn, as the system was fenced
         shares = self._members.shares(gathered.bodies)
-        record, figures = self._committer.store(cut, shares, under_way.taken(gathered.stats()))
+        record, figures = self._committer.store(cut, shares, under_way.taken(gathered))
         with self._lock:
             self._committed = record
             self._birth.end()
@@ -360,6 +362,7 @@ class Coordinator(DriverWatch, Questions):
         under_way.request.settle(record, cut, figures)
         self._metrics.committed(under_way.request.trigger, figures)
         self._committer.retain(self._config)
+        self._committer.write_aborts()
 
     def _uncommitted(self, cut: Cut, error: Exception) -> None:
         self._abort(cut.snapshot, *why_unwritten(cut.snapshot, error))

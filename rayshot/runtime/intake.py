@@ -67,10 +67,13 @@ class Arrived(NamedTuple):
 
 @dataclass(slots=True)
 class Gathered:
-    """What came of one snapshot: the bodies of reports by actor, or references to them, and figures."""
+    """What came of one snapshot: the bodies of reports by actor, or references to them, and figures.
+
+    `recorded` has for each actor how long it was stopped, and when its report arrived, by time.monotonic.
+    """
 
     bodies: dict[str, Any] = field(default_factory=dict)
-    hold_s: list[float] = field(default_factory=list)
+    recorded: dict[str, tuple[float, float]] = field(default_factory=dict)
     state_bytes: int = 0
 
     def add(self, report: Arrived) -> None:
@@ -78,12 +81,12 @@ class Gathered:
         if report.record.process in self.bodies:
             return
         self.bodies[report.record.process] = report.body
-        self.hold_s.append(report.hold_s)
+        self.recorded[report.record.process] = report.hold_s, time.monotonic()
         self.state_bytes += report.state_bytes
 
     def stats(self) -> dict[str, float]:
         """What the manifest says of the recording: seconds, and bytes of all states."""
-        holds = self.hold_s or [0.0]
+        holds = [hold_s for hold_s, _ in self.recorded.values()] or [0.0]
         return {
             "hold_max_s": max(holds),
             "hold_mean_s": sum(holds) / len(holds),

@@ -51,8 +51,12 @@ class StoredActor:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What one vault wrote of a snapshot. `actors` include those that it knows from messages in flight alone."""
+    """What one vault wrote of a snapshot, on the `node` with that address.
 
+    `actors` include those that it knows from messages in flight alone.
+    """
+
+    node: str
     actors: Mapping[str, StoredActor]
     outboxes: Mapping[Channel, Blob]
     mailboxes: Mapping[Channel, Blob]
@@ -84,15 +88,16 @@ def pack_stored(stored: Stored) -> PackedStored:
         for channel, beside in stored.slots.items()
     ]
     traces = [(name, _spans(blob)) for name, blob in stored.traces.items()]
-    return pack((actors, *channels, slots, traces, stored.written_bytes)), stored.chunks
+    return pack((stored.node, actors, *channels, slots, traces, stored.written_bytes)), stored.chunks
 
 
 def unpack_stored(answer: PackedStored) -> Stored:
     """What `pack_stored` packed."""
     packed, chunks = answer
-    actors, outboxes, mailboxes, slots, traces, written_bytes = unpack(packed)
+    node, actors, outboxes, mailboxes, slots, traces, written_bytes = unpack(packed)
     read_specification = cache(ActorSpecification.unpack)  # actors of one class share theirs
     return Stored(
+        node,
         {
             name: StoredActor(
                 read_specification(specification),

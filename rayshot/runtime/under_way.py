@@ -10,6 +10,7 @@ from rayshot.errors import Fenced, KeysMissing, LogLost, NoAnswer, SnapshotAbort
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import AnnounceEnd
 from rayshot.protocol.identity import Channel, SnapshotId
+from rayshot.runtime.intake import Gathered
 from rayshot.runtime.requests import Request
 
 log = logging.getLogger("rayshot")
@@ -30,12 +31,14 @@ class Taken(NamedTuple):
     """A snapshot that was recorded, as its manifest says; `timeout_s` is what is left to write it.
 
     `stats` are figures, of the time until it was recorded and of the recording; `final` where its system stops with it.
+    `recorded` has for each actor how long it was stopped, and after how many seconds its record had arrived.
     """
 
     mode: str
     label: str | None
     taken_at: float
     stats: Mapping[str, int | float]
+    recorded: Mapping[str, tuple[float, float]]
     timeout_s: float
 
 
@@ -60,15 +63,16 @@ class UnderWay:
         self.aligning = False
         return True
 
-    def taken(self, recording: Mapping[str, int | float]) -> Taken:
-        """What its commit says of it, with these figures of the recording."""
+    def taken(self, gathered: Gathered) -> Taken:
+        """What its commit says of it, with the figures of what was gathered."""
         figures = {
             "recorded_s": self.recorded_s or 0.0,
-            **recording,
+            **gathered.stats(),
             **({FINAL: 1} if self.request.order.final else {}),
         }
         remaining_s = max(1.0, self.deadline - time.monotonic())
-        return Taken(self.request.mode, self.request.order.label, self.taken_at, figures, remaining_s)
+        recorded = {name: (hold_s, max(0.0, at - self.began)) for name, (hold_s, at) in gathered.recorded.items()}
+        return Taken(self.request.mode, self.request.order.label, self.taken_at, figures, recorded, remaining_s)
 
     def keep_nobody_waiting(self, snapshot: SnapshotId, now: float) -> None:
         """Let the one who waits go on where the storage does not end although its time is up."""

@@ -175,6 +175,7 @@ def _write(
             state = CapturedState(captured.codec, blobs[tickets[0]], tuple(blobs[ticket] for ticket in tickets[1:]))
         actors[name] = StoredActor(specification, blobs[classes[name]] if name in classes else None, state)
     return Stored(
+        ray.util.get_node_ip_address(),
         actors,
         {channel: blobs[ticket] for channel, ticket in outboxes.items()},
         {channel: blobs[ticket] for channel, ticket in mailboxes.items()},

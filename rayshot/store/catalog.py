@@ -20,6 +20,7 @@ from rayshot.errors import (
 )
 from rayshot.format.encryption_key import EncryptionKey
 from rayshot.protocol.identity import NAME_LENGTH_MAX, SnapshotId, check_name
+from rayshot.store.aborts import Aborts, read_aborts
 from rayshot.store.history import History
 from rayshot.store.layout import format_key, log_folder
 from rayshot.store.log import CommitLog, find_end
@@ -114,6 +115,10 @@ class SystemView:
         """All records of the log, those that do not count included."""
         self.history()
         return self._log.records()[: self.end]
+
+    def aborts(self) -> Aborts:
+        """The notes of aborted snapshots, the newest NOTES_KEPT, with the keys of the environment."""
+        return read_aborts(self._store, self.name)
 
     def restored_from(self) -> Mapping[int, SnapshotId]:
         """By life, the snapshot that it was restored from; without those that were not."""

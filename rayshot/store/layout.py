@@ -8,6 +8,7 @@
 <system>/copies/<snapshot>.<n>/ manifests and chunks of a snapshot that was copied here, n-th attempt
 <system>/leases/...             which snapshots somebody reads
 <system>/heartbeats/...         which life of the system runs
+<system>/aborts/<snapshot>      why that snapshot was aborted
 <system>/pins/<life>-<snapshot> to which snapshot that life was told to go back
 <system>/gc/...                 what garbage collection has found unreachable, and its looks at the store's clock
 """
@@ -102,6 +103,11 @@ def lease_folder(system: str) -> str:
 def heartbeat_folder(system: str) -> str:
     """The folder of the heartbeats."""
     return f"{system}/heartbeats"
+
+
+def abort_folder(system: str) -> str:
+    """The folder of the notes of aborted snapshots."""
+    return f"{system}/aborts"
 
 
 def pin_folder(system: str) -> str:

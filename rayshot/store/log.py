@@ -25,6 +25,7 @@ from rayshot.store.lost_log import find_copied, find_written, log_lost
 from rayshot.store.once import create_once
 from rayshot.store.records import (
     RECORD_BYTES_MAX,
+    Cause,
     CommitRecord,
     CopyRecord,
     EpochRecord,
@@ -171,13 +172,17 @@ class CommitLog:
             return record
         raise StoreUnavailable(f"{RACES_MAX} others were faster to write to the log of {self._system!r}")
 
-    def begin_epoch(self, incarnation: int, writer: str) -> EpochRecord:
+    def begin_epoch(
+        self, incarnation: int, writer: str, *, began_at: float | None = None, cause: Cause | None = None
+    ) -> EpochRecord:
         """Fence out everyone before: append an EPOCH at the next free position, moving on past lost races.
 
         Args:
             incarnation: one above the latest that this log has read begins a new life, the latest itself goes on
                 with it under a new coordinator.
             writer: a name that no other coordinator ever has.
+            began_at: when that was, in Unix seconds; None where nobody is to know.
+            cause: why; None likewise.
 
         Raises:
             Fenced: a newer life has begun meanwhile, or another one with the same number.
@@ -186,7 +191,7 @@ class CommitLog:
         new_life = incarnation > self._history.incarnation
         for _ in range(RACES_MAX):
             latest = self.refresh().incarnation
-            record = EpochRecord(self.next_position, incarnation, writer)
+            record = EpochRecord(self.next_position, incarnation, writer, began_at, cause)
             if latest > incarnation or (new_life and latest == incarnation):
                 raise self._fenced(record, self._history.epoch)
             try:

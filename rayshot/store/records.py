@@ -5,7 +5,7 @@ writer that nobody knows, which everyone would read over: the snapshot were gone
 """
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 from rayshot.errors import BadManifest, FormatTooNew
 from rayshot.format import canonical
@@ -21,20 +21,29 @@ from rayshot.format.chunks import digest
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.layout import copy_folder, manifest_name
 
-RECORD_FORMAT = 2
+RECORD_FORMAT = 3
 _WITHOUT_DIGEST = 1
 """The format of records that were written before they had a digest."""
+_WITH_CAUSE = 3
+"""The format from which on an EPOCH says when and why it was begun."""
 RECORD_BYTES_MAX = 16 << 10
 ORIGIN_LENGTH_MAX = 2048
+Cause = Literal["begin", "restore", "takeover"]
+"""Why an EPOCH was begun: a life without a past, one that goes on from a snapshot, a new coordinator for the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpochRecord:
-    """From here on only `writer` may commit, in the life `incarnation` of the system."""
+    """From here on only `writer` may commit, in the life `incarnation` of the system.
+
+    `began_at` counts Unix seconds by the writer's clock; it and `cause` are None where an older rayshot wrote it.
+    """
 
     position: int
     incarnation: int
     writer: str
+    began_at: float | None = None
+    cause: Cause | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,16 +173,16 @@ def decode_record(data: bytes, position: int) -> Record:
     if version > _WITHOUT_DIGEST and tree.pop("digest", None) != digest(canonical.pack(tree)):
         raise BadManifest(f"{what} is not what was written", position=position)
     del tree["format"]
-    record = _build(tree, what)
+    record = _build(tree, version, what)
     if record.position != position:
         raise BadManifest(f"{what} was written for position {record.position}", position=position)
     return record
 
 
-def _build(tree: dict[str, Any], what: str) -> Record:
+def _build(tree: dict[str, Any], version: int, what: str) -> Record:
     name = tree.pop("kind", None)
     kind = _KINDS.get(name) if isinstance(name, str) else None
-    if kind is None or set(tree) != set(kind.__dataclass_fields__):
+    if kind is None or set(tree) != _fields(kind, version):
         raise BadManifest(f"{what} is of no known kind, or does not have the fields of its kind")
     for field, value in tree.items():
         tree[field] = _check(field, value, what)
@@ -181,6 +190,12 @@ def _build(tree: dict[str, Any], what: str) -> Record:
     if isinstance(record, CommitRecord) and record.manifest_key not in _manifest_keys(record):
         raise BadManifest(f"{what} names a manifest that is not that of its snapshot")
     return record
+
+
+def _fields(kind: type[Record], version: int) -> set[str]:
+    """What a record of this kind had in that format."""
+    later = {"began_at", "cause"} if kind is EpochRecord and version < _WITH_CAUSE else set[str]()
+    return set(kind.__dataclass_fields__) - later
 
 
 def _manifest_keys(record: CommitRecord) -> tuple[str, ...]:
@@ -207,6 +222,10 @@ def _check(field: str, value: Any, what: str) -> Any:
             return check_digest(value, f"the manifest in {what}")
         case "taken_at":
             return check_time(value, f"taken_at in {what}")
+        case "began_at":
+            return None if value is None else check_time(value, f"began_at in {what}")
+        case "cause":
+            return _check_cause(value, what)
         case "label":
             return None if value is None else check_text(value, f"label in {what}", LABEL_LENGTH_MAX)
         case _:
@@ -216,6 +235,12 @@ def _check(field: str, value: Any, what: str) -> Any:
 def _check_flag(value: Any, what: str) -> bool:
     if type(value) is not bool:
         raise BadManifest(f"{what} is neither true nor false")
+    return value
+
+
+def _check_cause(value: Any, what: str) -> Any:
+    if value is not None and value not in get_args(Cause):
+        raise BadManifest(f"{what} has no cause that is known")
     return value
 
 

@@ -66,6 +66,12 @@ class Snapshot:
     def __repr__(self) -> str:
         return f"<Snapshot {self.id} of {self.system!r} at position {self.position}>"
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the page of `rayshot report`, in a frame. Raises what reading the log raises."""
+        import rayshot  # noqa: PLC0415 - what makes pages lies above this room
+
+        return str(rayshot._frame(self))  # noqa: SLF001
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Snapshot):
             return NotImplemented
@@ -258,6 +264,11 @@ class Snapshot:
     def relation(self, other: "Snapshot") -> Relation:
         """How this cut lies to that of `other`; only manifests are read. Raises ConfigError for two systems."""
         return relate(self.manifest, other.manifest)
+
+    def siblings(self) -> list["Snapshot"]:
+        """All snapshots of its system that there are now, itself included, in the order of `SystemView.snapshots`."""
+        records = CommitLog(self._store, self.system).refresh().retained.values()
+        return [Snapshot(self._store, self.system, record, self._keys) for record in records]
 
     @property
     def _sealed(self) -> tuple[Envelope, Manifest]:

@@ -15,6 +15,8 @@ from rayshot.runtime import starting
 from rayshot.runtime.requests import Order
 from rayshot.runtime.spawning import RECORDS_AT_ONCE
 from rayshot.store.locate import open_store
+from rayshot.store.log import CommitLog
+from rayshot.store.records import EpochRecord
 from rayshot.store.repository import Repository
 from tests.runtime.hostile import DoomedCoordinator, Saboteur
 from tests.runtime.librarian import Librarian
@@ -71,6 +73,10 @@ def test_an_actor_that_dies_while_nobody_coordinates_is_missed_and_comes_back_wi
     new_system.made.append(restored)
     assert restored.snapshots()[-1].id == first.id
     assert {name: ray.get(actor.read.remote()) for name, actor in restored.actors().items()} == {"alice": 1, "bob": 2}
+    records = CommitLog(open_store(system.storage), system.name).records()
+    epochs = [record for record in records if isinstance(record, EpochRecord)]
+    assert [epoch.cause for epoch in epochs] == ["begin", "takeover", "restore"]
+    assert 0 < epochs[0].began_at < epochs[1].began_at < epochs[2].began_at < time.time()
 
 
 def test_a_living_system_whose_coordinator_was_just_killed_is_not_restored_over_but_attached_to(system):

@@ -294,9 +294,18 @@ def test_a_snapshot_that_takes_too_long_is_aborted_and_names_who_did_not_answer(
     (tmp_path / "go on").touch()
     assert caught.value.evidence["reason"] == "timeout"
     assert caught.value.evidence["missing"] == ("alice",)
+    (note,) = eventually(lambda: rayshot.open(system.storage).system(system.name).aborts().notes)
+    assert (str(note.snapshot), note.reason, note.trigger) == (caught.value.evidence["snapshot"], "timeout", "request")
+    assert (note.missing, note.missing_count) == (("alice",), 1)
+    assert 0.5 <= note.seconds < 60
     ray.get(alice.read.remote())
     system.configure(rayshot.SnapshotConfig())
-    system.snapshot().verify()
+    snapshot = system.snapshot()
+    snapshot.verify()
+    (recording,) = (actor.recording for actor in snapshot.manifest.actors)
+    assert recording.node == ray.util.get_node_ip_address()
+    assert recording.hold_s == snapshot.manifest.stats["hold_max_s"]
+    assert 0 < recording.after_s <= snapshot.manifest.stats["recorded_s"] + 1
 
 
 def test_an_actor_stopped_by_the_kernel_and_continued_does_not_harm_later_snapshots(new_system):

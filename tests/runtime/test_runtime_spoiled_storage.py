@@ -9,6 +9,7 @@ import rayshot
 from rayshot.errors import ConfigError, LogLost, MissingChunk, SnapshotAborted
 from rayshot.store.leases import reading
 from rayshot.store.local import LocalStore
+from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account
 from tests.store.read_only import disk, looped, remounted, view_of
 
@@ -86,6 +87,8 @@ def test_a_disk_that_becomes_read_only_under_a_system_costs_snapshots_and_nothin
             alice.deposit.tell(5)
             assert ray.get(alice.read.remote()) == 6
         system.snapshot()
+        notes = eventually(lambda: rayshot.open(there / "shots").system("bank").aborts().notes)
+        assert [note.reason for note in notes] == ["store_unavailable"] * 2  # they had waited for the disk
         assert system.snapshots()[0].id == before
         assert system.snapshots()[-1].states() == {"alice": {"balance": 6}}
         system.shutdown()

@@ -8,7 +8,7 @@ import msgpack
 
 from rayshot.format.codec import PICKLED, Frame, pack_frames
 from rayshot.format.encryption_key import EncryptionKey
-from rayshot.format.manifest import ActorEntry, Blob, CapturedState, ChannelEntry, Manifest
+from rayshot.format.manifest import ActorEntry, Blob, CapturedState, ChannelEntry, Manifest, TraceEntry
 from rayshot.format.pickling import StateCodec, dump_message, dump_state
 from rayshot.format.signing import SigningKey
 from rayshot.protocol.identity import Channel, SnapshotId
@@ -69,6 +69,7 @@ class Bank:
     timers: Sequence[tuple[float, str, tuple[Any, ...]]] = ()
     calls: Mapping[int, tuple[str, str | None, tuple[Any, ...]]] = field(default_factory=dict)
     callees: Mapping[int, str] | None = None
+    traces: Mapping[str, bytes] = field(default_factory=dict)
 
     def all_flows(self) -> Mapping[tuple[str, str], Flow]:
         """What was asked for, or the usual ones between the actors that there are."""
@@ -94,6 +95,7 @@ def make_manifest(repository: Repository, bank: Bank, counter: int, *, reuse: Sn
     states = {name: _add_state(writer, state, bank) for name, state in bank.states.items()}
     flows = bank.all_flows()
     parts = {channel: _add_parts(writer, flow) for channel, flow in flows.items()}
+    traces = {name: writer.add(segment) for name, segment in bank.traces.items()}
     blobs, chunks = writer.finish()
 
     def blob(ticket: int | None) -> Blob | None:
@@ -122,6 +124,7 @@ def make_manifest(repository: Repository, bank: Bank, counter: int, *, reuse: Sn
         channels=tuple(channels),
         chunks=tuple(chunks),
         stats={"duration_ms": 12.5},
+        traces=tuple(TraceEntry(name, blobs[ticket]) for name, ticket in traces.items()),
         data_key=data_key,
     )
 

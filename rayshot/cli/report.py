@@ -1,0 +1,35 @@
+"""`rayshot report`: a page about a system, as one file that needs nothing else."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from rayshot.cli import words
+from rayshot.cli.secrets_option import secrets_option
+from rayshot.errors import ConfigError
+from rayshot.explorer.report import report as make
+from rayshot.store.repository import open as open_storage
+
+
+@click.command()
+@click.argument("storage", envvar="RAYSHOT_STORAGE")
+@click.option("-o", "--output", metavar="FILE", required=True, help="Where to write it; an earlier one is replaced.")
+@click.option("--system", metavar="NAME", envvar="RAYSHOT_SYSTEM", help="Which system, where there are several.")
+@click.option("--snapshot", metavar="ID", help="Which snapshot opens first; the latest if left out.")
+@click.option("--actor", "actors", metavar="NAME", multiple=True, help="Show this one; may be given several times.")
+@secrets_option
+def report(storage: str, output: str, system: str | None, snapshot: str | None, actors: Sequence[str]) -> None:
+    """Write a page with the snapshots of a system: the cut, the messages in flight, states and what changed.
+
+    It is one HTML file that any browser shows, without a network. Some snapshots before the one that opens first are in
+    it too. Of a large system it holds the actors with most messages in flight, or those that --actor names.
+    """
+    view = open_storage(storage).system(system)
+    found = view.snapshot(snapshot)
+    page = make(view, found, actors=actors).encode()
+    try:
+        Path(output).write_bytes(page)
+    except OSError as error:
+        raise ConfigError(f"{output} cannot be written: {error.strerror}", path=output) from error
+    click.echo(f"{words.printable(output)}: {found.id} of {found.system}, {words.size(len(page))}")

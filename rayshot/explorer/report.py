@@ -1,0 +1,83 @@
+"""The page: as one file that holds all it shows, and as it is served. It asks nobody for anything, but for its data."""
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+from rayshot.explorer.data import one_alone, snapshot_document, storage_document
+from rayshot.store.catalog import SystemView
+from rayshot.store.snapshot import Snapshot
+
+REPORT_BYTES_MAX = 900_000
+"""Other snapshots are put into a report beside the one that was asked for as long as it is no larger."""
+SNAPSHOTS_MAX = 12
+_NO_DATA = '<script id="data" type="application/json">null</script>'
+_POLICY = 'content="POLICY"'
+
+
+def page(data: dict[str, Any] | None = None) -> str:
+    """The page as HTML: with its data in it, or without any, so that it fetches `data/storage` and `data/snapshot/ID`.
+
+    Its policy lets nothing run and nothing be loaded but what it is made of, whatever its data may hold.
+    """
+    text = files("rayshot.explorer").joinpath("page.html").read_text("utf-8")
+    fetched = "'self'" if data is None else "'none'"
+    text = text.replace(_POLICY, f'content="{escape(policy(text, fetched))}"', 1)
+    return text if data is None else text.replace(_NO_DATA, _NO_DATA.replace("null", _inlined(data)), 1)
+
+
+def policy(text: str, fetched: str) -> str:
+    """The content security policy of a page: its one style and its one script, by their digests."""
+    style = re.search("<style>(.*?)</style>", text, re.DOTALL)
+    script = re.search("<script>(.*?)</script>", text, re.DOTALL)
+    assert style is not None, "the page has one"
+    assert script is not None, "the page has one"
+    digests = [base64.b64encode(hashlib.sha256(found[1].encode()).digest()).decode() for found in (style, script)]
+    return (
+        f"default-src 'none'; style-src 'sha256-{digests[0]}'; script-src 'sha256-{digests[1]}'; "
+        f"connect-src {fetched}; base-uri 'none'; form-action 'none'"
+    )
+
+
+def report(view: SystemView, snapshot: Snapshot | None = None, *, actors: Sequence[str] = ()) -> str:
+    """One HTML file about a system: the time line, one snapshot, and those before it as far as there is room.
+
+    Args:
+        view: the system.
+        snapshot: which opens first; None means the latest.
+        actors: as for `snapshot_document`.
+    """
+    first = view.latest() if snapshot is None else snapshot
+    known = view.snapshots()
+    documents = {str(first.id): snapshot_document(first, actors=actors)}
+    data = {"storage": storage_document(view), "first": str(first.id), "snapshots": documents}
+    size = len(_inlined(data))
+    others = [one for one in reversed(known) if one != first]
+    for one in others[: SNAPSHOTS_MAX - 1]:
+        document = snapshot_document(one, actors=actors)
+        size += len(_inlined(document))
+        if size > REPORT_BYTES_MAX:
+            break
+        documents[str(one.id)] = document
+    return page(data)
+
+
+def frame(snapshot: Snapshot) -> str:
+    """One snapshot as a frame for notebooks; what is in it can reach nothing of the notebook."""
+    data = {
+        "storage": one_alone(snapshot),
+        "first": str(snapshot.id),
+        "snapshots": {str(snapshot.id): snapshot_document(snapshot)},
+    }
+    style = "width: 100%; height: 900px; border: 0"
+    return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{escape(page(data))}"></iframe>'
+
+
+def _inlined(data: dict[str, Any]) -> str:
+    """JSON that no text in it can end: `<` is written as an escape."""
+    return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")

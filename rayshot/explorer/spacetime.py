@@ -1,0 +1,306 @@
+"""The space-time diagram of a traced cut: a window of events around the records, and a place on the page for each.
+
+Theory of operation. What an actor did is one row of events. The n-th message handled on a channel is the n-th one sent
+on it, so counting joins the sends to the receives. Each row has one event that is its cut: the record of the snapshot,
+or the place where it would lie for somebody who does not record. Of somebody without a trace, as a driver, the sends are
+known by the numbers of the messages, and stand in an order that could have been the real one.
+
+Each event gets two places, from 0 (left) to 1. `x` is "as it could have happened": the length of the longest chain of
+events that lead to it, so that whatever depends on something stands to the right of it. `straight` is the order of
+Theorem 1 (Chandy and Lamport 1985): everything that comes before its process's record stands left of the middle, all
+records stand in the middle, all else right of it. In both every message goes from left to right. Were the cut not
+consistent, a message would lead from the right side of it to the left, and no such order could be found.
+"""
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice, pairwise
+from typing import Any
+
+from rayshot.audit.findings import Unproved
+from rayshot.audit.history import History, count
+from rayshot.audit.segment import Ended, Event, Fired, Handled, Recorded, sends_of
+from rayshot.format.manifest import ChannelEntry
+from rayshot.protocol.identity import is_driver
+
+EVENTS_MAX = 500
+EVENTS_BESIDE_CUT_MAX = 18
+"""So many events of one row are shown before its cut, and so many behind it."""
+EVENTS_BEFORE_MAX = 200
+"""So many events of one row before its cut have a say in where those stand that are shown."""
+ARROWS_UNSEEN_MAX = 120
+"""So many messages are drawn of which neither the sending nor the handling lies in the window."""
+PAST, CUT, FUTURE = -1, 0, 1
+
+_Message = tuple[str, str, int]
+"""Sender, receiver, number."""
+
+
+@dataclass(slots=True)
+class _Window:
+    """The events around the cut. `sends` and `receives` tell at which event a message was sent and handled.
+
+    The events of `hidden` are not shown, and have a say in where the others stand.
+    """
+
+    events: list[dict[str, Any]] = field(default_factory=list)
+    rows: list[list[int]] = field(default_factory=list)
+    sends: dict[_Message, int] = field(default_factory=dict)
+    receives: dict[_Message, int] = field(default_factory=dict)
+    hidden: set[int] = field(default_factory=set)
+
+    def add(self, lane: int, kind: str, side: int, **more: Any) -> int:
+        """Add the next event of a row; returns its index."""
+        self.events.append({"lane": lane, "kind": kind, "side": side, **more})
+        index = len(self.events) - 1
+        self.rows[lane].append(index)
+        return index
+
+    def clear(self) -> None:
+        """Forget what is hidden, once everything has its place."""
+        shown = [index for index in range(len(self.events)) if index not in self.hidden]
+        moved = {old: new for new, old in enumerate(shown)}
+        self.events = [self.events[index] for index in shown]
+        self.rows = [[moved[index] for index in row if index in moved] for row in self.rows]
+        self.sends = {message: moved[index] for message, index in self.sends.items() if index in moved}
+        self.receives = {message: moved[index] for message, index in self.receives.items() if index in moved}
+        self.hidden = set()
+
+
+def spacetime(
+    snapshot: str,
+    histories: Mapping[str, History],
+    channels: Collection[ChannelEntry],
+    lanes: Sequence[str],
+    ended: Collection[str] = (),
+) -> dict[str, Any]:
+    """The diagram as a document.
+
+    Args:
+        snapshot: the id of the one whose cut is shown.
+        histories: what actors did.
+        channels: those of the snapshot.
+        lanes: the names of the actors and drivers to show, in their order on the page.
+        ended: actors that had ended before the cut.
+
+    Raises Unproved where the trace tells an order of events that cannot be.
+    """
+    beside = min(EVENTS_BESIDE_CUT_MAX, EVENTS_MAX // (2 * len(lanes)) - 1) if lanes else 0
+    sent_at_cut, received_at_cut = _counters_at_cut(snapshot, histories, ended)
+    window = _Window()
+    for lane, name in enumerate(lanes):
+        window.rows.append([])
+        if name in histories:
+            _add_actor(window, lane, histories[name], snapshot, beside, has_ended=name in ended)
+    by_ends = {(channel.sender, channel.receiver): channel for channel in channels}
+    for lane, name in enumerate(lanes):
+        if name not in histories:
+            told = {receiver: channel for (sender, receiver), channel in by_ends.items() if sender == name}
+            _add_untraced(window, lane, name, told, lanes, beside)
+    _place(window)
+    window.clear()
+    arrows, unseen = _arrows(window, by_ends, lanes)
+    orphans = sum(
+        max(0, received - sent_at_cut[sender].get(receiver, 0))
+        for receiver, senders in received_at_cut.items()
+        for sender, received in senders.items()
+        if sender in histories
+    )
+    return {
+        "kind": "traced",
+        "lanes": [{"name": name, "driver": is_driver(name), "traced": name in histories} for name in lanes],
+        "events": window.events,
+        "cuts": [next(one for one in row if window.events[one]["side"] == CUT) for row in window.rows],
+        "messages": arrows,
+        "crossing": sum(channel.sent - channel.received for channel in channels),
+        "from_right_to_left": orphans,
+        "undrawn": unseen,
+        "other_cuts": _other_cuts(window, histories, lanes, snapshot),
+    }
+
+
+def _place_of_cut(history: History, snapshot: str, *, has_ended: bool) -> tuple[int, bool]:
+    """How many events lie before the cut, and whether the next one is the record itself."""
+    place = history.place_of(snapshot)
+    if place is None:
+        return (len(history.events) if has_ended else 0), False
+    return place - 1, True
+
+
+def _counters_at_cut(
+    snapshot: str, histories: Mapping[str, History], ended: Collection[str]
+) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, int]]]:
+    """Per actor what it had sent, and handled, before its cut, as the traces tell."""
+    sent, received = {}, {}
+    for name, history in histories.items():
+        sent[name], received[name] = dict(history.sent), dict(history.received)
+        place, _ = _place_of_cut(history, snapshot, has_ended=name in ended)
+        for event in history.events[:place]:
+            count(event, name, sent[name], received[name])
+    return sent, received
+
+
+def _add_actor(window: _Window, lane: int, history: History, snapshot: str, beside: int, *, has_ended: bool) -> None:
+    place, recorded = _place_of_cut(history, snapshot, has_ended=has_ended)
+    sent, received = Counter(history.sent), Counter(history.received)
+    for index, event in enumerate(history.events[: place + beside + 1]):
+        if index == place and not recorded:
+            window.add(lane, "cut", CUT)
+        sender = event.sender if isinstance(event, Handled) else None
+        if sender is not None:
+            received[sender] += 1
+        messages = []
+        for receiver in sends_of(event, history.actor):
+            sent[receiver] += 1
+            messages.append((receiver, sent[receiver]))
+        if index < place - EVENTS_BEFORE_MAX:
+            continue
+        side = PAST if index < place else CUT if index == place and recorded else FUTURE
+        added = window.add(lane, *_words(event, side), n=history.first + index, sent=list(map(list, messages)))
+        if index < place - beside:
+            window.hidden.add(added)
+        if isinstance(event, Recorded):
+            window.events[added]["snapshot"] = event.snapshot
+        if sender is not None:
+            window.events[added] |= {"sender": sender, "number": received[sender]}
+            window.receives[sender, history.actor, received[sender]] = added
+        for receiver, number in messages:
+            window.sends[history.actor, receiver, number] = added
+    if place >= len(history.events):
+        window.add(lane, "cut", CUT)
+
+
+def _words(event: Event, side: int) -> tuple[str, int]:
+    match event:
+        case Handled():
+            return "handled", side
+        case Fired():
+            return "fired", side
+        case Recorded():
+            return ("recorded" if side == CUT else "recorded other"), side
+        case Ended():
+            return "ended", side
+    return "sent", side
+
+
+def _add_untraced(
+    window: _Window, lane: int, name: str, told: Mapping[str, ChannelEntry], lanes: Collection[str], beside: int
+) -> None:
+    """The sends of a driver or an actor without a trace: of what was in flight, and what is handled in the window."""
+    numbers = defaultdict(set)
+    for sender, receiver, number in window.receives:
+        if sender == name:
+            numbers[receiver].add(number)
+    for receiver, channel in told.items():
+        if receiver in lanes:
+            numbers[receiver].update(range(max(channel.received, channel.sent - beside) + 1, channel.sent + 1))
+    known = sorted((number, receiver) for receiver, several in numbers.items() for number in several)
+    past = [one for one in known if one[1] in told and one[0] <= told[one[1]].sent]
+    future = [one for one in known if one not in set(past)]
+    for number, receiver in past[-beside:]:
+        window.sends[name, receiver, number] = window.add(lane, "told", PAST, sent=[[receiver, number]])
+    window.add(lane, "cut", CUT)
+    for number, receiver in future[:beside]:
+        window.sends[name, receiver, number] = window.add(lane, "told", FUTURE, sent=[[receiver, number]])
+
+
+def _arrows(
+    window: _Window, channels: Mapping[tuple[str, str], ChannelEntry], lanes: Sequence[str]
+) -> tuple[list[dict[str, Any]], int]:
+    """The messages to draw, and how many that crossed are not: those of other actors, and too many of the unseen."""
+    lane_of = {name: lane for lane, name in enumerate(lanes)}
+    seen: dict[tuple[str, str], set[int]] = {ends: set() for ends in channels}
+    both = []
+    for message in window.sends.keys() | window.receives.keys():
+        sender, receiver, number = message
+        channel = channels.get((sender, receiver))
+        if channel is not None and channel.received < number <= channel.sent:
+            seen[sender, receiver].add(number)
+        elif message in window.sends and message in window.receives:
+            both.append(message)
+    unseen_left = ARROWS_UNSEEN_MAX
+    crossing = []
+    for (sender, receiver), channel in channels.items():
+        if not {sender, receiver} <= lane_of.keys():
+            continue
+        numbers = seen[sender, receiver]
+        unseen = (one for one in range(channel.received + 1, channel.sent + 1) if one not in numbers)
+        some = list(islice(unseen, unseen_left))
+        unseen_left -= len(some)
+        crossing += [(sender, receiver, number) for number in sorted({*numbers, *some})]
+    arrows = [
+        {
+            "from": lane_of[sender],
+            "to": lane_of[receiver],
+            "number": number,
+            "sent_at": window.sends.get((sender, receiver, number)),
+            "handled_at": window.receives.get((sender, receiver, number)),
+            "crosses": crosses,
+        }
+        for crosses, several in ((False, sorted(both)), (True, crossing))
+        for sender, receiver, number in several
+    ]
+    return arrows, sum(channel.sent - channel.received for channel in channels.values()) - len(crossing)
+
+
+def _place(window: _Window) -> None:
+    """Give each event its `x` and `straight`."""
+    after: list[list[int]] = [[] for _ in window.events]
+    for row in window.rows:
+        for one, following in pairwise(row):
+            after[one].append(following)
+    for message in window.sends.keys() & window.receives.keys():
+        after[window.sends[message]].append(window.receives[message])
+    order = _sorted(after)
+    sides = [event["side"] for event in window.events]
+    depth, forth, back = ([0] * len(order) for _ in range(3))
+    for one in order:
+        for following in after[one]:
+            depth[following] = max(depth[following], depth[one] + 1)
+            if sides[following] == FUTURE:
+                forth[following] = max(forth[following], forth[one] + 1)
+    for one in reversed(order):
+        if sides[one] == PAST:
+            back[one] = 1 + max((back[following] for following in after[one] if sides[following] == PAST), default=0)
+    shown = [index for index in range(len(depth)) if index not in window.hidden]
+    column = {at: place for place, at in enumerate(sorted({depth[index] for index in shown}))}
+    width = max(1, len(column) - 1)
+    half = 2 * max([1, *(max(forth[index], back[index]) for index in shown)])
+    for index in shown:
+        event, future = window.events[index], sides[index] == FUTURE
+        event["x"] = round(column[depth[index]] / width, 4)
+        event["straight"] = round(0.5 + (max(forth[index], 1) * future - back[index]) / half, 4)
+
+
+def _sorted(after: Sequence[Sequence[int]]) -> list[int]:
+    """The events in an order that could be. Raises Unproved."""
+    waits_for = Counter(following for several in after for following in several)
+    ready = deque(index for index in range(len(after)) if not waits_for[index])
+    order = []
+    while ready:
+        order.append(ready.popleft())
+        for following in after[order[-1]]:
+            waits_for[following] -= 1
+            if not waits_for[following]:
+                ready.append(following)
+    if len(order) < len(after):
+        raise Unproved("the trace tells of events that come before themselves")
+    return order
+
+
+def _other_cuts(
+    window: _Window, histories: Mapping[str, History], lanes: Sequence[str], snapshot: str
+) -> dict[str, list[int | str | None]]:
+    """The cuts of other snapshots in the window: per lane the event, "left" or "right" of the window, or None."""
+    places: dict[str, list[int | str | None]] = {}
+    for index, event in enumerate(window.events):
+        if event["kind"] == "recorded other":
+            places.setdefault(event["snapshot"], [None] * len(lanes))[event["lane"]] = index
+    for other, found in places.items():
+        for lane, name in enumerate(lanes):
+            if found[lane] is None and name in histories:
+                place, here = histories[name].place_of(other), histories[name].place_of(snapshot)
+                if place is not None and here is not None:
+                    found[lane] = "left" if place < here else "right"
+    return places

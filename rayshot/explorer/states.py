@@ -1,0 +1,103 @@
+"""States as trees, and what changed since another snapshot: bounded, redacted as `show` does, never executed."""
+
+import json
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from rayshot.errors import Damaged, MissingChunk
+from rayshot.format.jsonable import jsonable
+from rayshot.format.redaction import shown_calls, shown_timers
+from rayshot.format.wording import printable, value
+from rayshot.store.diff import ABSENT, actor_changes
+from rayshot.store.snapshot import Snapshot
+from rayshot.store.state import captured_bytes
+
+STATE_READ_BYTES_MAX = 8 << 20
+"""A larger state is not read for a page."""
+NODES_MAX, FEW_NODES_MAX = 200, 40
+TREE_CHARACTERS_MAX = 24_000
+DEPTH_MAX = 6
+TEXT_LENGTH_MAX = 120
+CHANGES_MAX = 60
+
+
+def actor_document(snapshot: Snapshot, name: str) -> dict[str, Any]:
+    """One actor: what is known of it, and its `state` as a tree, or `unread`, which says why not."""
+    info = snapshot.actors[name]
+    document = {
+        "name": name,
+        "class": info.class_name,
+        "status": info.status,
+        "state_bytes": info.state_bytes,
+    }
+    if info.status != "born":
+        return {**document, "unread": f"it is {info.status}: only messages to it are there"}
+    if info.state_bytes > STATE_READ_BYTES_MAX:
+        return {**document, "unread": "it is larger than this page reads; `rayshot show --json` prints it"}
+    try:
+        recorded = snapshot.recorded(name)
+    except (Damaged, MissingChunk) as error:
+        return {**document, "unread": f"it cannot be read: {error.message}"}
+    parts = {"state": recorded.state}
+    if recorded.calls:
+        parts["awaited replies"] = shown_calls(recorded.calls)
+    if recorded.timers:
+        parts["timers"] = shown_timers(recorded.timers)
+    return {**document, "state": {part: tree(what) for part, what in parts.items()}}
+
+
+def tree(anything: Any) -> Any:
+    """A value as JSON, cut so that a page can hold many."""
+    for nodes in (NODES_MAX, FEW_NODES_MAX):
+        found = _cut(jsonable(anything, nodes_max=nodes, depth_max=DEPTH_MAX))
+        if len(json.dumps(found)) <= TREE_CHARACTERS_MAX:
+            return found
+    return value(anything)
+
+
+def _cut(rendered: Any) -> Any:
+    """The same with short texts."""
+    if isinstance(rendered, str):
+        more = len(rendered) - TEXT_LENGTH_MAX
+        return rendered if more <= 0 else f"{rendered[:TEXT_LENGTH_MAX]}… ({more:,} more characters)"
+    if isinstance(rendered, list):
+        return [_cut(item) for item in rendered]
+    if isinstance(rendered, dict):
+        return {_cut(name): _cut(item) for name, item in rendered.items()}
+    return rendered
+
+
+def changes(old: Snapshot, new: Snapshot, names: Collection[str]) -> dict[str, Any]:
+    """What changed in the actors `names`, and how the two cuts lie to each other."""
+    relation = old.relation(new)
+    before = {actor.name: actor for actor in old.manifest.actors}
+    after = {actor.name: actor for actor in new.manifest.actors}
+    document: dict[str, Any] = {
+        "since": str(old.id),
+        "relation": relation.name,
+        "forward": len(relation.forward),
+        "back": len(relation.back),
+        "added": len(after.keys() - before),
+        "removed": len(before.keys() - after),
+        "rows": [],
+        "row_count": 0,
+    }
+    if not relation.comparable:
+        return document
+
+    def rows() -> Iterator[dict[str, str]]:
+        for name in sorted({*names} & (before.keys() & after.keys())):
+            one, other = before[name], after[name]
+            if max(captured_bytes(actor.state) for actor in (one, other)) > STATE_READ_BYTES_MAX:
+                yield {"actor": name, "attribute": "(state)", "old": "(too large)", "new": "(too large)"}
+                continue
+            for change in actor_changes(one, other, old, new):
+                sides = ("(absent)" if side is ABSENT else value(side)[:TEXT_LENGTH_MAX] for side in change.shown)
+                yield {
+                    "actor": name,
+                    "attribute": printable(change.name),
+                    **dict(zip(("old", "new"), sides, strict=True)),
+                }
+
+    found = list(rows())
+    return {**document, "rows": found[:CHANGES_MAX], "row_count": len(found)}

@@ -1,0 +1,100 @@
+"""What of a large snapshot is shown: which actors and drivers, and which of the messages in flight."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from rayshot.format.manifest import ChannelEntry, Manifest
+from rayshot.format.wording import message as told
+from rayshot.protocol.identity import Channel, is_driver
+from rayshot.store.channel_state import ChannelState
+
+LANES_MAX = 12
+MESSAGES_MAX = 100
+CALL_LENGTH_MAX = 160
+CHANNEL_READ_BYTES_MAX = 4 << 20
+"""A channel with more bytes in flight is not read for a few lines of a table."""
+
+
+def in_flight_by_process(channels: Iterable[ChannelEntry]) -> Counter[str]:
+    """By name, how many messages were in flight from and to an actor or driver."""
+    found: Counter[str] = Counter()
+    for channel in channels:
+        for name in (channel.sender, channel.receiver):
+            found[name] += channel.sent - channel.received
+    return found
+
+
+def busiest(manifest: Manifest, count: int, chosen: Collection[str] = ()) -> list[str]:
+    """At most `count` actors and drivers: the chosen ones, or those with most messages in flight.
+
+    Drivers come first, then the actors by name. Of the drivers only those are taken that have messages in flight.
+    """
+    in_flight = in_flight_by_process(manifest.channels)
+    names = {actor.name for actor in manifest.actors} | {name for name, several in in_flight.items() if several}
+    wanted = [name for name in chosen if name in names] or sorted(names, key=lambda name: (-in_flight[name], name))
+    return sorted(wanted[:count], key=lambda name: (not is_driver(name), name))
+
+
+def messages(
+    channels: Mapping[Channel, ChannelState], wanted: Mapping[Channel, Collection[int]]
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Messages in flight as rows, and what could not be read.
+
+    First come those that are `wanted`, by their numbers; then as many of others as a table has room for, a few of each
+    of the fullest channels.
+    """
+    rows: list[dict[str, Any]] = []
+    too_large: list[str] = []
+    plan: dict[Channel, Collection[int]] = dict(wanted)
+    full = sorted((one for one in channels.values() if one.count), key=lambda one: (-one.count, one.channel))
+    left = MESSAGES_MAX - sum(map(len, wanted.values()))
+    share = max(3, left // max(1, len(full)))
+    for one in full:
+        if left <= 0:
+            break
+        known = set(plan.get(one.channel, ()))
+        more = list(islice((n for n in range(one.received + 1, one.sent + 1) if n not in known), min(left, share)))
+        left -= len(more)
+        plan[one.channel] = known | set(more)
+    for channel, numbers in plan.items():
+        if not numbers:
+            continue
+        if channels[channel].size_bytes > CHANNEL_READ_BYTES_MAX:
+            too_large.append(str(channel))
+        else:
+            rows += _rows(channels[channel], numbers)
+    return rows, too_large
+
+
+def _rows(channel: ChannelState, numbers: Collection[int]) -> list[dict[str, Any]]:
+    return [
+        {
+            "sender": channel.channel.sender,
+            "receiver": channel.channel.receiver,
+            "number": message.number,
+            "call": told(message)[:CALL_LENGTH_MAX],
+            "waits_in": "mailbox" if message.number <= channel.arrived else "outbox",
+        }
+        for frame in channel.frames(min(numbers), max(numbers))
+        for message in channel.decode(frame)
+        if message.number in numbers
+    ]
+
+
+def bars(channels: Sequence[ChannelEntry], chosen: Collection[str], count: int) -> list[dict[str, Any]]:
+    """The counters of the fullest channels, of those from and to the `chosen` ones if any: the whole cut of each."""
+    between = [one for one in channels if not chosen or one.sender in chosen or one.receiver in chosen]
+    full = sorted(between, key=lambda one: (one.received - one.sent, one.sender, one.receiver))
+    return [
+        {
+            "sender": one.sender,
+            "receiver": one.receiver,
+            "received": one.received,
+            "arrived": one.arrived,
+            "sent": one.sent,
+            "aligned": one.aligned,
+        }
+        for one in full[:count]
+    ]

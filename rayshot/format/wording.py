@@ -1,0 +1,39 @@
+"""Values and calls as a few words. What comes out of a snapshot may be hostile: no control character gets through."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rayshot.format.codec import RecordedMessage
+from rayshot.format.inert import short_repr
+from rayshot.format.redaction import shown_call
+
+TEXT_LENGTH_MAX = 400
+
+
+def printable(text: str) -> str:
+    """`text` with everything that could move a cursor or change a colour written as an escape."""
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape", "backslashreplace").decode() for char in text
+    )
+
+
+def value(anything: Any) -> str:
+    """Any value of a snapshot, short."""
+    return printable(short_repr(anything))[:TEXT_LENGTH_MAX]
+
+
+def message(recorded: RecordedMessage) -> str:
+    """A recorded message as the call that it is."""
+    return call(recorded.method, recorded.kind, recorded.args, recorded.kwargs)
+
+
+def call(method: str, kind: str, args: Sequence[Any], kwargs: Mapping[Any, Any]) -> str:
+    """A message as the call that it is: `deposit(30)`; one without a method has the name of its kind."""
+    args, kwargs = shown_call(method, args, kwargs)
+    named = (f"{_keyword(name)}={value(item)}" for name, item in kwargs.items())
+    return f"{printable(method or kind)}({', '.join([*map(value, args), *named])})"[:TEXT_LENGTH_MAX]
+
+
+def _keyword(name: Any) -> str:
+    """The name of an argument, which is a text unless somebody forged it."""
+    return printable(name) if isinstance(name, str) else value(name)

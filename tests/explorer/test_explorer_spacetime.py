@@ -1,0 +1,89 @@
+"""Where events stand: in both pictures causes lie left of effects, and straightened all records are one instant."""
+
+import json
+
+import pytest
+
+from rayshot.explorer.data import snapshot_document, storage_document
+from rayshot.store.catalog import Storage
+from rayshot.store.memory import MemoryStore
+from tests.explorer.computations import overlapping, store_all
+from tests.store.snapshot_builder import open_bank
+
+
+def stored(seed=1, **made):
+    store = MemoryStore()
+    return store_all(overlapping(seed=seed, **made), open_bank(store))
+
+
+def records(cut):
+    return [cut["events"][index] for index, lane in zip(cut["cuts"], cut["lanes"], strict=True) if not lane["driver"]]
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_each_message_in_flight_is_an_arrow_and_all_arrows_lead_to_the_right(seed, which):
+    snapshot = stored(seed)[which]
+    cut = snapshot_document(snapshot)["cut"]
+    assert cut["kind"] == "traced"
+    crossing = [arrow for arrow in cut["messages"] if arrow["crosses"]]
+    assert len(crossing) == cut["crossing"] == snapshot.in_flight > 0
+    assert (cut["from_right_to_left"], cut["undrawn"]) == (0, 0)
+    for place in ("x", "straight"):
+        for arrow in cut["messages"]:
+            if arrow["sent_at"] is not None and arrow["handled_at"] is not None:
+                assert cut["events"][arrow["sent_at"]][place] < cut["events"][arrow["handled_at"]][place]
+    for arrow in crossing:
+        assert arrow["sent_at"] is None or cut["events"][arrow["sent_at"]]["side"] < 0
+        assert arrow["handled_at"] is None or cut["events"][arrow["handled_at"]]["side"] > 0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_straightened_all_records_are_one_instant_and_the_past_lies_left_of_it(seed):
+    cut = snapshot_document(stored(seed)[0])["cut"]
+    assert len({event["x"] for event in records(cut)}) > 1
+    assert {event["straight"] for event in records(cut)} == {0.5}
+    for event in cut["events"]:
+        assert (event["straight"] > 0.5) - (event["straight"] < 0.5) == event["side"]
+
+
+def test_events_of_a_row_never_change_their_order():
+    cut = snapshot_document(stored()[0])["cut"]
+    for lane in range(len(cut["lanes"])):
+        row = [event for event in cut["events"] if event["lane"] == lane]
+        for place in ("x", "straight"):
+            places = [event[place] for event in row]
+            assert places == sorted(set(places))
+
+
+def test_of_two_cuts_that_overlap_each_is_drawn_in_the_picture_of_the_other():
+    first, second, _ = stored()
+    assert second.relation(first).name == "incomparable"
+    document = snapshot_document(first, before=second)
+    assert (document["changes"]["relation"], document["changes"]["rows"]) == ("incomparable", [])
+    places = document["cut"]["other_cuts"][str(second.id)]
+    ways = {
+        (document["cut"]["events"][place]["side"] if isinstance(place, int) else place)
+        for place, lane in zip(places, document["cut"]["lanes"], strict=True)
+        if not lane["driver"]
+    }
+    assert ways == {-1, 1}
+
+
+def test_where_a_trace_tells_of_messages_that_lead_back_they_are_counted():
+    made = overlapping()
+    events = made.actors["bea"].events  # it is made to record behind what it did later
+    events.remove([4, "1-coordinator-1"])
+    events.append([4, "1-coordinator-1"])
+    repository = open_bank(MemoryStore())
+    first, *_ = [made.commit(repository, counter) for counter in (1, 2, 3)]
+    cut = snapshot_document(first)["cut"]
+    assert cut["kind"] == "traced"
+    assert cut["from_right_to_left"] > 0
+
+
+def test_documents_are_plain_json():
+    snapshots = stored()
+    store = snapshots[0]._store
+    for document in (storage_document(Storage(store).system()), snapshot_document(snapshots[0])):
+        assert json.loads(json.dumps(document, allow_nan=False)) == document
