@@ -18,8 +18,10 @@ from rayshot.store.locate import open_store
 from rayshot.store.repository import open as open_storage
 
 NEXT = (
-    ("show {}", "its last snapshot: states, and the messages in flight"),
-    ("verify {} --read-data", "the proof that it is a consistent cut"),
+    ("ui {}", "the page about them, in the browser"),
+    ("report {} -o cut.html", "the same page as one file"),
+    ("show {}", "the last one, here"),
+    ("verify {} --replay", "the proof that it is a consistent cut"),
 )
 
 

@@ -29,6 +29,7 @@ _HOMES = {
     "systems": ("rayshot.cli.operating", "systems"),
     "topology": ("rayshot.cli.commands", "topology"),
     "trace": ("rayshot.cli.trace", "trace"),
+    "ui": ("rayshot.cli.ui", "ui"),
     "verify": ("rayshot.cli.verify", "verify"),
 }
 
