@@ -82,9 +82,7 @@ def test_when_it_is_interrupted_nothing_stays_but_what_was_committed(environment
     command = [PROGRAM, "demo", "a folder"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, env=environment, cwd=tmp_path, start_new_session=True, **pipes) as program:
-        for line in program.stderr:
-            if when in line:
-                break
+        assert any(when in line for line in program.stderr)
         os.killpg(program.pid, signal.SIGINT)
         printed, complaint = program.communicate(timeout=120)
     assert (program.returncode, printed) == (130, "")
