@@ -2,24 +2,28 @@
 
 One msgpack array:
 
-    [1, full, base, first, sent, received, names, events]
+    [2, full, base, first, sent, received, names, events, [began_at, tick]]
 
     full        whether messages are kept
     base        where it starts: "" for the actor's beginning, else the id of the snapshot that was recorded there, or
                 from which the actor was restored; nil where the trace had grown too large and was given up
     first       the number of its first event; an actor's events are numbered 1, 2, 3 ... in each life of its system
     sent        at the base, per receiver, how many messages had been sent; `received`, per sender, how many processed
-    names       of actors and drivers; events mean them by their index
+    names       of actors, drivers and methods; events mean them by their index
     events      bytes: msgpack arrays one after the other, each one of
+    began_at    Unix seconds by the clock of the actor's node, and how many ticks after that it starts: 10,000 a second
 
-    [0, sender, count]                          `count` events: the next messages of the sender were handled, each
+    [0, sender, count, method, ticks]           `count` events: the next messages of the sender were handled, each
                                                 without that anything was sent
-    [1, sender, [receiver, ...]]                the next message was handled, and these messages sent, in this order
-    [2, sender, [receiver, ...], message]       the same, with the message
-    [3, message or nil]                         a timer fired: a message was sent to the actor itself
-    [4, snapshot id]                            the actor recorded
-    [5]                                         the actor ended
-    [6, [receiver, ...]]                        threads of the actor that run no handlers sent these messages
+    [1, sender, [receiver, ...], method, ticks] the next message was handled, and these messages sent, in this order
+    [2, sender, [receiver, ...], message, method, ticks]       the same, with the message
+    [3, message or nil, ticks]                  a timer fired: a message was sent to the actor itself
+    [4, snapshot id, ticks]                     the actor recorded
+    [5, ticks]                                  the actor ended
+    [6, [receiver, ...], ticks]                 threads of the actor that run no handlers sent these messages
+
+`method` is what the message called, "" where it called none; `ticks` are those since the event before, or since the
+start. In version 1 there is neither of them, nor the last element of the segment.
 
 To handle a message is one atomic event, and so a message needs no number: it is the next one of its channel.
 """
@@ -32,46 +36,60 @@ from typing import Any, NamedTuple
 import msgpack
 
 from rayshot.audit.findings import NoTrace, Unproved
+from rayshot.format.bounds import TIME_MAX_S
 from rayshot.format.walking import ContainerBudget, count_documents
 
 EVENTS_MAX = 4_000_000
 """Events of one segment that are judged at most; they and their clocks lie in memory."""
 TOO_MANY = f"a trace holds more than {EVENTS_MAX:,} events: take snapshots more often"
-_VERSION = 1
-_HEADER_CONTAINERS = 4
-"""The segment itself, `sent`, `received` and `names`."""
+_UNTIMED, _VERSION = 1, 2
+_TICKS_IN_A_SECOND = 10_000
+_HEADER_CONTAINERS = 5
+"""The segment itself, `sent`, `received`, `names` and when it starts."""
+_TICKS_MAX = 2**48
 _EVENT_CONTAINERS = 2
 """The event itself, and its receivers."""
 
 
 class Handled(NamedTuple):
-    """The next message of `sender` was processed, and one message sent to each of `receivers`."""
+    """The next message of `sender` was processed, and one message sent to each of `receivers`.
+
+    `method` is what it called; None where nobody wrote it down. `at`, of every event, counts Unix seconds by the clock
+    of the actor's node; None where nobody wrote it down, and for all but the last one of a run.
+    """
 
     sender: str
     receivers: tuple[str, ...] = ()
     message: bytes | None = None
+    method: str | None = None
+    at: float | None = None
 
 
 class Fired(NamedTuple):
     """A timer fired."""
 
     message: bytes | None = None
+    at: float | None = None
 
 
 class Recorded(NamedTuple):
     """The actor recorded a snapshot."""
 
     snapshot: str
+    at: float | None = None
 
 
 class Ended(NamedTuple):
     """The actor ended by its own wish."""
+
+    at: float | None = None
 
 
 class Sent(NamedTuple):
     """Threads of the actor that run no handlers sent one message to each of `receivers`."""
 
     receivers: tuple[str, ...]
+    at: float | None = None
 
 
 Event = Handled | Fired | Recorded | Ended | Sent
@@ -101,18 +119,19 @@ def read_segment(actor: str, data: bytes) -> Segment:
     """Read a segment. Raises Unproved for bytes that are none."""
     try:
         _check(count_documents(data, 1) == 1, actor)
-        version, full, base, first, sent, received, names, events = msgpack.unpackb(
+        version, full, base, first, sent, received, names, events, *start = msgpack.unpackb(
             data, **ContainerBudget(_HEADER_CONTAINERS).hooks
         )
-        if version != _VERSION:
+        if version not in (_UNTIMED, _VERSION):
             raise Unproved(f"the trace of {actor} has version {version}, this audit reads {_VERSION}")
+        _check(len(start) == (version == _VERSION), actor)
         _check(base is None or type(base) is str, actor)
         _check(type(first) is int and first > 0 and type(full) is bool, actor)
         _check(type(names) is list and all(type(name) is str for name in names), actor)
         for counters in (sent, received):
             _check(type(counters) is dict, actor)
             _check(all(type(name) is str and type(n) is int and n >= 0 for name, n in counters.items()), actor)
-        return Segment(actor, full, base, first, sent, received, tuple(_events(names, events)))
+        return Segment(actor, full, base, first, sent, received, tuple(_events(names, events, *map(_Clock, start))))
     except (ValueError, TypeError, LookupError, AttributeError, msgpack.UnpackException) as error:
         raise Unproved(f"the trace of {actor} cannot be read: {error!r}") from error
 
@@ -122,7 +141,24 @@ def _check(fits: bool, actor: str) -> None:  # noqa: FBT001 - a condition
         raise Unproved(f"the trace of {actor} is not laid out as documented")
 
 
-def _events(names: list[str], packed: bytes) -> Iterator[Event]:
+class _Clock:
+    """The time of each event, from the ticks between them."""
+
+    def __init__(self, start: Any) -> None:
+        began_at, tick = start
+        if type(began_at) is not float or not 0 <= began_at <= TIME_MAX_S or type(tick) is not int:
+            raise Unproved("a trace starts at no time")
+        self._began_at, self._tick = began_at, tick
+
+    def after(self, ticks: Any) -> float:
+        """The time so many ticks later."""
+        if type(ticks) is not int or not 0 <= ticks <= _TICKS_MAX:
+            raise Unproved("a trace goes on after no time")
+        self._tick += ticks
+        return self._began_at + self._tick / _TICKS_IN_A_SECOND
+
+
+def _events(names: list[str], packed: bytes, clock: _Clock | None = None) -> Iterator[Event]:
     if count_documents(packed, EVENTS_MAX) > EVENTS_MAX:
         raise NoTrace(TOO_MANY)
     budget = ContainerBudget(_EVENT_CONTAINERS)
@@ -131,14 +167,16 @@ def _events(names: list[str], packed: bytes) -> Iterator[Event]:
     left = EVENTS_MAX
     for fields in unpacker:
         budget.next()
-        event, count = _event(names, fields)
+        at = None if clock is None else clock.after(fields.pop())
+        event, count = _event(names, fields, timed=clock is not None)
         left -= count
         if count < 1:
             raise Unproved("a trace holds a run of no events")
         if left < 0:
             raise NoTrace(TOO_MANY)
-        for _ in range(count):
+        for _ in range(count - 1):
             yield event
+        yield event if at is None else event._replace(at=at)
     if unpacker.tell() != len(packed):
         raise Unproved("a trace ends in the middle of an event")
 
@@ -154,16 +192,17 @@ def _indexes(fields: list[Any]) -> list[int]:
     return []
 
 
-def _event(names: list[str], fields: Any) -> tuple[Event, int]:
+def _event(names: list[str], fields: Any, *, timed: bool) -> tuple[Event, int]:
+    method = names[_index(fields.pop())] if timed and fields[0] in (0, 1, 2) else None
     if isinstance(fields, list) and any(index < 0 for index in _indexes(fields)):
         raise Unproved("a trace names an actor by a negative number")
     match fields:
         case [0, int(sender), int(count)]:
-            return Handled(names[sender]), count
+            return Handled(names[sender], method=method), count
         case [1, int(sender), list(receivers)]:
-            return Handled(names[sender], tuple(names[index] for index in receivers)), 1
+            return Handled(names[sender], tuple(names[index] for index in receivers), method=method), 1
         case [2, int(sender), list(receivers), bytes(message)]:
-            return Handled(names[sender], tuple(names[index] for index in receivers), message), 1
+            return Handled(names[sender], tuple(names[index] for index in receivers), message, method), 1
         case [3, bytes() | None as message]:
             return Fired(message), 1
         case [4, str(snapshot)]:
@@ -173,3 +212,9 @@ def _event(names: list[str], fields: Any) -> tuple[Event, int]:
         case [6, list(receivers)] if receivers:
             return Sent(tuple(names[index] for index in receivers)), 1
     raise Unproved(f"a trace holds something that is no event: {reprlib.repr(fields)}")
+
+
+def _index(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise Unproved("a trace names a method by something that is no number")
+    return value

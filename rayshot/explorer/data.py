@@ -25,7 +25,7 @@ from rayshot.store.snapshot import Snapshot
 SNAPSHOTS_MAX = 100
 ROWS_READ_MAX = 10_000
 """So many actors and channels are read of manifests for the time line; older snapshots show what their record says."""
-BARS_MAX = 40
+BARS_MAX = 24
 ABORTS_MAX = 20
 DETAIL_LENGTH_MAX = 300
 TRACE_BYTES_MAX = 4 << 20
@@ -168,7 +168,7 @@ def snapshot_document(
             wanted[Channel(lanes[arrow["from"]], lanes[arrow["to"]])].add(arrow["number"])
     rows, too_large = part("the messages in flight", lambda: messages(snapshot.channels, wanted), _NO_MESSAGES)
     notes += [f"the messages on {channel} are more than this page reads" for channel in too_large[:3]]
-    born = [name for name in lanes if name in snapshot.actors]
+    shown = snapshot.actors.keys() & lanes
     old = before or next((one for one in reversed(siblings) if _age(one) < _age(snapshot)), None)
     return {
         **row,
@@ -179,8 +179,8 @@ def snapshot_document(
         "graph": system_graph(manifest, lanes),
         "cut": cut,
         "in_flight_rows": rows,
-        "actors": [actor_document(snapshot, name) for name in born],
-        "changes": None if old is None else part("the changes", lambda: changes(old, snapshot, born), None),
+        "actors": [actor_document(snapshot, actor) for actor in manifest.actors if actor.name in shown],
+        "changes": None if old is None else part("the changes", lambda: changes(old, snapshot, shown), None),
         "notes": notes,
     }
 
@@ -198,16 +198,19 @@ def _cut(snapshot: Snapshot, siblings: Sequence[Snapshot], lanes: Sequence[str])
     if left < 0:
         return {"reason": "its trace is longer than this page reads; `rayshot trace` reads it"}
     rows = len(manifest.actors) + len(manifest.channels)
+    relations = {}
     for one in _near(snapshot, siblings)[: max(2, NEAR_MAX - rows // ROWS_OF_A_LARGE_ONE)]:
         try:
             more, left = _segments(one, lanes, left)
+            relations[str(one.id)] = one.relation(snapshot).name
         except RayshotError:
             continue  # it is not the one that is shown
         segments += more
     histories = join(segments, str(snapshot.id))
     if not histories:
         return {"reason": "the traces of these actors had grown too long, and were given up"}
-    return spacetime(str(snapshot.id), histories, manifest.channels, lanes, manifest.ended)
+    diagram = spacetime(str(snapshot.id), histories, manifest.channels, lanes, manifest.ended)
+    return {**diagram, "relations": relations}
 
 
 def _segments(snapshot: Snapshot, lanes: Collection[str], bytes_max: int) -> tuple[list[Segment], int]:

@@ -75,7 +75,8 @@ def frame(snapshot: Snapshot) -> str:
         "snapshots": {str(snapshot.id): snapshot_document(snapshot)},
     }
     style = "width: 100%; height: 900px; border: 0"
-    return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{escape(page(data))}"></iframe>'
+    inner = escape(page(data)).encode("ascii", "xmlcharrefreplace").decode()  # whatever the notebook is encoded in
+    return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{inner}"></iframe>'
 
 
 def _inlined(data: dict[str, Any]) -> str:

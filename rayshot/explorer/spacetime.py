@@ -2,8 +2,8 @@
 
 Theory of operation. What an actor did is one row of events. The n-th message handled on a channel is the n-th one sent
 on it, so counting joins the sends to the receives. Each row has one event that is its cut: the record of the snapshot,
-or the place where it would lie for somebody who does not record. Of somebody without a trace, as a driver, the sends are
-known by the numbers of the messages, and stand in an order that could have been the real one.
+or the place where it would lie for somebody who does not record. Whoever has no trace, as drivers, has sends that the
+numbers of the messages tell of; they stand in an order that could have been the real one.
 
 Each event gets two places, from 0 (left) to 1. `x` is "as it could have happened": the length of the longest chain of
 events that lead to it, so that whatever depends on something stands to the right of it. `straight` is the order of

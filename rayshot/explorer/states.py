@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Collection, Iterator
+from dataclasses import asdict
 from typing import Any
 
 from rayshot.errors import Damaged, MissingChunk
+from rayshot.format.entries import ActorEntry
 from rayshot.format.jsonable import jsonable
 from rayshot.format.redaction import shown_calls, shown_timers
 from rayshot.format.wording import printable, value
@@ -21,14 +23,15 @@ TEXT_LENGTH_MAX = 120
 CHANGES_MAX = 60
 
 
-def actor_document(snapshot: Snapshot, name: str) -> dict[str, Any]:
+def actor_document(snapshot: Snapshot, actor: ActorEntry) -> dict[str, Any]:
     """One actor: what is known of it, and its `state` as a tree, or `unread`, which says why not."""
-    info = snapshot.actors[name]
+    name, info = actor.name, snapshot.actors[actor.name]
     document = {
         "name": name,
         "class": info.class_name,
         "status": info.status,
         "state_bytes": info.state_bytes,
+        "recording": None if actor.recording is None else asdict(actor.recording),
     }
     if info.status != "born":
         return {**document, "unread": f"it is {info.status}: only messages to it are there"}

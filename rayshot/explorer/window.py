@@ -1,7 +1,7 @@
 """What of a large snapshot is shown: which actors and drivers, and which of the messages in flight."""
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -17,24 +17,37 @@ CHANNEL_READ_BYTES_MAX = 4 << 20
 """A channel with more bytes in flight is not read for a few lines of a table."""
 
 
-def in_flight_by_process(channels: Iterable[ChannelEntry]) -> Counter[str]:
-    """By name, how many messages were in flight from and to an actor or driver."""
-    found: Counter[str] = Counter()
-    for channel in channels:
-        for name in (channel.sender, channel.receiver):
-            found[name] += channel.sent - channel.received
-    return found
-
-
 def busiest(manifest: Manifest, count: int, chosen: Collection[str] = ()) -> list[str]:
-    """At most `count` actors and drivers: the chosen ones, or those with most messages in flight.
+    """At most `count` actors and drivers: the chosen ones, or those with most messages in flight between them.
 
     Drivers come first, then the actors by name. Of the drivers only those are taken that have messages in flight.
     """
-    in_flight = in_flight_by_process(manifest.channels)
-    names = {actor.name for actor in manifest.actors} | {name for name, several in in_flight.items() if several}
-    wanted = [name for name in chosen if name in names] or sorted(names, key=lambda name: (-in_flight[name], name))
+    beside: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for channel in manifest.channels:
+        in_flight = channel.sent - channel.received
+        if in_flight:
+            beside[channel.sender][channel.receiver] += in_flight
+            beside[channel.receiver][channel.sender] += in_flight
+    names = {actor.name for actor in manifest.actors} | beside.keys()
+    wanted = [name for name in chosen if name in names] or _together(names, beside, count)
     return sorted(wanted[:count], key=lambda name: (not is_driver(name), name))
+
+
+def _together(names: Collection[str], beside: Mapping[str, Counter[str]], count: int) -> list[str]:
+    """The busiest one, then again and again who has most in flight from and to those that are there already."""
+    total = {name: sum(beside.get(name, Counter()).values()) for name in names}
+    alone = deque(sorted(names, key=lambda name: (-total[name], name)))
+    found: list[str] = []
+    near: Counter[str] = Counter()
+    while len(found) < min(count, len(names)):
+        name = min(near, key=lambda one: (-near[one], one), default=None)
+        while name is None or name in found:
+            name = alone.popleft()
+        found.append(name)
+        near.update(beside.get(name, {}))
+        for known in found:
+            near.pop(known, None)
+    return found
 
 
 def messages(

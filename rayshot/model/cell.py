@@ -77,13 +77,27 @@ class _Handlers(dict[str, Callable[..., Any]]):
         return bound
 
 
+class _ToldHandlers(_Handlers):
+    """Each that is looked up is told of."""
+
+    def __init__(self, tell: Callable[[str], None], *of: Any) -> None:
+        super().__init__(*of)
+        self._tell = tell
+
+    def __getitem__(self, method: str) -> Callable[..., Any]:
+        found = super().__getitem__(method)
+        self._tell(method)
+        return found
+
+
 class Cell:
     """The user half of the actor `name`. Times are seconds by `clock`.
 
     `sender` is who sent the message that is being handled, `slots` what lies beside it. `open_calls` are those of the
     running handler, and `coroutines` runs what is `async def`: close it when the actor is no more.
     `constructing`: the constructor runs, or has failed. `ending`: it asked for its end, and handles nothing more.
-    `shared`: its code got its own handle, so that others may have it.
+    `shared`: its code got its own handle, so that others may have it. `told` hears of each method that is called, from
+    the next instance on.
     """
 
     def __init__(
@@ -97,6 +111,7 @@ class Cell:
         self.specification: ActorSpecification | None = None
         self.instance: Any = None
         self.handlers: dict[str, Callable[..., Any]] = {}
+        self.told: Callable[[str], None] | None = None
         self.open_calls: list[OpenCall] = []
         self.timers: list[Timer] = []
         self._calls: dict[int, Continuation] = {}
@@ -169,6 +184,8 @@ class Cell:
         user_class = specification.resolve()
         _, args, kwargs = self.port.codec.decode_tell(tell, self.slots)
         self._become(specification, user_class)
+        if self.told is not None:
+            self.told("__init__")
         self.constructing = True
         try:
             is_async = _has_coroutines(self.instance, specification.methods)
@@ -180,7 +197,8 @@ class Cell:
 
     def _become(self, specification: ActorSpecification, user_class: type) -> None:
         self.instance = _bare(user_class)
-        self.handlers = _Handlers(self.instance, specification.methods, self.name, self.coroutines)
+        of = self.instance, specification.methods, self.name, self.coroutines
+        self.handlers = _Handlers(*of) if self.told is None else _ToldHandlers(self.told, *of)
         self.handlers["__ray_ready__"] = lambda: True
         self.handlers["__ray_call__"] = lambda function, *args, **kwargs: function(self.instance, *args, **kwargs)
         self.handlers["__ray_terminate__"] = self.end

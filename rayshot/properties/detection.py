@@ -82,7 +82,8 @@ def _last_before(no: Verdict, earlier: Sequence[Verdict]) -> Verdict | None:
     for one in reversed(earlier):
         if one.life != no.life:
             return None
-        if one.holds and relate_clocks(one.cut, no.cut).name in {"before", "equal"}:
+        relation = relate_clocks(one.cut, no.cut)
+        if one.holds and relation.sure and relation.name in {"before", "equal"}:
             return one
     return None
 

@@ -12,7 +12,7 @@ from rayshot.store.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Snapshots of one system: life after life, and in each no cut comes behind one that it lies before.
+    """Snapshots of one system: life after life, and in each no cut comes behind one that it surely lies before.
 
     `life` is the present one, of which there may be no snapshot yet; `origins` says by life which snapshot it was
     restored from. `deleted` are those that were gone when their manifests were read.
@@ -52,12 +52,17 @@ def in_order(history: SystemView | Iterable[Snapshot]) -> Known:
 
 
 def _insert(ordered: list[Snapshot], new: Snapshot, cuts: Mapping[SnapshotId, CutClocks]) -> None:
-    """Put a snapshot in front of the first that its cut lies before. None of these lies in front of one before it."""
+    """Put a snapshot in front of the first that its cut lies before, if that is sure.
+
+    None of these lies in front of one before it. What is a guess says nothing about a third one.
+    """
     place = len(ordered)
     for index in range(len(ordered) - 1, -1, -1):
-        way = relate_clocks(cuts[ordered[index].id], cuts[new.id]).name
-        if way == "after":
+        relation = relate_clocks(cuts[ordered[index].id], cuts[new.id])
+        if not relation.sure:
+            continue
+        if relation.name == "after":
             place = index
-        elif way in {"before", "equal"}:
+        elif relation.comparable:
             break
     ordered.insert(place, new)

@@ -78,14 +78,16 @@ class Verdict:
         for those before it; where it needs closed doors, only if no driver had spoken between, as far as these two
         know: a driver that came and went between them is in neither. Of `termination` it is good for cuts with the same
         counters alone, as no other one can follow unless somebody spoke. Of what is not stable a verdict is good for
-        its own cut alone. Raises ConfigError for another system.
+        its own cut alone. Where the two overlapped and a driver that only one of them knows decides, nothing follows.
+        Raises ConfigError for another system.
         """
         cut = other.cut if isinstance(other, Verdict) else CutClocks.of(other.manifest)
         if self.holds is None:
             return None
-        way = relate_clocks(self.cut, cut).name
-        if self.closed and self.cut.told != cut.told:
+        relation = relate_clocks(self.cut, cut)
+        if not relation.sure or (self.closed and self.cut.told != cut.told):
             return None
+        way = relation.name
         if self.kind != "stable" or self.still:
             return self.holds if way == "equal" else None
         return self.holds if way in {"equal", "before" if self.holds else "after"} else None

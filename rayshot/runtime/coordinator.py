@@ -287,17 +287,20 @@ class Coordinator(DriverWatch, Questions):
                 return
             self._carry_out(self._collector.handle(SnapshotWanted(inputs)), request)
 
-    def _note(self, snapshot: SnapshotId, request: Request) -> None:
+    def _note(self, snapshot: SnapshotId, request: Request | None) -> None:
         if snapshot not in self._open:
             now = self._last_began = time.monotonic()
-            self._open[snapshot] = UnderWay(now, time.time(), now + self._config.timeout_s, request)
+            begun_here = request is not None and snapshot.by_coordinator  # else nobody here knows when it began
+            follows = self._committed.position if self._committed and begun_here else None
+            wanted = request or Request(CHANDY_LAMPORT)
+            self._open[snapshot] = UnderWay(now, time.time(), now + self._config.timeout_s, wanted, follows)
 
     def _carry_out(self, effects: tuple[CollectorEffect, ...], request: Request | None = None) -> None:
         calls: dict[Any, list[Call]] = {}
         for effect in effects:
             match effect:
                 case SendBegin(process, snapshot, floor, inputs, quiet):
-                    self._note(snapshot, request or Request(CHANDY_LAMPORT))
+                    self._note(snapshot, request)
                     host = self._members.hosts.get(process)
                     if host is not None and snapshot.by_coordinator and not quiet:
                         call = Call(process, host, snapshot, floor, inputs)
@@ -306,7 +309,7 @@ class Coordinator(DriverWatch, Questions):
                     else:
                         self._members.tell(process, "begin", snapshot, floor, inputs, quiet)
                 case StoreSnapshot(cut):
-                    self._note(cut.snapshot, request or Request(CHANDY_LAMPORT))  # without actors nobody is told first
+                    self._note(cut.snapshot, request)  # without actors nobody is told first
                     under_way = self._open[cut.snapshot]
                     under_way.recorded_s = time.monotonic() - under_way.began
                     self._commits.put(cut)

@@ -143,6 +143,7 @@ class ActorProcess:
         self.recording = Recording(self, relay)
         self.hurry = Hurry()
         self.tracer = Tracer(identity.name, full=identity.trace == "full") if identity.trace else None
+        self.cell.told = None if self.tracer is None else self.tracer.calls
         self.channels: dict[str, OutChannel] = {}
         self.captures: dict[SnapshotId, Mapping[str, int]] = {}
         self.pauses: list[SnapshotId] = []

@@ -8,6 +8,7 @@ Everything here happens on the worker's thread, but `over` and `sent_beside`.
 """
 
 import logging
+import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -20,8 +21,10 @@ from rayshot.model.port import OutPort
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.outbox import OutChannel
 
-SEGMENT_VERSION = 1
+SEGMENT_VERSION = 2
 HANDLED_RUN, HANDLED, HANDLED_IN_FULL, FIRED, RECORDED, ENDED, SENT = range(7)
+TICKS_IN_A_SECOND = 10_000
+"""Events say when they were in ticks since the event before."""
 TRACE_BYTES_MAX = 64 << 20
 """A trace that grows above this between two commits is given up until the next record."""
 
@@ -30,11 +33,12 @@ _pack = msgpack.Packer(use_bin_type=True).pack
 
 
 class _Mark(NamedTuple):
-    """A place in the trace from which a segment can start: where it lies, and the counters there."""
+    """A place in the trace from which a segment can start: where it lies, when that was, and the counters there."""
 
     snapshot: str
     offset: int
     number: int
+    tick: int
     sent: Mapping[str, int]
     received: Mapping[str, int]
 
@@ -49,18 +53,21 @@ class Tracer:
         self._events = bytearray()
         self._dropped = 0
         self._number = 1
-        self._base: _Mark | None = _Mark("", 0, 1, {}, {})
+        self._began_at, self._began = time.time(), time.monotonic()
+        self._tick = 0
+        self._base: _Mark | None = _Mark("", 0, 1, 0, {}, {})
         self._marks: dict[SnapshotId, _Mark] = {}
         self._over: deque[tuple[SnapshotId, bool]] = deque()
         self._indexes: dict[str, int] = {}
         self._sends: list[int] = []
         self._sent_beside: list[str] = []
         self._handled: tuple[str, bytes | memoryview] | None = None
-        self._run_of, self._run = "", 0
+        self._method = ""
+        self._run_of, self._run = ("", ""), 0
 
     def restored(self, snapshot: SnapshotId, sent: Mapping[str, int], received: Mapping[str, int]) -> None:
         """The actor was loaded from a snapshot, and has done nothing since."""
-        self._base = _Mark(str(snapshot), 0, 1, dict(sent), dict(received))
+        self._base = _Mark(str(snapshot), 0, 1, self._tick, dict(sent), dict(received))
 
     def watch(self, sender: str, messages: msgpack.Unpacker, body: bytes | memoryview) -> Iterator[list[Any]]:
         """Yield the messages; each counts as handled as soon as anything else happens after it."""
@@ -68,10 +75,14 @@ class Tracer:
         self._settle()  # what was sent before these messages came may be what they answer
         for message in messages:
             end = messages.tell()
-            self._handled = sender, body[start:end]
+            self._handled, self._method = (sender, body[start:end]), ""
             yield message
             self._settle()
             start = end
+
+    def calls(self, method: str) -> None:
+        """The message that is being handled calls this method."""
+        self._method = method
 
     def keep_values(self, codec: Codec, message: list[Any], slots: Sequence[Slot]) -> None:
         """The message that is being handled has slots: of its values the trace keeps copies, of references none."""
@@ -105,7 +116,7 @@ class Tracer:
             over, committed = self._over.popleft()
             self._forget(over, committed=committed)
         self._add((RECORDED, str(snapshot)))
-        mark = _Mark(str(snapshot), self._end, self._number, dict(sent), dict(received))
+        mark = _Mark(str(snapshot), self._end, self._number, self._tick, dict(sent), dict(received))
         if self._base is None:
             self._start_at(mark)
         self._marks[snapshot] = mark
@@ -123,7 +134,7 @@ class Tracer:
         """All events since the base, as bytes."""
         self._settle()
         self._end_run()
-        base = self._base or _Mark("", 0, self._number, {}, {})
+        base = self._base or _Mark("", 0, self._number, self._tick, {}, {})
         fields = (
             SEGMENT_VERSION,
             self._full,
@@ -133,6 +144,7 @@ class Tracer:
             base.received,
             list(self._indexes),
             bytes(self._events),
+            [self._began_at, base.tick],
         )
         packed: bytes = _pack(fields)
         return packed
@@ -155,23 +167,23 @@ class Tracer:
 
     def _settle_handled(self, sender: str, message: bytes | memoryview) -> None:
         if self._full:
-            self._add((HANDLED_IN_FULL, self._index(sender), self._sends, bytes(message)))
+            self._add((HANDLED_IN_FULL, self._index(sender), self._sends, bytes(message), self._index(self._method)))
             self._sends.clear()
         elif self._sends:
-            self._add((HANDLED, self._index(sender), self._sends))
+            self._add((HANDLED, self._index(sender), self._sends, self._index(self._method)))
             self._sends.clear()
         else:
-            if sender != self._run_of:
+            if (sender, self._method) != self._run_of:
                 self._end_run()
-                self._run_of = sender
+                self._run_of = sender, self._method
             self._run += 1
 
     def _end_run(self) -> None:
-        """Write down how many messages of one sender were handled in a row with nothing sent."""
+        """Write down how many messages of one sender and method were handled in a row with nothing sent."""
         if self._run:
-            count, self._run = self._run, 0
-            self._write((HANDLED_RUN, self._index(self._run_of), count), count)
-        self._run_of = ""
+            (sender, method), count, self._run = self._run_of, self._run, 0
+            self._write((HANDLED_RUN, self._index(sender), count, self._index(method)), count)
+        self._run_of = "", ""
 
     def _add(self, event: tuple[object, ...]) -> None:
         self._end_run()
@@ -181,7 +193,8 @@ class Tracer:
         self._number += count
         if self._base is None:
             return
-        self._events += _pack(event)
+        before, self._tick = self._tick, int((time.monotonic() - self._began) * TICKS_IN_A_SECOND)
+        self._events += _pack((*event, self._tick - before))
         if len(self._events) > self._bytes_max:
             self._base = None
             self._marks.clear()

@@ -12,6 +12,7 @@ from rayshot.protocol.collecting import AnnounceEnd
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.runtime.intake import Gathered
 from rayshot.runtime.requests import Request
+from rayshot.store.relation import FOLLOWS
 
 log = logging.getLogger("rayshot")
 FINAL = "final"
@@ -46,13 +47,15 @@ class Taken(NamedTuple):
 class UnderWay:
     """One snapshot under way. Times by time.monotonic but `taken_at`, which is seconds since 1970.
 
-    `aligning`: if it is an aligned one, nobody was told yet to stop waiting.
+    `follows` is the position of the last commit before it began, None where that is not known. `aligning`: if it is an
+    aligned one, nobody was told yet to stop waiting.
     """
 
     began: float
     taken_at: float
     deadline: float
     request: Request
+    follows: int | None = None
     aligning: bool = True
     recorded_s: float | None = None
 
@@ -68,6 +71,7 @@ class UnderWay:
         figures = {
             "recorded_s": self.recorded_s or 0.0,
             **gathered.stats(),
+            **({FOLLOWS: self.follows} if self.follows is not None else {}),
             **({FINAL: 1} if self.request.order.final else {}),
         }
         remaining_s = max(1.0, self.deadline - time.monotonic())

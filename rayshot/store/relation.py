@@ -9,7 +9,9 @@ neither of them lies before the other, and to compare their values would show ch
 A channel that only one of two cuts names is one of which nothing was sent in the other, but for two: a manifest leaves
 out the channels of actors that have ended, and of drivers that died. The first are told by `Manifest.ended`; a driver's
 may be new or past, so it decides nothing about an actor of which anything else is known. Where nothing else differs at
-all, the cut that was committed later is taken for the later one.
+all, the cut that was committed later is taken for the later one. That is sure where it began behind the other's commit,
+which its manifest says (`FOLLOWS`). Where the two overlapped it is a guess, and an actor of which nothing but such a
+driver is known may have gone forward or back: the relation is not `sure`.
 
 A restore goes on with the counters of what it restored, so that the clocks of two lives say nothing about each other.
 """
@@ -25,6 +27,8 @@ from rayshot.protocol.identity import SnapshotId, is_driver
 
 RelationName = Literal["before", "after", "equal", "incomparable", "other life"]
 NAMES_SHOWN_MAX = 10
+FOLLOWS = "follows"
+"""The figure of a manifest that says up to which position of the log all snapshots were committed when it began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +36,13 @@ class Relation:
     """How an older cut lies to a newer one: `name` says that it is before, after, ...
 
     From the older to the newer the actors `forward` did something, and those in `back` had done more in the older.
+    It is not `sure` where an actor may belong to either, as only one of two cuts that overlapped knows a driver of it.
     """
 
     name: RelationName
     forward: tuple[str, ...]
     back: tuple[str, ...]
+    sure: bool = True
 
     @property
     def comparable(self) -> bool:
@@ -66,11 +72,16 @@ def actor_clock(clock: Clock) -> int:
 
 @dataclass(frozen=True, slots=True)
 class CutClocks:
-    """As much of a cut as says how it lies to others. It outlives the snapshot."""
+    """As much of a cut as says how it lies to others. It outlives the snapshot.
+
+    `follows` is the last position of the log whose snapshot was committed when this one began, -1 where that is not
+    known.
+    """
 
     system: str
     snapshot: SnapshotId
     position: int
+    follows: int
     actors: frozenset[str]
     ended: frozenset[str]
     clocks: Mapping[str, Clock]
@@ -80,7 +91,8 @@ class CutClocks:
         """That of a manifest."""
         names = frozenset(actor.name for actor in manifest.actors)
         ended, known = frozenset(manifest.ended), clocks(manifest)
-        return cls(manifest.system, manifest.snapshot, manifest.position, names, ended, known)
+        follows = int(manifest.stats.get(FOLLOWS, -1))
+        return cls(manifest.system, manifest.snapshot, manifest.position, follows, names, ended, known)
 
     @property
     def names(self) -> frozenset[str]:
@@ -120,10 +132,13 @@ def relate_clocks(old: CutClocks, new: CutClocks) -> Relation:
         return Relation("other life", forward, back)
     if forward and back:
         return Relation("incomparable", forward, back)
-    way = bool(forward) - bool(back)
-    if way == 0 and None in steps.values():
-        way = (new.position > old.position) - (new.position < old.position)
-    return Relation("equal" if way == 0 else "before" if way > 0 else "after", forward, back)
+    way, untold = bool(forward) - bool(back), None in steps.values()
+    by_position = (new.position > old.position) - (new.position < old.position)
+    if way == 0 and untold:
+        way = by_position
+    apart = new.follows >= old.position or old.follows >= new.position
+    name: RelationName = "equal" if way == 0 else "before" if way > 0 else "after"
+    return Relation(name, forward, back, sure=apart or not untold)
 
 
 def require_comparable(old: Manifest, new: Manifest) -> Relation:

@@ -67,7 +67,7 @@ class Snapshot:
         return f"<Snapshot {self.id} of {self.system!r} at position {self.position}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the page of `rayshot report`, in a frame. Raises what reading the log raises."""
+        """What a notebook shows: the page of `rayshot report`, in a frame; what cannot be read says so there."""
         import rayshot  # noqa: PLC0415 - what makes pages lies above this room
 
         return str(rayshot._frame(self))  # noqa: SLF001

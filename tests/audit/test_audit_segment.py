@@ -1,6 +1,7 @@
 """What a tracer writes, and the audit reads."""
 
 import random
+import time
 
 import msgpack
 import pytest
@@ -23,6 +24,13 @@ def handle(tracer, sender, *sends, messages=1):
             tracer.sent(receiver)
 
 
+def bare(events):
+    """Events without what they called and when."""
+    return tuple(
+        event._replace(at=None, **({"method": None} if isinstance(event, Handled) else {})) for event in events
+    )
+
+
 def test_what_is_written_is_read():
     tracer = Tracer("p", full=False)
     handle(tracer, "a", messages=3)
@@ -34,7 +42,7 @@ def test_what_is_written_is_read():
     tracer.ended()
     segment = read_segment("p", tracer.segment())
     assert (segment.base, segment.first, segment.sent, segment.received) == ("", 1, {}, {})
-    assert segment.events == (
+    assert bare(segment.events) == (
         *[Handled("a")] * 4,
         Handled("a", ("b", "b", "c")),
         Fired(),
@@ -59,7 +67,7 @@ def test_what_other_threads_send_stands_behind_the_handler_that_runs_and_before_
     handle(tracer, "b")
     tracer.sent_beside("c")
     tracer.recorded(FIRST, {"b": 3, "c": 3}, {"a": 1, "b": 1})
-    events = read_segment("p", tracer.segment()).events
+    events = bare(read_segment("p", tracer.segment()).events)
     assert events == (
         Handled("a", ("b", "b")),
         Sent(("c",)),
@@ -75,7 +83,7 @@ def test_a_full_trace_keeps_the_messages():
     handle(tracer, "a", "b", messages=2)
     tracer.sent("p")
     tracer.fired(b"due")
-    events = read_segment("p", tracer.segment()).events
+    events = bare(read_segment("p", tracer.segment()).events)
     assert events == (
         Handled("a", (), msgpack.packb(["m", 0])),
         Handled("a", ("b",), msgpack.packb(["m", 1])),
@@ -83,13 +91,66 @@ def test_a_full_trace_keeps_the_messages():
     )
 
 
-def test_a_message_without_sends_takes_no_byte_of_its_own_and_one_with_a_send_four():
+def test_a_message_without_sends_takes_no_byte_of_its_own_and_one_with_a_send_seven():
     tracer = Tracer("p", full=False)
     handle(tracer, "a", messages=10_000)
-    assert len(tracer.segment()) < 40
+    assert len(tracer.segment()) < 60
     for _ in range(1000):
         handle(tracer, "a", "b")
-    assert len(tracer.segment()) < 40 + 5 * 1000
+    assert len(tracer.segment()) < 60 + 8 * 1000
+
+
+def test_events_say_what_they_called_and_when():
+    tracer = Tracer("p", full=False)
+    before = time.time()
+    body = b"".join(msgpack.packb([method]) for method in ("read", "read", "deposit", "deposit", ""))
+    unpacker = msgpack.Unpacker()
+    unpacker.feed(body)
+    for (method,) in tracer.watch("a", unpacker, body):
+        if method:
+            tracer.calls(method)
+    time.sleep(0.02)
+    tracer.recorded(FIRST, {}, {"a": 5})
+    tracer.over(FIRST, committed=True)
+    whole = read_segment("p", tracer.segment()).events
+    assert [event.method for event in whole[:5]] == ["read", "read", "deposit", "deposit", ""]
+    assert [event.at is None for event in whole[:5]] == [True, False, True, False, False]  # of a run the last is timed
+    assert before - 0.01 <= whole[1].at <= whole[3].at <= whole[5].at <= time.time() + 0.01
+    handle(tracer, "a", "b")
+    tracer.recorded(
+        FIRST._replace(counter=2), {"b": 1}, {"a": 6}
+    )  # the first one is known to be committed from here on
+    later = read_segment("p", tracer.segment())
+    assert later.base == str(FIRST)
+    assert whole[5].at <= later.events[0].at <= later.events[1].at <= time.time() + 0.01
+
+
+def test_a_segment_from_before_there_were_times_is_read():
+    events = b"".join(map(msgpack.packb, ([0, 0, 2], [1, 0, [1]], [3, None], [4, str(FIRST)], [6, [1]], [5])))
+    old = msgpack.packb([1, False, "", 1, {}, {}, ["a", "b"], events])
+    assert read_segment("p", old).events == (
+        *[Handled("a")] * 2,
+        Handled("a", ("b",)),
+        Fired(),
+        Recorded(str(FIRST)),
+        Sent(("b",)),
+        Ended(),
+    )
+    for bad in ([1, False, "", 1, {}, {}, ["a", "b"], events, [0.0, 0]], [2, False, "", 1, {}, {}, ["a", "b"], events]):
+        with pytest.raises(Unproved):
+            read_segment("p", msgpack.packb(bad))
+
+
+@pytest.mark.parametrize("start", [[-1.0, 0], [1, 0], [float("nan"), 0], [0.0, "0"], [0.0], None])
+def test_a_segment_that_starts_at_no_time_is_refused(start):
+    with pytest.raises(Unproved):
+        read_segment("p", msgpack.packb([2, False, "", 1, {}, {}, ["a"], b"", start]))
+
+
+@pytest.mark.parametrize("event", [[0, 0, 1, 9, 0], [0, 0, 1, -1, 0], [0, 0, 1, 0, -1], [0, 0, 1, 0, 2.5], [0], [], {}])
+def test_an_event_with_no_method_or_no_time_is_refused(event):
+    with pytest.raises(Unproved):
+        read_segment("p", msgpack.packb([2, False, "", 1, {}, {}, ["a"], msgpack.packb(event), [0.0, 0]]))
 
 
 def test_a_segment_starts_at_the_last_snapshot_that_is_known_to_be_committed():
@@ -101,7 +162,7 @@ def test_a_segment_starts_at_the_last_snapshot_that_is_known_to_be_committed():
     tracer.recorded(FIRST._replace(counter=2), {"b": 1}, {"a": 5})
     segment = read_segment("p", tracer.segment())
     assert (segment.base, segment.first, segment.received) == ("1-coordinator-1", 6, {"a": 4})
-    assert segment.events == (Handled("a", ("b",)), Recorded("1-coordinator-2"))
+    assert bare(segment.events) == (Handled("a", ("b",)), Recorded("1-coordinator-2"))
 
 
 def test_commits_out_of_their_order_lose_nothing():
@@ -115,7 +176,7 @@ def test_commits_out_of_their_order_lose_nothing():
     handle(tracer, "a")
     tracer.recorded(third, {}, {"a": 2})
     segment = read_segment("p", tracer.segment())
-    assert (segment.base, segment.events) == (str(second), (Handled("a"), Recorded(str(third))))
+    assert (segment.base, bare(segment.events)) == (str(second), (Handled("a"), Recorded(str(third))))
 
 
 def test_a_trace_that_grows_too_large_is_given_up_until_the_next_record():
@@ -140,7 +201,7 @@ def test_a_handler_that_records_in_a_batch_stands_before_its_recording():
         tracer.sent("b")
         if number == 0:
             tracer.recorded(FIRST, {"b": 1}, {"a": 1})
-    events = read_segment("p", tracer.segment()).events
+    events = bare(read_segment("p", tracer.segment()).events)
     assert events == (Handled("a", ("b",)), Recorded(str(FIRST)), Handled("a", ("b",)))
 
 

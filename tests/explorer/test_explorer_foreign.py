@@ -2,11 +2,14 @@
 
 import subprocess
 import sys
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 
 import rayshot
-from rayshot.explorer.report import report
+from rayshot.explorer.data import snapshot_document, storage_document
+from rayshot.explorer.report import page, report
 from rayshot.store.locate import open_store
 from tests.explorer.browser import Visit, chromium
 from tests.explorer.computations import overlapping, store_all
@@ -88,6 +91,8 @@ def test_a_system_without_a_trace_shows_the_counters_of_its_channels(visit, repo
     assert label == "alice to bob: 2 handled, 2 in the mailbox, 1 in the outbox, 5 sent"
     assert "rayshot.init(..., trace=True)" in page.text("#cut")
     assert page.count("#flight tbody tr") == 3
+    found = Axe().run(page.page)
+    assert found.violations_count == 0, found.generate_report()
     page.assert_quiet()
 
 
@@ -97,6 +102,7 @@ def test_a_damaged_snapshot_says_what_it_is_and_the_others_are_there(visit, repo
     page = visit()
     assert "✗" in page.text("#verdict")
     assert page.count("ol.time .bad") == 1
+    assert Axe().run(page.page).violations_count == 0
     page.page.click(f"[data-snapshot='{first.id}']")
     assert "3 messages in flight" in page.text("#count")
     page.assert_quiet()
@@ -139,6 +145,7 @@ def test_two_cuts_that_overlap_cross_each_other_on_the_page(visit, repository):
     one, other = ({y: x for x, y in points(line)} for line in lines)
     ways = {(other[y] > one[y]) - (other[y] < one[y]) for y in other.keys() & one}
     assert {-1, 1} <= ways
+    assert "neither lies before the other" in page.text("#cut")
     page.assert_quiet()
 
 
@@ -146,10 +153,48 @@ def points(line):
     return [tuple(map(float, point.split())) for point in line[1:].split("L")]
 
 
+def test_the_page_fetches_what_it_shows_where_nothing_is_in_it(browser, repository, tmp_path):
+    first, second, _ = store_all(overlapping(), repository)
+    view = rayshot.open(tmp_path / "shots").system()
+    asked = []
+
+    def answer(route):
+        url = urlsplit(route.request.url)
+        asked.append(url.path)
+        if url.path == "/":
+            return route.fulfill(body=page(), content_type="text/html; charset=utf-8")
+        if url.path == "/data/storage":
+            return route.fulfill(json=storage_document(view))
+        query = parse_qs(url.query)
+        others = [view.snapshot(one) for one in query.get("before", [])]
+        found = view.snapshot(url.path.removeprefix("/data/snapshot/"))
+        if found.id == first.id:
+            return route.fulfill(status=404, json={"error": {"kind": "damaged", "message": "it is broken"}})
+        document = snapshot_document(found, before=next(iter(others), None), actors=query.get("actors", ()))
+        return route.fulfill(json=document)
+
+    visit = Visit(browser, "about:blank")
+    visit.page.route("http://rayshot.test/**", answer)
+    visit.page.goto("http://rayshot.test/")
+    visit.page.wait_for_selector("#count")
+    assert asked == ["/", "/data/storage", "/data/snapshot/1-coordinator-3"]
+    visit.page.click(f"[data-snapshot='{second.id}']")
+    visit.page.wait_for_selector("#which >> text=1-coordinator-2")
+    visit.page.click("summary >> text=choose rows")
+    visit.page.select_option("select[multiple]", ["bea", "dan"])
+    visit.page.wait_for_selector(".lane >> nth=2", state="detached")
+    assert visit.count(".lane") == 2
+    visit.page.click(f"[data-snapshot='{first.id}']")
+    visit.page.wait_for_selector("#cut >> text=it is broken")
+    assert set(visit.complaints) <= {"Failed to load resource: the server responded with a status of 404 (Not Found)"}
+    visit.close()
+
+
 def test_a_notebook_shows_the_page_in_a_frame_that_reaches_nothing(browser, repository, tmp_path):
     snapshot = make_snapshot(repository, Bank())
     path = tmp_path / "notebook.html"
-    path.write_text(f"<!doctype html><title>notebook</title><body>{snapshot._repr_html_()}")
+    head = "<!doctype html><meta charset=iso-8859-1><title>notebook</title>"
+    path.write_text(head + snapshot._repr_html_(), encoding="utf-8")
     page = Visit(browser, path)
     frame = page.page.frame_locator("iframe")
     assert "3 messages in flight" in frame.locator("#count").inner_text()

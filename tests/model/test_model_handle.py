@@ -144,7 +144,7 @@ def test_handles_deep_inside_a_message_are_bound_and_shared(world):
 
 def test_a_handle_that_was_read_outside_of_a_system_says_so_when_it_is_used():
     provide_port(lambda: None)
-    bob = pickle.loads(pickle.dumps(ActorHandle("bank", "bob", frozenset({"deposit"}), None)))
+    bob = pickle.loads(pickle.dumps(ActorHandle("of nobody", "bob", frozenset({"deposit"}), None)))
     assert bob.name == "bob"
     with pytest.raises(SystemStopped, match=r"rayshot\.init"):
         bob.deposit.tell(1)

@@ -14,6 +14,7 @@ from rayshot.protocol.identity import SnapshotId
 from rayshot.store.catalog import Storage
 from rayshot.store.chunk_writer import ChunkWriter
 from rayshot.store.memory import MemoryStore
+from rayshot.store.relation import FOLLOWS
 from rayshot.store.repository import Repository
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.store import Store
@@ -75,9 +76,10 @@ class History:
         actors: Mapping[str, Actor | None],
         lines: dict[tuple[str, str], Line] | None = None,
         ended: tuple[str, ...] = (),
+        follows: int | None = None,
     ) -> Snapshot:
         self._count += 1
-        manifest = _manifest(self.repository, self._count, actors, lines or {}, ended)
+        manifest = _manifest(self.repository, self._count, actors, lines or {}, ended, follows)
         return self.repository.snapshot(self.repository.commit(manifest, KEY))
 
     def restore(self, snapshot: Snapshot) -> None:
@@ -112,6 +114,7 @@ def _manifest(
     actors: Mapping[str, Actor | None],
     lines: dict[tuple[str, str], Line],
     ended: tuple[str, ...],
+    follows: int | None,
 ) -> Manifest:
     assert repository.log.epoch is not None
     snapshot = SnapshotId(repository.log.epoch.incarnation, "coordinator", count)
@@ -155,7 +158,7 @@ def _manifest(
             for ends, line in lines.items()
         ),
         chunks=tuple(chunks),
-        stats={},
+        stats={} if follows is None else {FOLLOWS: follows},
     )
 
 

@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import ray
@@ -11,6 +12,7 @@ from rayshot import SnapshotConfig
 from rayshot.errors import ActorDied, ActorEnded, ActorNotFound, ConfigError, SnapshotAborted
 from rayshot.runtime.initiation import check_spread
 from rayshot.runtime.requests import Asked, Order, Request
+from rayshot.store.relation import FOLLOWS
 from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account
 
@@ -101,6 +103,23 @@ def test_snapshots_of_several_initiators_at_once_are_each_consistent(new_system)
     assert sorted(snapshot.id.initiator for snapshot in taken) == list(NAMES)
     for snapshot in taken:
         snapshot.verify()
+
+
+def test_a_snapshot_says_behind_which_commits_it_began_where_that_is_known(new_system, tmp_path):
+    system = new_system(snapshot=SnapshotConfig(max_concurrent=2))
+    accounts = [Account.options(name=name).remote(1) for name in NAMES[:2]]
+    ray.get([account.read.remote() for account in accounts])
+    first = system.snapshot()
+    accounts[1].pause_until.tell(str(tmp_path / "go on"))
+    with ThreadPoolExecutor() as threads:
+        both = [threads.submit(system.snapshot) for _ in range(2)]
+        eventually(lambda: len(system.status().snapshots) == 2)
+        (tmp_path / "go on").touch()
+        second, third = (one.result() for one in both)
+    last, own = system.snapshot(), system.snapshot(initiator="a")
+    follows = [one.stats.get(FOLLOWS) for one in (first, second, third, last, own)]
+    newest = max(second.position, third.position)
+    assert follows == [None, first.position, first.position, newest, None]
 
 
 def test_an_initiator_that_does_not_come_to_it_is_named(new_system):

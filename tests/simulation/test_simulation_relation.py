@@ -38,6 +38,7 @@ def manifest(commit: Commit, position: int) -> Any:
         position=position,
         actors=[SimpleNamespace(name=name) for name in commit.positions.keys() - cut.ended | {*cut.unborn}],
         ended=cut.ended,
+        stats={},
         channels=[
             SimpleNamespace(sender=c.channel.sender, receiver=c.channel.receiver, sent=c.sent, received=c.received)
             for c in cut.channels

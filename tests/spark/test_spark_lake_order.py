@@ -207,6 +207,62 @@ def test_no_value_ends_before_it_begins_where_an_actor_is_seen_late_that_has_end
     assert of_x == [(1, "x", "1", 5, 8, "change"), (1, "x", "2", 8, 8, "end")]
 
 
+@pytest.mark.parametrize("batches", [(), (1, 2, 3, 4)])
+def test_what_an_actor_had_when_it_ended_is_told_also_where_it_is_seen_late_with_something_else(
+    repository: Repository, lake: Path, batches: tuple[int, ...]
+) -> None:
+    def see(counter: int, initiator: str, ended: list[str], done: int = 0, **state: int) -> None:
+        flows = {("driver:main", "a"): Flow(sent=counter, received=counter)}
+        flows |= {} if ended else {("driver:main", "b"): Flow(sent=done, received=done)}
+        states: dict[str, Any] = {"a": {"y": 1}} | ({} if ended else {"b": state})
+        make_snapshot(repository, Bank(states=states, flows=flows, ended=ended, initiator=initiator), counter)
+
+    see(1, "coordinator", [], 5, x=1)
+    see(2, "coordinator", [], 8, x=1)
+    see(3, "coordinator", ["b"])
+    see(1, "other", [], 6, x=2)
+    assert_exact(lake, write(repository, lake, *batches))
+    assert [row for row in history(lake) if row[1] == "x"] == [
+        (1, "x", "1", 5, 6, "change"),
+        (1, "x", "2", 6, 8, "change"),
+        (1, "x", "1", 8, 8, "end"),
+    ]
+
+
+def test_of_several_snapshots_at_one_clock_the_first_is_named_as_that_which_showed_what_came_back(
+    repository: Repository, lake: Path
+) -> None:
+    take(repository, 1, 10, x=1)
+    take(repository, 2, 30, x=1)
+    take(repository, 3, 30, x=1)
+    take(repository, 4, 20, x=2)
+    assert_exact(lake, write(repository, lake))
+    assert told(lake, *SEEN)[1:] == [
+        ("a", "x", 20, "changed", "1-coordinator-4", "2"),
+        ("a", "x", 30, "changed", "1-coordinator-2", "1"),
+    ]
+
+
+def test_an_actor_that_ended_before_the_pipeline_was_started_again_does_not_end_a_second_time(
+    repository: Repository, lake: Path
+) -> None:
+    def see(counter: int, *ended: str, initiator: str = "coordinator", **states: Any) -> None:
+        flows = {("driver:main", name): Flow(sent=counter, received=counter) for name in states}
+        make_snapshot(repository, Bank(states=states, flows=flows, ended=ended, initiator=initiator), counter)
+
+    for counter in (1, 2, 3):
+        see(counter, *([] if counter == 1 else ["b"]), a={"x": 1}, **({"b": {"k": 1}} if counter == 1 else {}))
+        write(repository, lake)
+    see(4, initiator="other", a={"x": 1}, b={"k": 1, "late": 2})
+    assert_exact(lake, write(repository, lake))
+    assert [row[1:5] for row in told(lake, *SEEN) if row[0] == "b"] == [
+        ("k", 1, "added", "1-coordinator-1"),
+        ("k", 1, "ended", "1-coordinator-2"),
+        ("late", 4, "added", "1-other-4"),
+        ("late", 4, "ended", "1-other-4"),
+    ]
+
+
 def test_a_copy_has_its_own_place_in_the_log_and_one_that_comes_back_is_no_second(
     repository: Repository, lake: Path, tmp_path: Path
 ) -> None:

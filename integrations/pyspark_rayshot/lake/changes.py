@@ -125,7 +125,7 @@ def advance(head: Head, seen: Observation) -> Iterator[Change]:
         for change in changes(seen, old):
             yield change
             if head.ended and change.attribute not in old:
-                yield _end_of(change, head)
+                yield change._replace(change="ended", new=None)  # it came to light behind its actor's end
             head.note(change)
     head.clock, head.state_digest = seen.clock, seen.state_digest
 
@@ -134,11 +134,6 @@ def ended(actor: str, head: Head, snapshot: str) -> list[Change]:
     """Rows for an actor that has ended."""
     head.ended = True
     return [Change(actor, attribute, head.clock, "ended", snapshot, None) for attribute in head.attributes]
-
-
-def _end_of(change: Change, head: Head) -> Change:
-    """The row for an attribute that came to light after its actor's end."""
-    return change._replace(change="ended", clock=max(change.clock, head.clock), new=None)
 
 
 class Next(NamedTuple):
