@@ -4,14 +4,17 @@ Ray takes one of several local clusters without a word, starts one where there i
 minute in lines of its own. So an address is looked at before Ray gets it. What is private to Ray about that is here.
 """
 
+import atexit
 import json
 import logging
 import os
 import re
+import shutil
 import socket
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -35,6 +38,8 @@ from ray.util.client import ray as client
 from rayshot.errors import ClusterRefused, ClusterUnreachable, ConfigError
 
 OWN_MEMORY_BYTES = 128 << 20
+ENDING_S, LOOK_S = 5.0, 0.2
+"""How long processes of an own cluster may take to end, and how often is looked whether their files are gone."""
 ANSWER_S = 3.0
 """A control service that lives answers in milliseconds."""
 AUTO: Final = "auto"
@@ -90,18 +95,27 @@ def disconnect() -> None:
 
 @contextmanager
 def own_cluster(cpus: int) -> Iterator[None]:
-    """A small cluster of this machine for this program alone, quiet, ended with everything in it, its files too.
+    """A small cluster of this machine for this program alone, quiet, ended with everything in it.
 
-    It joins no cluster that runs, whatever RAY_ADDRESS says, and ends none. Raises ClusterUnreachable.
+    Its files go when the program ends. It joins no cluster that runs, whatever RAY_ADDRESS says, and ends none. Raises ClusterUnreachable.
     """
     worker.print_to_stdstream = _drop
     short = "/tmp"  # noqa: S108 - it holds sockets, whose paths have a limit; the folder in it is ours alone
-    with tempfile.TemporaryDirectory(prefix="rayshot-own-", dir=short, ignore_cleanup_errors=True) as folder:
-        try:
-            _start(cpus, folder)
-            yield
-        finally:
-            disconnect()
+    folder = tempfile.mkdtemp(prefix="rayshot-own-", dir=short)
+    atexit.register(_remove, folder)  # behind Ray's own end of what did not start, which is registered later
+    try:
+        _start(cpus, folder)
+        yield
+    finally:
+        disconnect()
+
+
+def _remove(folder: str) -> None:
+    """Remove it, also where processes that are ending still write into it."""
+    deadline = time.monotonic() + ENDING_S
+    while time.monotonic() < deadline and os.path.lexists(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+        time.sleep(LOOK_S)
 
 
 def _start(cpus: int, folder: str) -> None:

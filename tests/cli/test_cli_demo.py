@@ -29,8 +29,8 @@ def environment(tmp_path):
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "RAYSHOT_"))}
     folders = set(Path("/tmp").glob("rayshot-own-*"))
     yield {**kept, "XDG_CONFIG_HOME": str(tmp_path / "config"), "MARK": mark, "COLUMNS": "80"}
-    assert marked(mark) == []
     assert set(Path("/tmp").glob("rayshot-own-*")) <= folders
+    assert marked(mark) == []
 
 
 def run(environment, folder, *arguments):
@@ -88,6 +88,15 @@ def test_when_it_is_interrupted_nothing_stays_but_what_was_committed(environment
     assert (program.returncode, printed) == (130, "")
     assert complaint.splitlines()[-1] == "interrupted; what was committed stays in a folder"
     assert "Traceback" not in complaint
+
+
+@pytest.mark.ray
+def test_where_no_ray_starts_one_line_says_so_and_nothing_stays(environment, tmp_path):
+    missing = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": "/nonexistent/token"}
+    done = run({**environment, **missing}, tmp_path, "demo")
+    assert (done.returncode, done.stdout) == (20, "")
+    *_, last = done.stderr.splitlines()
+    assert last.startswith("error: cluster_unreachable: Ray does not start on this machine: ")
 
 
 def test_a_folder_that_holds_something_else_is_refused_in_one_line(environment, tmp_path):
