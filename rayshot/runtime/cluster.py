@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import re
+import secrets
 import shutil
 import socket
 import sys
@@ -38,8 +39,8 @@ from ray.util.client import ray as client
 from rayshot.errors import ClusterRefused, ClusterUnreachable, ConfigError
 
 OWN_MEMORY_BYTES = 128 << 20
-ENDING_S, LOOK_S = 5.0, 0.2
-"""How long processes of an own cluster may take to end, and how often is looked whether their files are gone."""
+ENDING_S, LOOK_S, QUIET_LOOKS = 10.0, 0.2, 5
+"""How long processes of an own cluster may take to end, and how often in a row their files must be found gone."""
 ANSWER_S = 3.0
 """A control service that lives answers in milliseconds."""
 AUTO: Final = "auto"
@@ -97,12 +98,15 @@ def disconnect() -> None:
 def own_cluster(cpus: int) -> Iterator[None]:
     """A small cluster of this machine for this program alone, quiet, ended with everything in it.
 
-    Its files go when the program ends. It joins no cluster that runs, whatever RAY_ADDRESS says, and ends none. Raises ClusterUnreachable.
+    Its files go when the program ends. It joins no cluster that runs, whatever RAY_ADDRESS says, and ends none.
+
+    Raises:
+        ClusterUnreachable: Ray does not start.
     """
     worker.print_to_stdstream = _drop
-    short = "/tmp"  # noqa: S108 - it holds sockets, whose paths have a limit; the folder in it is ours alone
-    folder = tempfile.mkdtemp(prefix="rayshot-own-", dir=short)
-    atexit.register(_remove, folder)  # behind Ray's own end of what did not start, which is registered later
+    folder = f"/tmp/rayshot-own-{secrets.token_hex(4)}"  # noqa: S108 - a short path: it holds sockets
+    atexit.register(_remove, folder)  # before it is there, and so behind Ray's own end of what did not start
+    os.mkdir(folder, 0o700)  # noqa: PTH102 - as text, as Ray wants it
     try:
         _start(cpus, folder)
         yield
@@ -111,9 +115,10 @@ def own_cluster(cpus: int) -> Iterator[None]:
 
 
 def _remove(folder: str) -> None:
-    """Remove it, also where processes that are ending still write into it."""
-    deadline = time.monotonic() + ENDING_S
-    while time.monotonic() < deadline and os.path.lexists(folder):
+    """Remove it for good: processes that are still ending may write into it, and make it anew."""
+    deadline, quiet = time.monotonic() + ENDING_S, 0
+    while quiet < QUIET_LOOKS and time.monotonic() < deadline:
+        quiet = 0 if os.path.lexists(folder) else quiet + 1
         shutil.rmtree(folder, ignore_errors=True)
         time.sleep(LOOK_S)
 
