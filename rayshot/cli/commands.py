@@ -10,7 +10,7 @@ from rayshot.cli.details import details
 from rayshot.cli.difference import difference
 from rayshot.cli.exits import DIFF_DAMAGED, DIFFERENT, FINE, UNSOUND, exit_code, fail
 from rayshot.cli.graph import graph, graph_document
-from rayshot.cli.grid import ROWS_MAX, console, sections
+from rayshot.cli.grid import ROWS_MAX, console, picture_width, sections
 from rayshot.cli.json_option import json_option
 from rayshot.cli.listing import listing
 from rayshot.cli.secrets_option import secrets_option
@@ -71,7 +71,9 @@ def show(storage: str, system: str | None, snapshot: str | None, *, as_json: boo
     if as_json:
         click.echo(documents.dump(documents.snapshot_document(found)))
     else:
-        console().print(details(found, rows_max=_rows_max(everything=everything)))
+        terminal = console()
+        width = picture_width(terminal)
+        terminal.print(details(found, rows_max=_rows_max(everything=everything), picture_width=width))
 
 
 @click.command()
@@ -115,7 +117,8 @@ def diff(storage: str, system: str | None, snapshots: Sequence[str], *, as_json:
     if as_json:
         click.echo(documents.dump(documents.diff_document(old.system, found)))
     else:
-        console().print(difference(old.system, found, rows_max=_rows_max(everything=everything)))
+        terminal, rows_max = console(), _rows_max(everything=everything)
+        terminal.print(difference(old.system, found, rows_max=rows_max, picture_width=picture_width(terminal)))
     _leave(FINE if found.same else DIFFERENT)
 
 

@@ -7,6 +7,7 @@ from rich.text import Text
 
 from rayshot.cli import words
 from rayshot.cli.grid import Cell, Column, facts, grid, heading, left_out, sections
+from rayshot.cli.pictures import flows
 from rayshot.store.channel_state import ChannelState
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.state import ActorInfo
@@ -16,15 +17,19 @@ STATE_READ_BYTES_MAX = 64 << 20
 
 MESSAGES_READ_BYTES_MAX = 1 << 20
 MESSAGES_SHOWN_MAX = 3
+_SAID = ("in_flight",)
+"""Figures that have a line of their own."""
 
 
-def details(snapshot: Snapshot, *, rows_max: int | None) -> Group:
-    """One snapshot."""
+def details(snapshot: Snapshot, *, rows_max: int | None, picture_width: int | None = None) -> Group:
+    """One snapshot; with pictures where a terminal is `picture_width` wide."""
+    channels = list(snapshot.channels.values())
     return sections(
         [heading(snapshot.system, str(snapshot.id))],
         [_facts(snapshot)],
         _actors(snapshot, rows_max),
-        _channels(list(snapshot.channels.values()), rows_max),
+        _channels(channels, rows_max),
+        [] if picture_width is None else flows(channels, picture_width),
     )
 
 
@@ -38,7 +43,7 @@ def _facts(snapshot: Snapshot) -> RenderableType:
         ("size", f"{words.size(snapshot.size_bytes)} in {words.plural(len(manifest.chunks), 'chunk')}"),
         ("in flight", words.plural(snapshot.in_flight, "message")),
         ("made by", f"rayshot {manifest.rayshot_version}, Python {manifest.python_version}"),
-        ("stats", ", ".join(f"{name} {number:,}" for name, number in snapshot.stats.items())),
+        ("stats", ", ".join(words.figure(*one) for one in snapshot.stats.items() if one[0] not in _SAID)),
     ]
     return facts([(Text(name, style="dim"), fact) for name, fact in rows if fact])
 

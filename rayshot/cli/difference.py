@@ -8,6 +8,7 @@ from rich.text import Text
 
 from rayshot.cli import words
 from rayshot.cli.grid import Cell, Column, grid, heading, left_out, sections
+from rayshot.cli.pictures import changes
 from rayshot.format.inert import alike
 from rayshot.format.manifest import ChannelEntry
 from rayshot.store.diff import ABSENT, SnapshotDiff, ValueChange
@@ -19,12 +20,13 @@ _RELATIONS = {
 }
 
 
-def difference(system: str, diff: SnapshotDiff, *, rows_max: int | None) -> Group:
-    """What changed from one snapshot to another."""
+def difference(system: str, diff: SnapshotDiff, *, rows_max: int | None, picture_width: int | None = None) -> Group:
+    """What changed from one snapshot to another; with pictures where a terminal is `picture_width` wide."""
     title = heading(system, f"{diff.old} -> {diff.new}", _RELATIONS[diff.relation.name])
     if diff.same:
         return sections([title], [Text(" no difference", style="dim")])
-    return sections([title], _actors(diff, rows_max), _channels(diff, rows_max))
+    pictures = [] if picture_width is None else changes(diff.channels_changed, picture_width)
+    return sections([title], _actors(diff, rows_max), _channels(diff, rows_max), pictures)
 
 
 def _actors(diff: SnapshotDiff, rows_max: int | None) -> list[RenderableType]:

@@ -89,6 +89,11 @@ def console() -> Console:
     return _Terminal(highlight=False, emoji=False, markup=False)
 
 
+def picture_width(terminal: Console) -> int | None:
+    """How wide pictures may be; None where nobody sees them: whoever reads a pipe gets tables alone."""
+    return terminal.width if terminal.is_terminal else None
+
+
 def _line(cell: Cell) -> Text:
     """A cell of one line: too long, it ends in an ellipsis."""
     line = _text(cell)

@@ -11,6 +11,7 @@ _HOMES = {
     "configure": ("rayshot.cli.operating", "configure"),
     "copy": ("rayshot.cli.copying", "copy"),
     "delete": ("rayshot.cli.collecting", "delete"),
+    "demo": ("rayshot.cli.demo", "demo"),
     "detect": ("rayshot.cli.detect", "detect"),
     "diff": ("rayshot.cli.commands", "diff"),
     "doctor": ("rayshot.cli.doctor", "doctor"),
@@ -28,6 +29,7 @@ _HOMES = {
     "systems": ("rayshot.cli.operating", "systems"),
     "topology": ("rayshot.cli.commands", "topology"),
     "trace": ("rayshot.cli.trace", "trace"),
+    "ui": ("rayshot.cli.ui", "ui"),
     "verify": ("rayshot.cli.verify", "verify"),
 }
 
@@ -55,7 +57,7 @@ def main() -> None:
     """Look into the snapshots in STORAGE, a folder or an address; or reach system NAME, which runs in a Ray cluster.
 
     Where --system and --snapshot are left out, the only system and its latest snapshot are meant. Nothing in
-    a snapshot is ever executed by looking at it; replay alone runs its actors. Only copy, delete and gc write.
+    a snapshot is ever executed by looking at it; replay alone runs its actors. Only copy, delete, demo and gc write.
 
     configure, savepoint, snapshot, status, stop and systems reach the cluster at --address, and read no storage.
     doctor looks at the cluster and at a storage, before a system runs there.

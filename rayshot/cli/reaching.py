@@ -45,7 +45,7 @@ def name_argument(command: Callable[..., Any]) -> Callable[..., Any]:
 @contextmanager
 def cluster(address: str | None) -> Iterator[str]:
     """Be connected to the cluster; yields its address, which every error inside names."""
-    _keep_terminal()
+    keep_terminal()
     from rayshot.runtime.cluster import connect, disconnect  # noqa: PLC0415 - whoever reads storage needs no Ray
     from rayshot.runtime.finding import naming  # noqa: PLC0415
 
@@ -81,7 +81,7 @@ def check_running(reached: "System") -> None:
         )
 
 
-def _keep_terminal() -> None:
+def keep_terminal() -> None:
     """Only what this program prints reaches stderr: Ray's libraries write to the file descriptor by themselves.
 
     Where a program is started without it, Ray would refuse to work, and they would write into what is opened next.

@@ -7,9 +7,11 @@ from typing import Any
 from rayshot.format.redaction import shown
 from rayshot.format.wording import TEXT_LENGTH_MAX, call, message, printable, value
 
-__all__ = ["call", "local_time", "message", "plural", "printable", "size", "state", "value"]
+__all__ = ["call", "duration", "figure", "local_time", "message", "plural", "printable", "size", "state", "value"]
 UNIT = 1024
 ATTRIBUTES_SHOWN_MAX = 12
+FINAL = "final"
+"""A figure without a number: with this snapshot its life ended."""
 
 
 def size(count: int) -> str:
@@ -22,6 +24,24 @@ def size(count: int) -> str:
         value, unit = value / UNIT, larger
     shown = f"{value:.0f}" if unit == "B" or value >= 99.95 else f"{value:.1f}"  # noqa: PLR2004 - three digits are enough
     return f"{shown} {unit}"
+
+
+def duration(seconds: float) -> str:
+    """A time that something took, for people: 0.68 ms, 81 ms, 1.23 s, 12 s, 3 min."""
+    if seconds < 1:
+        return f"{seconds * 1000:.2g} ms" if seconds < 0.01 else f"{seconds * 1000:.0f} ms"  # noqa: PLR2004 - digits
+    return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"  # noqa: PLR2004
+
+
+def figure(name: str, number: float) -> str:
+    """A number by the unit that its name ends with: `stored_s` 0.0179 is `stored 18 ms`."""
+    what, _, unit = name.rpartition("_")
+    if name == FINAL:
+        return name
+    known = {"s": lambda: duration(number), "ms": lambda: duration(number / 1000), "bytes": lambda: size(round(number))}
+    if not what or unit not in known:
+        what, known, unit = name, {"": lambda: f"{number:,}" if isinstance(number, int) else f"{number:,.6g}"}, ""
+    return f"{printable(what.replace('_', ' ').strip())} {known[unit]()}"
 
 
 def plural(count: int, noun: str) -> str:

@@ -4,14 +4,18 @@ Ray takes one of several local clusters without a word, starts one where there i
 minute in lines of its own. So an address is looked at before Ray gets it. What is private to Ray about that is here.
 """
 
+import atexit
 import json
 import logging
 import os
 import re
+import secrets
+import shutil
 import socket
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -34,6 +38,9 @@ from ray.util.client import ray as client
 
 from rayshot.errors import ClusterRefused, ClusterUnreachable, ConfigError
 
+OWN_MEMORY_BYTES = 128 << 20
+ENDING_S, LOOK_S, QUIET_LOOKS = 10.0, 0.2, 5
+"""How long processes of an own cluster may take to end, and how often in a row their files must be found gone."""
 ANSWER_S = 3.0
 """A control service that lives answers in milliseconds."""
 AUTO: Final = "auto"
@@ -85,6 +92,51 @@ def disconnect() -> None:
     """Leave the cluster, which may be gone: another one may come to its place."""
     with _without_rays_lines():
         ray.shutdown()
+
+
+@contextmanager
+def own_cluster(cpus: int) -> Iterator[None]:
+    """A small cluster of this machine for this program alone, quiet, ended with everything in it.
+
+    Its files go when the program ends. It joins no cluster that runs, whatever RAY_ADDRESS says, and ends none.
+
+    Raises:
+        ClusterUnreachable: Ray does not start.
+    """
+    worker.print_to_stdstream = _drop
+    folder = f"/tmp/rayshot-own-{secrets.token_hex(4)}"  # noqa: S108 - a short path: it holds sockets
+    atexit.register(_remove, folder)  # before it is there, and so behind Ray's own end of what did not start
+    os.mkdir(folder, 0o700)  # noqa: PTH102 - as text, as Ray wants it
+    try:
+        _start(cpus, folder)
+        yield
+    finally:
+        disconnect()
+
+
+def _remove(folder: str) -> None:
+    """Remove it for good: processes that are still ending may write into it, and make it anew."""
+    deadline, quiet = time.monotonic() + ENDING_S, 0
+    while quiet < QUIET_LOOKS and time.monotonic() < deadline:
+        quiet = 0 if os.path.lexists(folder) else quiet + 1
+        shutil.rmtree(folder, ignore_errors=True)
+        time.sleep(LOOK_S)
+
+
+def _start(cpus: int, folder: str) -> None:
+    try:
+        with _without_rays_lines():
+            ray.init(
+                "local",
+                num_cpus=cpus,
+                object_store_memory=OWN_MEMORY_BYTES,
+                include_dashboard=False,
+                logging_level=logging.ERROR,
+                log_to_driver=False,
+                _temp_dir=folder,
+            )
+    except Exception as error:  # Ray's own word for a time-out is no narrower
+        raise ClusterUnreachable(f"Ray does not start on this machine: {_line(error)}") from error
 
 
 def connected_to() -> str:

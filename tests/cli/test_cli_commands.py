@@ -115,7 +115,7 @@ def test_show_shows_facts_actors_with_states_and_channels_with_messages(tmp_path
         f" size       {snapshot.size_bytes} B in 1 chunk",
         " in flight  3 messages",
         " made by    rayshot 0.1.0, Python 3.11",
-        " stats      duration_ms 12.5",
+        " stats      duration 12 ms",
         "",
         " actor  class         state size  state",
         " ───",

@@ -1,0 +1,48 @@
+"""`rayshot ui`: the page about a system, in the browser, with what is in the storage now."""
+
+import os
+import sys
+import threading
+import webbrowser
+
+import click
+
+from rayshot.cli.exits import FINE
+from rayshot.cli.secrets_option import secrets_option
+from rayshot.errors import ConfigError
+from rayshot.store.repository import open as open_storage
+
+PORT_MAX = 65535
+
+
+@click.command()
+@click.argument("storage", envvar="RAYSHOT_STORAGE")
+@click.option("--system", metavar="NAME", envvar="RAYSHOT_SYSTEM", help="Which system, where there are several.")
+@click.option("--port", type=click.IntRange(0, PORT_MAX), default=0, help="On this port; a free one if left out.")
+@click.option("--no-open", is_flag=True, help="Print the link alone, and open no browser.")
+@secrets_option
+def ui(storage: str, system: str | None, port: int, *, no_open: bool) -> None:
+    """Show a page with the snapshots of a system in the browser, until Ctrl-C.
+
+    It shows what `rayshot report` writes into a file, read anew at each click. The link is good once, and on this
+    machine alone; the browser that opened it goes on. Nothing is changed, and nothing in a snapshot is executed.
+    """
+    view = open_storage(storage).system(system)
+    try:
+        from rayshot.explorer.server import Server  # noqa: PLC0415 - what it needs is an extra
+    except ModuleNotFoundError as error:
+        raise ConfigError("the page is served with starlette and uvicorn: pip install 'rayshot[ui]'") from error
+    server = Server(view, port)
+    click.echo(server.link)
+    click.echo("Ctrl-C ends it", err=True)
+    if not no_open and _has_screen():
+        threading.Thread(target=webbrowser.open, args=[server.link], daemon=True).start()
+    try:
+        server.run()
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(FINE) from None
+
+
+def _has_screen() -> bool:
+    """Whether a browser would open a window: one for terminals would take this one."""
+    return sys.platform in ("darwin", "win32") or any(os.environ.get(one) for one in ("DISPLAY", "WAYLAND_DISPLAY"))

@@ -1,0 +1,115 @@
+"""A day of the bank: it opens, is photographed at work, loses a process, comes back from a photograph, and closes."""
+
+import contextlib
+import os
+import random
+import signal
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import ray
+
+import rayshot
+from rayshot.demo import SYSTEM
+from rayshot.demo.bank import ACCOUNTS, INSPECTOR, Accounts, Shop, open_accounts, order, send_inspector, shop
+from rayshot.errors import SnapshotsExist, SystemDown
+from rayshot.runtime.cluster import own_cluster
+
+CPUS = 8
+INTERVAL_S = 0.5
+MORNING_S, NOON_S, AFTERNOON_S = 1.5, 1.0, 1.0
+VICTIM = "carol"
+LUNCH, CLOSING = "before lunch", "closing time"
+
+
+class Money(NamedTuple):
+    """Where the money was at one cut."""
+
+    held: int
+    moving: int
+
+
+def live_through(storage: str, tell: Callable[[str], object]) -> None:
+    """Run the day, on a Ray cluster of its own, which ends with it.
+
+    Args:
+        storage: where the snapshots go. Where it holds an earlier day, the bank goes on from that.
+        tell: called with what happens next, in words.
+    """
+    tell("a Ray cluster of its own starts")
+    with own_cluster(CPUS):
+        store = Shop.remote()  # type: ignore[attr-defined]
+        tell("the bank opens: four accounts, an inspector, and two customers who order transfers")
+        with _begin(storage) as system:
+            accounts = _accounts(system)
+            ray.get(store.is_open.remote())
+            _work(system, accounts, store, tell)
+        tell(f"it comes back from its latest snapshot in {storage}, with what was in flight")
+        with _resume(storage) as system:
+            _finish(system, _accounts(system), store)
+            tell(f"it has closed with a savepoint: {CLOSING!r}")
+
+
+def money(snapshot: rayshot.Snapshot) -> Money:
+    """What the accounts had, and what was on its way."""
+    states = snapshot.states()
+    messages = (message for channel in snapshot.channels.values() for message in channel.messages)
+    return Money(
+        sum(states[name]["balance"] for name in ACCOUNTS if name in states),
+        sum(message.args[0] for message in messages if message.method == "deposit"),
+    )
+
+
+def sums(snapshot: rayshot.Snapshot) -> list[int]:
+    """What the inspector counted until then."""
+    found: list[int] = snapshot.state(INSPECTOR)["sums"]
+    return found
+
+
+def _begin(storage: str) -> rayshot.System:
+    """The bank, opened; or as it closed on an earlier day."""
+    try:
+        system = rayshot.init(SYSTEM, storage=storage, trace="full")
+    except SnapshotsExist:
+        return _resume(storage)
+    open_accounts(system)
+    return system
+
+
+def _resume(storage: str) -> rayshot.System:
+    return rayshot.resume(SYSTEM, storage=storage, begin=open_accounts, trace="full")
+
+
+def _accounts(system: rayshot.System) -> Accounts:
+    return {name: system.get_actor(name) for name in ACCOUNTS}
+
+
+def _work(system: rayshot.System, accounts: Accounts, store: Any, tell: Callable[[str], object]) -> None:
+    """Until a process is killed."""
+    tell(f"a snapshot each {INTERVAL_S:g} s, while all of them work")
+    system.configure(rayshot.SnapshotConfig(interval_s=INTERVAL_S))
+    shopping = store.shop.remote(accounts, MORNING_S + NOON_S + AFTERNOON_S, seed=1)
+    shop(accounts, MORNING_S, seed=2)
+    send_inspector(system, accounts)
+    order(accounts, random.Random(3))  # noqa: S311 - see `open_accounts`
+    system.savepoint(LUNCH)
+    tell(f"a savepoint: {LUNCH!r}")
+    shop(accounts, NOON_S, seed=4)
+    pid = system.status().actors[VICTIM].pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    tell(f"the process of {VICTIM} is killed, so the bank stops")
+    with contextlib.suppress(SystemDown, ray.exceptions.ActorDiedError):  # the second where a call was at the victim
+        ray.get(shopping)
+
+
+def _finish(system: rayshot.System, accounts: Accounts, store: Any) -> None:
+    """Until closing time."""
+    shopping = store.shop.remote(accounts, AFTERNOON_S, seed=5)
+    send_inspector(system, accounts)
+    shop(accounts, AFTERNOON_S / 2, seed=6)
+    order(accounts, random.Random(7))  # noqa: S311
+    system.snapshot()
+    ray.get(shopping)
+    order(accounts, random.Random(8))  # noqa: S311
+    system.stop_with_savepoint(CLOSING)
