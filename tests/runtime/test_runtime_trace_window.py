@@ -40,8 +40,8 @@ def test_each_window_of_a_system_that_runs_is_proved(new_system, flow):
         assert (proof.finding("vector clocks").holds, proof.finding("theorem 1").holds) == (True, True), proof
         assert not proof.finding("theorem 1").detail.startswith("0 events before")
         assert proof.finding("replay").holds is (True if flow is ring else None), proof
-    untraced = system.snapshot()
-    assert untraced.manifest.traces == ()
+    later = system.snapshot()  # it may hold the last of what ended in a window
+    assert later.actors.keys().isdisjoint(trace.actor for trace in later.manifest.traces)
 
 
 def test_plain_tells_over_handles_that_are_older_than_the_window_are_in_it_each_with_its_handler(new_system):
