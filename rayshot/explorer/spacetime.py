@@ -157,13 +157,15 @@ def _add_actor(window: _Window, lane: int, history: History, snapshot: str, besi
         if index < place - EVENTS_BEFORE_MAX:
             continue
         side = PAST if index < place else CUT if index == place and recorded else FUTURE
-        added = window.add(lane, *_words(event, side), n=history.first + index, sent=list(map(list, messages)))
+        number, sends = history.first + index, list(map(list, messages))
+        added = window.add(lane, *_words(event, side), n=number, at=event.at, sent=sends)
         if index < place - beside:
             window.hidden.add(added)
         if isinstance(event, Recorded):
             window.events[added]["snapshot"] = event.snapshot
         if sender is not None:
-            window.events[added] |= {"sender": sender, "number": received[sender]}
+            method = event.method if isinstance(event, Handled) else None
+            window.events[added] |= {"sender": sender, "number": received[sender], "method": method or None}
             window.receives[sender, history.actor, received[sender]] = added
         for receiver, number in messages:
             window.sends[history.actor, receiver, number] = added

@@ -1,5 +1,7 @@
 """The page in a real browser: what it draws of a real system is what the snapshot holds."""
 
+import re
+
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
@@ -79,6 +81,17 @@ def test_no_arrow_leads_back(visit, straight):
         visit.page.click(STRAIGHTENED)
     script = """all => all.map(one => one.getPointAtLength(0).x - one.getPointAtLength(one.getTotalLength()).x)"""
     assert max(visit.page.eval_on_selector_all(".arrow", script)) < 0
+
+
+def test_an_event_tells_what_was_called_and_when(visit):
+    visit.page.locator(".event").first.wait_for()
+    said = []
+    for event in visit.page.locator(".event").all()[:40]:
+        event.dispatch_event("mouseenter")
+        said.append(visit.text(".said"))
+    assert any(
+        re.search(r"handled message \d+ of \S+, (deposit|move)\(\).* · \d+:\d\d:\d\d\.\d{3}", one) for one in said
+    )
 
 
 def test_the_animation_ends_where_the_still_picture_is(browser, file):
