@@ -265,8 +265,8 @@ class Host:
     def ended(self, snapshot: SnapshotId, floor: int, committed: bool) -> None:  # noqa: FBT001
         """A snapshot was committed or aborted."""
         process = self._process
-        if process.tracer is not None:
-            process.tracer.over(snapshot, committed=committed)
+        if (tracer := process.tracer) is not None:  # a window may end at any time
+            tracer.over(snapshot, committed=committed)
         with process.lock:
             self._asked_at.pop(snapshot, None)
             process.carry_out(process.participant.handle(SnapshotEnded(snapshot, floor)))
