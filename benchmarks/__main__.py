@@ -14,6 +14,7 @@ from benchmarks import (
     backlog,
     calls,
     capture,
+    commands,
     durable,
     growth,
     incremental,
@@ -47,6 +48,7 @@ BENCHMARKS = {
     "restore": restore.run,
     "tables": tables.run,
     "lake": lake.run,
+    "commands": commands.run,
     "peers": comparison.run,
 }
 
