@@ -4,7 +4,7 @@ from typing import Any
 
 from matplotlib import pyplot as plt
 
-from benchmarks.plots.style import OURS, PLAIN, distribution, log_y
+from benchmarks.plots.style import OURS, PLAIN, distribution, log_y, strips
 from benchmarks.report import Report
 from benchmarks.table import number
 
@@ -70,6 +70,18 @@ def draw_calls(report: Report) -> Any:
         axes.set_ylim(bottom=0)
         axes.set_title(f"{what}: {number(report.figure(f'{what}: rayshot / ray').value)} times")
     panels[0][0].set_ylabel("ms")
+    return figure
+
+
+def draw_commands(report: Report) -> Any:
+    """A row for each command, beside a program that only joins the cluster."""
+    figure, panels = plt.subplots(1, 2, figsize=(10, 3), sharey=True)
+    for axes, what in zip(panels, ("in all", "processor"), strict=True):
+        names = [series.name for series in report.series if series.name.endswith(f": {what}")]
+        labels = {name: (name.split(": ")[0], PLAIN if name.startswith("joins") else OURS) for name in names}
+        strips(axes, report, labels)
+        axes.set_xlim(left=0)
+        axes.set_xlabel(f"s, {what}")
     return figure
 
 
