@@ -30,7 +30,8 @@ def interrupted(tmp_path):
 
     def run(hangs, number):
         one = subprocess.Popen(
-            [K8S / "upgrade.sh", "--timeout", "2", "k8s/overlays/pvc"],
+            # the test itself may run under nohup, and what is ignored nobody can trap
+            ["env", "--default-signal", K8S / "upgrade.sh", "--timeout", "2", "k8s/overlays/pvc"],
             env=os.environ
             | {
                 "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",

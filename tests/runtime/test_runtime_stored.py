@@ -33,6 +33,7 @@ def test_everything_that_a_vault_wrote_comes_back():
     known = ActorSpecification("shop", "Till", None, ("sell", "close"), {"num_cpus": 0.5, "resources": {"a": 1.0}}, 2)
     local = ActorSpecification("__main__", "Till", b"\x80pickle", (), {}, 1)
     stored = Stored(
+        "10.0.0.7",
         {
             "born": StoredActor(known, None, CapturedState("pickle", WHOLE, (EMPTY, WHOLE))),
             "bare": StoredActor(known, None, CapturedState("cloudpickle", EMPTY)),
@@ -56,7 +57,7 @@ def test_everything_that_a_vault_wrote_comes_back():
 
 
 def test_nothing_written_is_nothing():
-    nothing = Stored({}, {}, {}, {}, {}, (), 0)
+    nothing = Stored("10.0.0.7", {}, {}, {}, {}, {}, (), 0)
     assert answered(nothing) == nothing
 
 
