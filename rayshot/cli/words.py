@@ -4,14 +4,13 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
+from rayshot.format.figures import FINAL
 from rayshot.format.redaction import shown
 from rayshot.format.wording import TEXT_LENGTH_MAX, call, message, printable, value
 
 __all__ = ["call", "duration", "figure", "local_time", "message", "plural", "printable", "size", "state", "value"]
 UNIT = 1024
 ATTRIBUTES_SHOWN_MAX = 12
-FINAL = "final"
-"""A figure without a number: with this snapshot its life ended."""
 
 
 def size(count: int) -> str:
@@ -36,7 +35,7 @@ def duration(seconds: float) -> str:
 def figure(name: str, number: float) -> str:
     """A number by the unit that its name ends with: `stored_s` 0.0179 is `stored 18 ms`."""
     what, _, unit = name.rpartition("_")
-    if name == FINAL:
+    if name == FINAL:  # its number says nothing
         return name
     known = {"s": lambda: duration(number), "ms": lambda: duration(number / 1000), "bytes": lambda: size(round(number))}
     if not what or unit not in known:

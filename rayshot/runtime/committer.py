@@ -24,6 +24,7 @@ from rayshot.errors import (
     StoreUnavailable,
 )
 from rayshot.format.encryption_key import DataKey
+from rayshot.format.figures import FINAL
 from rayshot.format.manifest import ActorEntry, ChannelEntry, Chunk, Manifest, RecordedSlots, Recording, TraceEntry
 from rayshot.model.configuration import SnapshotConfig
 from rayshot.protocol.abort import AbortReason
@@ -35,7 +36,7 @@ from rayshot.runtime.keyring import Keyring
 from rayshot.runtime.requests import Figures
 from rayshot.runtime.settings import SystemSettings
 from rayshot.runtime.stored import Stored, StoredActor, pack_share, unpack_stored
-from rayshot.runtime.under_way import FINAL, KEYS_MISSING, Taken, UnderWay
+from rayshot.runtime.under_way import KEYS_MISSING, Taken, UnderWay
 from rayshot.store.aborts import NOTES_KEPT, AbortNote, write_abort
 from rayshot.store.beginning import check_no_snapshots
 from rayshot.store.keeping import Keep

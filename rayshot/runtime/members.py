@@ -183,11 +183,8 @@ class Members:
 
     def trace(self, full: bool | None) -> list[str]:  # noqa: FBT001 - as a Ray call
         """Have all hosts traced, or with None no more. Returns those that are not as they should be yet."""
-        return [
-            name
-            for name, done in self._ask({k: h.trace.remote(full) for k, h in tuple(self.hosts.items())}).items()
-            if not done
-        ]
+        answers = self._ask({name: handle.trace.remote(full) for name, handle in tuple(self.hosts.items())})
+        return [name for name, done in answers.items() if not done]
 
     def topology(self) -> dict[str, tuple[str, ...]]:
         """For each host to whom its channels lead; none for one that does not answer."""

@@ -55,10 +55,11 @@ class OutChannel(OutPort):
 
     `pending` are the messages numbered transported+1 .. sent, each encoded, or an OpenCall; from the index `held_at` on
     they may not leave yet, see `holding`. `slots` are those of pending ones. `_plain` are tells that follow them, as
-    lists: `gather` encodes them, many at once, before anything looks at the outbox. `in_flight` are the batches that
-    were not answered, by first number, `kept` those that were and that a record may still need. With `_due_messages` or
-    `_due_bytes` pending, or `_due_plain` tells in `_plain`, there is something to do: `flush` sets these, and is called
-    whenever a batch is answered. `trace`, where there is one, hears to whom each message goes, in one step with its
+    lists: `gather` encodes them, many at once, before anything looks at the outbox; `_past_plain` may get one more from
+    a thread that was there when tracing began. `in_flight` are the batches that were not answered, by first number,
+    `kept` those that were and that a record may still need. With `_due_messages` or `_due_bytes` pending, or
+    `_due_plain` tells in `_plain`, there is something to do: `flush` sets these, and is called whenever a batch is
+    answered. `trace`, where there is one, hears to whom each message goes, in one step with its
     number.
     """
 

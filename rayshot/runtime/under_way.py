@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from rayshot.errors import Fenced, KeysMissing, LogLost, NoAnswer, SnapshotAborted, StateNotSerializable, StoreError
+from rayshot.format.figures import FINAL, FOLLOWS
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import AnnounceEnd
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.runtime.intake import Gathered
 from rayshot.runtime.requests import Request
-from rayshot.store.relation import FOLLOWS
 
 log = logging.getLogger("rayshot")
-FINAL = "final"
-"""The figure of a manifest that says that its system stopped with it."""
 
 KEYS_MISSING = (
     "the coordinator was started anew, and found its keys neither in the environment of its node nor with a vault: "

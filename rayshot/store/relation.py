@@ -22,13 +22,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rayshot.errors import ConfigError, Incomparable
+from rayshot.format.figures import FOLLOWS
 from rayshot.format.manifest import Manifest
 from rayshot.protocol.identity import SnapshotId, is_driver
 
 RelationName = Literal["before", "after", "equal", "incomparable", "other life"]
 NAMES_SHOWN_MAX = 10
-FOLLOWS = "follows"
-"""The figure of a manifest that says up to which position of the log all snapshots were committed when it began."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Any
 import msgpack
 
 from rayshot.format.codec import CALL, CREATE, REPLY, Frame, pack_frames
+from rayshot.format.figures import FOLLOWS
 from rayshot.format.manifest import ActorEntry, Blob, CapturedState, ChannelEntry, Manifest
 from rayshot.format.pickling import dump_state
 from rayshot.properties import Property, judge
@@ -14,7 +15,6 @@ from rayshot.protocol.identity import SnapshotId
 from rayshot.store.catalog import Storage
 from rayshot.store.chunk_writer import ChunkWriter
 from rayshot.store.memory import MemoryStore
-from rayshot.store.relation import FOLLOWS
 from rayshot.store.repository import Repository
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.store import Store

@@ -10,9 +10,9 @@ import ray
 
 from rayshot import SnapshotConfig
 from rayshot.errors import ActorDied, ActorEnded, ActorNotFound, ConfigError, SnapshotAborted
+from rayshot.format.figures import FOLLOWS
 from rayshot.runtime.initiation import check_spread
 from rayshot.runtime.requests import Asked, Order, Request
-from rayshot.store.relation import FOLLOWS
 from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account
 

@@ -27,19 +27,11 @@ def follow(store, pin):
     return follow_pin(store, Storage(store).system("bank"), pin.id).id
 
 
-def test_a_copy_from_another_life_does_not_end_a_pin(store):
+@pytest.mark.parametrize("life", [3, 2])
+def test_a_copy_neither_ends_a_pin_nor_counts_under_it_be_it_of_a_later_life_or_of_the_same_number(store, life):
     pinned = make_snapshot(open_bank(store))
     note_pin(store, "bank", 2, pinned.id)
     under_it = make_snapshot(open_bank(store, writer="w2"))
-    elsewhere, foreign = taken_elsewhere(life=3)
-    copy_snapshot(elsewhere, store, foreign)
-    assert follow(store, pinned) == under_it.id
-
-
-def test_a_copy_from_a_life_of_the_same_number_is_not_what_the_lives_under_a_pin_committed(store):
-    pinned = make_snapshot(open_bank(store))
-    note_pin(store, "bank", 2, pinned.id)
-    under_it = make_snapshot(open_bank(store, writer="w2"))
-    elsewhere, foreign = taken_elsewhere(life=2)
+    elsewhere, foreign = taken_elsewhere(life)
     copy_snapshot(elsewhere, store, foreign)
     assert follow(store, pinned) == under_it.id
