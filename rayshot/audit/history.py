@@ -98,13 +98,13 @@ def _begin(segment: Segment) -> History:
 def forget_strangers(histories: dict[str, History], known: Collection[str]) -> None:
     """Drop histories that say nothing of a snapshot before which these actors were born, or had ended.
 
-    Any other one came into being behind it. Where its history does not begin with it, and nobody's has a message of
-    it, it belongs to a later stretch of a system that is traced now and then.
+    Any other one came into being behind it. Where its history does not begin with it, and no other one has a message
+    of it, it belongs to a later stretch of a system that is traced now and then.
     """
     strangers = {name for name, history in histories.items() if name not in known and history.base}
-    for name, history in histories.items() if strangers else ():
-        if name not in strangers:
-            strangers -= {event.sender for event in history.events if isinstance(event, Handled)}
+    if strangers:
+        events = ((name, event) for name, history in histories.items() for event in history.events)
+        strangers -= {event.sender for name, event in events if isinstance(event, Handled) and event.sender != name}
     for name in strangers:
         del histories[name]
 

@@ -308,6 +308,9 @@ def test_a_later_stretch_of_an_actor_that_came_behind_the_target_says_nothing_of
         histories = join([segment("p", kick(), Recorded(CUT), event), later])
         forget_strangers(histories, ["p"])
         assert sorted(histories) == left
+    chain = join([segment("r", Handled("q"), base="1-coordinator-8"), segment("p", kick(), Handled("r")), later])
+    forget_strangers(chain, ["p"])
+    assert sorted(chain) == ["p", "q", "r"]
     ended = join([known, later])
     forget_strangers(ended, ["p", "q"])
     assert sorted(ended) == ["p", "q"]
