@@ -38,10 +38,13 @@ _NO_CUT: dict[str, Any] = {}
 _NO_MESSAGES: tuple[list[dict[str, Any]], list[str]] = ([], [])
 
 
-def storage_document(view: SystemView) -> dict[str, Any]:
-    """The time line of one system: its snapshots, oldest first, and its lives. Raises what reading the log raises."""
+def storage_document(view: SystemView, snapshots: Sequence[Snapshot] | None = None) -> dict[str, Any]:
+    """The time line of one system: its snapshots, oldest first, and its lives. Raises what reading the log raises.
+
+    `snapshots` are those of the view where somebody has opened them, so that no manifest is read twice.
+    """
     view = view.now()
-    snapshots = view.snapshots()
+    snapshots = view.snapshots() if snapshots is None else snapshots
     shown = snapshots[-SNAPSHOTS_MAX:]
     rows, budget = [], ROWS_READ_MAX
     for snapshot in reversed(shown):
@@ -132,7 +135,11 @@ def snapshot_row(snapshot: Snapshot, *, read: bool = True) -> dict[str, Any]:
 
 
 def snapshot_document(
-    snapshot: Snapshot, *, before: Snapshot | None = None, actors: Sequence[str] = ()
+    snapshot: Snapshot,
+    *,
+    before: Snapshot | None = None,
+    actors: Sequence[str] = (),
+    siblings: Sequence[Snapshot] | None = None,
 ) -> dict[str, Any]:
     """Everything that the page shows of one snapshot.
 
@@ -140,6 +147,7 @@ def snapshot_document(
         snapshot: which.
         before: the one to compare it with; None means the one that was committed before it.
         actors: the actors and drivers to show; none means those with most messages in flight.
+        siblings: as `Snapshot.siblings`, where somebody has opened them, so that no manifest is read twice.
 
     What cannot be read is told under `notes`; where nothing can, there is only `error` beside what the record says.
     """
@@ -157,7 +165,8 @@ def snapshot_document(
             return otherwise
 
     none: list[Snapshot] = []
-    siblings = part("the other snapshots", snapshot.siblings, none)
+    if siblings is None:
+        siblings = part("the other snapshots", snapshot.siblings, none)
     lanes = busiest(manifest, LANES_MAX, actors)
     cut = part("the trace", lambda: _cut(snapshot, siblings, lanes), _NO_CUT)
     if "events" not in cut:

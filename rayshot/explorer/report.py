@@ -52,14 +52,15 @@ def report(view: SystemView, snapshot: Snapshot | None = None, *, actors: Sequen
         snapshot: which opens first; None means the latest.
         actors: as for `snapshot_document`.
     """
-    first = view.latest() if snapshot is None else snapshot
+    wanted = view.latest() if snapshot is None else snapshot
     known = view.snapshots()
-    documents = {str(first.id): snapshot_document(first, actors=actors)}
-    data = {"storage": storage_document(view), "first": str(first.id), "snapshots": documents}
+    first = next((one for one in known if one == wanted), wanted)
+    documents = {str(first.id): snapshot_document(first, actors=actors, siblings=known)}
+    data = {"storage": storage_document(view, known), "first": str(first.id), "snapshots": documents}
     size = len(_inlined(data))
     others = [one for one in reversed(known) if one != first]
     for one in others[: SNAPSHOTS_MAX - 1]:
-        document = snapshot_document(one, actors=actors)
+        document = snapshot_document(one, actors=actors, siblings=known)
         size += len(_inlined(document))
         if size > REPORT_BYTES_MAX:
             break
