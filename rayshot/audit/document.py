@@ -128,7 +128,7 @@ class Document:
 
 def _actor(row: list[Any]) -> StoredActor:
     if len(row) not in (9, 12):  # the longer one says how the actor recorded, which proves nothing
-        raise ValueError(f"{row!r:.100} is no actor")
+        raise ValueError(f"{row!r:.100} has {len(row)} columns, an actor has 9 or 12")
     name, _, _, _, options, status, *_ = row
     return StoredActor(name, status == "born", options.get("deterministic") is True)
 

@@ -216,5 +216,5 @@ def _event(names: list[str], fields: Any, *, timed: bool) -> tuple[Event, int]:
 
 def _index(value: Any) -> int:
     if type(value) is not int or value < 0:
-        raise Unproved("a trace names a method by something that is no number")
+        raise Unproved("a trace gives a method by something else than its number in the list of names")
     return value

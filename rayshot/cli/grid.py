@@ -90,7 +90,7 @@ def console() -> Console:
 
 
 def picture_width(terminal: Console) -> int | None:
-    """How wide pictures may be; None where nobody sees them: whoever reads a pipe gets tables alone."""
+    """How wide pictures may be, in columns. None where the output is a pipe or a file: then only tables are shown."""
     return terminal.width if terminal.is_terminal else None
 
 
