@@ -26,9 +26,11 @@ from tests.runtime.workloads import Account
 pytestmark = pytest.mark.ray
 
 
-def kill_coordinator(system):
+def kill_coordinator(system, *with_it):
+    """At once with the processes of the ids `with_it`: no new coordinator can have asked them."""
     actor = ray.get_actor(f"rayshot/{system.name}", namespace="rayshot")
-    os.kill(ray.get(actor.__ray_call__.remote(lambda self: os.getpid())), signal.SIGKILL)
+    for pid in (ray.get(actor.__ray_call__.remote(lambda self: os.getpid())), *with_it):
+        os.kill(pid, signal.SIGKILL)
     time.sleep(0.1)
 
 
@@ -87,9 +89,7 @@ def test_a_restored_life_that_lost_its_coordinator_and_all_its_actors_does_not_s
     system.shutdown()
     restored = rayshot.restore(system.storage, system=system.name)
     new_system.made.append(restored)
-    pid = restored.status().actors["alice"].pid
-    kill_coordinator(restored)
-    os.kill(pid, signal.SIGKILL)
+    kill_coordinator(restored, restored.status().actors["alice"].pid)
     status = after_take_over(lambda: (now := restored.status()).state == "stopped" and now)
     assert "its coordinator died, and none of its actors is left" in status.detail
     again = rayshot.restore(system.storage, system=system.name)
