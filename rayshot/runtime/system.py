@@ -113,9 +113,11 @@ class System:
         self._check_running()
         self._port.meet(name)
         hosts = self._ask("actors")
-        found = self._handles({name: hosts[name]} if name in hosts else {})
-        if not found:
+        if name not in hosts:
             raise self._no_actor(name, hosts)
+        found = self._handles({name: hosts[name]})
+        if not found:  # it has died since: that has stopped the system, or it had ended
+            raise ActorNotFound(self._fate(name), actor=name)
         return found[name]
 
     def actors(self) -> dict[str, ActorHandle]:

@@ -5,7 +5,6 @@ import shlex
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -74,11 +73,6 @@ class RayJob:
             found |= of_kind(self.documents, "ConfigMap", source["configMapRef"]["name"])["data"]
         found |= {one["name"]: one["value"] for one in container["env"] if "value" in one}
         return found | {"RAYSHOT_STORAGE": str(self.storage), "RAYSHOT_SIGNING_KEY_FILE": str(self.key)}
-
-    def logs(self) -> Iterator[Path]:
-        """What the processes of all pods have written."""
-        for pod in self._pods:
-            yield from Path(pod.folder).rglob("worker-*.err")
 
     def end(self) -> None:
         """End all that is left of it."""

@@ -58,6 +58,21 @@ def test_a_new_coordinator_takes_over_from_one_that_was_killed(system):
     assert system.status().state == "running"
 
 
+def test_a_handle_of_an_actor_that_dies_while_it_is_asked_for_is_refused_with_its_death(system, monkeypatch):
+    ray.get(Account.options(name="alice").remote(1).read.remote())
+    pid, ask = system.status().actors["alice"].pid, system._ask
+
+    def ask_before_its_death(method, *args):
+        answer = ask(method, *args)
+        if method == "actors":
+            os.kill(pid, signal.SIGKILL)
+        return answer
+
+    monkeypatch.setattr(system, "_ask", ask_before_its_death)
+    with pytest.raises(ActorDied, match=r"actor 'alice' .* died"):
+        system.get_actor("alice")
+
+
 def test_an_actor_that_dies_while_nobody_coordinates_is_missed_and_comes_back_with_a_restore(system, new_system):
     alice, bob = (Account.options(name=name).remote(1) for name in ("alice", "bob"))  # they never meet
     ray.get([alice.read.remote(), bob.deposit.remote(1)])
