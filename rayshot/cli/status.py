@@ -12,6 +12,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
+from rayshot.cli.apart import ChildEnded, ask_apart
 from rayshot.cli.exits import FINE, NOT_RUNNING
 from rayshot.cli.grid import ROWS_MAX, Column, console, facts, grid, heading, left_out, sections
 from rayshot.cli.json_option import json_option
@@ -96,6 +97,16 @@ def _look(name: str | None, address: str | None, patience_s: float) -> Seen:
 def _wait(look: Callable[[float], Seen], wanted: str, timeout_s: float) -> Seen | None:
     """Look until it is so. None where a system that should be stopped is not there any more. Raises NoAnswer."""
     deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            return ask_apart(lambda: _wait_here(look, wanted, timeout_s, deadline))
+        except ChildEnded:
+            if time.monotonic() + LOOK_S > deadline:
+                raise NoAnswer(f"it is not {wanted} after {timeout_s:g} s: the head of its cluster is away") from None
+            time.sleep(LOOK_S)
+
+
+def _wait_here(look: Callable[[float], Seen], wanted: str, timeout_s: float, deadline: float) -> Seen | None:
     while True:
         try:
             seen = look(deadline - time.monotonic())

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.pods import Pod, free_port
+from tests.pods import Pod, children, free_port
 from tests.processes import ROOT
+from tests.runtime.test_runtime_messages import eventually
 
 pytestmark = pytest.mark.ray
 OPERATED = Path(__file__).with_name("operated.py")
@@ -129,21 +130,38 @@ def test_a_command_that_was_started_without_stderr_does_its_work(pod, program):
     assert (done.returncode, json.loads(done.stdout)["state"]) == (0, "running")
 
 
-def test_waiting_outlives_a_head_that_is_replaced(program):
+def test_waiting_outlives_a_head_that_is_replaced_and_ray_that_ends_its_process_meanwhile(program):
     """The last one: it ends its head, and begins another one at the same address."""
     old = Pod().wait()
-    new = None
+    new, waiting = None, []
     try:
-        command = [PROGRAM, "status", "bank", "--wait", "running", "--timeout", "200", "--json"]
-        environment = {**old.environment, "RAY_ADDRESS": old.address}
-        waiting = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        time.sleep(6)  # it looks, and finds no system
+        for usual in (
+            {},
+            {"RAY_gcs_rpc_server_reconnect_timeout_s": "1"},
+        ):  # Ray ends the second one's: a minute is 1 s
+            command = [PROGRAM, "status", "bank", "--wait", "running", "--timeout", "200", "--json"]
+            environment = {**old.environment, "RAY_ADDRESS": old.address, **usual}
+            pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+            waiting.append(subprocess.Popen(command, env=environment, **pipes))
+        time.sleep(6)  # they look, and find no system
         old.kill()
+        time.sleep(3)
         new = Pod(port=old.port).wait()
         program(RAY_ADDRESS=new.address)
-        printed, complaint = waiting.communicate(timeout=200)
-        assert (waiting.returncode, complaint) == (0, "")
-        assert json.loads(printed)["state"] == "running"
+        for one in waiting:
+            printed, complaint = one.communicate(timeout=200)
+            assert (one.returncode, complaint) == (0, "")
+            assert json.loads(printed)["state"] == "running"
     finally:
+        for one in waiting:
+            one.kill()
         for one in filter(None, (old, new)):
             one.end()
+
+
+def test_a_command_that_is_killed_while_it_waits_leaves_no_process(pod):
+    waiting = pod.open(PROGRAM, "status", "nobody", "--wait", "running", RAY_ADDRESS=pod.address)
+    (child,) = eventually(lambda: children(waiting))
+    waiting.kill()
+    waiting.wait()
+    eventually(lambda: not Path(f"/proc/{child}").exists())

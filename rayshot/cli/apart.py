@@ -1,0 +1,62 @@
+"""Questions that this process might not survive, asked in a child of it.
+
+Ray's core ends its whole process, with exit code 1 and without a word, where a head is away for a minute while it is
+asked. Whoever waits for a head to come back asks from a child, and makes another one when that has ended.
+"""
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import TypeVar
+
+Answer = TypeVar("Answer")
+LOOK_S = 1.0
+_forking = multiprocessing.get_context("fork")
+"""No Ray is loaded yet where a command makes its child: a fork tears no thread of it."""
+
+
+class ChildEnded(Exception):
+    """The child has ended and said nothing."""
+
+
+def ask_apart(question: Callable[[], Answer]) -> Answer:
+    """What `question` returns in a child. Raises what it raises, ChildEnded where the child ended before.
+
+    The child ends with this process at the latest, and ignores Ctrl-C, which is for this one.
+    """
+    answers, sending = _forking.Pipe(duplex=False)
+    child = _forking.Process(target=_answer, args=(question, sending, os.getpid()))
+    child.start()
+    sending.close()
+    try:
+        answer, error = answers.recv()
+    except EOFError:
+        raise ChildEnded from None
+    finally:
+        answers.close()
+        child.kill()
+        child.join()
+    if error is not None:
+        raise error
+    return answer  # type: ignore[no-any-return]  # it came through a pipe
+
+
+def _answer(question: Callable[[], object], sending: Connection, parent: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    try:
+        answer = question()
+    except Exception as error:  # noqa: BLE001 - it is raised where the answer is awaited
+        sending.send((None, error))
+    else:
+        sending.send((answer, None))
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(LOOK_S)
+    os._exit(1)
