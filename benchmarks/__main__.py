@@ -22,6 +22,7 @@ from benchmarks import (
     lake,
     latency,
     messages,
+    metrics,
     references,
     restore,
     snapshot,
@@ -49,6 +50,7 @@ BENCHMARKS = {
     "tables": tables.run,
     "lake": lake.run,
     "commands": commands.run,
+    "metrics": metrics.run,
     "peers": comparison.run,
 }
 

@@ -8,7 +8,7 @@ from matplotlib import pyplot as plt
 from benchmarks.peers.plot import draw_peers
 from benchmarks.plots.durability import draw_durable, draw_incremental, draw_restore
 from benchmarks.plots.growth import draw_growth
-from benchmarks.plots.messaging import draw_calls, draw_commands, draw_latency, draw_messages
+from benchmarks.plots.messaging import draw_calls, draw_commands, draw_latency, draw_messages, draw_metrics
 from benchmarks.plots.pressure import draw_backlog, draw_interval
 from benchmarks.plots.snapshots import draw_capture, draw_snapshot
 from benchmarks.plots.style import STYLE
@@ -31,6 +31,7 @@ _DRAWINGS = {
     "tables": draw_tables,
     "lake": draw_lake,
     "commands": draw_commands,
+    "metrics": draw_metrics,
     "peers": draw_peers,
 }
 

@@ -85,6 +85,16 @@ def draw_commands(report: Report) -> Any:
     return figure
 
 
+def draw_metrics(report: Report) -> Any:
+    """Throughput as always, and where metrics are told far more often."""
+    figure, axes = plt.subplots(figsize=(8, 2.2))
+    often = number(report.figure("how much more often").value)
+    strips(axes, report, {"as always": ("as always", PLAIN), "told more often": (f"told {often} times as often", OURS)})
+    axes.set_xlim(left=0)
+    axes.set_xlabel("messages a second")
+    return figure
+
+
 def _bars(axes: Any, report: Report, pattern: str) -> None:
     """Groups by size, in each a bar for each way; missing ways leave a gap."""
     found: dict[str, dict[str, float]] = {}
