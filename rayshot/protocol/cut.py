@@ -7,7 +7,6 @@ can be checked from the data alone: first m <= n, then the channel's recorded me
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from rayshot.errors import InconsistentCut
 from rayshot.protocol.identity import Channel, SnapshotId, is_driver
@@ -28,6 +27,8 @@ class Record:
     `aligned` are the inputs of an aligned snapshot of which all was processed that was sent before their markers.
     `overlaps` are the snapshots that this process had recorded before and whose end it did not know.
     `forgotten` counts the dead drivers whose counters this process had forgotten in this life.
+
+    No record can be built in which that is not so, or `received[p]` is above `arrived`, `closed` or `environment` of p.
     """
 
     snapshot: SnapshotId
@@ -44,6 +45,14 @@ class Record:
     aligned: tuple[str, ...] = ()
     arrived: Mapping[str, int] = field(default_factory=dict)
     forgotten: int = 0
+
+    def __post_init__(self) -> None:
+        sent, transported, received = self.sent, self.transported, self.received
+        for q, n in self.released.items():
+            assert 0 <= n <= transported.get(q, 0) <= sent.get(q, 0), f"released {n}, {self} to {q!r}"
+        for ends in (self.arrived, self.closed, self.environment):
+            for p, n in ends.items():
+                assert 0 <= received.get(p, 0) <= n, f"received {received.get(p, 0)}, {self} from {p!r}"
 
     @property
     def sent_by_drivers(self) -> dict[str, int]:
@@ -73,10 +82,13 @@ def last_record(
     )
 
 
-class ChannelCut(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ChannelCut:
     """Where a snapshot cuts one channel: messages received+1 .. sent were in flight.
 
     Of these received+1 .. arrived lay in the receiver's mailbox and come with its record, the rest with the sender's.
+    Raises InconsistentCut unless 0 <= received <= arrived <= sent: an empty range would hide an orphan, a message that
+    was received and never sent.
     """
 
     channel: Channel
@@ -84,11 +96,7 @@ class ChannelCut(NamedTuple):
     arrived: int
     received: int
 
-    def check(self) -> None:
-        """Raise InconsistentCut unless 0 <= received <= arrived <= sent.
-
-        Without this an empty range would hide an orphan: a message received that was never sent.
-        """
+    def __post_init__(self) -> None:
         if not 0 <= self.received <= self.arrived <= self.sent:
             raise InconsistentCut(
                 f"channel {self.channel}: {self.received} received, {self.arrived} arrived, {self.sent} sent",

@@ -1,4 +1,4 @@
-"""Facts that are told to a participant, in the past tense."""
+"""Facts that are told to a participant, in the past tense. What can be no fact cannot be built: see `_at_least`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,6 +6,11 @@ from typing import NamedTuple
 
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.identity import SnapshotId
+
+
+def _at_least(least: int, numbers: Mapping[str, int]) -> None:
+    for name, number in numbers.items():
+        assert number >= least, f"{name} is {number}, not at least {least}"
 
 
 class Marker(NamedTuple):
@@ -27,6 +32,9 @@ class Begun:
     floor: int = 0
     inputs: frozenset[str] = frozenset()
     quiet: bool = False
+
+    def __post_init__(self) -> None:
+        _at_least(0, {"floor": self.floor})
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +90,9 @@ class SnapshotEnded:
     snapshot: SnapshotId
     floor: int = 0
 
+    def __post_init__(self) -> None:
+        _at_least(0, {"floor": self.floor})
+
 
 @dataclass(frozen=True, slots=True)
 class DeadlinePassed:
@@ -109,6 +120,10 @@ class BatchArrived:
     tags: tuple[SnapshotId, ...] = ()
     closing: bool = False
 
+    def __post_init__(self) -> None:
+        _at_least(1, {"incarnation": self.incarnation, "first": self.first})
+        _at_least(0, {"count": self.count, **{f"sent of {k}": sent for k, sent in self.markers}})
+
 
 @dataclass(frozen=True, slots=True)
 class BatchTaken:
@@ -116,6 +131,9 @@ class BatchTaken:
 
     receiver: str
     count: int
+
+    def __post_init__(self) -> None:
+        _at_least(1, {"count": self.count})
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +147,9 @@ class BatchAcknowledged:
     last: int
     markers: tuple[SnapshotId, ...] = ()
     recorded: tuple[SnapshotId, ...] = ()
+
+    def __post_init__(self) -> None:
+        _at_least(0, {"last": self.last})
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +197,11 @@ class Restored:
     sent: Mapping[str, int] = field(default_factory=dict)
     arrived: Mapping[str, int] = field(default_factory=dict)
     ended: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        _at_least(1, {"incarnation": self.incarnation})
+        _at_least(0, self.sent)
+        _at_least(0, self.arrived)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ class Share:
 
 def pack_share(cut: Cut) -> bytes:
     """For the way to a vault: without the counters of the records, and without the channels that are empty."""
-    channels = [(*cut_.channel, *cut_[1:]) for cut_ in cut.channels if cut_.sent > cut_.received]
+    channels = [(*one.channel, one.sent, one.arrived, one.received) for one in cut.channels if one.sent > one.received]
     return pack((tuple(cut.records), cut.unborn, channels))
 
 

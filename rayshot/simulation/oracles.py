@@ -55,7 +55,7 @@ def judge_advance(
     """
     behind = sorted(process for process, position in newest_positions.items() if positions.get(process, -1) < position)
     ends = {c.channel: c.sent for c in cut.channels}
-    for channel, n, *_ in newest.channels:
+    for channel, n in ((one.channel, one.sent) for one in newest.channels):
         receiver = channel.receiver
         if is_driver(channel.sender) and receiver not in cut.ended and ends.get(channel, 0) < n:
             account = truth.account(receiver, positions.get(receiver, 0))

@@ -185,7 +185,6 @@ def test_messages_that_lie_with_neither_end_make_the_cut_inconsistent(q, gap):
         ({"sent": {"q": 1}}, {"arrived": {"p": 2}}, "0 received, 2 arrived, 1 sent"),
         ({"sent": {"q": 1}}, {"received": {"p": 2}}, "2 received, 2 arrived, 1 sent"),
         ({"sent": {"q": 1}}, {"received": {"p": 1}, "arrived": {"p": 2}}, "1 received, 2 arrived, 1 sent"),
-        ({"sent": {"q": 3}}, {"received": {"p": 2}, "arrived": {"p": 1}}, "2 received, 1 arrived, 3 sent"),
         ({"sent": {"q": 0}}, {"arrived": {"p": 2}}, "0 received, 2 arrived, 0 sent"),
         ({}, {"arrived": {"p": 2}}, "0 received, 2 arrived, 0 sent"),
         ({}, {"received": {"p": 1}, "arrived": {"p": 2}}, "1 received, 2 arrived, 0 sent"),

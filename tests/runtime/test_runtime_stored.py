@@ -96,7 +96,7 @@ def run(first, last):
 def written(*, arrived, received, released=0, born=False):
     """What is written of alice, of bob if anything of him arrived, and of the channel between them."""
     channel = Channel("alice", "bob")
-    records = {"alice": Record(SNAPSHOT, "alice", sent={"bob": 3}, released={"bob": released})}
+    records = {"alice": Record(SNAPSHOT, "alice", sent={"bob": 3}, transported={"bob": 3}, released={"bob": released})}
     alice = RecordBody("alice", BOB.pack(), None, {"bob": run(released + 1, 3)}, {}, None)
     held = {"alice": (alice, [])}
     if arrived:

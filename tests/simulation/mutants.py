@@ -263,7 +263,7 @@ class CarelessDriver(Driver):
 
 @mutant(
     "the cut equation does not ask for m <= n",
-    (ChannelCut, "check", lambda self: None),
+    (ChannelCut, "__post_init__", lambda self: None),
     (Process, "capture", capture_one_message_late),
     not_by="inconsistent",
 )
