@@ -6,7 +6,7 @@ list that was cut says of how many. What cannot be read says why, and the rest i
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from typing import Any, TypeVar
 
 from rayshot.audit.history import join
@@ -41,6 +41,7 @@ _NO_MESSAGES: tuple[list[dict[str, Any]], list[str]] = ([], [])
 def storage_document(view: SystemView, snapshots: Sequence[Snapshot] | None = None) -> dict[str, Any]:
     """The time line of one system: its snapshots, oldest first, and its lives. Raises what reading the log raises.
 
+    `first` is which one a page opens with, None where there is none.
     `snapshots` are those of the view where somebody has opened them, so that no manifest is read twice.
     """
     view = view.now()
@@ -55,9 +56,20 @@ def storage_document(view: SystemView, snapshots: Sequence[Snapshot] | None = No
         "system": view.name,
         "snapshots": rows[::-1],
         "snapshot_count": len(snapshots),
+        "first": _first(rows[::-1]),
         "lives": _lives(view),
         "aborts": _aborts(view),
     }
+
+
+def _first(rows: Sequence[dict[str, Any]]) -> str | None:
+    """The newest one with messages in flight of which a later trace tells what became of them, if there is one."""
+    followed = [row for row, later in pairwise(rows) if row.get("traced") and row["life"] == later["life"]]
+    for several in (followed, rows):
+        for row in reversed(several):
+            if row.get("in_flight"):
+                return str(row["id"])
+    return str(rows[-1]["id"]) if rows else None
 
 
 def _lives(view: SystemView) -> list[dict[str, Any]]:
@@ -104,6 +116,7 @@ def one_alone(snapshot: Snapshot) -> dict[str, Any]:
         "system": snapshot.system,
         "snapshots": [snapshot_row(snapshot)],
         "snapshot_count": 1,
+        "first": str(snapshot.id),
         "lives": [],
         "aborts": [],
     }
@@ -129,6 +142,7 @@ def snapshot_row(snapshot: Snapshot, *, read: bool = True) -> dict[str, Any]:
             "channel_count": len(manifest.channels),
             "in_flight": snapshot.in_flight,
             "bytes": snapshot.size_bytes,
+            "traced": bool(manifest.traces),
         }
     except RayshotError as error:
         return {**row, "error": error.message}

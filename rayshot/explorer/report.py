@@ -49,14 +49,16 @@ def report(view: SystemView, snapshot: Snapshot | None = None, *, actors: Sequen
 
     Args:
         view: the system.
-        snapshot: which opens first; None means the latest.
+        snapshot: which opens first; None means the `first` of `storage_document`.
         actors: as for `snapshot_document`.
     """
-    wanted = view.latest() if snapshot is None else snapshot
     known = view.snapshots()
-    first = next((one for one in known if one == wanted), wanted)
+    storage = storage_document(view, known)
+    if snapshot is not None:
+        storage["first"] = str(snapshot.id)
+    first = next((one for one in known if str(one.id) == storage["first"]), snapshot) or view.latest()
     documents = {str(first.id): snapshot_document(first, actors=actors, siblings=known)}
-    data = {"storage": storage_document(view, known), "first": str(first.id), "snapshots": documents}
+    data = {"storage": storage, "snapshots": documents}
     size = len(_inlined(data))
     others = [one for one in reversed(known) if one != first]
     for one in others[: SNAPSHOTS_MAX - 1]:
@@ -72,7 +74,6 @@ def frame(snapshot: Snapshot) -> str:
     """One snapshot as a frame for notebooks; what is in it can reach nothing of the notebook."""
     data = {
         "storage": one_alone(snapshot),
-        "first": str(snapshot.id),
         "snapshots": {str(snapshot.id): snapshot_document(snapshot)},
     }
     style = "width: 100%; height: 900px; border: 0"

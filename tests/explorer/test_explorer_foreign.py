@@ -14,7 +14,7 @@ from rayshot.store.locate import open_store
 from tests.explorer.browser import Visit, chromium
 from tests.explorer.computations import overlapping, store_all
 from tests.processes import search_path
-from tests.store.snapshot_builder import Bank, Flow, make_snapshot, open_bank
+from tests.store.snapshot_builder import TAKEN_AT, Bank, Flow, make_snapshot, open_bank
 
 HOSTILE = "</script><img src=x onerror=alert(1)><!--\u202e"
 NAMES = (HOSTILE.replace("\u202e", ""), "bea", "cyd")
@@ -129,6 +129,20 @@ def test_a_snapshot_whose_key_is_missing_is_told(visit, tmp_path):
     page.assert_quiet()
 
 
+def test_the_time_line_shows_where_a_new_coordinator_took_over(visit, repository):
+    make_snapshot(repository, Bank(), 1)
+    repository.log.begin_epoch(1, "w2", began_at=TAKEN_AT + 1.5, cause="takeover")
+    make_snapshot(repository, Bank(), 2)
+    page = visit()
+    places = page.page.eval_on_selector_all("ol.time li", "all => all.map(one => one.innerText)")
+    assert [("taken over" in one, "1-coordinator" in one) for one in places] == [
+        (False, True),
+        (True, False),
+        (False, True),
+    ]
+    assert "a new coordinator took over" in page.page.get_attribute("ol.time .mark", "title")
+
+
 def test_a_system_without_snapshots_is_no_report(repository, tmp_path):
     from rayshot.errors import SnapshotNotFound
 
@@ -154,7 +168,7 @@ def points(line):
 
 
 def test_the_page_fetches_what_it_shows_where_nothing_is_in_it(browser, repository, tmp_path):
-    first, second, _ = store_all(overlapping(), repository)
+    first, second, third = store_all(overlapping(), repository)
     view = rayshot.open(tmp_path / "shots").system()
     asked = []
 
@@ -177,9 +191,9 @@ def test_the_page_fetches_what_it_shows_where_nothing_is_in_it(browser, reposito
     visit.page.route("http://rayshot.test/**", answer)
     visit.page.goto("http://rayshot.test/")
     visit.page.wait_for_selector("#count")
-    assert asked == ["/", "/data/storage", "/data/snapshot/1-coordinator-3"]
-    visit.page.click(f"[data-snapshot='{second.id}']")
-    visit.page.wait_for_selector("#which >> text=1-coordinator-2")
+    assert asked == ["/", "/data/storage", f"/data/snapshot/{second.id}"]
+    visit.page.click(f"[data-snapshot='{third.id}']")
+    visit.page.wait_for_selector("#which >> text=1-coordinator-3")
     visit.page.click("summary >> text=choose rows")
     visit.page.select_option("select[multiple]", ["bea", "dan"])
     visit.page.wait_for_selector(".lane >> nth=2", state="detached")
