@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from rayshot.audit.history import join
 from rayshot.audit.proof import UNTRACED
 from rayshot.audit.segment import Segment, read_segment
-from rayshot.errors import RayshotError
+from rayshot.errors import Damaged, RayshotError
 from rayshot.explorer.spacetime import spacetime
 from rayshot.explorer.states import actor_document, changes
 from rayshot.explorer.system import system_graph
@@ -170,39 +170,47 @@ def snapshot_document(
         return row
     manifest = snapshot.manifest
     notes: list[str] = []
+    damaged: list[str] = []
 
     def part(what: str, make: Callable[[], _Found], otherwise: _Found) -> _Found:
         try:
             return make()
         except RayshotError as error:
             notes.append(f"{what}: {error.message}")
+            if isinstance(error, Damaged):
+                damaged.append(what)
             return otherwise
 
     none: list[Snapshot] = []
     if siblings is None:
         siblings = part("the other snapshots", snapshot.siblings, none)
     lanes = busiest(manifest, LANES_MAX, actors)
+    damaged.clear()  # that was the log
     cut = part("the trace", lambda: _cut(snapshot, siblings, lanes), _NO_CUT)
     if "events" not in cut:
-        cut = {**cut, **_counted(snapshot, actors)}
+        cut = {**cut, **_counted(snapshot, lanes if actors else ())}
     wanted: defaultdict[Channel, set[int]] = defaultdict(set)
     for arrow in cut.get("messages", ()):
         if arrow["crosses"]:
             wanted[Channel(lanes[arrow["from"]], lanes[arrow["to"]])].add(arrow["number"])
     rows, too_large = part("the messages in flight", lambda: messages(snapshot.channels, wanted), _NO_MESSAGES)
     notes += [f"the messages on {channel} are more than this page reads" for channel in too_large[:3]]
+    if strangers := sorted({*actors} - {*lanes}):
+        notes.append(f"not shown of what was chosen: {', '.join(strangers)[:DETAIL_LENGTH_MAX]}")
     shown = snapshot.actors.keys() & lanes
+    states = [actor_document(snapshot, actor) for actor in manifest.actors if actor.name in shown]
+    damaged += [f"the state of {one['name']}" for one in states if one.get("damaged")]
     old = before or next((one for one in reversed(siblings) if _age(one) < _age(snapshot)), None)
     return {
         **row,
         "stats": dict(manifest.stats),
         "made_by": f"rayshot {manifest.rayshot_version}, Python {manifest.python_version}",
-        "verified": part("the check of its bytes", lambda: _verified(snapshot), None),
+        "verified": part("the check of its bytes", lambda: _verified(snapshot, damaged), None),
         "actor_names": sorted(snapshot.actors)[:1000],
         "graph": system_graph(manifest, lanes),
         "cut": cut,
         "in_flight_rows": rows,
-        "actors": [actor_document(snapshot, actor) for actor in manifest.actors if actor.name in shown],
+        "actors": states,
         "changes": None if old is None else part("the changes", lambda: changes(old, snapshot, shown), None),
         "notes": notes,
     }
@@ -263,11 +271,15 @@ def _counted(snapshot: Snapshot, chosen: Collection[str]) -> dict[str, Any]:
     }
 
 
-def _verified(snapshot: Snapshot) -> dict[str, Any]:
+def _verified(snapshot: Snapshot, damaged: Sequence[str]) -> dict[str, Any]:
+    """What a look at the manifest and the chunks' names finds, and what the page found when it read some of them."""
     found = snapshot.survey()
     return {
-        "sound": found.sound,
+        "sound": found.sound and not damaged,
         "trust": found.trust.value,
         "detail": found.trust_detail,
-        "failed": [f"{check.name}: {check.detail}" for check in found.checks if not check.ok],
+        "failed": [
+            *(f"{check.name}: {check.detail}" for check in found.checks if not check.ok),
+            *(f"damaged: {', '.join(damaged)[:DETAIL_LENGTH_MAX]}" for _ in damaged[:1]),
+        ],
     }

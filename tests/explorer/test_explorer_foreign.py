@@ -119,6 +119,30 @@ def test_where_chunks_are_missing_the_rest_is_shown(visit, repository, tmp_path)
     page.assert_quiet()
 
 
+@pytest.mark.parametrize("traced", [False, True])
+def test_where_chunks_are_damaged_the_page_does_not_call_the_snapshot_whole(visit, repository, tmp_path, traced):
+    """Of their sizes and names all is right: only who reads them finds it."""
+    if traced:
+        snapshot, *_ = store_all(overlapping(), repository)
+    else:
+        snapshot = make_snapshot(repository, Bank())
+    for chunk in snapshot.manifest.chunks:
+        path = tmp_path / "shots" / "bank" / chunk.key
+        path.write_bytes(bytes(byte ^ 0xFF for byte in path.read_bytes()))
+    page = visit(snapshot=str(snapshot.id))
+    assert page.text("#verdict").startswith("✗ damaged: the")
+    assert "the state of" in page.text("#verdict")
+    assert "the messages in flight" in page.text("#notes")
+    assert page.count(".bar") > 0
+    page.assert_quiet()
+
+
+def test_who_was_chosen_and_is_not_there_is_told(repository):
+    document = snapshot_document(make_snapshot(repository), actors=["bob", "nobody"])
+    assert [lane["name"] for lane in document["cut"]["lanes"]] == ["bob"]
+    assert document["notes"] == ["not shown of what was chosen: nobody"]
+
+
 def test_a_snapshot_whose_key_is_missing_is_told(visit, tmp_path):
     from rayshot.format.encryption_key import EncryptionKey
 
