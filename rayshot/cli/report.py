@@ -27,8 +27,9 @@ def report(storage: str, output: str, system: str | None, snapshot: str | None, 
     it too. Of a large system it holds the actors with most messages in flight, or those that --actor names.
     """
     view = open_storage(storage).system(system)
-    found = view.snapshot(snapshot or storage_document(view)["first"])
-    page = make(view, found, actors=actors).encode()
+    known = view.snapshots()
+    found = view.snapshot(snapshot or storage_document(view, known)["first"])
+    page = make(view, found, actors=actors, known=known).encode()
     try:
         Path(output).write_bytes(page)
     except OSError as error:

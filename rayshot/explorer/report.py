@@ -44,15 +44,22 @@ def policy(text: str, fetched: str) -> str:
     )
 
 
-def report(view: SystemView, snapshot: Snapshot | None = None, *, actors: Sequence[str] = ()) -> str:
+def report(
+    view: SystemView,
+    snapshot: Snapshot | None = None,
+    *,
+    actors: Sequence[str] = (),
+    known: Sequence[Snapshot] | None = None,
+) -> str:
     """One HTML file about a system: the time line, one snapshot, and those before it as far as there is room.
 
     Args:
         view: the system.
         snapshot: which opens first; None means the `first` of `storage_document`.
         actors: as for `snapshot_document`.
+        known: the snapshots of the view where somebody has opened them, so that no manifest is read twice.
     """
-    known = view.snapshots()
+    known = view.snapshots() if known is None else known
     storage = storage_document(view, known)
     if snapshot is not None:
         storage["first"] = str(snapshot.id)
