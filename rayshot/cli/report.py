@@ -8,6 +8,7 @@ import click
 from rayshot.cli import words
 from rayshot.cli.secrets_option import secrets_option
 from rayshot.errors import ConfigError
+from rayshot.explorer.data import storage_document
 from rayshot.explorer.report import report as make
 from rayshot.store.repository import open as open_storage
 
@@ -16,7 +17,7 @@ from rayshot.store.repository import open as open_storage
 @click.argument("storage", envvar="RAYSHOT_STORAGE")
 @click.option("-o", "--output", metavar="FILE", required=True, help="Where to write it; an earlier one is replaced.")
 @click.option("--system", metavar="NAME", envvar="RAYSHOT_SYSTEM", help="Which system, where there are several.")
-@click.option("--snapshot", metavar="ID", help="Which snapshot opens first; the latest if left out.")
+@click.option("--snapshot", metavar="ID", help="Which opens first; the latest whose follow-up is known if left out.")
 @click.option("--actor", "actors", metavar="NAME", multiple=True, help="Show this one; may be given several times.")
 @secrets_option
 def report(storage: str, output: str, system: str | None, snapshot: str | None, actors: Sequence[str]) -> None:
@@ -26,8 +27,9 @@ def report(storage: str, output: str, system: str | None, snapshot: str | None, 
     it too. Of a large system it holds the actors with most messages in flight, or those that --actor names.
     """
     view = open_storage(storage).system(system)
-    found = view.snapshot(snapshot)
-    page = make(view, found, actors=actors).encode()
+    known = view.snapshots()
+    found = view.snapshot(snapshot or storage_document(view, known)["first"])
+    page = make(view, found, actors=actors, known=known).encode()
     try:
         Path(output).write_bytes(page)
     except OSError as error:

@@ -6,13 +6,13 @@ list that was cut says of how many. What cannot be read says why, and the rest i
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from typing import Any, TypeVar
 
 from rayshot.audit.history import join
 from rayshot.audit.proof import UNTRACED
 from rayshot.audit.segment import Segment, read_segment
-from rayshot.errors import RayshotError
+from rayshot.errors import Damaged, RayshotError
 from rayshot.explorer.spacetime import spacetime
 from rayshot.explorer.states import actor_document, changes
 from rayshot.explorer.system import system_graph
@@ -41,6 +41,7 @@ _NO_MESSAGES: tuple[list[dict[str, Any]], list[str]] = ([], [])
 def storage_document(view: SystemView, snapshots: Sequence[Snapshot] | None = None) -> dict[str, Any]:
     """The time line of one system: its snapshots, oldest first, and its lives. Raises what reading the log raises.
 
+    `first` is which one a page opens with, None where there is none.
     `snapshots` are those of the view where somebody has opened them, so that no manifest is read twice.
     """
     view = view.now()
@@ -55,9 +56,20 @@ def storage_document(view: SystemView, snapshots: Sequence[Snapshot] | None = No
         "system": view.name,
         "snapshots": rows[::-1],
         "snapshot_count": len(snapshots),
+        "first": _first(rows[::-1]),
         "lives": _lives(view),
         "aborts": _aborts(view),
     }
+
+
+def _first(rows: Sequence[dict[str, Any]]) -> str | None:
+    """The newest one with messages in flight of which a later trace tells what became of them, if there is one."""
+    followed = [row for row, later in pairwise(rows) if row.get("traced") and row["life"] == later["life"]]
+    for several in (followed, rows):
+        for row in reversed(several):
+            if row.get("in_flight"):
+                return str(row["id"])
+    return str(rows[-1]["id"]) if rows else None
 
 
 def _lives(view: SystemView) -> list[dict[str, Any]]:
@@ -104,6 +116,7 @@ def one_alone(snapshot: Snapshot) -> dict[str, Any]:
         "system": snapshot.system,
         "snapshots": [snapshot_row(snapshot)],
         "snapshot_count": 1,
+        "first": str(snapshot.id),
         "lives": [],
         "aborts": [],
     }
@@ -129,6 +142,7 @@ def snapshot_row(snapshot: Snapshot, *, read: bool = True) -> dict[str, Any]:
             "channel_count": len(manifest.channels),
             "in_flight": snapshot.in_flight,
             "bytes": snapshot.size_bytes,
+            "traced": bool(manifest.traces),
         }
     except RayshotError as error:
         return {**row, "error": error.message}
@@ -156,39 +170,47 @@ def snapshot_document(
         return row
     manifest = snapshot.manifest
     notes: list[str] = []
+    damaged: list[str] = []
 
     def part(what: str, make: Callable[[], _Found], otherwise: _Found) -> _Found:
         try:
             return make()
         except RayshotError as error:
             notes.append(f"{what}: {error.message}")
+            if isinstance(error, Damaged):
+                damaged.append(what)
             return otherwise
 
     none: list[Snapshot] = []
     if siblings is None:
         siblings = part("the other snapshots", snapshot.siblings, none)
     lanes = busiest(manifest, LANES_MAX, actors)
+    damaged.clear()  # that was the log
     cut = part("the trace", lambda: _cut(snapshot, siblings, lanes), _NO_CUT)
     if "events" not in cut:
-        cut = {**cut, **_counted(snapshot, actors)}
+        cut = {**cut, **_counted(snapshot, lanes if actors else ())}
     wanted: defaultdict[Channel, set[int]] = defaultdict(set)
     for arrow in cut.get("messages", ()):
         if arrow["crosses"]:
             wanted[Channel(lanes[arrow["from"]], lanes[arrow["to"]])].add(arrow["number"])
     rows, too_large = part("the messages in flight", lambda: messages(snapshot.channels, wanted), _NO_MESSAGES)
     notes += [f"the messages on {channel} are more than this page reads" for channel in too_large[:3]]
+    if strangers := sorted({*actors} - {*lanes}):
+        notes.append(f"not shown of what was chosen: {', '.join(strangers)[:DETAIL_LENGTH_MAX]}")
     shown = snapshot.actors.keys() & lanes
+    states = [actor_document(snapshot, actor) for actor in manifest.actors if actor.name in shown]
+    damaged += [f"the state of {one['name']}" for one in states if one.get("damaged")]
     old = before or next((one for one in reversed(siblings) if _age(one) < _age(snapshot)), None)
     return {
         **row,
         "stats": dict(manifest.stats),
         "made_by": f"rayshot {manifest.rayshot_version}, Python {manifest.python_version}",
-        "verified": part("the check of its bytes", lambda: _verified(snapshot), None),
+        "verified": part("the check of its bytes", lambda: _verified(snapshot, damaged), None),
         "actor_names": sorted(snapshot.actors)[:1000],
         "graph": system_graph(manifest, lanes),
         "cut": cut,
         "in_flight_rows": rows,
-        "actors": [actor_document(snapshot, actor) for actor in manifest.actors if actor.name in shown],
+        "actors": states,
         "changes": None if old is None else part("the changes", lambda: changes(old, snapshot, shown), None),
         "notes": notes,
     }
@@ -249,11 +271,15 @@ def _counted(snapshot: Snapshot, chosen: Collection[str]) -> dict[str, Any]:
     }
 
 
-def _verified(snapshot: Snapshot) -> dict[str, Any]:
+def _verified(snapshot: Snapshot, damaged: Sequence[str]) -> dict[str, Any]:
+    """What a look at the manifest and the chunks' names finds, and what the page found when it read some of them."""
     found = snapshot.survey()
     return {
-        "sound": found.sound,
+        "sound": found.sound and not damaged,
         "trust": found.trust.value,
         "detail": found.trust_detail,
-        "failed": [f"{check.name}: {check.detail}" for check in found.checks if not check.ok],
+        "failed": [
+            *(f"{check.name}: {check.detail}" for check in found.checks if not check.ok),
+            *(f"damaged: {', '.join(damaged)[:DETAIL_LENGTH_MAX]}" for _ in damaged[:1]),
+        ],
     }

@@ -44,19 +44,28 @@ def policy(text: str, fetched: str) -> str:
     )
 
 
-def report(view: SystemView, snapshot: Snapshot | None = None, *, actors: Sequence[str] = ()) -> str:
+def report(
+    view: SystemView,
+    snapshot: Snapshot | None = None,
+    *,
+    actors: Sequence[str] = (),
+    known: Sequence[Snapshot] | None = None,
+) -> str:
     """One HTML file about a system: the time line, one snapshot, and those before it as far as there is room.
 
     Args:
         view: the system.
-        snapshot: which opens first; None means the latest.
+        snapshot: which opens first; None means the `first` of `storage_document`.
         actors: as for `snapshot_document`.
+        known: the snapshots of the view where somebody has opened them, so that no manifest is read twice.
     """
-    wanted = view.latest() if snapshot is None else snapshot
-    known = view.snapshots()
-    first = next((one for one in known if one == wanted), wanted)
+    known = view.snapshots() if known is None else known
+    storage = storage_document(view, known)
+    if snapshot is not None:
+        storage["first"] = str(snapshot.id)
+    first = next((one for one in known if str(one.id) == storage["first"]), snapshot) or view.latest()
     documents = {str(first.id): snapshot_document(first, actors=actors, siblings=known)}
-    data = {"storage": storage_document(view, known), "first": str(first.id), "snapshots": documents}
+    data = {"storage": storage, "snapshots": documents}
     size = len(_inlined(data))
     others = [one for one in reversed(known) if one != first]
     for one in others[: SNAPSHOTS_MAX - 1]:
@@ -72,7 +81,6 @@ def frame(snapshot: Snapshot) -> str:
     """One snapshot as a frame for notebooks; what is in it can reach nothing of the notebook."""
     data = {
         "storage": one_alone(snapshot),
-        "first": str(snapshot.id),
         "snapshots": {str(snapshot.id): snapshot_document(snapshot)},
     }
     style = "width: 100%; height: 900px; border: 0"

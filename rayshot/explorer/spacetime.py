@@ -5,17 +5,20 @@ on it, so counting joins the sends to the receives. Each row has one event that 
 or the place where it would lie for somebody who does not record. Whoever has no trace, as drivers, has sends that the
 numbers of the messages tell of; they stand in an order that could have been the real one.
 
-Each event gets two places, from 0 (left) to 1. `x` is "as it could have happened": the length of the longest chain of
-events that lead to it, so that whatever depends on something stands to the right of it. `straight` is the order of
-Theorem 1 (Chandy and Lamport 1985): everything that comes before its process's record stands left of the middle, all
-records stand in the middle, all else right of it. In both every message goes from left to right. Were the cut not
-consistent, a message would lead from the right side of it to the left, and no such order could be found.
+Each event gets two places, from 0 (left) to 1. `x` is "as it could have happened": whatever depends on something stands
+to the right of it, and where neither depends on the other, clocks tell which comes first; without clocks, the length of
+the longest chain of causes. `straight` is the order of Theorem 1 (Chandy and Lamport 1985): in the same order,
+everything that comes before its process's record stands left of the middle, all records stand in the middle, all else
+right of it. In both every message goes from left to right. Were the cut not consistent, a message would lead from the
+right side of it to the left.
 """
 
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 from itertools import islice, pairwise
+from math import inf
 from typing import Any
 
 from rayshot.audit.findings import Unproved
@@ -31,6 +34,8 @@ EVENTS_BEFORE_MAX = 200
 """So many events of one row before its cut have a say in where those stand that are shown."""
 ARROWS_UNSEEN_MAX = 120
 """So many messages are drawn of which neither the sending nor the handling lies in the window."""
+COLUMNS_BEHIND_MAX = 2
+"""So far to the left of the rightmost event so far a later one may stand: events at the same time share a column."""
 PAST, CUT, FUTURE = -1, 0, 1
 
 _Message = tuple[str, str, int]
@@ -254,38 +259,61 @@ def _place(window: _Window) -> None:
             after[one].append(following)
     for message in window.sends.keys() & window.receives.keys():
         after[window.sends[message]].append(window.receives[message])
-    order = _sorted(after)
-    sides = [event["side"] for event in window.events]
-    depth, forth, back = ([0] * len(order) for _ in range(3))
-    for one in order:
+    moments = _moments(window, after)
+    behind = COLUMNS_BEHIND_MAX if min(moments, default=inf) < inf else len(after)
+    depth, front = [0] * len(after), 0
+    for one in _sorted(after, moments):
+        depth[one] = max(depth[one], front - behind)
+        front = max(front, depth[one])
         for following in after[one]:
             depth[following] = max(depth[following], depth[one] + 1)
-            if sides[following] == FUTURE:
-                forth[following] = max(forth[following], forth[one] + 1)
-    for one in reversed(order):
-        if sides[one] == PAST:
-            back[one] = 1 + max((back[following] for following in after[one] if sides[following] == PAST), default=0)
     shown = [index for index in range(len(depth)) if index not in window.hidden]
     column = {at: place for place, at in enumerate(sorted({depth[index] for index in shown}))}
-    width = max(1, len(column) - 1)
-    half = 2 * max([1, *(max(forth[index], back[index]) for index in shown)])
+    sides = {
+        side: sorted({depth[one] for one in shown if window.events[one]["side"] == side}) for side in (PAST, FUTURE)
+    }
+    straight = {CUT: {}, PAST: _spread(sides[PAST], 0, 0.5), FUTURE: _spread(sides[FUTURE][::-1], 1, 0.5)}
     for index in shown:
-        event, future = window.events[index], sides[index] == FUTURE
-        event["x"] = round(column[depth[index]] / width, 4)
-        event["straight"] = round(0.5 + (max(forth[index], 1) * future - back[index]) / half, 4)
+        event = window.events[index]
+        event["x"] = round(column[depth[index]] / max(1, len(column) - 1), 4)
+        event["straight"] = straight[event["side"]].get(depth[index], 0.5)
 
 
-def _sorted(after: Sequence[Sequence[int]]) -> list[int]:
-    """The events in an order that could be. Raises Unproved."""
+def _spread(columns: Sequence[int], first: float, end: float) -> dict[int, float]:
+    """A place for each column: the first one at `first`, the others in steps towards `end`, which none of them gets."""
+    return {at: round(first + (end - first) * place / len(columns), 4) for place, at in enumerate(columns)}
+
+
+def _moments(window: _Window, after: Sequence[Sequence[int]]) -> list[float]:
+    """When each event was, as far as clocks tell: one that has no clock was just before the first that needed it.
+
+    A line that passes where nobody recorded passes when the others did.
+    """
+    known = [event.get("at") for event in window.events]
+    records = [at for event, at in zip(window.events, known, strict=True) if event["side"] == CUT and at is not None]
+    at_cut = sorted(records)[len(records) // 2] if records else inf
+    moments = [at if at is not None else inf for at in known]
+    for row in window.rows:
+        for one in reversed(row):
+            if known[one] is None:
+                moments[one] = min((moments[following] for following in after[one]), default=inf)
+                if window.events[one]["side"] == CUT:
+                    moments[one] = min(moments[one], at_cut)
+    return moments
+
+
+def _sorted(after: Sequence[Sequence[int]], moments: Sequence[float]) -> list[int]:
+    """The events in an order that could be, as near to the clocks as causes allow. Raises Unproved."""
     waits_for = Counter(following for several in after for following in several)
-    ready = deque(index for index in range(len(after)) if not waits_for[index])
+    ready = [(moments[index], index) for index in range(len(after)) if not waits_for[index]]
+    heapify(ready)
     order = []
     while ready:
-        order.append(ready.popleft())
+        order.append(heappop(ready)[1])
         for following in after[order[-1]]:
             waits_for[following] -= 1
             if not waits_for[following]:
-                ready.append(following)
+                heappush(ready, (moments[following], following))
     if len(order) < len(after):
         raise Unproved("the trace tells of events that come before themselves")
     return order

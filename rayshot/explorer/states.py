@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import asdict
 from typing import Any
 
-from rayshot.errors import Damaged, MissingChunk
+from rayshot.errors import Damaged
 from rayshot.format.entries import ActorEntry
 from rayshot.format.jsonable import jsonable
 from rayshot.format.redaction import shown_calls, shown_timers
@@ -39,8 +39,8 @@ def actor_document(snapshot: Snapshot, actor: ActorEntry) -> dict[str, Any]:
         return {**document, "unread": "it is larger than this page reads; `rayshot show --json` prints it"}
     try:
         recorded = snapshot.recorded(name)
-    except (Damaged, MissingChunk) as error:
-        return {**document, "unread": f"it cannot be read: {error.message}"}
+    except Damaged as error:
+        return {**document, "unread": f"it cannot be read: {error.message}", "damaged": True}
     parts = {"state": recorded.state}
     if recorded.calls:
         parts["awaited replies"] = shown_calls(recorded.calls)

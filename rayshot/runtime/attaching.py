@@ -58,7 +58,8 @@ def driver_port(system: str | None = None) -> DriverPort:
             return there[0] if len(there) == 1 else _attach(_only_system([port.system for port in there]))
         if (port := _living(system)) is not None:
             return port
-        over = next((port for port in reversed(_begun) if port.system == system), None)
+        ports = (*reversed(_begun), *_attached.values())
+        over = next((port for port in ports if port.system == system), None)
         return over if over is not None and not over.has_later_life else _attach(system)
 
 

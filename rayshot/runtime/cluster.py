@@ -24,6 +24,7 @@ import ray
 from ray._common.network_utils import parse_address
 from ray._private import services, worker
 from ray._private.authentication.authentication_token_setup import _enable_token_auth
+from ray._private.node import Node
 from ray._private.utils import check_version_info, compute_version_info
 from ray._raylet import (  # type: ignore[attr-defined]  # its stubs leave these out
     GRPC_STATUS_CODE_UNIMPLEMENTED,
@@ -125,7 +126,7 @@ def _remove(folder: str) -> None:
 
 def _start(cpus: int, folder: str) -> None:
     try:
-        with _without_rays_lines():
+        with _without_rays_lines(), _without_watchers():
             ray.init(
                 "local",
                 num_cpus=cpus,
@@ -134,9 +135,21 @@ def _start(cpus: int, folder: str) -> None:
                 logging_level=logging.ERROR,
                 log_to_driver=False,
                 _temp_dir=folder,
+                _system_config={"worker_niceness": 0},  # somebody waits for it: it is the program
             )
     except Exception as error:  # Ray's own word for a time-out is no narrower
         raise ClusterUnreachable(f"Ray does not start on this machine: {_line(error)}") from error
+
+
+@contextmanager
+def _without_watchers() -> Iterator[None]:
+    """Ray's autoscaler and what prints workers' lines are left out: each takes a second of a processor to start."""
+    kept = Node.start_monitor, Node.start_log_monitor
+    Node.start_monitor = Node.start_log_monitor = _drop
+    try:
+        yield
+    finally:
+        Node.start_monitor, Node.start_log_monitor = kept
 
 
 def connected_to() -> str:

@@ -14,7 +14,7 @@ from rayshot.store.locate import open_store
 from tests.explorer.browser import Visit, chromium
 from tests.explorer.computations import overlapping, store_all
 from tests.processes import search_path
-from tests.store.snapshot_builder import Bank, Flow, make_snapshot, open_bank
+from tests.store.snapshot_builder import TAKEN_AT, Bank, Flow, make_snapshot, open_bank
 
 HOSTILE = "</script><img src=x onerror=alert(1)><!--\u202e"
 NAMES = (HOSTILE.replace("\u202e", ""), "bea", "cyd")
@@ -119,6 +119,30 @@ def test_where_chunks_are_missing_the_rest_is_shown(visit, repository, tmp_path)
     page.assert_quiet()
 
 
+@pytest.mark.parametrize("traced", [False, True])
+def test_where_chunks_are_damaged_the_page_does_not_call_the_snapshot_whole(visit, repository, tmp_path, traced):
+    """Of their sizes and names all is right: only who reads them finds it."""
+    if traced:
+        snapshot, *_ = store_all(overlapping(), repository)
+    else:
+        snapshot = make_snapshot(repository, Bank())
+    for chunk in snapshot.manifest.chunks:
+        path = tmp_path / "shots" / "bank" / chunk.key
+        path.write_bytes(bytes(byte ^ 0xFF for byte in path.read_bytes()))
+    page = visit(snapshot=str(snapshot.id))
+    assert page.text("#verdict").startswith("✗ damaged: the")
+    assert "the state of" in page.text("#verdict")
+    assert "the messages in flight" in page.text("#notes")
+    assert page.count(".bar") > 0
+    page.assert_quiet()
+
+
+def test_who_was_chosen_and_is_not_there_is_told(repository):
+    document = snapshot_document(make_snapshot(repository), actors=["bob", "nobody"])
+    assert [lane["name"] for lane in document["cut"]["lanes"]] == ["bob"]
+    assert document["notes"] == ["not shown of what was chosen: nobody"]
+
+
 def test_a_snapshot_whose_key_is_missing_is_told(visit, tmp_path):
     from rayshot.format.encryption_key import EncryptionKey
 
@@ -127,6 +151,20 @@ def test_a_snapshot_whose_key_is_missing_is_told(visit, tmp_path):
     page = visit()
     assert "key" in page.text("#cut")
     page.assert_quiet()
+
+
+def test_the_time_line_shows_where_a_new_coordinator_took_over(visit, repository):
+    make_snapshot(repository, Bank(), 1)
+    repository.log.begin_epoch(1, "w2", began_at=TAKEN_AT + 1.5, cause="takeover")
+    make_snapshot(repository, Bank(), 2)
+    page = visit()
+    places = page.page.eval_on_selector_all("ol.time li", "all => all.map(one => one.innerText)")
+    assert [("taken over" in one, "1-coordinator" in one) for one in places] == [
+        (False, True),
+        (True, False),
+        (False, True),
+    ]
+    assert "a new coordinator took over" in page.page.get_attribute("ol.time .mark", "title")
 
 
 def test_a_system_without_snapshots_is_no_report(repository, tmp_path):
@@ -154,7 +192,7 @@ def points(line):
 
 
 def test_the_page_fetches_what_it_shows_where_nothing_is_in_it(browser, repository, tmp_path):
-    first, second, _ = store_all(overlapping(), repository)
+    first, second, third = store_all(overlapping(), repository)
     view = rayshot.open(tmp_path / "shots").system()
     asked = []
 
@@ -177,9 +215,9 @@ def test_the_page_fetches_what_it_shows_where_nothing_is_in_it(browser, reposito
     visit.page.route("http://rayshot.test/**", answer)
     visit.page.goto("http://rayshot.test/")
     visit.page.wait_for_selector("#count")
-    assert asked == ["/", "/data/storage", "/data/snapshot/1-coordinator-3"]
-    visit.page.click(f"[data-snapshot='{second.id}']")
-    visit.page.wait_for_selector("#which >> text=1-coordinator-2")
+    assert asked == ["/", "/data/storage", f"/data/snapshot/{second.id}"]
+    visit.page.click(f"[data-snapshot='{third.id}']")
+    visit.page.wait_for_selector("#which >> text=1-coordinator-3")
     visit.page.click("summary >> text=choose rows")
     visit.page.select_option("select[multiple]", ["bea", "dan"])
     visit.page.wait_for_selector(".lane >> nth=2", state="detached")

@@ -57,8 +57,14 @@ def visit(request, browser, file):
 def test_each_message_in_flight_is_an_arrow_across_the_cut(visit, snapshot):
     assert snapshot.in_flight > 0
     assert visit.count(".cross") == snapshot.in_flight
-    assert visit.text("#count") == f"{snapshot.in_flight} cross, 0 from right to left"
+    assert visit.text("#count") == f"{snapshot.in_flight} messages cross the cut, 0 from right to left"
     visit.assert_quiet()
+
+
+def test_the_page_says_what_a_consistent_cut_is(visit):
+    assert "A cut is consistent when no message leads back across it, from right to left" in visit.text("#why")
+    visit.page.click(STRAIGHTENED)
+    assert "That is what consistent means" in visit.text("#why")
 
 
 def test_the_button_makes_one_instant_of_all_records(visit, snapshot):

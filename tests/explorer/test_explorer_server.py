@@ -162,6 +162,44 @@ def test_a_browser_shows_hostile_names_as_text_and_asks_nobody_else(shots):
         visit.close()
 
 
+def test_a_page_that_is_open_tells_what_is_gone_and_goes_on(shots):
+    """A snapshot is deleted, then the server is started again on its port, for which the browser has no cookie."""
+    with chromium() as browser:
+        with served(shots) as server:
+            visit = Visit(browser, server.link)
+            visit.page.wait_for_selector("#verdict.good")
+            (shots / "bank" / rayshot.open(shots).system().snapshot("1-coordinator-1").record.manifest_key).unlink()
+            visit.page.click("[data-snapshot='1-coordinator-1']")
+            visit.page.wait_for_selector("#cut >> text=the manifest of 1-coordinator-1 is missing")
+            visit.page.click("[data-snapshot='1-coordinator-2']")
+            visit.page.wait_for_selector("#verdict.good")
+            server.interrupt()
+            visit.page.click("[data-snapshot='1-coordinator-1']")
+            visit.page.wait_for_selector("#cut >> text=`rayshot ui` gives no answer: has it ended?")
+        with served(shots, "--port", server.port):
+            visit.page.click("[data-snapshot='1-coordinator-2']")
+            visit.page.wait_for_selector("#cut >> text=This needs the link that `rayshot ui` printed")
+            visit.close()
+
+
+def test_what_is_chosen_last_is_shown_though_an_earlier_answer_comes_later(shots):
+    settled = "async () => { await (await fetch('data/storage')).text(); await new Promise(requestAnimationFrame); }"
+    with served(shots) as server, chromium() as browser:
+        visit = Visit(browser, server.link)
+        visit.page.wait_for_selector("#verdict.good")
+        held = []
+        visit.page.route("**/data/snapshot/1-coordinator-1*", lambda route: held.append(route))  # noqa: PLW0108
+        visit.page.click("[data-snapshot='1-coordinator-1']")
+        with visit.page.expect_request_finished():
+            visit.page.click("[data-snapshot='1-coordinator-2']")
+        visit.page.evaluate(settled)
+        with visit.page.expect_request_finished():
+            held[0].continue_()
+        visit.page.evaluate(settled)
+        assert "1-coordinator-2" in visit.text("#which")
+        visit.close()
+
+
 def test_what_cannot_be_served_is_one_line(shots, tmp_path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

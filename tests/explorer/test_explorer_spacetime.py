@@ -4,7 +4,11 @@ import json
 
 import pytest
 
+from rayshot.audit.history import History
+from rayshot.audit.segment import Handled, Recorded
 from rayshot.explorer.data import snapshot_document, storage_document
+from rayshot.explorer.spacetime import spacetime
+from rayshot.format.manifest import ChannelEntry
 from rayshot.store.catalog import Storage
 from rayshot.store.memory import MemoryStore
 from tests.explorer.computations import overlapping, store_all
@@ -54,6 +58,22 @@ def test_events_of_a_row_never_change_their_order():
         for place in ("x", "straight"):
             places = [event[place] for event in row]
             assert places == sorted(set(places))
+
+
+def test_where_no_cause_orders_two_events_clocks_do():
+    """Of two actors that have nothing to do with each other one works before the other does, and a driver orders it."""
+    orders = [Handled("driver:main", at=float(second)) for second in range(20)]
+    histories = {
+        "ann": History("ann", "", 1, {}, {}, [*orders[:9], Recorded("1-coordinator-1", at=20.0)]),
+        "bea": History("bea", "", 1, {}, {}, [*orders[10:19], Recorded("1-coordinator-1", at=21.0)]),
+    }
+    channels = [ChannelEntry("driver:main", name, 9, 9, 9) for name in histories]
+    cut = spacetime("1-coordinator-1", histories, channels, ["driver:main", *histories])
+    ann, bea = ([event["x"] for event in cut["events"] if event["lane"] == lane] for lane in (1, 2))
+    assert ann[-2] < bea[3]
+    assert ann[-1] >= bea[-4]
+    told = cut["events"][cut["cuts"][0]]
+    assert told["x"] >= bea[-4]
 
 
 def test_of_two_cuts_that_overlap_each_is_drawn_in_the_picture_of_the_other():

@@ -138,6 +138,24 @@ def test_the_time_line_knows_lives_takeovers_and_aborts():
     ]  # fmt: skip
 
 
+def test_a_page_opens_with_the_latest_cut_of_which_it_is_known_what_followed():
+    store = MemoryStore()
+    repository = open_bank(store)
+    assert storage_document(Storage(store).system("bank"))["first"] is None
+    store_all(overlapping(), repository)
+    assert storage_document(Storage(store).system())["first"] == "1-coordinator-2"
+    make_snapshot(open_bank(store, "w2"))
+    assert storage_document(Storage(store).system())["first"] == "1-coordinator-2"
+
+
+def test_without_traces_a_page_opens_with_the_latest_cut_with_messages_in_flight():
+    store = MemoryStore()
+    repository = open_bank(store)
+    for counter, flows in ((1, None), (2, None), (3, {})):
+        make_snapshot(repository, Bank(flows=flows), counter)
+    assert storage_document(Storage(store).system())["first"] == "1-coordinator-2"
+
+
 def test_old_snapshots_of_a_long_line_show_what_their_records_say(large, monkeypatch):
     monkeypatch.setattr(rayshot.explorer.data, "ROWS_READ_MAX", 10)
     old, new = storage_document(large)["snapshots"]

@@ -4,13 +4,14 @@ import gc
 import os
 import signal
 import threading
+import time
 import weakref
 
 import pytest
 import ray
 
 import rayshot
-from rayshot.errors import NoAnswer, SystemStopped
+from rayshot.errors import NoAnswer, SystemDown, SystemStopped
 from rayshot.protocol.identity import is_driver
 from rayshot.runtime.driver import DriverPort
 from rayshot.runtime.naming import find_coordinator
@@ -53,6 +54,19 @@ class Worker:
 
     def make(self):
         return Account.remote(3)
+
+    def ask_until_down(self):
+        """Why calls, and then what is told, are refused."""
+        refusals = []
+        for send in (self.handle.read.remote, lambda: self.handle.deposit.tell(1)):
+            while True:
+                try:
+                    send()
+                except (SystemDown, RecursionError) as error:
+                    refusals.append(type(error).__name__)
+                    break
+                time.sleep(0.01)
+        return refusals
 
     def pid(self):
         return os.getpid()
@@ -214,6 +228,15 @@ def test_a_plain_actor_goes_on_with_a_later_life_of_the_system(new_system):
 
     assert eventually(goes_on) == 3
     assert ray.get(worker.deposit.remote(4)) == 7
+
+
+@pytest.mark.acceptance("O6")
+def test_a_plain_actor_hears_of_a_death_while_the_coordinator_still_answers(system):
+    """It finds the same life again, which is no way on: it does not go round."""
+    worker = Worker.remote(Account.options(name="alice").remote(1))
+    assert ray.get(worker.deposit.remote(2)) == 3
+    os.kill(system.status().actors["alice"].pid, signal.SIGKILL)
+    assert ray.get(worker.ask_until_down.remote(), timeout=60) == ["ActorDied", "ActorDied"]
 
 
 @pytest.mark.acceptance("O6")
