@@ -24,7 +24,6 @@ import ray
 from ray._common.network_utils import parse_address
 from ray._private import services, worker
 from ray._private.authentication.authentication_token_setup import _enable_token_auth
-from ray._private.node import Node
 from ray._private.utils import check_version_info, compute_version_info
 from ray._raylet import (  # type: ignore[attr-defined]  # its stubs leave these out
     GRPC_STATUS_CODE_UNIMPLEMENTED,
@@ -126,7 +125,7 @@ def _remove(folder: str) -> None:
 
 def _start(cpus: int, folder: str) -> None:
     try:
-        with _without_rays_lines(), _without_watchers():
+        with _without_rays_lines():
             ray.init(
                 "local",
                 num_cpus=cpus,
@@ -139,17 +138,6 @@ def _start(cpus: int, folder: str) -> None:
             )
     except Exception as error:  # Ray's own word for a time-out is no narrower
         raise ClusterUnreachable(f"Ray does not start on this machine: {_line(error)}") from error
-
-
-@contextmanager
-def _without_watchers() -> Iterator[None]:
-    """Ray's autoscaler and what prints workers' lines are left out: each takes a second of a processor to start."""
-    kept = Node.start_monitor, Node.start_log_monitor
-    Node.start_monitor = Node.start_log_monitor = _drop
-    try:
-        yield
-    finally:
-        Node.start_monitor, Node.start_log_monitor = kept
 
 
 def connected_to() -> str:
