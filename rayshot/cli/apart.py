@@ -7,6 +7,7 @@ asked. Whoever waits for a head to come back asks from a child, and makes anothe
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -16,7 +17,6 @@ from typing import TypeVar
 Answer = TypeVar("Answer")
 LOOK_S = 1.0
 _forking = multiprocessing.get_context("fork")
-"""No Ray is loaded yet where a command makes its child: a fork tears no thread of it."""
 
 
 class ChildEnded(Exception):
@@ -26,8 +26,11 @@ class ChildEnded(Exception):
 def ask_apart(question: Callable[[], Answer]) -> Answer:
     """What `question` returns in a child. Raises what it raises, ChildEnded where the child ended before.
 
-    The child ends with this process at the latest, and ignores Ctrl-C, which is for this one.
+    The child ends with this process at the latest, and ignores Ctrl-C, which is for this one. A process that has loaded
+    Ray asks by itself: in a fork of it Ray's threads would be missing.
     """
+    if "ray" in sys.modules:
+        return question()
     answers, sending = _forking.Pipe(duplex=False)
     child = _forking.Process(target=_answer, args=(question, sending, os.getpid()))
     child.start()
