@@ -54,7 +54,7 @@ def examine_cluster(address: str, storage: str | None, tell: Callable[[str], Non
         answers,
         silent,
         {name: int(node["Resources"].get("object_store_memory", 0)) for name, node in nodes.items()},
-        {name: node["MetricsExportPort"] > 0 for name, node in nodes.items()},
+        {name: node["MetricsAgentPort"] > 0 for name, node in nodes.items()},  # the other port may be asked for in vain
         tuple(running_systems()),
         os.environ.get("RAY_AUTH_MODE") == "token",
         storage,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pods import Pod
+from tests.pods import Pod, free_port
 
 pytestmark = [
     pytest.mark.ray,
@@ -26,12 +26,13 @@ def shots(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def pod(shots):
-    """A head, and a second node that has mounted a folder of its own over the storage."""
+    """A head, and a second node that has mounted a folder of its own over the storage, and has a port for metrics."""
     head = Pod()
     try:
         head.wait()
         ray = Path(sys.executable).with_name("ray")
         join = f"mount -t tmpfs none {shots} && exec {ray} start --address {head.address} --block --num-cpus 1"
+        join += f" --metrics-export-port {free_port()}"  # as KubeRay says, whether Ray can export any or not
         second = subprocess.Popen(
             ["unshare", "-pfm", "--mount-proc", "--kill-child", "sh", "-c", join],
             env={**head.environment, "RAYSHOT_SIGNING_KEY": "11" * 32},
@@ -65,6 +66,7 @@ def test_a_folder_that_is_another_one_on_a_node_fails_and_what_was_written_is_go
     assert "is not there for all nodes" in found["storage"]["seen"]
     assert "mount the same folder on every node" in found["storage"]["advice"]
     assert found["keys"]["level"] == "warn", found["keys"]
+    assert found["metrics"]["seen"] == "none: Ray drops them"
     assert not [path for path in shots.iterdir() if path.name.startswith("check-")]
 
 
