@@ -142,6 +142,11 @@ def _start(cpus: int, folder: str) -> None:
         raise ClusterUnreachable(f"Ray does not start on this machine: {_line(error)}") from error
 
 
+def asks_for_token() -> bool:
+    """Whether Ray in this process shows a token, and asks for one."""
+    return bool(get_authentication_mode() == AuthenticationMode.TOKEN)
+
+
 def connected_to() -> str:
     """The address of the cluster to which this process is connected."""
     return str(ray.get_runtime_context().gcs_address)
@@ -275,7 +280,7 @@ def _no_control_service(where: str) -> ClusterUnreachable:
 
 def _examine(where: str, *, found_here: bool) -> None:
     """Ask the control service for what `ray.init` would ask. Raises ClusterUnreachable, ClusterRefused."""
-    if get_authentication_mode() == AuthenticationMode.TOKEN and not _has_token():
+    if asks_for_token() and not _has_token():
         raise _token_refused(where)  # Ray would end this process
     try:
         metadata, nodes = _ask(where)
@@ -319,7 +324,7 @@ def _has_token() -> bool:
 
 
 def _token_refused(where: str) -> ClusterRefused:
-    if get_authentication_mode() != AuthenticationMode.TOKEN:
+    if not asks_for_token():
         said = "asks for a token, and this program shows none: set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or"
     elif not _has_token():
         said = "is to get a token, and this program finds none that can be read: set RAY_AUTH_TOKEN or"
