@@ -18,7 +18,7 @@ from rayshot.cli.grid import Column, console, grid
 from rayshot.cli.json_option import json_option
 from rayshot.cli.reaching import Seconds, address_option, check_running, cluster, name_argument, system
 from rayshot.errors import ConfigError
-from rayshot.model.configuration import MODES, STOP_THE_WORLD, SnapshotConfig
+from rayshot.model.configuration import MODES, STOP_THE_WORLD, SnapshotConfig, check_label
 
 if TYPE_CHECKING:
     from rayshot.protocol.identity import SnapshotId
@@ -89,6 +89,7 @@ def savepoint(
     if len(words_) > 2:  # noqa: PLR2004 - both
         raise click.UsageError("give a name and a label, in quotes where it has blanks", context)
     name, label = words_ if len(words_) > 1 else (os.environ.get("RAYSHOT_SYSTEM") or None, words_[0])
+    check_label(label)  # refused before anybody is asked
     with system(name, address, timeout_s) as (reached, _):
         click.echo(_say(_take(reached, label, mode, timeout_s), as_json=as_json))
 
@@ -114,6 +115,8 @@ def stop(
     """End system NAME, or the only one. Its snapshots stay."""
     if (label is None) != without_savepoint:
         raise click.UsageError("say --savepoint LABEL, or --without-savepoint", context)
+    if label is not None:
+        check_label(label)
     with system(name, address, timeout_s) as (reached, _):
         if label is None:
             document = _shut(reached)
@@ -179,10 +182,7 @@ def _take(
     reached: "System", label: str | None, mode: str | None, timeout_s: float, *, final: bool = False
 ) -> dict[str, Any]:
     from rayshot.runtime.requests import Order  # noqa: PLC0415 - see `reaching`
-    from rayshot.runtime.system import check_label  # noqa: PLC0415
 
-    if label is not None:
-        check_label(label)
     check_running(reached)
     began = time.monotonic()
     committed = reached.order(Order(mode, label, final=final), timeout_s)

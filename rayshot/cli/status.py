@@ -35,6 +35,7 @@ RUNNING, STOPPED = "running", "stopped"
 LOOK_S = 1.0
 STYLES = {RUNNING: "green", STOPPED: "red"}
 NAMES_MAX = 3
+NO_ACTOR = " no actor lives: none was made, or each has ended, such as one whose constructor failed; its log says why"
 
 
 class Seen(NamedTuple):
@@ -263,6 +264,8 @@ def _actors(status: "SystemStatus", rows_max: int | None) -> list[Any]:
             continue
         handler = f"{one.handler}, {age(since[name])} or more" if one.handler and name in since else one.handler or ""
         rows.append([name, one.node or "", *(f"{n:,}" for n in (one.mailbox, one.outbox, one.dead_letters)), handler])
+    if not status.actors and status.state == RUNNING:
+        return [Text(NO_ACTOR, style="yellow")]
     if not rows:
         return []
     return [grid(columns, rows), *left_out(len(status.actors) - len(rows), "actor")]

@@ -1,6 +1,5 @@
 """Looks at a cluster, with a task on each of its nodes."""
 
-import os
 import time
 import uuid
 from collections.abc import Callable, Mapping
@@ -21,8 +20,8 @@ from rayshot.store.store import PROBE_PREFIX, Store
 
 ANSWER_S = 60.0
 """A node that has never run a task of this environment starts a worker first."""
-STOP_WAIT_S = 3.0
-"""What Ray gives a job that is stopped, where nobody says otherwise."""
+HEAD = "node:__internal_head__"
+"""The resource that only the head has."""
 
 
 def examine_cluster(address: str, storage: str | None, tell: Callable[[str], None]) -> ClusterFacts:
@@ -54,14 +53,14 @@ def examine_cluster(address: str, storage: str | None, tell: Callable[[str], Non
         answers,
         silent,
         {name: int(node["Resources"].get("object_store_memory", 0)) for name, node in nodes.items()},
-        {name: node["MetricsExportPort"] > 0 for name, node in nodes.items()},
+        {name: node["MetricsAgentPort"] > 0 for name, node in nodes.items()},  # the other port may be asked for in vain
         tuple(running_systems()),
-        os.environ.get("RAY_AUTH_MODE") == "token",
+        bool(answers) and all(facts.asks_for_token for facts in answers.values()),
         storage,
         storage_error,
         storage is not None and store is not None and store.url.startswith("file:"),
         None if sound is None else _state_bytes(sound),
-        _stop_wait_s(),
+        next((facts.stop_wait_s for name, facts in answers.items() if HEAD in nodes[name]["Resources"]), None),
     )
 
 
@@ -89,13 +88,6 @@ def _ask(
         except ray.exceptions.RayError as error:
             silent[name] = str(error).strip().splitlines()[-1]
     return answers, silent
-
-
-def _stop_wait_s() -> float:
-    try:
-        return float(os.environ.get("RAY_JOB_STOP_WAIT_TIME_S", STOP_WAIT_S))
-    except ValueError:  # nor does Ray take it
-        return STOP_WAIT_S
 
 
 def _remove(store: Store, *keys: str) -> None:

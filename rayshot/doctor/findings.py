@@ -34,7 +34,8 @@ class ClusterFacts:
 
     `storage` is the address that was looked at, None where none was given. `storage_error` says why it keeps no
     promises, and is "" where it does. `storage_is_local`: it is a folder. `state_bytes` are all states of its largest
-    latest snapshot, None where it has none. `stop_wait_s` is how long a job has when it is stopped.
+    latest snapshot, None where it has none. `token`: each node that answered asks for one. `stop_wait_s`
+    is how long a job has when it is stopped, None where the head did not answer.
     """
 
     address: str
@@ -49,7 +50,7 @@ class ClusterFacts:
     storage_error: str
     storage_is_local: bool
     state_bytes: int | None
-    stop_wait_s: float
+    stop_wait_s: float | None
 
 
 def judge(seen: ClusterFacts) -> list[Finding]:
@@ -74,13 +75,13 @@ def _cluster(seen: ClusterFacts) -> Iterator[Finding]:
             "nodes", FAIL, f"{node} runs no task of this program: {why}", "install rayshot there, or look at its raylet"
         )
     if seen.token:
-        yield Finding("token", OK, "the cluster asks programs for a token")
+        yield Finding("token", OK, "each node asks programs for a token")
     else:
         yield Finding(
             "token",
             WARN,
             "whoever reaches the cluster's port runs programs there, and reads states",
-            "set RAY_AUTH_MODE=token, or let a network policy keep others out",
+            "set RAY_AUTH_MODE=token on all nodes, or let a network policy keep others out",
         )
 
 
@@ -205,7 +206,9 @@ def _operation(seen: ClusterFacts) -> Iterator[Finding]:
         yield Finding("metrics", WARN, f"{where}: Ray drops them", "pip install 'rayshot[metrics]' on every node")
     else:
         yield Finding("metrics", OK, "Ray exports them on every node")
-    if seen.stop_wait_s < STOP_WAIT_MIN_S:
+    if seen.stop_wait_s is None:
+        yield Finding("grace period", WARN, "not known: the head does not answer", "see what is said of nodes")
+    elif seen.stop_wait_s < STOP_WAIT_MIN_S:
         yield Finding(
             "grace period",
             WARN,

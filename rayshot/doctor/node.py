@@ -10,9 +10,12 @@ import rayshot
 from rayshot.errors import ConfigError, RayshotError
 from rayshot.format.encryption_key import find_encryption_keys
 from rayshot.format.signing_key import find_key
+from rayshot.runtime.cluster import asks_for_token
 from rayshot.store.locate import open_store
 
 _STORES = ("RAY_REDIS_ADDRESS", "RAY_gcs_storage")
+STOP_WAIT_S = 3.0
+"""What Ray gives a job that is stopped, where nobody says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +26,8 @@ class NodeFacts:
     is the size of /dev/shm, None where there is none. `keys` are fingerprints of the keys in its environment, and
     `key_error` says why they are not usable. `storage_error` says why it does not read and write the storage, is ""
     where it does, and None where none was given. `control_store` is where Ray's control service keeps what must outlive
-    it, "memory" if nowhere.
+    it, "memory" if nowhere. `asks_for_token`: Ray asks programs for one there. `stop_wait_s` is how long `ray job stop`
+    gives a job there.
     """
 
     ray: str
@@ -36,6 +40,8 @@ class NodeFacts:
     key_error: str
     storage_error: str | None
     control_store: str
+    asks_for_token: bool
+    stop_wait_s: float
     asked_at: float = 0.0
     answered_at: float = 0.0
 
@@ -69,6 +75,8 @@ def examine(storage: str | None, key: str, own: str) -> NodeFacts:
         key_error,
         None if storage is None else _storage_error(storage, key, own),
         next((f"{name}={os.environ[name]}" for name in _STORES if os.environ.get(name)), "memory"),
+        asks_for_token(),
+        _stop_wait_s(),
     )
 
 
@@ -93,6 +101,13 @@ def _keys() -> tuple[tuple[str, ...], str]:
     except ConfigError as error:
         return (), error.message
     return (*(() if signing is None else (signing.key_id,)), *(key.key_id for key in encryption)), ""
+
+
+def _stop_wait_s() -> float:
+    try:
+        return float(os.environ.get("RAY_JOB_STOP_WAIT_TIME_S", STOP_WAIT_S))
+    except ValueError:  # nor does Ray take it
+        return STOP_WAIT_S
 
 
 def _shm_bytes() -> int | None:

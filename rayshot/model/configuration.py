@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from rayshot.errors import ConfigError
+from rayshot.errors import ConfigError, Damaged
+from rayshot.format.bounds import LABEL_LENGTH_MAX, check_text
 
 CHANDY_LAMPORT = "chandy-lamport"
 STOP_THE_WORLD = "stop-the-world"
@@ -89,6 +90,16 @@ class FailureConfig:
     def __post_init__(self) -> None:
         if self.scope != "system":
             raise ConfigError(f"there is no failure scope {self.scope!r}; there is 'system'")
+
+
+def check_label(label: object) -> None:
+    """Raise ConfigError for what cannot be the label of a savepoint."""
+    try:
+        check_text(label, "a label", LABEL_LENGTH_MAX)
+    except Damaged as error:
+        raise ConfigError(
+            f"the label {label!r} of a savepoint: give a text of 1 to {LABEL_LENGTH_MAX} characters"
+        ) from error
 
 
 def check_mode(mode: str) -> None:

@@ -12,6 +12,7 @@ import re
 import secrets
 import shutil
 import socket
+import ssl
 import sys
 import tempfile
 import threading
@@ -37,6 +38,7 @@ from ray.exceptions import AuthenticationError, RpcError
 from ray.util.client import ray as client
 
 from rayshot.errors import ClusterRefused, ClusterUnreachable, ConfigError
+from rayshot.runtime.encrypted import HOW_TLS, OWN_REFUSED, encrypt, speaks_tls, uses_tls
 
 OWN_MEMORY_BYTES = 128 << 20
 ENDING_S, LOOK_S, QUIET_LOOKS = 10.0, 0.2, 5
@@ -140,6 +142,11 @@ def _start(cpus: int, folder: str) -> None:
         raise ClusterUnreachable(f"Ray does not start on this machine: {_line(error)}") from error
 
 
+def asks_for_token() -> bool:
+    """Whether Ray in this process shows a token, and asks for one."""
+    return bool(get_authentication_mode() == AuthenticationMode.TOKEN)
+
+
 def connected_to() -> str:
     """The address of the cluster to which this process is connected."""
     return str(ray.get_runtime_context().gcs_address)
@@ -155,6 +162,8 @@ def is_alive(where: str) -> bool:
     """Whether a control service answers there."""
     try:
         _greet(where)
+    except ClusterRefused:
+        return True
     except ClusterUnreachable:
         return False
     return True
@@ -220,11 +229,12 @@ def _greet(where: str) -> None:
     host, port = parse_address(where) or ("", "")
     try:
         with socket.create_connection((host, int(port)), ANSWER_S) as wire:
-            if _uses_tls():
-                return
             wire.settimeout(ANSWER_S)
-            wire.sendall(_GREETING)
-            said = wire.recv(_FRAME_LENGTH)
+            said = _said_encrypted(wire, where) if uses_tls() else _said(wire)
+        if not said:  # so does a head that uses TLS
+            with socket.create_connection((host, int(port)), ANSWER_S) as wire:
+                wire.settimeout(ANSWER_S)
+                _refuse_tls(wire, where)
     except TimeoutError:
         raise ClusterUnreachable(
             f"no Ray cluster answers at {where} within {ANSWER_S:g} s: is its head stopped, or a firewall between? "
@@ -239,22 +249,38 @@ def _greet(where: str) -> None:
         raise _no_control_service(where)
 
 
-def _uses_tls() -> bool:
-    """Whether Ray in this process speaks TLS."""
-    return os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true")
+def _said(wire: socket.socket) -> bytes:
+    """What a control service answers to a greeting, or whoever is there."""
+    wire.sendall(_GREETING)
+    return wire.recv(_FRAME_LENGTH)
+
+
+def _refuse_tls(wire: socket.socket, where: str) -> None:
+    if speaks_tls(wire):
+        raise ClusterRefused(f"what runs at {where} speaks TLS, and this program does not: {HOW_TLS}", address=where)
+
+
+def _said_encrypted(wire: socket.socket, where: str) -> bytes:
+    with encrypt(wire, where) as encrypted:
+        try:
+            said = _said(encrypted)
+        except (ssl.SSLError, ConnectionError):
+            said = b""
+    if not said:
+        raise ClusterRefused(OWN_REFUSED.format(where), address=where)
+    return said
 
 
 def _no_control_service(where: str) -> ClusterUnreachable:
     return ClusterUnreachable(
-        f"what answers at {where} is not a Ray head: its port is that of `ray start --head --port`, 6379 by default; "
-        f"where the cluster uses TLS, set RAY_USE_TLS=1 and RAY_TLS_SERVER_CERT, RAY_TLS_SERVER_KEY, RAY_TLS_CA_CERT",
+        f"what answers at {where} is not a Ray head: its port is that of `ray start --head --port`, 6379 by default",
         address=where,
     )
 
 
 def _examine(where: str, *, found_here: bool) -> None:
     """Ask the control service for what `ray.init` would ask. Raises ClusterUnreachable, ClusterRefused."""
-    if get_authentication_mode() == AuthenticationMode.TOKEN and not _has_token():
+    if asks_for_token() and not _has_token():
         raise _token_refused(where)  # Ray would end this process
     try:
         metadata, nodes = _ask(where)
@@ -298,7 +324,7 @@ def _has_token() -> bool:
 
 
 def _token_refused(where: str) -> ClusterRefused:
-    if get_authentication_mode() != AuthenticationMode.TOKEN:
+    if not asks_for_token():
         said = "asks for a token, and this program shows none: set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or"
     elif not _has_token():
         said = "is to get a token, and this program finds none that can be read: set RAY_AUTH_TOKEN or"

@@ -232,6 +232,9 @@ def _make(name: str) -> Any:
 
 
 def _ray_takes_metrics() -> bool:
-    """Whether the agent of this node exports any: without the packages of `ray[default]` it drops them, silently."""
+    """Whether the agent of this node exports any: without the packages of `ray[default]` it drops them, silently.
+
+    The port on which they are exported says nothing: where `ray start` was given one it is there in any case.
+    """
     own = ray.get_runtime_context().get_node_id()
-    return any(node["NodeID"] == own and node["MetricsExportPort"] > 0 for node in ray.nodes())
+    return any(node["NodeID"] == own and node["MetricsAgentPort"] > 0 for node in ray.nodes())

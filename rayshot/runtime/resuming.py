@@ -70,7 +70,7 @@ def resume(
         begin: called with the system where there is no snapshot: makes its first actors, and may send them messages. No
             snapshot is committed before it has returned; then the first one is taken, and the system runs. If it
             raises, or its program dies, nothing is left, and the next `resume` calls it again. Who attaches meanwhile
-            waits.
+            waits. Where no actor lives after it, as all constructors failed, a warning says so.
         snapshot: as for `rayshot.init`, also where the system is restored.
         failure: as for `rayshot.init`.
         trace: as for `rayshot.init`, also where the system is restored.
@@ -185,4 +185,12 @@ def _begin(system: System, begin: Callable[[System], object]) -> System:
         log.warning("system %r could not begin: what it has made is taken down", system.name)
         system.shutdown()
         raise
+    if not system.actors():
+        log.warning(
+            "system %r begins with no actors, and from now on is restored with none: `begin` has made none, or the "
+            "constructors of all have failed, as their logs tell. To begin anew, shut it down and call "
+            "rayshot.init(%r, storage=..., fresh=True)",
+            system.name,
+            system.name,
+        )
     return system

@@ -15,15 +15,20 @@ import ray
 from rayshot.errors import (
     ActorNotFound,
     ConfigError,
-    Damaged,
     NoAnswer,
     RayshotError,
     SnapshotAborted,
     SystemDown,
     SystemStopped,
 )
-from rayshot.format.bounds import LABEL_LENGTH_MAX, check_text
-from rayshot.model.configuration import CHANDY_LAMPORT, STOP_THE_WORLD, SnapshotConfig, check_config, check_mode
+from rayshot.model.configuration import (
+    CHANDY_LAMPORT,
+    STOP_THE_WORLD,
+    SnapshotConfig,
+    check_config,
+    check_label,
+    check_mode,
+)
 from rayshot.model.handle import ActorHandle
 from rayshot.protocol.abort import AbortReason
 from rayshot.runtime import attaching
@@ -486,13 +491,3 @@ class System:
                     self._port.close(error.cause)
                 raise error.cause from None
             raise
-
-
-def check_label(label: object) -> None:
-    """Raise ConfigError for what cannot be the label of a savepoint."""
-    try:
-        check_text(label, "a label", LABEL_LENGTH_MAX)
-    except Damaged as error:
-        raise ConfigError(
-            f"the label {label!r} of a savepoint: give a text of 1 to {LABEL_LENGTH_MAX} characters"
-        ) from error

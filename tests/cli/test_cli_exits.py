@@ -164,3 +164,11 @@ def test_a_named_pipe_in_a_storage_keeps_no_command_waiting(shots: Path, what: s
         code, complaint = ended(*command, shots, stdout=subprocess.DEVNULL)
         assert code == (0 if (what, command) == ("chunk", ["list"]) else 1)
         assert complaint == "" or complaint.endswith("is no regular file; it is not read\n")
+
+
+@pytest.mark.parametrize("command", [["savepoint"], ["savepoint", "bank"], ["stop", "--savepoint"]], ids=" ".join)
+def test_a_label_that_no_savepoint_can_have_is_wrong_use_wherever_the_cluster_is(command: list[str]) -> None:
+    for label in (os.fsdecode(b"caf\xe9"), "x" * 257, ""):
+        code, complaint = ended(*command, label, environment={"RAY_ADDRESS": "127.0.0.1:1"})
+        assert (code, complaint.count("\n")) == (2, 1)
+        assert complaint.startswith("error: config_error: the label ")

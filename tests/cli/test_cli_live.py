@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pods import Pod, children, free_port
+from tests.pods import Pod, children, free_port, kill_children, name_spaces_can_be_made
 from tests.processes import ROOT
 from tests.runtime.test_runtime_messages import eventually
 
@@ -128,6 +128,38 @@ def test_a_command_that_was_started_without_stderr_does_its_work(pod, program):
         *closed, "status", "bank", "--wait", "running", "--timeout", "100", "--json", RAY_ADDRESS=pod.address
     )
     assert (done.returncode, json.loads(done.stdout)["state"]) == (0, "running")
+
+
+@pytest.mark.skipif(not name_spaces_can_be_made(), reason="only in a name space of its own is the storage a small one")
+def test_a_storage_without_room_aborts_a_snapshot_and_loses_none(pod, tmp_path):
+    """In the pod's own name space, where the storage is all that fits into a mebibyte."""
+    shots, log = tmp_path / "small", tmp_path / "log"
+    shots.mkdir()
+
+    def inside(*command, code=0):
+        ended, said = pod.execute(*command)
+        assert ended == code, said
+        return said.splitlines()
+
+    inside("mount", "-t", "tmpfs", "-o", "size=1m", "none", shots)
+    program = pod.start(sys.executable, OPERATED, shots, "small", log=log)
+    try:
+        inside(PROGRAM, "status", "small", "--wait", "running", "--timeout", 100)
+        inside("dd", "if=/dev/zero", f"of={shots / 'filler'}", "bs=4096", code=1)
+        refused, line = inside(PROGRAM, "snapshot", "small", "--json", code=21)
+        error = json.loads(refused)["error"]
+        assert (error["kind"], error["reason"]) == ("snapshot_aborted", "store_unavailable")
+        assert line.startswith("error: snapshot_aborted: ")
+        assert "No space left on device" in line
+        inside(PROGRAM, "verify", shots, "--snapshot", "1-coordinator-1", "--read-data")
+
+        inside("rm", shots / "filler")
+        taken = json.loads(inside(PROGRAM, "snapshot", "small", "--json")[-1])["snapshot"]
+        listed = json.loads("".join(inside(PROGRAM, "list", shots, "--json")))["systems"][0]["snapshots"]
+        assert [one["snapshot"] for one in listed] == ["1-coordinator-1", taken]
+        inside(PROGRAM, "stop", "small", "--without-savepoint")
+    finally:
+        kill_children(program)
 
 
 def test_waiting_outlives_a_head_that_is_replaced_and_ray_that_ends_its_process_meanwhile(program):

@@ -19,6 +19,8 @@ NODE = NodeFacts(
     key_error="",
     storage_error="",
     control_store="memory",
+    asks_for_token=True,
+    stop_wait_s=60.0,
     asked_at=999.0,
     answered_at=1001.0,
 )
@@ -79,6 +81,7 @@ def test_a_fine_cluster_has_nothing_to_do():
         (with_node(open_files=-1), "open files", OK, "or more everywhere"),
         (replace(FINE, takes_metrics={"a": False, "b": True}), "metrics", WARN, "none on a"),
         (replace(FINE, stop_wait_s=3.0), "grace period", WARN, "gives a job 3 s"),
+        (replace(FINE, stop_wait_s=None), "grace period", WARN, "the head does not answer"),
         (with_node(control_store="RAY_gcs_storage=rocksdb"), "control service", OK, "RAY_gcs_storage=rocksdb"),
     ],
 )

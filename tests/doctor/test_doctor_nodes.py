@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pods import Pod
+from tests.pods import Pod, free_port
 
 pytestmark = [
     pytest.mark.ray,
@@ -26,15 +27,16 @@ def shots(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def pod(shots):
-    """A head, and a second node that has mounted a folder of its own over the storage."""
-    head = Pod()
+    """A head, and a second node that has mounted a folder of its own over the storage, and has a port for metrics."""
+    head = Pod(variables={"RAY_JOB_STOP_WAIT_TIME_S": "45"})
     try:
         head.wait()
         ray = Path(sys.executable).with_name("ray")
         join = f"mount -t tmpfs none {shots} && exec {ray} start --address {head.address} --block --num-cpus 1"
+        join += f" --metrics-export-port {free_port()}"  # as KubeRay says, whether Ray can export any or not
         second = subprocess.Popen(
             ["unshare", "-pfm", "--mount-proc", "--kill-child", "sh", "-c", join],
-            env={**head.environment, "RAYSHOT_SIGNING_KEY": "11" * 32},
+            env={**head.environment, "RAY_JOB_STOP_WAIT_TIME_S": "a while", "RAYSHOT_SIGNING_KEY": "11" * 32},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
@@ -65,13 +67,16 @@ def test_a_folder_that_is_another_one_on_a_node_fails_and_what_was_written_is_go
     assert "is not there for all nodes" in found["storage"]["seen"]
     assert "mount the same folder on every node" in found["storage"]["advice"]
     assert found["keys"]["level"] == "warn", found["keys"]
+    assert found["metrics"]["seen"] == "none: Ray drops them"
     assert not [path for path in shots.iterdir() if path.name.startswith("check-")]
 
 
 def test_what_is_printed_names_each_thing_once_and_ends_with_the_sum(pod, shots):
     storage = ("--storage", shots / "none" / "such")
-    done = pod.run(*COMMAND, "--address", pod.address, *storage, RAY_JOB_STOP_WAIT_TIME_S="a while")
-    assert "gives a job 3 s" in done.stdout
+    own = {"RAY_JOB_STOP_WAIT_TIME_S": "7", "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "of-this-program-alone"}
+    done = pod.run(*COMMAND, "--address", pod.address, *storage, **own)
+    assert "gives a job 45 s" in done.stdout  # the head says so, and no other node
+    assert re.search("^warn +token ", done.stdout, re.MULTILINE), done.stdout + done.stderr
     lines = done.stdout.splitlines()
     assert lines[-1].endswith("warnings"), done.stderr
     assert len([line for line in lines if line.startswith(("ok ", "warn ", "fail "))]) == int(lines[-1].split()[0])

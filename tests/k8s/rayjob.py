@@ -5,6 +5,7 @@ import shlex
 import subprocess
 import time
 import urllib.request
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,9 +24,10 @@ class RayJob:
     """A head and a worker with the settings of the built overlay `pvc`, and its entry point as a job of Ray.
 
     The storage is a folder of this machine, and the program lies where it lies in this project. `cluster` counts.
+    Where there are `certificates`, all pods have these variables, as KubeRay gives them for `tlsOptions`.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, workers: int = 1, certificates: Mapping[str, str] | None = None) -> None:
         self.documents = build(K8S / "overlays" / "pvc")
         self.rayjob = of_kind(self.documents, "RayJob")
         self.folder, self.storage = folder, folder / "shots"
@@ -33,6 +35,9 @@ class RayJob:
         subprocess.run([BIN / "rayshot", "keygen", "--algorithm", "ed25519", "--output", self.key], check=True)
         self.cluster = 0
         self.token = secrets.token_hex(16)
+        self.certificates = certificates or {}
+        self.workers: list[Pod] = []
+        self._workers_wanted = workers
         self._drivers: list[subprocess.Popen[str]] = []
         self._pods: list[Pod] = []
 
@@ -42,7 +47,8 @@ class RayJob:
         for _ in range(TRIES):  # on a busy machine Ray may end a head that has just begun: then KubeRay makes another
             self._start_head()
             with suppress(HeadEnded):
-                self.start_worker()
+                self.workers = []
+                self.start_workers()
                 break
         self._await_dashboard()
         self.log = self.folder / f"driver-{self.cluster}.log"
@@ -55,11 +61,14 @@ class RayJob:
         cpus = int(self.rayjob["spec"]["rayClusterSpec"]["headGroupSpec"]["rayStartParams"]["num-cpus"])
         self.head = self._keep(Pod(self.token, cpus=cpus, jobs=True, variables=self.variables(head)).wait())
 
-    def start_worker(self) -> None:
-        """Make the pod of the worker, as KubeRay does whenever it is gone."""
+    def start_workers(self) -> None:
+        """Make the pods of workers that are not there, as KubeRay does whenever one is gone."""
         _, worker = all_templates([self.rayjob])
         cpus = int(worker["spec"]["containers"][0]["resources"]["requests"]["cpu"])
-        self.worker = self._keep(Pod(head=self.head, cpus=cpus, variables=self.variables(worker)).wait())
+        variables = self.variables(worker)
+        missing = range(self._workers_wanted - len(self.workers))
+        for pod in [self._keep(Pod(head=self.head, cpus=cpus, variables=variables)) for _ in missing]:
+            self.workers.append(pod.wait())
 
     def of_this_machine(self, words: str) -> str:
         """What a manifest says, with the program and the Service where they are here."""
@@ -72,7 +81,8 @@ class RayJob:
         for source in container.get("envFrom", ()):
             found |= of_kind(self.documents, "ConfigMap", source["configMapRef"]["name"])["data"]
         found |= {one["name"]: one["value"] for one in container["env"] if "value" in one}
-        return found | {"RAYSHOT_STORAGE": str(self.storage), "RAYSHOT_SIGNING_KEY_FILE": str(self.key)}
+        own = {"RAYSHOT_STORAGE": str(self.storage), "RAYSHOT_SIGNING_KEY_FILE": str(self.key)}
+        return found | own | self.certificates
 
     def end(self) -> None:
         """End all that is left of it."""

@@ -58,8 +58,8 @@ def test_the_bank_comes_back_by_itself_from_the_latest_snapshot_each_time_that_t
         bank.head.kill()
         killed = time.monotonic()
         if kill % 2:
-            bank.worker.kill()  # its actors might commit without a head; the other times they may
-        old, before = bank.worker, committed(bank.storage)
+            bank.workers[0].kill()  # its actors might commit without a head; the other times they may
+        old, before = bank.workers[0], committed(bank.storage)
         bank.start()
         old.kill()
         last = committed(bank.storage)

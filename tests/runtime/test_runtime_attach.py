@@ -25,6 +25,7 @@ from rayshot.errors import (
 )
 from rayshot.runtime.cluster import connected_to
 from rayshot.runtime.finding import naming
+from tests.certificates import make_certificates
 from tests.pods import Pod, free_port
 from tests.runtime.workloads import Account
 
@@ -120,6 +121,13 @@ def test_a_wrong_token_and_none_say_what_to_set(pods):
     right = refused(pods[1], asked)
     assert right[0] == "system_not_found"
     assert TOKEN not in "".join(f"{wrong}{none}{right}")
+
+
+def test_a_program_with_tls_is_told_that_the_cluster_has_none(pods, tmp_path):
+    certificates = make_certificates(tmp_path / "certificates")
+    kind, message = refused(pods[0], {"address": pods[0].address}, **certificates)
+    assert kind == "cluster_refused"
+    assert re.match(rf"what runs at \S+:{pods[0].port} speaks no TLS: set RAY_USE_TLS=0", message)
 
 
 def test_one_of_several_local_clusters_is_never_chosen(pods):

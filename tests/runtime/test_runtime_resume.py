@@ -6,13 +6,15 @@ import threading
 
 import pytest
 import ray
+from click.testing import CliRunner
 
 import rayshot
+from rayshot.cli import main
 from rayshot.errors import ConfigError, LivesElsewhere, SnapshotsExist
 from rayshot.store.heartbeat import Beating, last_heartbeat
 from rayshot.store.local import LocalStore
 from tests.runtime.test_runtime_messages import eventually
-from tests.runtime.workloads import Account
+from tests.runtime.workloads import Account, Unfinished
 
 pytestmark = pytest.mark.ray
 
@@ -150,6 +152,18 @@ def test_a_begin_that_raises_leaves_nothing_and_is_called_again(resume):
         one for one in ray.util.list_named_actors(all_namespaces=True) if one["name"].startswith("rayshot/bank")
     ]
     assert balances(resume()) == {"alice": 1, "bob": 2}
+
+
+def test_a_begin_whose_actors_all_fail_in_their_constructors_is_said_and_seen(resume, caplog):
+    system = resume(lambda _: Unfinished.options(name="alice").remote(0))
+    assert system.status().actors == {}
+    assert "system 'bank' begins with no actors, and from now on is restored with none" in caplog.text
+    assert "fresh=True" in caplog.text
+    shown = " ".join(CliRunner().invoke(main, ["status", "bank"]).output.split())
+    assert "no actor lives: none was made, or each has ended, such as one whose constructor failed" in shown
+    caplog.clear()
+    resume()
+    assert "begins with no actors" not in caplog.text
 
 
 def test_who_attaches_meanwhile_waits_until_the_system_runs(resume, new_system, tmp_path):
