@@ -193,7 +193,7 @@ def test_records_that_contradict_each_other_and_came_before_the_announcement_are
     waiting = coordinator.snapshot.remote(Order(initiators=("alice",)))
     (token,) = eventually(lambda: tokens_at(coordinator))
     snapshot, sent, received = SnapshotId(system.incarnation, "alice", 9), {"alice": 1}, {"alice": 5}
-    record = Record(snapshot, "alice", True, sent, released=sent, received=received, arrived=received)
+    record = Record(snapshot, "alice", True, sent, transported=sent, released=sent, received=received, arrived=received)
     arrived = Arrived(record, 0.0, 0, b"")
     ray.get(coordinator.__ray_call__.remote(lambda self: self._take([arrived])))
     ray.get(coordinator.announce.remote(snapshot, "alice", 9, token))
