@@ -8,7 +8,6 @@ import click
 from rayshot.cli import words
 from rayshot.cli.secrets_option import secrets_option
 from rayshot.errors import ConfigError
-from rayshot.explorer.data import storage_document
 from rayshot.explorer.report import report as make
 from rayshot.store.repository import open as open_storage
 
@@ -27,9 +26,8 @@ def report(storage: str, output: str, system: str | None, snapshot: str | None, 
     it too. Of a large system it holds the actors with most messages in flight, or those that --actor names.
     """
     view = open_storage(storage).system(system)
-    known = view.snapshots()
-    found = view.snapshot(snapshot or storage_document(view, known)["first"])
-    page = make(view, found, actors=actors, known=known).encode()
+    found, text = make(view, None if snapshot is None else view.snapshot(snapshot), actors=actors)
+    page = text.encode()
     try:
         Path(output).write_bytes(page)
     except OSError as error:

@@ -49,17 +49,15 @@ def report(
     snapshot: Snapshot | None = None,
     *,
     actors: Sequence[str] = (),
-    known: Sequence[Snapshot] | None = None,
-) -> str:
-    """One HTML file about a system: the time line, one snapshot, and those before it as far as there is room.
+) -> tuple[Snapshot, str]:
+    """The snapshot that opens first, and a page about a system with it, the time line and as many others as fit.
 
     Args:
         view: the system.
         snapshot: which opens first; None means the `first` of `storage_document`.
         actors: as for `snapshot_document`.
-        known: the snapshots of the view where somebody has opened them, so that no manifest is read twice.
     """
-    known = view.snapshots() if known is None else known
+    known = view.snapshots()
     storage = storage_document(view, known)
     if snapshot is not None:
         storage["first"] = str(snapshot.id)
@@ -74,7 +72,7 @@ def report(
         if size > REPORT_BYTES_MAX:
             break
         documents[str(one.id)] = document
-    return page(data)
+    return first, page(data)
 
 
 def frame(snapshot: Snapshot) -> str:

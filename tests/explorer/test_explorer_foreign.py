@@ -33,7 +33,7 @@ def visit(browser, tmp_path):
     def open_page(storage=None, snapshot=None, **look):
         view = rayshot.open(storage or tmp_path / "shots").system()
         path = tmp_path / "cut.html"
-        path.write_text(report(view, view.snapshot(snapshot)), encoding="utf-8")
+        path.write_text(report(view, view.snapshot(snapshot))[1], encoding="utf-8")
         made.append(Visit(browser, path, **look))
         return made[-1]
 

@@ -43,7 +43,7 @@ def snapshot(shots):
 def file(shots, snapshot, tmp_path_factory):
     """The report that opens with it."""
     path = tmp_path_factory.mktemp("report") / "cut.html"
-    path.write_text(report(rayshot.open(shots).system(), snapshot))
+    path.write_text(report(rayshot.open(shots).system(), snapshot)[1])
     return path
 
 

@@ -37,7 +37,7 @@ def large():
 
 def test_a_report_of_a_large_system_is_under_a_megabyte(large):
     assert large.latest().in_flight == ACTORS * IN_FLIGHT
-    assert len(report(large).encode()) < 1_000_000
+    assert len(report(large)[1].encode()) < 1_000_000
     assert len(frame(large.latest()).encode()) < 1_000_000
 
 
