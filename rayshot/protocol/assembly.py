@@ -113,7 +113,7 @@ def check_ends(records: Mapping[str, Record]) -> None:
     for receiver, record in records.items():
         for sender, m in record.received.items() if record.ended else ():
             n = records[sender].sent.get(receiver, m) if sender in records else m
-            ChannelCut(Channel(sender, receiver), n, n, m)
+            ChannelCut(Channel(sender, receiver), n, n, m)  # raises where m is more than n
 
 
 def check_alignment(cuts: Iterable[ChannelCut], records: Mapping[str, Record]) -> None:

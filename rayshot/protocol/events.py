@@ -1,4 +1,4 @@
-"""Facts that are told to a participant, in the past tense. What can be no fact cannot be built: see `_at_least`."""
+"""Facts that are told to a participant, in the past tense. An event with impossible numbers cannot be built."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,11 +6,6 @@ from typing import NamedTuple
 
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.identity import SnapshotId
-
-
-def _at_least(least: int, numbers: Mapping[str, int]) -> None:
-    for name, number in numbers.items():
-        assert number >= least, f"{name} is {number}, not at least {least}"
 
 
 class Marker(NamedTuple):
@@ -34,7 +29,7 @@ class Begun:
     quiet: bool = False
 
     def __post_init__(self) -> None:
-        _at_least(0, {"floor": self.floor})
+        assert self.floor >= 0, f"floor is {self.floor}, not at least 0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +86,7 @@ class SnapshotEnded:
     floor: int = 0
 
     def __post_init__(self) -> None:
-        _at_least(0, {"floor": self.floor})
+        assert self.floor >= 0, f"floor is {self.floor}, not at least 0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +116,11 @@ class BatchArrived:
     closing: bool = False
 
     def __post_init__(self) -> None:
-        _at_least(1, {"incarnation": self.incarnation, "first": self.first})
-        _at_least(0, {"count": self.count, **{f"sent of {k}": sent for k, sent in self.markers}})
+        assert self.incarnation >= 1, f"incarnation is {self.incarnation}, not at least 1"
+        assert self.first >= 1, f"first is {self.first}, not at least 1"
+        assert self.count >= 0, f"count is {self.count}, not at least 0"
+        for snapshot, sent in self.markers:
+            assert sent >= 0, f"sent of {snapshot} is {sent}, not at least 0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +131,7 @@ class BatchTaken:
     count: int
 
     def __post_init__(self) -> None:
-        _at_least(1, {"count": self.count})
+        assert self.count >= 1, f"count is {self.count}, not at least 1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +147,7 @@ class BatchAcknowledged:
     recorded: tuple[SnapshotId, ...] = ()
 
     def __post_init__(self) -> None:
-        _at_least(0, {"last": self.last})
+        assert self.last >= 0, f"last is {self.last}, not at least 0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,9 +197,9 @@ class Restored:
     ended: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        _at_least(1, {"incarnation": self.incarnation})
-        _at_least(0, self.sent)
-        _at_least(0, self.arrived)
+        assert self.incarnation >= 1, f"incarnation is {self.incarnation}, not at least 1"
+        for name, number in (*self.sent.items(), *self.arrived.items()):
+            assert number >= 0, f"{name} is {number}, not at least 0"
 
 
 @dataclass(frozen=True, slots=True)
