@@ -13,6 +13,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from rayshot.doctor.findings import ClusterFacts
 from rayshot.doctor.node import PROBE, NodeFacts, examine
 from rayshot.errors import ConfigError, Damaged, EncryptionKeyNeeded, NotFound, StoreError
+from rayshot.runtime.metrics import takes_metrics
 from rayshot.runtime.naming import running_systems
 from rayshot.store.catalog import Storage
 from rayshot.store.locate import open_store
@@ -53,7 +54,7 @@ def examine_cluster(address: str, storage: str | None, tell: Callable[[str], Non
         answers,
         silent,
         {name: int(node["Resources"].get("object_store_memory", 0)) for name, node in nodes.items()},
-        {name: node["MetricsAgentPort"] > 0 for name, node in nodes.items()},  # the other port may be asked for in vain
+        {name: takes_metrics(node) for name, node in nodes.items()},
         tuple(running_systems()),
         bool(answers) and all(facts.asks_for_token for facts in answers.values()),
         storage,

@@ -231,10 +231,14 @@ def _make(name: str) -> Any:
     return getattr(of_ray, metric.kind)(name, metric.about, tag_keys=("system", *metric.labels), **more)
 
 
-def _ray_takes_metrics() -> bool:
-    """Whether the agent of this node exports any: without the packages of `ray[default]` it drops them, silently.
+def takes_metrics(node: Mapping[str, Any]) -> bool:
+    """Whether Ray exports metrics on a node of `ray.nodes()`: without the packages of `ray[default]` it drops them.
 
     The port on which they are exported says nothing: where `ray start` was given one it is there in any case.
     """
+    return bool(node["MetricsAgentPort"] > 0)
+
+
+def _ray_takes_metrics() -> bool:
     own = ray.get_runtime_context().get_node_id()
-    return any(node["NodeID"] == own and node["MetricsAgentPort"] > 0 for node in ray.nodes())
+    return any(node["NodeID"] == own and takes_metrics(node) for node in ray.nodes())
