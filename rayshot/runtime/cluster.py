@@ -250,7 +250,7 @@ def _greet(where: str) -> None:
 
 
 def _said(wire: socket.socket) -> bytes:
-    """What a control service answers to a greeting, or whoever is there."""
+    """The first bytes that the other end answers to our greeting; none where it closes the connection."""
     wire.sendall(_GREETING)
     return wire.recv(_FRAME_LENGTH)
 

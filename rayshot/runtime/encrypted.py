@@ -28,7 +28,7 @@ def uses_tls() -> bool:
 
 
 def speaks_tls(wire: socket.socket) -> bool:
-    """Whether who is at the other end does, whatever it thinks of our certificate."""
+    """Whether the other end speaks TLS. It need not accept our certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -51,7 +51,7 @@ def encrypt(wire: socket.socket, where: str) -> ssl.SSLSocket:
         encrypted = context.wrap_socket(wire)
     except ssl.SSLCertVerificationError as error:
         raise ClusterRefused(
-            f"the certificate of the Ray cluster at {where} is not one that {CA} vouches for ({error.verify_message}): "
+            f"the certificate of the Ray cluster at {where} is not signed by a CA in {CA} ({error.verify_message}): "
             f"set {CA} to the cluster's own",
             address=where,
         ) from None
@@ -87,7 +87,7 @@ def _context() -> ssl.SSLContext:
         context.load_cert_chain(os.environ[CERT], os.environ[KEY], password="")
     except ssl.SSLError:
         raise ClusterRefused(
-            f"{CERT}={os.environ[CERT]} and {KEY}={os.environ[KEY]} are no certificate and its key, without a password"
+            f"{CERT}={os.environ[CERT]} and {KEY}={os.environ[KEY]} do not fit: give a certificate and its own key, without a password"
         ) from None
     return context
 

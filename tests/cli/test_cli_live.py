@@ -167,12 +167,9 @@ def test_waiting_outlives_a_head_that_is_replaced_and_ray_that_ends_its_process_
     old = Pod().wait()
     new, waiting = None, []
     try:
-        for usual in (
-            {},
-            {"RAY_gcs_rpc_server_reconnect_timeout_s": "1"},
-        ):  # Ray ends the second one's: a minute is 1 s
+        for patience in ({}, {"RAY_gcs_rpc_server_reconnect_timeout_s": "1"}):  # Ray ends who asks after 1 s, not 60
             command = [PROGRAM, "status", "bank", "--wait", "running", "--timeout", "200", "--json"]
-            environment = {**old.environment, "RAY_ADDRESS": old.address, **usual}
+            environment = {**old.environment, "RAY_ADDRESS": old.address, **patience}
             pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
             waiting.append(subprocess.Popen(command, env=environment, **pipes))
         time.sleep(6)  # they look, and find no system

@@ -90,7 +90,7 @@ def test_whoever_has_not_the_right_certificates_is_told_in_one_line_what_to_set(
     ours = bank.certificates["RAY_TLS_CA_CERT"]
     for variables, words in (
         ({"RAY_USE_TLS": "0"}, "speaks TLS, and this program does not: set RAY_USE_TLS=1, and RAY_TLS_SERVER_CERT"),
-        (strangers, r"not one that RAY_TLS_CA_CERT vouches for \(.+\): set RAY_TLS_CA_CERT to the cluster's own"),
+        (strangers, r"is not signed by a CA in RAY_TLS_CA_CERT \(.+\): set RAY_TLS_CA_CERT to the cluster's own"),
         (strangers | {"RAY_TLS_CA_CERT": ours}, "refuses this program's certificate: set RAY_TLS_SERVER_CERT and"),
         ({"RAY_TLS_SERVER_KEY": ""}, "RAY_USE_TLS is set, and RAY_TLS_SERVER_KEY is not"),
         ({"RAY_TLS_CA_CERT": "/none"}, "RAY_TLS_CA_CERT=/none cannot be read: No such file or directory"),

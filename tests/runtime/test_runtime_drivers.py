@@ -232,7 +232,7 @@ def test_a_plain_actor_goes_on_with_a_later_life_of_the_system(new_system):
 
 @pytest.mark.acceptance("O6")
 def test_a_plain_actor_hears_of_a_death_while_the_coordinator_still_answers(system):
-    """It finds the same life again, which is no way on: it does not go round."""
+    """It does not attach to the same life again, though its coordinator would take it."""
     worker = Worker.remote(Account.options(name="alice").remote(1))
     assert ray.get(worker.deposit.remote(2)) == 3
     os.kill(system.status().actors["alice"].pid, signal.SIGKILL)
