@@ -87,7 +87,8 @@ def _context() -> ssl.SSLContext:
         context.load_cert_chain(os.environ[CERT], os.environ[KEY], password="")
     except ssl.SSLError:
         raise ClusterRefused(
-            f"{CERT}={os.environ[CERT]} and {KEY}={os.environ[KEY]} do not fit: give a certificate and its own key, without a password"
+            f"{CERT}={os.environ[CERT]} and {KEY}={os.environ[KEY]} do not fit: give a certificate "
+            f"and its own key, without a password"
         ) from None
     return context
 
