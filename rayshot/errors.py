@@ -77,7 +77,7 @@ class NameOfSystem(ConfigError, ValueError):
     """`ray.get_actor` was asked for an actor of a system. Also a ValueError, by which Ray knows a free name."""
 
 
-class ForeignHandle(UsageError):
+class StaleHandle(UsageError):
     """A handle of another system, or of an earlier life of this one."""
 
 
@@ -89,7 +89,7 @@ class WrongArguments(UsageError, TypeError):
     """A method, or a constructor, does not take these arguments; nothing was sent. Also a TypeError, as in Ray."""
 
 
-class ActorEnded(UsageError):
+class ActorExited(UsageError):
     """The actor ended by its own wish; what is sent to it has no receiver."""
 
 
@@ -175,7 +175,7 @@ class Unsigned(Untrusted):
     """Not signed at all."""
 
 
-class BindingMismatch(Untrusted):
+class SnapshotMismatch(Untrusted):
     """A valid signature of another system, snapshot or log position."""
 
 
@@ -222,7 +222,7 @@ class LimitExceeded(Damaged):
     """A size or count read from bytes is above its bound."""
 
 
-class PathRefused(Damaged):
+class UnsafePath(Damaged):
     """A key would lead out of the storage folder, or to what is no file in it."""
 
 

@@ -84,7 +84,7 @@ def name_messages(
     *,
     actors: Iterable[str] | None = None,
     keys: Sequence[Prover] | None = None,
-    trust: str | None = None,
+    allow_unsigned: bool = False,
 ) -> Named:
     """Go on from the snapshot before a broken interval, and name the messages by which the sum changed.
 
@@ -96,7 +96,7 @@ def name_messages(
         found: what `rayshot.properties.conservation` found.
         actors: whom to run again; its suspects if left out.
         keys: whom to trust; those of the user's environment if left out.
-        trust: "unsigned" where nobody needs to vouch for the snapshots.
+        allow_unsigned: True where no trusted key needs to have signed the snapshots.
 
     Returns what was found; who could not be run again is named with the reason. These are drivers, actors that ended in
     between, and those whose books a reply or a constructor leaves open, see `quantity`.
@@ -126,7 +126,7 @@ def name_messages(
         return Named((), (), MappingProxyType(not_run | dict.fromkeys(wanted, str(reason))))
     trusted = find_trusted_keys() if keys is None else keys
     for one in dict.fromkeys([broken.old, broken.new, *traced.near]):
-        check_trust(one, trusted, trust)
+        check_trust(one, trusted, allow_unsigned=allow_unsigned)
     culprits: list[Culprit] = []
     run_again = []
     for name in wanted:

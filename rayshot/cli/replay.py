@@ -35,7 +35,7 @@ class _Classes(NamedTuple):
     """Where classes went, and whether the actors of those that are gone are left out."""
 
     moved: Mapping[str, str]
-    allow_unmapped: bool
+    skip_missing_classes: bool
 
 
 @click.command()
@@ -45,15 +45,15 @@ class _Classes(NamedTuple):
 @click.option("--steps", type=click.IntRange(0, STEPS_MAX), default=STEPS_SHOWN, show_default=True, help="How many.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Picks what happens next.")
 @click.option("--interactive", is_flag=True, help="Ask before each step which message it shall be.")
-@click.option("--trust", type=click.Choice(["unsigned"]), help="Load it although nobody trusted vouches for it.")
+@click.option("--allow-unsigned", is_flag=True, help="Load it although no trusted key has signed it.")
 @click.option(
-    "--class-map",
+    "--rename-class",
     "moved",
     metavar="OLD=NEW",
     multiple=True,
     help="Where a class went: old.module.Class=new.module.Class. May be given several times.",
 )
-@click.option("--allow-unmapped", is_flag=True, help="Leave out the actors whose class is gone, as a restore can.")
+@click.option("--skip-missing-classes", is_flag=True, help="Leave out actors whose class is gone, as a restore can.")
 @json_option()
 @secrets_option
 def replay(
@@ -63,10 +63,10 @@ def replay(
     steps: int,
     seed: int,
     *,
+    allow_unsigned: bool,
     interactive: bool,
-    trust: str | None,
     moved: Sequence[str],
-    allow_unmapped: bool,
+    skip_missing_classes: bool,
     as_json: bool,
 ) -> None:
     """Go on from one snapshot, message by message.
@@ -80,19 +80,19 @@ def replay(
         raise click.UsageError("--interactive and --json do not go together")
     if interactive and not _is_terminal():
         raise click.UsageError("--interactive needs a terminal")
-    classes = _Classes(_class_map(moved), allow_unmapped)
+    classes = _Classes(_renamed(moved), skip_missing_classes)
     found = open_storage(storage).system(system).snapshot(snapshot)
     if os.getcwd() not in sys.path:  # noqa: PTH109 - as text, as in sys.path
         sys.path.insert(0, os.getcwd())  # noqa: PTH109
     if as_json:
         with contextlib.redirect_stdout(sys.stderr):  # what handlers print is no part of the document
-            document, death = _document(found, seed, _load(found, seed, trust, classes), steps)
+            document, death = _document(found, seed, _load(found, seed, classes, allow_unsigned=allow_unsigned), steps)
         click.echo(documents.dump(document))
         if death is not None:
             leave(death, UNSOUND)  # the document says it too
         raise click.exceptions.Exit(FINE)
     terminal = console()
-    world = _load(found, seed, trust, classes)
+    world = _load(found, seed, classes, allow_unsigned=allow_unsigned)
     terminal.print(heading(found.system, str(found.id), _summary(found)), soft_wrap=True)
     terminal.print()
     if interactive:
@@ -107,18 +107,22 @@ def replay(
         _show_states(terminal, world)
 
 
-def _class_map(moved: Sequence[str]) -> dict[str, str]:
+def _renamed(moved: Sequence[str]) -> dict[str, str]:
     pairs = [pair.partition("=") for pair in moved]
     for old, _, new in pairs:
         if not old or not new:
-            raise click.UsageError("--class-map takes old.module.Class=new.module.Class")
+            raise click.UsageError("--rename-class takes old.module.Class=new.module.Class")
     return {old: new for old, _, new in pairs}
 
 
-def _load(snapshot: Snapshot, seed: int, trust: str | None, classes: _Classes) -> World:
+def _load(snapshot: Snapshot, seed: int, classes: _Classes, *, allow_unsigned: bool) -> World:
     try:
         return World.from_snapshot(
-            snapshot, seed=seed, trust=trust, class_map=classes.moved, allow_unmapped=classes.allow_unmapped
+            snapshot,
+            seed=seed,
+            allow_unsigned=allow_unsigned,
+            rename_classes=classes.moved,
+            skip_missing_classes=classes.skip_missing_classes,
         )
     except CodeMismatch as error:
         lost = error.evidence.get("classes")
@@ -126,8 +130,8 @@ def _load(snapshot: Snapshot, seed: int, trust: str | None, classes: _Classes) -
             raise
         raise CodeMismatch(
             f"the actors' code is not to be found: no {', '.join(lost)} here. Run this in the folder in which the "
-            "application runs, say with PYTHONPATH where its modules are, with --class-map where a class "
-            "went, or with --allow-unmapped that its actors are left out",
+            "application runs, say with PYTHONPATH where its modules are, with --rename-class where a class "
+            "went, or with --skip-missing-classes that its actors are left out",
             **error.evidence,
         ) from error
 

@@ -1,6 +1,6 @@
 """The largest sizes and counts that a reader accepts, and the checks that every field read from bytes passes.
 
-A check returns its value or raises: LimitExceeded where a size or count is over its bound, PathRefused where
+A check returns its value or raises: LimitExceeded where a size or count is over its bound, UnsafePath where
 a key would leave its folder, BadManifest for anything else. Checks look at the type first, so any value may
 be given.
 """

@@ -4,7 +4,7 @@ import reprlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from rayshot.errors import BadManifest, InconsistentCut, PathRefused
+from rayshot.errors import BadManifest, InconsistentCut, UnsafePath
 from rayshot.format.bounds import (
     ACTORS_MAX,
     BLOB_BYTES_MAX,
@@ -69,7 +69,7 @@ def _check_key(key: Any, name: str) -> None:
     """A key has one form only, so it cannot name anything outside the folder of chunks."""
     prefix = chunk_key(name, "")
     if not isinstance(key, str) or not key.startswith(prefix) or not is_intent(key.removeprefix(prefix)):
-        raise PathRefused(f"chunk {name} has the key {reprlib.repr(key)}; it must be {prefix}<intent>", key=key)
+        raise UnsafePath(f"chunk {name} has the key {reprlib.repr(key)}; it must be {prefix}<intent>", key=key)
 
 
 def check_actors(actors: Sequence[ActorEntry], sizes: Sizes) -> set[str]:

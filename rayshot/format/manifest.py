@@ -107,7 +107,7 @@ class Manifest:
     write that made it and ends the keys of the chunks it wrote itself; `label` is a person's word for a
     savepoint; `stats` are finite numbers by name; `traces` are there where the system is traced. `data_key` is that
     of an encrypted snapshot, whose chunks all are encrypted too; it is not part of the document. Building one raises
-    BadManifest, InconsistentCut, LimitExceeded or PathRefused.
+    BadManifest, InconsistentCut, LimitExceeded or UnsafePath.
     """
 
     system: str
@@ -238,7 +238,7 @@ def decode(data: bytes, data_keys: Sequence[DataKey] = ()) -> Manifest:
 
     `data_keys` are those that came with an encrypted manifest, see `encryption`.
 
-    Raises FormatTooNew for a newer format, else BadManifest, InconsistentCut, LimitExceeded or PathRefused.
+    Raises FormatTooNew for a newer format, else BadManifest, InconsistentCut, LimitExceeded or UnsafePath.
     """
     tree = canonical.unpack(data, what="the manifest", bytes_max=MANIFEST_BYTES_MAX)
     _check_format(tree)

@@ -343,11 +343,11 @@ def dump_names(names: Names) -> bytes:
     try:
         return _Pickler(_as_it_is).pickle(dict(names))
     except _REFUSALS as error:
-        path = find_culprit(dict(names), "class_map", _can_pickle)
+        path = find_culprit(dict(names), "rename_classes", _can_pickle)
         raise CodeMismatch(
             f"{path}, which stands for a class of the snapshot, cannot be brought to the actors' processes: {error}. "
             "Keep out of its methods what cannot be pickled, or say what else stands for it with "
-            "class_map={'old.module.Class': NewClass}",
+            "rename_classes={'old.module.Class': NewClass}",
             path=path,
         ) from error
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequen
 from typing import Any, Protocol
 
 from rayshot.errors import (
-    ActorEnded,
+    ActorExited,
     ConfigError,
     MessageNotSerializable,
     MessageTooLarge,
@@ -152,7 +152,7 @@ class Cell:
         except SystemExit:
             self.end()
             detail = f"actor {self.name!r} ended, its handler .{method} left with sys.exit() or exit_actor()"
-            self.port.answer(sender, call_id, ActorEnded(detail, actor=self.name), ok=False)
+            self.port.answer(sender, call_id, ActorExited(detail, actor=self.name), ok=False)
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its caller's, as with Ray
             if not isinstance(error, Exception):  # it must end neither this thread nor the caller
                 error = RuntimeError(f"the handler raised {error!r}")

@@ -33,8 +33,8 @@ class SnapshotConfig:
             flight on these; only channels that lead back, and drivers', are recorded; or "stop-the-world": no handler
             runs from when the last one has ended until all have recorded.
         alignment_timeout_s: an aligned snapshot that waited for so long becomes a Chandy-Lamport one; None: never.
-        max_channel_state_bytes: an actor keeps at most so many bytes of messages in flight for snapshots, at least 1;
-            where there are more, the snapshot is aborted ("channel_state_full"). For actors that are made from now on.
+        max_in_flight_bytes: an actor keeps at most so many bytes of messages in flight for snapshots, at least 1;
+            where there are more, the snapshot is aborted ("too_much_in_flight"). For actors that are made from now on.
     """
 
     interval_s: float | None = None
@@ -47,7 +47,7 @@ class SnapshotConfig:
     keep_weekly: int | None = None
     mode: str = CHANDY_LAMPORT
     alignment_timeout_s: float | None = None
-    max_channel_state_bytes: int = 4 << 30
+    max_in_flight_bytes: int = 4 << 30
 
     def __post_init__(self) -> None:
         _seconds("interval_s", self.interval_s, optional=True)
@@ -57,7 +57,7 @@ class SnapshotConfig:
         _count("max_concurrent", self.max_concurrent)
         for name in ("num_to_keep", "keep_hourly", "keep_daily", "keep_weekly"):
             _count(name, getattr(self, name), optional=True)
-        _count("max_channel_state_bytes", self.max_channel_state_bytes)
+        _count("max_in_flight_bytes", self.max_in_flight_bytes)
         check_mode(self.mode)
 
     def next_due(self, last_began: float, last_ended: float) -> float | None:

@@ -50,7 +50,7 @@ class Current:
         """Begin a snapshot of the whole system, with this actor recording first, when this handler has ended."""
         self._own().port.request_snapshot()
 
-    def end(self) -> None:
+    def exit(self) -> None:
         """End this actor when this handler has ended; what is sent to it afterwards becomes dead letters."""
         self._own().end()
 

@@ -18,7 +18,7 @@ def undeliverable(fit: Fit, read: Callable[[Blob], bytes]) -> tuple[DeadLetter, 
     for channel in fit.undeliverable:
         why = (
             f"actor {channel.receiver!r} was left out of the restore of {fit.manifest.snapshot}: this program has no "
-            f"{fit.left_out[channel.receiver]}, or it was named in allow_unmapped"
+            f"{fit.left_out[channel.receiver]}, or it was named in skip_missing_classes"
         )
         frames = (frame for blob in channel.blobs() for frame in read_frames(read(blob)))
         messages = (message for frame in frames for message in read_messages(frame))

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from rayshot.errors import ActorEnded, ConfigError, ForeignHandle, SystemDown
+from rayshot.errors import ActorExited, ConfigError, StaleHandle, SystemDown
 from rayshot.format.codec import NUMBERS_MAX, all_numbers
 from rayshot.model.methods import BUILT_IN, check_method_options, may_be_method, porting, silent_methods, unknown_method
 from rayshot.model.parameters import ANYTHING, parameters_of
@@ -47,9 +47,9 @@ class ActorHandle:
         return self._name
 
     def name_in(self, system: str) -> str:
-        """The name, for a process of `system`. Raises ForeignHandle where the actor is of another one."""
+        """The name, for a process of `system`. Raises StaleHandle where the actor is of another one."""
         if self._system != system:
-            raise ForeignHandle(
+            raise StaleHandle(
                 f"{self!r} is of another system than this process, which is of {system!r}; "
                 "channels do not cross systems",
                 handle=repr(self),
@@ -212,7 +212,7 @@ def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
     """End an actor when it has handled what this process sent to it before. Returns at once; twice is fine.
 
     What waits for it from others then, and what is sent to it afterwards, are dead letters; calls among these raise
-    ActorEnded, which is a `ray.exceptions.RayActorError` too. A snapshot that was recorded before holds the actor, and
+    ActorExited, which is a `ray.exceptions.RayActorError` too. A snapshot that was recorded before holds the actor, and
     the order to end where that is still under way.
 
     Args:
@@ -230,7 +230,7 @@ def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
             f"no_restart={no_restart!r}: an actor that ended is not begun anew; see {porting('ray-kill')}"
         )
     port = actor._port or process_port(actor._system)  # noqa: SLF001 - a handle's own
-    with contextlib.suppress(ActorEnded):
+    with contextlib.suppress(ActorExited):
         port.channel(actor.name_in(port.system)).append(port.codec.end(dropped=False))
 
 

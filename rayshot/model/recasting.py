@@ -66,13 +66,13 @@ class Recasting:
         if isinstance(error, _Gone):
             return CodeMismatch(
                 f"{whose} holds {error}, which this program has not: import "
-                "what defines it, or say where it went with class_map={'old.module.Class': NewClass}",
+                "what defines it, or say where it went with rename_classes={'old.module.Class': NewClass}",
                 receiver=self._receiver,
                 number=number,
                 class_name=str(error),
             )
         return CodeMismatch(
-            f"{whose} cannot be read with the class_map: {error!r}", receiver=self._receiver, number=number
+            f"{whose} cannot be read with rename_classes: {error!r}", receiver=self._receiver, number=number
         )
 
     def _concerns(self, body: bytes | memoryview) -> bool:

@@ -8,13 +8,13 @@ from rayshot.errors import ActorNotFound, CodeMismatch, ConfigError
 from rayshot.format.manifest import ActorEntry, Blob, ChannelEntry, Manifest
 from rayshot.format.pickle_bytes import mentions
 from rayshot.format.pickling import Names
-from rayshot.model.class_map import ClassMap, classes_of_main, mapped_actor_class, read_class_map
 from rayshot.model.handle import REBIND, rebind_anew
+from rayshot.model.rename_classes import RenamedClasses, classes_of_main, mapped_actor_class, read_renamed_classes
 from rayshot.model.requirements import Cast, check_python, code_by_value, recorded_class, unmet, what_is_there
 from rayshot.model.specification import ActorSpecification, find_class
 
 PROBLEMS_SHOWN_MAX = 10
-AllowUnmapped = bool | Collection[str]
+SkipMissing = bool | Collection[str]
 """True: actors whose class is gone are left out; or the names of the actors that are."""
 
 
@@ -37,9 +37,9 @@ class Fit:
 def fit(
     manifest: Manifest,
     read: Callable[[Blob], bytes],
-    class_map: ClassMap | None = None,
+    rename_classes: RenamedClasses | None = None,
     *,
-    allow_unmapped: AllowUnmapped = False,
+    skip_missing_classes: SkipMissing = False,
 ) -> Fit:
     """Find the classes that a snapshot needs in this program. Executes nothing of the snapshot; imports modules.
 
@@ -48,16 +48,16 @@ def fit(
         read: gives the bytes of its blobs. Only where a class lost methods, or is a dataclass with fields that have no
             default, messages and states of its actors are read; and where `__main__` has classes, all that may hold
             some by value.
-        class_map: classes by their recorded name where they moved.
-        allow_unmapped: see AllowUnmapped.
+        rename_classes: classes by their recorded name where they moved.
+        skip_missing_classes: see SkipMissing.
 
     Raises:
-        ConfigError, ActorNotFound: what is given for `class_map` or `allow_unmapped` names nothing that is there.
+        ConfigError, ActorNotFound: `rename_classes` or `skip_missing_classes` names something that is not there.
         CodeMismatch: with both sides, all that the snapshot has and this program has not.
         PythonMismatch: it holds code by value, of another version of Python.
     """
-    mapped = read_class_map(class_map)
-    named = _named(manifest, allow_unmapped)
+    mapped = read_renamed_classes(rename_classes)
+    named = _named(manifest, skip_missing_classes)
     casts: dict[str, Cast] = {}
     gone: dict[str, list[str]] = {}
     for actor in manifest.actors:
@@ -68,7 +68,7 @@ def fit(
             gone.setdefault(recorded_class(actor), []).append(actor.name)
         else:
             casts[actor.name] = cast
-    if gone and allow_unmapped is not True:
+    if gone and skip_missing_classes is not True:
         raise _gone(manifest, gone)
     left_out = {actor.name: recorded_class(actor) for actor in manifest.actors if actor.name not in casts}
     rest = _without(manifest, left_out)
@@ -109,21 +109,21 @@ def _of_main(manifest: Manifest, casts: Collection[Cast], read: Callable[[Blob],
     return found
 
 
-def _named(manifest: Manifest, allow_unmapped: AllowUnmapped) -> Collection[str]:
+def _named(manifest: Manifest, skip_missing_classes: SkipMissing) -> Collection[str]:
     """The actors that are left out by name."""
-    if isinstance(allow_unmapped, bool):
+    if isinstance(skip_missing_classes, bool):
         return ()
-    if isinstance(allow_unmapped, str) or not all(isinstance(name, str) for name in allow_unmapped):
-        raise ConfigError(f"allow_unmapped={allow_unmapped!r}: give True, or a list of actors' names")
+    if isinstance(skip_missing_classes, str) or not all(isinstance(name, str) for name in skip_missing_classes):
+        raise ConfigError(f"skip_missing_classes={skip_missing_classes!r}: give True, or a list of actors' names")
     there = {actor.name for actor in manifest.actors}
-    unknown = sorted(set(allow_unmapped) - there)
+    unknown = sorted(set(skip_missing_classes) - there)
     if unknown:
         raise ActorNotFound(
             f"snapshot {manifest.snapshot} has no {', '.join(unknown)} to leave out; it has "
             f"{', '.join(sorted(there)) or 'none'}",
             actors=unknown,
         )
-    return frozenset(allow_unmapped)
+    return frozenset(skip_missing_classes)
 
 
 def _without(manifest: Manifest, left_out: Collection[str]) -> Manifest:
@@ -150,8 +150,8 @@ def _gone(manifest: Manifest, gone: Mapping[str, list[str]]) -> CodeMismatch:
     here = "; ".join(what_is_there(manifest, sorted(gone)))
     return CodeMismatch(
         f"this program has no {', '.join(sorted(gone))}, which snapshot {manifest.snapshot} holds actors of ({whose}). "
-        f"It has {here}. Import what defines it, say where it went with class_map={{'old.module.Class': NewClass}}, or "
-        "leave its actors out with allow_unmapped=True",
+        f"It has {here}. Import what defines it, say where it went with "
+        "rename_classes={'old.module.Class': NewClass}, or leave its actors out with skip_missing_classes=True",
         classes=sorted(gone),
         actors={recorded: tuple(names) for recorded, names in gone.items()},
     )

@@ -130,7 +130,7 @@ class ActorSpecification:
             return load_class(self.class_pickle)
         raise CodeMismatch(
             f"class {self.class_module}.{self.class_name} is not to be found in this program; "
-            f"if it moved, say restore(..., class_map={{'{self.class_module}.{self.class_name}': NewClass}})",
+            f"if it moved, say restore(..., rename_classes={{'{self.class_module}.{self.class_name}': NewClass}})",
             class_name=f"{self.class_module}.{self.class_name}",
         )
 

@@ -12,7 +12,7 @@ class AbortReason(Enum):
     """Not complete at its deadline."""
     CAPTURE_FAILED = "capture_failed"
     """A process could not capture its state."""
-    CHANNEL_STATE_FULL = "channel_state_full"
+    TOO_MUCH_IN_FLIGHT = "too_much_in_flight"
     """A process would have had to record more bytes of messages in flight than it may."""
     OBJECT_MISSING = "object_missing"
     """What a state or a message refers to, an object or an actor, is not to be had, or not before the deadline."""

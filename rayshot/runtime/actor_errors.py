@@ -11,7 +11,7 @@ import ray
 from rayshot import errors
 
 
-class ActorEnded(errors.ActorEnded, ray.exceptions.ActorDiedError):  # type: ignore[misc]  # both have attributes of an error
+class ActorExited(errors.ActorExited, ray.exceptions.ActorDiedError):  # type: ignore[misc]  # both have attributes of an error
     """See `rayshot.errors`. `cause` is the exception of the constructor that raised, if that is why; else None."""
 
     def __init__(self, message: str, **evidence: Any) -> None:
@@ -32,6 +32,6 @@ def _begin(error: Any, message: str, evidence: dict[str, Any]) -> None:
     error.message, error.evidence = message, evidence
 
 
-def as_rays(error: errors.ActorEnded) -> ActorEnded:
+def as_rays(error: errors.ActorExited) -> ActorExited:
     """The same error as one of Ray's too."""
-    return error if isinstance(error, ActorEnded) else ActorEnded(error.message, **error.evidence)
+    return error if isinstance(error, ActorExited) else ActorExited(error.message, **error.evidence)

@@ -118,7 +118,7 @@ class Coordinator(DriverWatch, Questions):
 
     @notice
     def join(self, name: str, node: str, handle: Any) -> Joined:
-        """An actor's process is up: it is a member from now on. Raises ActorEnded for a used name."""
+        """An actor's process is up: it is a member from now on. Raises ActorExited for a used name."""
         with self._lock:
             if self._stop is not None:
                 handle.stop.remote(self._stop)

@@ -10,7 +10,7 @@ from typing import Any
 
 import ray
 
-from rayshot.errors import ActorEnded, SystemDown, SystemStopped
+from rayshot.errors import ActorExited, SystemDown, SystemStopped
 from rayshot.format.codec import Codec
 from rayshot.format.slots import OBJECT, VALUE, Slot
 from rayshot.model.handle import ActorHandle
@@ -127,7 +127,7 @@ class DriverPort:
         self._lock = threading.Lock()
         self._channels: dict[str, DriverChannel] = {}
         self._handles: dict[str, ActorHandle] = {}
-        self._ended: dict[str, ActorEnded] = {}
+        self._ended: dict[str, ActorExited] = {}
         self._connector = Connector(identity.system, identity.incarnation)
         self._next_call = 1
         self._unanswered: dict[str, dict[Any, int]] = {}  # by receiver, the tags to come, with the numbers of the calls
@@ -178,7 +178,7 @@ class DriverPort:
         channel = self.channel(receiver)
         fetch = channel.fetch or (self._find_fetch(channel) if channel.down is None else None)
         with self._lock:
-            if isinstance(channel.down, ActorEnded):
+            if isinstance(channel.down, ActorExited):
                 return ray.put(channel.down)
             if channel.down is not None:
                 raise channel.down.with_traceback(None)
@@ -240,7 +240,7 @@ class DriverPort:
 
     def _end_dropped(self, name: str) -> None:
         if ray.is_initialized():
-            with contextlib.suppress(ActorEnded, SystemDown):
+            with contextlib.suppress(ActorExited, SystemDown):
                 OutChannel.append(self.channel(name), self.codec.end(dropped=True))  # the outbox may be full: no wait
                 self._watch(name)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import ray
 
-from rayshot.errors import ActorEnded, ForeignHandle, HandlersTakeTurns, RayshotError
+from rayshot.errors import ActorExited, HandlersTakeTurns, RayshotError, StaleHandle
 from rayshot.format.codec import method_of
 from rayshot.model.methods import silent_methods
 from rayshot.model.port import provide_port
@@ -141,7 +141,7 @@ class Host:
         batch, body = unpack_packet(packet)
         with process.lock:
             refusal = self._refusal(batch.incarnation)
-            if isinstance(refusal, ActorEnded):
+            if isinstance(refusal, ActorExited):
                 return Answer(Status.ENDED, 0, detail=refusal.message)
             if refusal is not None:
                 return Answer(Status.STOPPED, 0, detail=refusal.message)
@@ -161,7 +161,7 @@ class Host:
     def _refusal(self, incarnation: int) -> RayshotError | None:
         process = self._process
         if process.down is None and incarnation != process.identity.incarnation:
-            return ForeignHandle(
+            return StaleHandle(
                 f"this handle is of life {incarnation} of system {process.system!r}, which is in its "
                 f"{process.identity.incarnation}.: get a new one with system.get_actor({process.name!r})"
             )

@@ -8,7 +8,7 @@ from rayshot.format.pickling import load_exception
 from rayshot.model.configuration import Trace
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.protocol.identity import SnapshotId
-from rayshot.runtime.actor_errors import ActorDied, ActorEnded
+from rayshot.runtime.actor_errors import ActorDied, ActorExited
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +67,10 @@ class Ending:
     cause: bytes | None = None
     letters: tuple[DeadLetter, ...] = ()
 
-    def error(self, name: str) -> ActorEnded:
+    def error(self, name: str) -> ActorExited:
         """What a caller of the actor gets."""
         cause = None if self.cause is None else load_exception(self.cause)
-        return ActorEnded(self.detail, actor=name, **({} if cause is None else {"cause": cause}))
+        return ActorExited(self.detail, actor=name, **({} if cause is None else {"cause": cause}))
 
 
 End = tuple[tuple[object, ...], tuple[SnapshotId, ...], bytes | None, Ending]

@@ -1,26 +1,35 @@
 """Who may begin a snapshot, and whom its markers reach."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, get_args
 
 from rayshot.errors import ActorNotFound, ConfigError
 from rayshot.protocol.topology import reached_from
 
 NAMES_SHOWN_MAX = 20
+Spread = Literal["coordinator", "markers"]
+"""Who tells actors of a snapshot that others began."""
 
 
-def check_spread(topology: Mapping[str, Sequence[str]], initiators: Sequence[str], *, helped: bool) -> None:
-    """Raise ActorNotFound for an initiator that is not there, ConfigError where a snapshot could never end."""
+def check_spread(topology: Mapping[str, Sequence[str]], initiators: Sequence[str], spread: Spread) -> None:
+    """Raise ActorNotFound for an initiator that is not there, ConfigError where a snapshot could never end.
+
+    ConfigError also for a `spread` that cannot be.
+    """
+    if spread not in get_args(Spread):
+        raise ConfigError(f"spread={spread!r}: say 'coordinator', which tells all actors of the snapshot, or 'markers'")
     for name in initiators:
         if name not in topology:
             raise ActorNotFound(f"there is no actor {name!r} to begin a snapshot; there is {some_names(topology)}")
-    if helped:
+    if spread == "coordinator":
         return
     if not initiators:
-        raise ConfigError("helped=False needs an initiator: who begins the snapshot if the coordinator tells nobody?")
+        raise ConfigError("spread='markers' needs an initiator: an actor with which the snapshot begins")
     if lost := topology.keys() - reached_from(initiators, topology):
         raise ConfigError(
             f"no channels lead from {some_names(initiators)} to {some_names(lost)}, so markers alone cannot: "
-            "let the coordinator help (helped=True), name more initiators, or open channels with system.connect(...)",
+            "let the coordinator tell them (spread='coordinator'), name more initiators, or open channels with "
+            "system.connect(...)",
             unreachable=sorted(lost),
         )
 

@@ -109,7 +109,8 @@ def _load_state(
             process.name,
             class_name,
             f"the state of class {class_name} holds something that this program has not: "
-            f"{error}; import what defines it, or say where it went with class_map={{'old.module.Class': NewClass}}",
+            f"{error}; import what defines it, or say where it went with "
+            "rename_classes={'old.module.Class': NewClass}",
         ) from error
     except (Exception, SystemExit) as error:  # of a value's class: unpickling runs its code
         why = f"a value in the state of class {class_name} cannot be made again: {error!r}"

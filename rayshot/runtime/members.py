@@ -11,7 +11,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from rayshot.protocol.identity import SnapshotId
-from rayshot.runtime.actor_errors import ActorEnded
+from rayshot.runtime.actor_errors import ActorExited
 from rayshot.runtime.dead_letters import DeadLetters
 from rayshot.runtime.identity import Abandoned, Ending, Stop
 from rayshot.runtime.keyring import Keyring, find_keyring
@@ -60,10 +60,12 @@ class Members:
     def join(self, name: str, node: str, handle: Any) -> None:
         """Add a host and watch it; its node gets a vault if it is the first there.
 
-        Raises ActorEnded for the name of an actor that ended: what is under way to that one must not reach another.
+        Raises ActorExited for the name of an actor that ended: what is under way to that one must not reach another.
         """
         if name in self._ended:
-            raise ActorEnded(f"{self._ended[name].detail}; in one life of a system a name serves one actor", actor=name)
+            raise ActorExited(
+                f"{self._ended[name].detail}; actor names cannot be used again until the system is restored", actor=name
+            )
         self.roster.add(name)
         self.hosts[name] = handle
         self._watches.add(name, handle)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from rayshot.errors import ActorEnded, SystemDown
+from rayshot.errors import ActorExited, SystemDown
 from rayshot.format.codec import Codec, Frame, cut_frame, split_frame
 from rayshot.format.slots import FAILED, VALUE, Slot, SlottedMessage
 from rayshot.model.port import OutPort
@@ -82,7 +82,7 @@ class OutChannel(OutPort):
         self.kept: dict[int, InFlight] = {}
         self.kept_bytes = 0
         self.room = threading.Condition(lock)
-        self.down: SystemDown | ActorEnded | None = None
+        self.down: SystemDown | ActorExited | None = None
         self.ended: str | None = None
         self.trace: Callable[[str], None] | None = None
         self._sender = sender
@@ -382,7 +382,7 @@ class OutChannel(OutPort):
         for first in [first for first, batch in self.kept.items() if batch.last <= last]:
             self.kept_bytes -= self.kept.pop(first).size
 
-    def shut(self, error: SystemDown | ActorEnded) -> None:
+    def shut(self, error: SystemDown | ActorExited) -> None:
         """Refuse everything from now on with this error. Call under the lock."""
         self.gather()
         self.down = error

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import ray
 
-from rayshot.errors import ActorEnded, MessageNotSerializable, NoAnswer, RayshotError, SystemDown
+from rayshot.errors import ActorExited, MessageNotSerializable, NoAnswer, RayshotError, SystemDown
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.actor_errors import as_rays
 
@@ -211,7 +211,7 @@ class Outcomes:
         for key in [key for key in self._waiting if key[0] == driver]:
             self._waiting.pop(key).give(Outcome(None, error=NoAnswer(GONE)))
 
-    def shut(self, error: SystemDown | ActorEnded) -> None:
+    def shut(self, error: SystemDown | ActorExited) -> None:
         """Nothing is handled any more. An error that is Ray's too is given as a value: Ray raises it as it is."""
         self._down = Outcome(error) if isinstance(error, ray.exceptions.RayError) else Outcome(None, error=error)
         for waiter in self._waiting.values():
@@ -226,7 +226,7 @@ def failure(error: Exception, actor: str) -> ray.exceptions.RayError:
     As a value of its own, so that nothing has to be attached to the error, which may be frozen. One that says that the
     actor ended is one of Ray's by itself, and is raised as it is.
     """
-    if isinstance(error, ActorEnded):
+    if isinstance(error, ActorExited):
         return as_rays(error)
     report = "".join(traceback.format_exception(error))
     if isinstance(error, ray.exceptions.RayTaskError):  # of a task whose result the handler got

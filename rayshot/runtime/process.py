@@ -12,7 +12,7 @@ from typing import Any, assert_never
 
 import ray
 
-from rayshot.errors import ActorEnded, SystemDown
+from rayshot.errors import ActorExited, SystemDown
 from rayshot.format.codec import FLAT, Codec, Frame, cut_frame
 from rayshot.format.pickling import carry
 from rayshot.model.cell import Cell
@@ -157,7 +157,7 @@ class ActorProcess:
         self.leaving = False
         self.loading = identity.loading
         self.loaded = not identity.loading
-        self.down: SystemDown | ActorEnded | None = None
+        self.down: SystemDown | ActorExited | None = None
         self._handles: dict[str, ActorHandle] = {}
         self._dropped = Dropped(self._end_dropped)
 
@@ -232,7 +232,7 @@ class ActorProcess:
         return handle
 
     def _end_dropped(self, name: str) -> None:
-        with contextlib.suppress(ActorEnded, SystemDown):
+        with contextlib.suppress(ActorExited, SystemDown):
             self.channel(name).append(self.codec.end(dropped=True))
 
     def has_own_mail(self) -> bool:
@@ -401,7 +401,7 @@ class ActorProcess:
 
     # Ending ----------------------------------------------------------------------------------------------------
 
-    def shut(self, error: SystemDown | ActorEnded) -> None:
+    def shut(self, error: SystemDown | ActorExited) -> None:
         """Take and send nothing any more; whoever waits for an answer gets the error. Call under the lock."""
         if self.down is not None:
             return

@@ -139,8 +139,8 @@ class Recording:
         if snapshot not in process.participant.open_snapshots:
             return
         failpoint("before_record")
-        if full := self._channel_state_full(in_flight=True):
-            self._fail(snapshot, full, AbortReason.CHANNEL_STATE_FULL)
+        if full := self._too_much_in_flight(in_flight=True):
+            self._fail(snapshot, full, AbortReason.TOO_MUCH_IN_FLIGHT)
             return
         self._captured_at = time.perf_counter()
         if process.cell.specification is not None:
@@ -171,13 +171,13 @@ class Recording:
     def check_kept(self) -> None:
         """Give up what is to be recorded here if too much is kept for it."""
         process = self._process
-        if full := self._channel_state_full(in_flight=False):
+        if full := self._too_much_in_flight(in_flight=False):
             done = process.participant.recorded_snapshots
             for snapshot in process.participant.open_snapshots:
                 if snapshot not in done:
-                    self._fail(snapshot, full, AbortReason.CHANNEL_STATE_FULL)
+                    self._fail(snapshot, full, AbortReason.TOO_MUCH_IN_FLIGHT)
 
-    def _channel_state_full(self, *, in_flight: bool) -> str:
+    def _too_much_in_flight(self, *, in_flight: bool) -> str:
         """Whether there is more to record than may be: in words, or empty. Without `in_flight`: to keep for records."""
         process, limit = self._process, self._process.identity.channel_state_bytes_max
         channels = process.channels.values()
@@ -187,7 +187,7 @@ class Recording:
             size = sum(channel.kept_bytes for channel in channels)
         if size <= limit:
             return ""
-        return f"{size:,} bytes of messages in flight lie here, max_channel_state_bytes is {limit:,}"
+        return f"{size:,} bytes of messages in flight lie here, max_in_flight_bytes is {limit:,}"
 
     # Effects ---------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from rayshot.errors import RayshotError, SnapshotAborted
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import ALIGNED
-from rayshot.runtime.actor_errors import ActorEnded
+from rayshot.runtime.actor_errors import ActorExited
 
 if TYPE_CHECKING:
     from rayshot.store.records import CommitRecord
@@ -115,7 +115,7 @@ class Asked:
 
     def drop(self, initiator: str) -> None:
         """An actor ended, and will begin nothing."""
-        error = ActorEnded(f"actor {initiator!r} ended before it could begin a snapshot", actor=initiator)
+        error = ActorExited(f"actor {initiator!r} ended before it could begin a snapshot", actor=initiator)
         for token in [
             token for token, (request, _) in self._waiting.items() if request.order.initiators[0] == initiator
         ]:

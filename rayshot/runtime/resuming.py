@@ -8,9 +8,9 @@ from typing import Any
 import ray
 
 from rayshot.errors import ConfigError, SnapshotNotFound
-from rayshot.model.class_map import ClassMap
 from rayshot.model.configuration import FailureConfig, SnapshotConfig, Trace, check_config, check_trace
-from rayshot.model.resolution import AllowUnmapped
+from rayshot.model.rename_classes import RenamedClasses
+from rayshot.model.resolution import SkipMissing
 from rayshot.model.stored_options import ActorOptions
 from rayshot.protocol.identity import SnapshotId, check_name
 from rayshot.runtime.keyring import load_keyring
@@ -50,9 +50,9 @@ def resume(
     failure: FailureConfig | None = None,
     trace: Trace = False,
     takeover: bool = False,
-    trust: str | None = None,
-    class_map: ClassMap | None = None,
-    allow_unmapped: AllowUnmapped = False,
+    allow_unsigned: bool = False,
+    rename_classes: RenamedClasses | None = None,
+    skip_missing_classes: SkipMissing = False,
     options: ActorOptions | None = None,
 ) -> System:
     """Attach to a system where it runs; else restore its latest snapshot; else begin it.
@@ -75,9 +75,9 @@ def resume(
         failure: as for `rayshot.init`.
         trace: as for `rayshot.init`, also where the system is restored.
         takeover: True goes on although a life of the system may still run in another cluster: it is fenced out then.
-        trust: as for `rayshot.restore`.
-        class_map: as for `rayshot.restore`.
-        allow_unmapped: as for `rayshot.restore`.
+        allow_unsigned: as for `rayshot.restore`.
+        rename_classes: as for `rayshot.restore`.
+        skip_missing_classes: as for `rayshot.restore`.
         options: as for `rayshot.restore`.
 
     Raises:
@@ -118,9 +118,9 @@ def resume(
                 name,
                 _choice(store, pin),
                 claim=None,  # a program that is started again and again must not keep a snapshot for each start
-                trust=trust,
-                class_map=class_map,
-                allow_unmapped=allow_unmapped,
+                allow_unsigned=allow_unsigned,
+                rename_classes=rename_classes,
+                skip_missing_classes=skip_missing_classes,
                 options=options,
                 config=snapshot,
                 trace=trace,

@@ -37,5 +37,5 @@ class SystemSettings:
     def identity(self, incarnation: int, coordinator: Any, config: SnapshotConfig) -> HostIdentity:
         """What hosts of the life `incarnation` are told, whose snapshots are taken as `config` says now."""
         timeout_s = RECORDER_TIMEOUTS * config.timeout_s
-        told = coordinator, self.storage, timeout_s, config.max_channel_state_bytes, self.trace
+        told = coordinator, self.storage, timeout_s, config.max_in_flight_bytes, self.trace
         return HostIdentity(self.system, incarnation, COORDINATOR, *told)

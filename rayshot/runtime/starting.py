@@ -12,7 +12,6 @@ import ray
 import rayshot
 from rayshot.errors import ClusterRefused, ConfigError, Damaged, NoAnswer, RayshotError, RestoreFailed
 from rayshot.format.signing_key import find_trusted_keys
-from rayshot.model.class_map import ClassMap
 from rayshot.model.configuration import (
     CLAIM,
     NO_CLAIM,
@@ -26,7 +25,8 @@ from rayshot.model.configuration import (
 )
 from rayshot.model.dead_mail import undeliverable
 from rayshot.model.port import find_port
-from rayshot.model.resolution import AllowUnmapped, Fit, fit
+from rayshot.model.rename_classes import RenamedClasses
+from rayshot.model.resolution import Fit, SkipMissing, fit
 from rayshot.model.stored_options import ActorOptions, supply
 from rayshot.protocol.identity import SnapshotId, check_name
 from rayshot.runtime.answers import SILENT_S, get_answer, the_coordinator
@@ -50,7 +50,7 @@ from rayshot.store.local import LocalStore
 from rayshot.store.locate import open_store
 from rayshot.store.repository import open as open_storage
 from rayshot.store.snapshot import Snapshot
-from rayshot.store.trust import check_trust, check_trust_word
+from rayshot.store.trust import check_allow_unsigned, check_trust
 
 log = logging.getLogger("rayshot")
 ATTACH_S = 600.0
@@ -123,9 +123,9 @@ def restore(
     snapshot: SnapshotId | str | None = None,
     into: str | os.PathLike[str] | None = None,
     claim: Claim | None = NO_CLAIM,
-    trust: str | None = None,
-    class_map: ClassMap | None = None,
-    allow_unmapped: AllowUnmapped = False,
+    allow_unsigned: bool = False,
+    rename_classes: RenamedClasses | None = None,
+    skip_missing_classes: SkipMissing = False,
     options: ActorOptions | None = None,
     config: SnapshotConfig | None = None,
     trace: Trace = False,
@@ -145,13 +145,14 @@ def restore(
             Retention deletes it when its turn comes, savepoint or copy or not, also in the storage that it came from,
             and the first snapshot may share bytes with it. Claim a snapshot once. None: to whoever had it before, so
             retention goes on to treat it as it did.
-        trust: "unsigned" restores a snapshot that nobody trusted vouches for. Restoring runs code that the snapshot
+        allow_unsigned: True restores a snapshot that no trusted key has signed. Restoring runs code that the snapshot
             chooses: do this only with bytes whose history you know.
-        class_map: classes by their recorded name where they moved, {"old.module.Class": NewClass}, or the new name as a
-            text: of actors, and of values in states and in messages in flight. Those that this program's `__main__`
-            defines stand for recorded ones of their names by themselves.
-        allow_unmapped: True leaves out the actors whose class is gone, a list of names these actors. They count as
-            ended: their states stay behind in the snapshot, what was in flight to them is in `system.dead_letters()`.
+        rename_classes: classes by their recorded name where they moved, {"old.module.Class": NewClass}, or the new
+            name as a text: of actors, and of values in states and in messages in flight. Those that this program's
+            `__main__` defines stand for recorded ones of their names by themselves.
+        skip_missing_classes: True leaves out the actors whose class is gone, a list of names these actors. They count
+            as ended: their states stay behind in the snapshot, what was in flight to them is in
+            `system.dead_letters()`.
         options: options of actors by name, by class or by the name of a class, {"alice": {"num_cpus": 2}}, in the place
             of recorded ones. A snapshot holds no values of `runtime_env`'s variables, so they must be given here; where
             an actor was placed by a placement group or on one node it does not hold either, which a warning says.
@@ -168,8 +169,10 @@ def restore(
         RestoreFailed: an actor could not be loaded, or its `migrate` failed; everything was taken down again.
     """
     chosen = Choice(lambda view: view.snapshot(snapshot))
-    asked = system, chosen, into, claim, trust, class_map, allow_unmapped, options, config, trace, min_position
-    return bring_back(storage, *asked)
+    classes = rename_classes, skip_missing_classes
+    return bring_back(
+        storage, system, chosen, into, claim, allow_unsigned, *classes, options, config, trace, min_position
+    )
 
 
 class Choice(NamedTuple):
@@ -185,9 +188,9 @@ def bring_back(
     choice: Choice,
     into: str | os.PathLike[str] | None = None,
     claim: Claim | None = None,
-    trust: str | None = None,
-    class_map: ClassMap | None = None,
-    allow_unmapped: AllowUnmapped = False,  # noqa: FBT002 - as its neighbours
+    allow_unsigned: bool = False,  # noqa: FBT001, FBT002 - as its neighbours
+    rename_classes: RenamedClasses | None = None,
+    skip_missing_classes: SkipMissing = False,  # noqa: FBT002
     options: ActorOptions | None = None,
     config: SnapshotConfig | None = None,
     trace: Trace = False,  # noqa: FBT002
@@ -195,7 +198,7 @@ def bring_back(
 ) -> System:
     """See `restore`."""
     check_no_actor()
-    check_trust_word(trust)
+    check_allow_unsigned(allow_unsigned)
     check_config(config or SnapshotConfig(), SnapshotConfig)
     check_trace(trace)
     check_claim(claim)
@@ -205,11 +208,11 @@ def bring_back(
     view = open_storage(location, min_position=min_position).system(system)
     chosen = choice.of(view)
     trusted = find_trusted_keys()
-    check_trust(chosen, trusted, trust)
+    check_trust(chosen, trusted, allow_unsigned=allow_unsigned)
     keyring = load_keyring(local=is_local(target))
 
     def fitted() -> Fit:
-        found = fit(chosen.manifest, chosen.read, class_map, allow_unmapped=allow_unmapped)
+        found = fit(chosen.manifest, chosen.read, rename_classes, skip_missing_classes=skip_missing_classes)
         return replace(found, specifications=supply(found.specifications, options))
 
     fitting = fitted()
@@ -238,7 +241,7 @@ def bring_back(
             latest = choice.of(view)
             if latest.id != chosen.id:
                 chosen = latest
-                check_trust(chosen, trusted, trust)
+                check_trust(chosen, trusted, allow_unsigned=allow_unsigned)
                 fitting = fitted()
         with reading(source, view.name, chosen.id):
             claimed = not elsewhere and view.owns(chosen) if claim is None else claim == CLAIM

@@ -32,12 +32,12 @@ from rayshot.model.configuration import (
 from rayshot.model.handle import ActorHandle
 from rayshot.protocol.abort import AbortReason
 from rayshot.runtime import attaching
-from rayshot.runtime.actor_errors import ActorEnded
+from rayshot.runtime.actor_errors import ActorExited
 from rayshot.runtime.answers import SILENT_S, get_answer, the_coordinator
 from rayshot.runtime.dead_letters import DeadLetter
 from rayshot.runtime.drain import Drain
 from rayshot.runtime.identity import Ending, HostIdentity, Stop
-from rayshot.runtime.initiation import check_spread, some_names
+from rayshot.runtime.initiation import Spread, check_spread, some_names
 from rayshot.runtime.keyring import offer_keys
 from rayshot.runtime.progress import describe, wait_with_progress
 from rayshot.runtime.requests import Committed, Order
@@ -167,7 +167,7 @@ class System:
         try:
             self._get(hosts[names[0]].open_channel.remote(names[1]), f"actor {names[0]!r}", SILENT_S)
         except ray.exceptions.RayActorError:
-            raise ActorEnded(self._fate(names[0]), actor=names[0]) from None
+            raise ActorExited(self._fate(names[0]), actor=names[0]) from None
 
     # Snapshots -------------------------------------------------------------------------------------------------
 
@@ -177,7 +177,7 @@ class System:
         label: str | None = None,
         mode: str | None = None,
         initiator: str | ActorHandle | Sequence[str | ActorHandle] | None = None,
-        helped: bool = True,
+        spread: Spread = "coordinator",
     ) -> Snapshot:
         """Take a snapshot of the whole system while it runs; returns when it is durable.
 
@@ -189,7 +189,7 @@ class System:
             label: makes it a savepoint, which is never deleted by itself.
             mode: as in SnapshotConfig, which says the default.
             initiator: the actor that begins it, or several that do so at once; by default the coordinator.
-            helped: whether the coordinator tells all others too. Without it, only markers do, over the channels of
+            spread: "coordinator" tells all other actors of it too. With "markers" only markers do, over the channels of
                 `topology()`.
 
         Raises:
@@ -210,14 +210,14 @@ class System:
         drain.wait(TOLD_S, BIRTH_S)
         begins = (initiator,) if isinstance(initiator, str | ActorHandle) else tuple(initiator or ())
         initiators, reached = tuple(map(self._name_of, begins)), frozenset[str]()
-        if initiators or not helped:
+        if initiators or spread != "coordinator":
             if mode not in (None, CHANDY_LAMPORT):
-                raise ConfigError(f"mode {mode!r} is the coordinator's: leave `initiator` and `helped` out")
+                raise ConfigError(f"mode {mode!r} is the coordinator's: leave `initiator` and `spread` out")
             mode = CHANDY_LAMPORT
             topology = self.topology()
-            check_spread(topology, initiators, helped=helped)
+            check_spread(topology, initiators, spread)
             reached = frozenset(topology)
-        helpers = None if helped else frozenset(initiators)
+        helpers = None if spread == "coordinator" else frozenset(initiators)
         return self._take(Order(mode, label, initiators, helpers, reached, driver=self._port.name), drain)
 
     def begun(self) -> Snapshot:

@@ -11,7 +11,7 @@ from rayshot.errors import SystemDown
 from rayshot.format.codec import CREATE, method_of
 from rayshot.model.current import enter
 from rayshot.protocol.events import EndRequested
-from rayshot.runtime.actor_errors import ActorEnded
+from rayshot.runtime.actor_errors import ActorExited
 from rayshot.runtime.dead_letters import DeadLetter
 from rayshot.runtime.mailbox import Delivery
 from rayshot.runtime.process import CONGESTION_WAIT_S, ActorProcess
@@ -213,14 +213,14 @@ class Worker:
                 process.wake.wait(0.01)
                 return
             process.carry_out(process.participant.handle(EndRequested(sent, process.mailbox.received())))
-            process.shut(ActorEnded(f"actor {process.name!r} ended", actor=process.name))
+            process.shut(ActorExited(f"actor {process.name!r} ended", actor=process.name))
 
     def _give_up_unready(self) -> None:
         """What this actor told, and waits for objects, keeps it from its end for a while only. Call under the lock."""
         now = time.monotonic()
         self._ending_since = self._ending_since or now
         if now - self._ending_since > UNREADY_AT_END_S:
-            why = ActorEnded(f"actor {self._process.name!r} ended before an object was there that it had sent")
+            why = ActorExited(f"actor {self._process.name!r} ended before an object was there that it had sent")
             for channel in self._process.channels.values():
                 channel.give_up_unready(why)
 

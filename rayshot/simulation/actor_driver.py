@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, assert_never, cast
 
-from rayshot.errors import ConfigError, ForeignHandle
+from rayshot.errors import ConfigError, StaleHandle
 from rayshot.format.codec import CALL, Codec
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.handle import ActorHandle
@@ -121,10 +121,10 @@ class ActorDriver:
         return self.handle_of(made, frozenset(specification.methods))
 
     def send(self, receiver: str, message: bytes) -> None:
-        """Put a message into the outbox. Raises ActorEnded, and ConfigError or ForeignHandle inside a handler."""
+        """Put a message into the outbox. Raises ActorExited, and ConfigError or StaleHandle inside a handler."""
         here, world = find_port(), cast("object", self.world)
         if isinstance(here, ActorProcess) and here.world is not world:
-            raise ForeignHandle(
+            raise StaleHandle(
                 f"a handler of {here.name!r} used a handle of another world: channels do not cross worlds. Give the "
                 "actor a handle of its own world as an argument",
                 receiver=receiver,

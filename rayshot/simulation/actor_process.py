@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from rayshot.errors import ActorDied, ActorEnded, ForeignHandle, MessageNotSerializable, OutsideHandler, RayshotError
+from rayshot.errors import ActorDied, ActorExited, MessageNotSerializable, OutsideHandler, RayshotError, StaleHandle
 from rayshot.format.codec import Codec
 from rayshot.model.cell import Cell
 from rayshot.model.current import enter
@@ -203,16 +203,16 @@ def sendable(error: Exception) -> RayshotError:
 
 
 def name_in(handle: ActorHandle, world: NamedWorld) -> str:
-    """The name of an actor of `world`. Raises ForeignHandle where it is of another one, be it of the same name."""
+    """The name of an actor of `world`. Raises StaleHandle where it is of another one, be it of the same name."""
     port = handle._port  # noqa: SLF001 - worlds have no names of their own, so it is the port that tells
     if port is not None and getattr(port, "world", None) is not world:
-        raise ForeignHandle(
+        raise StaleHandle(
             f"{handle!r} is of another world; channels do not cross worlds: use get_actor({handle.name!r}) of this one",
             handle=repr(handle),
         )
     return handle.name_in(world.system)
 
 
-def ended(name: str) -> ActorEnded:
+def ended(name: str) -> ActorExited:
     """What whoever waits for an answer of `name` is told."""
-    return ActorEnded(f"actor {name!r} ended", actor=name)
+    return ActorExited(f"actor {name!r} ended", actor=name)

@@ -10,18 +10,18 @@ from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
 from rayshot.errors import (
-    ActorEnded,
+    ActorExited,
     ActorNotFound,
     ConfigError,
     NotFound,
 )
 from rayshot.model.actor_class import ActorClass
-from rayshot.model.class_map import ClassMap
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.handle import ActorHandle, with_class
 from rayshot.model.parameters import parameters_of
 from rayshot.model.port import swap_port
-from rayshot.model.resolution import AllowUnmapped
+from rayshot.model.rename_classes import RenamedClasses
+from rayshot.model.resolution import SkipMissing
 from rayshot.model.specification import ActorSpecification, check_class
 from rayshot.protocol.identity import check_name
 from rayshot.simulation.actor_process import ActorProcess
@@ -90,9 +90,9 @@ class World:
         *,
         seed: int = 0,
         choices: Sequence[int] | Choices | None = None,
-        trust: str | None = None,
-        class_map: ClassMap | None = None,
-        allow_unmapped: AllowUnmapped = False,
+        allow_unsigned: bool = False,
+        rename_classes: RenamedClasses | None = None,
+        skip_missing_classes: SkipMissing = False,
         snapshots: int = 0,
         crashes: int = 0,
         steps_max: int = STEPS_MAX,
@@ -104,11 +104,11 @@ class World:
 
         Args:
             snapshot: of `rayshot.open(...)`, or of a World.
-            trust: "unsigned" loads a snapshot that nobody trusted vouches for. Loading runs code that the snapshot
+            allow_unsigned: True loads a snapshot that no trusted key has signed. Loading runs code that the snapshot
                 chooses: do this only with bytes whose history you know.
-            class_map: classes by their recorded name ("module.Class") where they moved, as for `rayshot.restore`.
-            allow_unmapped: leave out actors whose class is gone, as for `rayshot.restore`; what was in flight to them
-                is in `dead_letters`.
+            rename_classes: classes by their recorded name ("module.Class") where they moved, as for `rayshot.restore`.
+            skip_missing_classes: leave out actors whose class is gone, as for `rayshot.restore`; what was in flight
+                to them is in `dead_letters`.
             seed: see World, as for what follows.
             choices: instead of a seed.
             snapshots: how many are taken while it runs.
@@ -120,7 +120,9 @@ class World:
             Untrusted, Damaged, Incompatible: as `rayshot.restore` does; nothing was executed then, but for
                 CodeMismatch and MigrationFailed where a class does not take its state.
         """
-        recorded = read_stored(snapshot, trust, class_map, allow_unmapped=allow_unmapped)
+        recorded = read_stored(
+            snapshot, rename_classes, allow_unsigned=allow_unsigned, skip_missing_classes=skip_missing_classes
+        )
         world = cls(
             seed,
             choices=choices,
@@ -169,7 +171,7 @@ class World:
         return with_class(self._actors.driver.spawn(specification, name, args, kwargs), user_class)
 
     def get_actor(self, name: str) -> ActorHandle:
-        """A handle of the actor `name`, for the test. Raises ActorNotFound, and ActorEnded where it has ended."""
+        """A handle of the actor `name`, for the test. Raises ActorNotFound, and ActorExited where it has ended."""
         cell = self._process(name).cell
         if cell.specification is None:
             return self._actors.driver.handle_of(name)
@@ -328,7 +330,7 @@ class World:
     def _process(self, name: str) -> ActorProcess:
         process = self._actors.processes.get(name)
         if name in self._actors.ended:
-            raise ActorEnded(f"actor {name!r} is no more: {self._actors.ended[name]}", actor=name)
+            raise ActorExited(f"actor {name!r} is no more: {self._actors.ended[name]}", actor=name)
         if process is None:
             there = ", ".join(self._actors.processes) or "none"
             raise ActorNotFound(f"the world has no actor {name!r}; it has {there}", actor=name)

@@ -27,7 +27,7 @@ class Future:
         return self._done
 
     def result(self) -> Any:
-        """The result; runs the world until it is there. Raises what the handler raised, and ActorEnded."""
+        """The result; runs the world until it is there. Raises what the handler raised, and ActorExited."""
         if not self._done:
             self._run_until(self.done, self._what)
         if not self._ok:

@@ -10,9 +10,9 @@ from rayshot.format.pickling import Names, load_state, put_again
 from rayshot.format.signing import find_trusted_keys
 from rayshot.format.slots import Slot, SlottedMessage, StoredValue
 from rayshot.model.cell import Cell
-from rayshot.model.class_map import ClassMap
 from rayshot.model.dead_mail import undeliverable
-from rayshot.model.resolution import AllowUnmapped, fit
+from rayshot.model.rename_classes import RenamedClasses
+from rayshot.model.resolution import SkipMissing, fit
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.identity import Channel
 from rayshot.simulation.world_snapshot import RecordedActor, RecordedChannel, WorldSnapshot
@@ -26,10 +26,10 @@ _PUT_AGAIN = put_again.__name__.encode()
 
 def read_stored(
     snapshot: Snapshot | WorldSnapshot,
-    trust: str | None,
-    class_map: ClassMap | None = None,
+    rename_classes: RenamedClasses | None = None,
     *,
-    allow_unmapped: AllowUnmapped = False,
+    allow_unsigned: bool = False,
+    skip_missing_classes: SkipMissing = False,
 ) -> WorldSnapshot:
     """All that a world needs of a snapshot, read and checked, nothing of it executed yet.
 
@@ -38,8 +38,8 @@ def read_stored(
     """
     if isinstance(snapshot, WorldSnapshot):
         return snapshot
-    check_trust(snapshot, find_trusted_keys(), trust)
-    fitting = fit(snapshot.manifest, snapshot.read, class_map, allow_unmapped=allow_unmapped)
+    check_trust(snapshot, find_trusted_keys(), allow_unsigned=allow_unsigned)
+    fitting = fit(snapshot.manifest, snapshot.read, rename_classes, skip_missing_classes=skip_missing_classes)
     manifest = fitting.manifest
     actors = {actor.name: _actor(snapshot, actor, fitting.specifications[actor.name]) for actor in manifest.actors}
     there = [snapshot.channel(channel.sender, channel.receiver) for channel in manifest.channels]

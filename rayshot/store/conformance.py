@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 
-from rayshot.errors import AlreadyExists, KeyNotFound, PathRefused, RayshotError
+from rayshot.errors import AlreadyExists, KeyNotFound, RayshotError, UnsafePath
 from rayshot.store.locate import open_store
 from rayshot.store.store import Store
 
@@ -157,7 +157,7 @@ class StoreConformance:
                 partial(store.delete, key),
             ]
             for verb in verbs:
-                with refused(PathRefused):
+                with refused(UnsafePath):
                     verb()
 
     def test_check_passes_and_leaves_nothing_behind(self, store: Store) -> None:

@@ -19,10 +19,10 @@ from rayshot.errors import (
     AlreadyExists,
     ConfigError,
     KeyNotFound,
-    PathRefused,
     StoreError,
     StoreFull,
     StoreUnavailable,
+    UnsafePath,
 )
 from rayshot.store.probe import prove_create_only
 from rayshot.store.store import Data, Entry, buffers, check_key, is_key, size_bytes
@@ -115,14 +115,14 @@ class LocalStore:
             ) from error
 
     def _path(self, key: str) -> Path:
-        """Where `key` lies; raises PathRefused where a symbolic link leads out of the folder."""
+        """Where `key` lies; raises UnsafePath where a symbolic link leads out of the folder."""
         path = self.folder / check_key(key)
         self._refuse_outside(path)
         return path
 
     def _refuse_outside(self, path: Path) -> None:
         if not Path(os.path.realpath(path)).is_relative_to(self.folder):
-            raise PathRefused(f"{path} leads out of {self.folder}; it is not followed", path=str(path))
+            raise UnsafePath(f"{path} leads out of {self.folder}; it is not followed", path=str(path))
 
     def _make_durable(self, folder: Path) -> None:
         """Make `folder` and what is missing above it, and sync the names of all that may be young.
@@ -167,7 +167,7 @@ class LocalStore:
             with open(path, "rb", opener=_open_at_once) as file:  # a Path takes no opener
                 status = os.fstat(file.fileno())
                 if not stat.S_ISREG(status.st_mode):
-                    raise PathRefused(f"{path} is no regular file; it is not read", path=str(path))
+                    raise UnsafePath(f"{path} is no regular file; it is not read", path=str(path))
                 file.seek(start)
                 there = max(status.st_size - start, 0)
                 return file.read(there if length < 0 else min(length, there))  # `read` allocates all it is told

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from rayshot.errors import (
     BadManifest,
-    BindingMismatch,
     Damaged,
     EncryptionKeyNeeded,
     Incompatible,
     KeyNotFound,
     SnapshotDeleted,
+    SnapshotMismatch,
 )
 from rayshot.format.bounds import ENVELOPE_BYTES_MAX
 from rayshot.format.chunks import digest
@@ -33,10 +33,10 @@ def read_sealed(
     Raises:
         EncryptionKeyNeeded: it is encrypted with a key that is not among them.
         SnapshotDeleted: it was deleted meanwhile.
-        BindingMismatch: the manifest is that of another system, snapshot or log position, or has another time or label
+        SnapshotMismatch: the manifest is that of another system, snapshot or log position, or has another time or label
             than the log.
         BadManifest: it is missing, or not what was committed; also LimitExceeded, InconsistentCut,
-            PathRefused. FormatTooNew, StoreError.
+            UnsafePath. FormatTooNew, StoreError.
     """
     data = _read(store, system, record)
     if digest(data) != record.manifest_digest:
@@ -65,7 +65,7 @@ def _read(store: Store, system: str, record: CommitRecord) -> bytes:
 
 
 def _refuse_foreign(data: bytes, system: str, record: CommitRecord, keys: Sequence[EncryptionKey] | None) -> None:
-    """Raise BindingMismatch where the bytes are a manifest, but of something else: it was put in this place."""
+    """Raise SnapshotMismatch where the bytes are a manifest, but of something else: it was put in this place."""
     try:
         manifest = decode(*open_manifest(open_envelope(data).payload, keys))
     except (Damaged, Incompatible, EncryptionKeyNeeded):
@@ -77,7 +77,7 @@ def _check_binding(manifest: Manifest, system: str, record: CommitRecord) -> Non
     found = (manifest.system, str(manifest.snapshot), manifest.position)
     expected = (system, str(record.snapshot), record.sealed_for)
     if found != expected:
-        raise BindingMismatch(
+        raise SnapshotMismatch(
             "a manifest of system {!r}, snapshot {}, position {} ".format(*found)
             + "lies where that of system {!r}, snapshot {}, position {} should be".format(*expected),
             found=found,
@@ -85,7 +85,7 @@ def _check_binding(manifest: Manifest, system: str, record: CommitRecord) -> Non
         )
     said, signed = (record.taken_at, record.label), (manifest.taken_at, manifest.label)
     if said != signed:
-        raise BindingMismatch(
+        raise SnapshotMismatch(
             "the log says of {} that it was taken at {}, label {!r}; ".format(record.snapshot, *said)
             + "its manifest says at {}, label {!r}".format(*signed),
             found=said,

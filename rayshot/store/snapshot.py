@@ -41,7 +41,7 @@ class Snapshot:
     """One committed snapshot. Its manifest is read when first needed, states and messages each time they are.
 
     `keys` open an encrypted one; None means those of the environment, where it is read. They are not pickled with it.
-    Whatever reads may raise Damaged (BadManifest, CorruptChunk, MissingChunk, ...), BindingMismatch,
+    Whatever reads may raise Damaged (BadManifest, CorruptChunk, MissingChunk, ...), SnapshotMismatch,
     FormatTooNew, StoreError, EncryptionKeyNeeded, or SnapshotDeleted when it was deleted meanwhile.
     """
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from rayshot.errors import PathRefused
+from rayshot.errors import UnsafePath
 
 KEY_LENGTH_MAX = 1024
 PROBE_PREFIX = "check-"
@@ -43,7 +43,7 @@ Data = Bytes | Sequence[Bytes]
 class Store(Protocol):
     """A place for write-once objects. Safe to use from many threads.
 
-    Besides the errors named below every verb raises PathRefused for a key that could lead out of the store,
+    Besides the errors named below every verb raises UnsafePath for a key that could lead out of the store,
     and StoreUnavailable when the place does not answer or refuses.
     """
 
@@ -93,9 +93,9 @@ def is_key(key: str) -> bool:
 
 
 def check_key(key: str) -> str:
-    """Return `key` if it stays inside every kind of store, else raise PathRefused."""
+    """Return `key` if it stays inside every kind of store, else raise UnsafePath."""
     if not is_key(key):
-        raise PathRefused(f"the key {key[:200]!r} could lead out of the storage folder; it is not followed", key=key)
+        raise UnsafePath(f"the key {key[:200]!r} could lead out of the storage folder; it is not followed", key=key)
     return key
 
 

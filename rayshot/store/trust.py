@@ -6,17 +6,15 @@ from rayshot.errors import ConfigError
 from rayshot.format.signing import Prover, verify
 from rayshot.store.snapshot import Snapshot
 
-UNSIGNED = "unsigned"
+
+def check_allow_unsigned(allow_unsigned: object) -> None:
+    """Raise ConfigError for anything but True and False."""
+    if not isinstance(allow_unsigned, bool):
+        raise ConfigError(f"allow_unsigned={allow_unsigned!r}: leave it out, or say True")
 
 
-def check_trust_word(trust: str | None) -> None:
-    """Raise ConfigError unless `trust` is None, or "unsigned" to load what nobody trusted vouches for."""
-    if trust not in (None, UNSIGNED):
-        raise ConfigError(f"trust={trust!r}: leave it out, or say {UNSIGNED!r}")
-
-
-def check_trust(snapshot: Snapshot, keys: Iterable[Prover], trust: str | None) -> None:
-    """Raise Untrusted unless one of `keys` proves this snapshot's signature, or `trust` says that none needs to."""
-    check_trust_word(trust)
-    if trust != UNSIGNED:
+def check_trust(snapshot: Snapshot, keys: Iterable[Prover], *, allow_unsigned: bool) -> None:
+    """Raise Untrusted unless one of `keys` proves this snapshot's signature, or `allow_unsigned`; ConfigError."""
+    check_allow_unsigned(allow_unsigned)
+    if not allow_unsigned:
         verify(snapshot.envelope, keys)

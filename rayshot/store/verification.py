@@ -6,13 +6,13 @@ from enum import Enum
 
 from rayshot.errors import (
     BadSignature,
-    BindingMismatch,
     ConfigError,
     CorruptChunk,
     Damaged,
     Incompatible,
     MissingChunk,
     RayshotError,
+    SnapshotMismatch,
     UnknownKey,
     Unsigned,
 )
@@ -134,7 +134,7 @@ def run_check(name: str, prove: Callable[[], str]) -> Check:
     """Turn what `prove` returns, or the damage that it meets, into a Check."""
     try:
         return Check(name, prove())
-    except (Damaged, Incompatible, BindingMismatch) as error:
+    except (Damaged, Incompatible, SnapshotMismatch) as error:
         return Check(name, error.message, error)
 
 

@@ -40,7 +40,7 @@ class Account:
         if amount == 40:
             rayshot.current().after(2, self.close, "soon")
     def close(self, word):
-        rayshot.current().end()
+        rayshot.current().exit()
 """
 FLOWS = {("alice", "bob"): Flow(sent=5, received=2), ("bob", "alice"): Flow(sent=1)}
 
@@ -193,7 +193,7 @@ def test_what_is_not_trusted_is_not_loaded(application: Path) -> None:
     assert (result.exit_code, result.stdout) == (12, "")
     assert result.stderr.startswith("error: unsigned: ")
     assert "bank" not in sys.modules
-    assert run(unsigned, "--trust", "unsigned").exit_code == 0
+    assert run(unsigned, "--allow-unsigned").exit_code == 0
     assert run(shots(application / "foreign", key=SigningKey(b"x" * 32))).exit_code == 12
 
 
@@ -220,12 +220,12 @@ def test_classes_that_moved_are_mapped(application: Path) -> None:
     storage = shots(application)
     (application / "bank.py").rename(application / "vault_of_gold.py")
     assert run(storage).exit_code == 14
-    moved = run(storage, "--class-map", "bank.Account=vault_of_gold.Account", "--json")
+    moved = run(storage, "--rename-class", "bank.Account=vault_of_gold.Account", "--json")
     assert moved.exit_code == 0
     assert json.loads(moved.stdout)["steps"]
     for wrong in ("bank.Account", "=x.Y", "bank.Account="):
-        assert run(storage, "--class-map", wrong).exit_code == 2
-    assert run(storage, "--class-map", "bank.Account=nowhere.Account").exit_code == 2
+        assert run(storage, "--rename-class", wrong).exit_code == 2
+    assert run(storage, "--rename-class", "bank.Account=nowhere.Account").exit_code == 2
     sys.modules.pop("vault_of_gold")
 
 
@@ -237,7 +237,7 @@ def test_actors_whose_class_is_gone_are_left_out_where_that_is_asked_for(applica
     repository.commit(replace(manifest, actors=(alice, replace(bob, class_name="Closed"))), KEY)
     refused = run(path)
     assert refused.exit_code == 14
-    assert "--allow-unmapped" in refused.stderr
-    result = run(path, "--allow-unmapped", "--json")
+    assert "--skip-missing-classes" in refused.stderr
+    result = run(path, "--skip-missing-classes", "--json")
     assert result.exit_code == 0
     assert {step["receiver"] for step in json.loads(result.stdout)["steps"]} == {"alice"}

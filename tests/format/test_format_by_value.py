@@ -183,7 +183,7 @@ def test_what_stands_for_classes_goes_to_other_processes_or_is_refused_by_its_na
     names = load_names(dump_names(named(stamp, colour)))
     assert names == named(stamp, colour)
     stamp.lock = threading.Lock()
-    with pytest.raises(CodeMismatch, match=r"class_map\['__main__.Stamp'\]"):
+    with pytest.raises(CodeMismatch, match=r"rename_classes\['__main__.Stamp'\]"):
         dump_names(named(colour, stamp))
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rayshot.errors import BadManifest, Damaged, FormatTooNew, InconsistentCut, LimitExceeded, PathRefused
+from rayshot.errors import BadManifest, Damaged, FormatTooNew, InconsistentCut, LimitExceeded, UnsafePath
 from rayshot.format import bounds, canonical
 from rayshot.format.manifest import (
     ActorEntry,
@@ -368,7 +368,7 @@ def test_who_ended_may_have_sent_what_is_in_flight_but_receives_nothing():
     ],
 )
 def test_a_chunk_key_that_could_leave_the_folder_is_refused(key):
-    with pytest.raises(PathRefused):
+    with pytest.raises(UnsafePath):
         changed(chunks=(dataclasses.replace(CHUNKS[0], key=key), CHUNKS[1]))
 
 

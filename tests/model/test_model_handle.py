@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 
-from rayshot.errors import ForeignHandle, SystemStopped, UnknownMethod
+from rayshot.errors import StaleHandle, SystemStopped, UnknownMethod
 from rayshot.model.handle import ActorHandle
 from rayshot.model.port import provide_port
 from tests.model.world import World
@@ -74,11 +74,11 @@ def test_what_rays_handles_have_is_no_method_of_an_actor(world, name):
 
 def test_a_handle_of_another_system_sends_nothing(world):
     alien = ActorHandle("shop", "bob", None, world)
-    with pytest.raises(ForeignHandle, match=r"shop/bob.*'bank'"):
+    with pytest.raises(StaleHandle, match=r"shop/bob.*'bank'"):
         alien.deposit.tell(1)
-    with pytest.raises(ForeignHandle, match=r"shop/bob"):
+    with pytest.raises(StaleHandle, match=r"shop/bob"):
         world.handle("carol").meet.tell(alien)
-    with pytest.raises(ForeignHandle, match=r"shop/bob"):
+    with pytest.raises(StaleHandle, match=r"shop/bob"):
         alien.name_in("bank")
     assert alien.name_in("shop") == "bob"
     assert not any(world.sent.values())

@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 import rayshot
-from rayshot.errors import ActorEnded, ConfigError
+from rayshot.errors import ActorExited, ConfigError
 from rayshot.model.handle import ActorHandle, Hold
 
 
@@ -59,7 +59,7 @@ def test_kill_takes_handles_and_begins_no_actor_anew(world, given, no_restart):
 @pytest.mark.acceptance("O4")
 def test_kill_of_an_actor_that_has_ended_is_fine(world, monkeypatch):
     def ended(receiver):
-        raise ActorEnded("it ended")
+        raise ActorExited("it ended")
 
     monkeypatch.setattr(world, "channel", ended)
     rayshot.kill(world.handle("bob"))
@@ -103,7 +103,7 @@ def test_a_handler_that_leaves_python_ends_its_actor_and_its_caller_hears_of_it(
     calls(running, "leave", 3)
     assert running.requests == ["end"]
     ((_, _, error, ok),) = running.answers
-    assert (type(error), ok) == (ActorEnded, False)
+    assert (type(error), ok) == (ActorExited, False)
     assert str(error).startswith("actor 'alice' ended, its handler .leave left with sys.exit()")
 
 

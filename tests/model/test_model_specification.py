@@ -83,7 +83,7 @@ def test_a_class_of_a_script_comes_to_life_in_another_process(tmp_path):
 @pytest.mark.acceptance("G18")
 def test_a_class_that_is_gone_is_named_with_the_way_out():
     specification = ActorSpecification("tests.model.workloads", "Moved", None, (), {})
-    with pytest.raises(CodeMismatch, match=r"tests\.model\.workloads\.Moved.*class_map") as raised:
+    with pytest.raises(CodeMismatch, match=r"tests\.model\.workloads\.Moved.*rename_classes") as raised:
         specification.resolve()
     assert raised.value.evidence == {"class_name": "tests.model.workloads.Moved"}
 

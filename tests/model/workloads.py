@@ -145,7 +145,7 @@ class Leaver:
     """Ends by its own wish."""
 
     def leave(self):
-        rayshot.current().end()
+        rayshot.current().exit()
 
 
 @rayshot.actor

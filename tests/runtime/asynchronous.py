@@ -105,7 +105,7 @@ class Busy:
         return await anext(self.generator)
 
     def leave(self):
-        rayshot.current().end()
+        rayshot.current().exit()
 
     def __getstate__(self):
         return {"ticks": self.ticks}

@@ -50,7 +50,7 @@ class Lender(Branch.__rayshot_user_class__):
         Lender.options(name=name).remote(amount)
 
     def leave(self):
-        rayshot.current().end()
+        rayshot.current().exit()
 
 
 @rayshot.actor

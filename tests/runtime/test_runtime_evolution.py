@@ -30,7 +30,7 @@ def test_states_messages_and_values_come_back_in_the_classes_of_today_and_the_le
     snapshot = system.snapshot()
     assert snapshot.channel("alice", "bob").messages
     assert snapshot.channel("alice", "carol").messages
-    restored = restore(new_system.made, system, class_map=CLASS_MAP, allow_unmapped=["carol"], trace="full")
+    restored = restore(new_system.made, system, rename_classes=CLASS_MAP, skip_missing_classes=["carol"], trace="full")
     alice, bob = restored.get_actor("alice"), restored.get_actor("bob")
     assert eventually(lambda: ray.get(bob.count.remote()) == 3)
     assert ray.get(bob.read.remote()) == [("Coin", 2), ("Coin", 10), ("Coin", 20)]
@@ -59,7 +59,7 @@ def test_a_migration_that_fails_or_a_class_that_takes_no_state_fails_the_restore
     system.snapshot()
     system.shutdown()
     with pytest.raises(RestoreFailed, match=r"'rich'.*Purse\.migrate.*too rich") as raised:
-        rayshot.restore(system.storage, system=system.name, class_map=CLASS_MAP)
+        rayshot.restore(system.storage, system=system.name, rename_classes=CLASS_MAP)
     assert isinstance(raised.value.__cause__, MigrationFailed)
     assert raised.value.evidence["actor"] == "rich"
     assert running(system) == []
@@ -68,8 +68,8 @@ def test_a_migration_that_fails_or_a_class_that_takes_no_state_fails_the_restore
         ({f"{MODULE}.Money": Unwilling}, rf"'(rich|poor)'.*{MODULE}\.Wallet.*not today"),
     ):
         with pytest.raises(RestoreFailed, match=said) as raised:
-            rayshot.restore(system.storage, system=system.name, class_map=moved)
+            rayshot.restore(system.storage, system=system.name, rename_classes=moved)
         assert isinstance(raised.value.__cause__, CodeMismatch)
-    assert "requires amount" in refuse(system, CodeMismatch, class_map={f"{MODULE}.Wallet": f"{MODULE}.Coin"})
+    assert "requires amount" in refuse(system, CodeMismatch, rename_classes={f"{MODULE}.Wallet": f"{MODULE}.Coin"})
     new_system.made.append(rayshot.restore(system.storage, system=system.name))
     assert ray.get(new_system.made[-1].get_actor("rich").read.remote()) == [("Money", 5000)]

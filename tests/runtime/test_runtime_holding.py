@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from rayshot.errors import ActorEnded
+from rayshot.errors import ActorExited
 from rayshot.format.slots import FAILED, LARGE, VALUE, Slot, SlottedMessage
 from rayshot.model.reply import OpenCall
 from rayshot.runtime import holding
@@ -108,11 +108,11 @@ def test_what_waits_when_its_sender_ends_leaves_with_an_error_under_its_number(c
     channel.append(slotted(1, Reference()))
     channel.append(CODEC.tell("take", (2,)))
     with channel.room:
-        channel.give_up_unready(ActorEnded("alice ended"))
+        channel.give_up_unready(ActorExited("alice ended"))
     assert channel.numbers == [1, 2]
     ((number, ((kind, error, _, _),)),) = channel.came[0]
     assert (number, kind) == (1, FAILED)
-    assert isinstance(pickle.loads(error), ActorEnded)
+    assert isinstance(pickle.loads(error), ActorExited)
 
 
 def test_what_waits_for_a_receiver_that_ends_is_undeliverable_like_all_behind_it(channel):

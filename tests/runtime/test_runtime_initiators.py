@@ -9,7 +9,7 @@ import pytest
 import ray
 
 from rayshot import SnapshotConfig
-from rayshot.errors import ActorDied, ActorEnded, ActorNotFound, ConfigError, SnapshotAborted
+from rayshot.errors import ActorDied, ActorExited, ActorNotFound, ConfigError, SnapshotAborted
 from rayshot.format.figures import FOLLOWS
 from rayshot.runtime.initiation import check_spread
 from rayshot.runtime.requests import Asked, Order, Request
@@ -40,7 +40,7 @@ def pay_around(accounts, pairs):
 def test_a_snapshot_that_one_actor_begins_spreads_over_idle_channels_by_its_markers(system, accounts):
     pay_around(accounts, [("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")])
     assert system.topology() == {"a": ("b",), "b": ("c",), "c": ("d",), "d": ("a",)}
-    snapshots = [system.snapshot(initiator=name, helped=False) for name in NAMES]
+    snapshots = [system.snapshot(initiator=name, spread="markers") for name in NAMES]
     assert [snapshot.id.initiator for snapshot in snapshots] == list(NAMES)
     for snapshot in snapshots:
         snapshot.verify()
@@ -52,7 +52,7 @@ def test_it_is_consistent_while_messages_are_on_their_way(system, accounts):
     for _ in range(10):
         for sender, receiver in [("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")] * 50:
             accounts[sender].transfer.tell(accounts[receiver], 1)
-        snapshot = system.snapshot(initiator="c", helped=False)
+        snapshot = system.snapshot(initiator="c", spread="markers")
         snapshot.verify()
         held = sum(state["balance"] for state in snapshot.states().values())
         channels = snapshot.channels.values()
@@ -63,14 +63,14 @@ def test_it_is_consistent_while_messages_are_on_their_way(system, accounts):
 def test_actors_that_markers_cannot_reach_are_named_before_anything_begins(system, accounts):
     pay_around(accounts, [("a", "b"), ("b", "a"), ("c", "d")])
     with pytest.raises(ConfigError, match="from a to c, d, so markers alone cannot"):
-        system.snapshot(initiator="a", helped=False)
+        system.snapshot(initiator="a", spread="markers")
     with pytest.raises(ConfigError, match="needs an initiator"):
-        system.snapshot(helped=False)
+        system.snapshot(spread="markers")
     with pytest.raises(ActorNotFound, match=r"'nobody'.*there is a, b, c, d"):
         system.snapshot(initiator="nobody")
     assert system.snapshots() == []
     assert system.snapshot(initiator="a").id.initiator == "a"  # the coordinator helps
-    both = system.snapshot(initiator=["a", "c"], helped=False)
+    both = system.snapshot(initiator=["a", "c"], spread="markers")
     assert both.states().keys() == set(NAMES)
 
 
@@ -78,7 +78,7 @@ def test_a_channel_that_was_opened_carries_markers_before_it_carries_messages(sy
     for sender, receiver in [("a", "b"), ("a", accounts["c"]), ("c", "d")]:
         system.connect(sender, receiver)
     assert system.topology() == {"a": ("b", "c"), "b": (), "c": ("d",), "d": ()}
-    assert system.snapshot(initiator="a", helped=False).states().keys() == set(NAMES)
+    assert system.snapshot(initiator="a", spread="markers").states().keys() == set(NAMES)
     with pytest.raises(ActorNotFound, match="'nobody'"):
         system.connect("a", "nobody")
 
@@ -93,7 +93,7 @@ def test_snapshots_of_several_initiators_at_once_are_each_consistent(new_system)
     taken = []
 
     def take(name):
-        taken.append(system.snapshot(initiator=name, helped=False))
+        taken.append(system.snapshot(initiator=name, spread="markers"))
 
     threads = [threading.Thread(target=take, args=(name,)) for name in NAMES]
     for thread in threads:
@@ -141,7 +141,7 @@ def test_an_initiator_that_ended_is_not_waited_for():
     asked.drop("ended")
     for request in (ended, gone):
         assert request.done.is_set()
-        assert isinstance(request.error, ActorEnded)
+        assert isinstance(request.error, ActorExited)
     assert len(asked) == 1
     assert asked.take(token) is living
     assert asked.take(token) is None
@@ -162,7 +162,7 @@ def test_where_an_actor_ends_in_the_way_of_the_markers_the_coordinator_helps(new
         system.connect(sender, receiver)
     accounts["a"].pause.tell(1.0)
     taken = []
-    thread = threading.Thread(target=lambda: taken.append(system.snapshot(initiator=["a"], helped=False)))
+    thread = threading.Thread(target=lambda: taken.append(system.snapshot(initiator=["a"], spread="markers")))
     thread.start()
     assert checked.wait(10)
     accounts["b"].leave.tell()
@@ -181,7 +181,7 @@ def test_where_an_actor_ended_after_the_ways_of_the_markers_were_looked_at_the_c
         eventually(lambda: "b" not in system.actors(), 10)
 
     monkeypatch.setattr("rayshot.runtime.system.check_spread", check)
-    assert system.snapshot(initiator=["a"], helped=False).states().keys() == {"a", "c", "d"}
+    assert system.snapshot(initiator=["a"], spread="markers").states().keys() == {"a", "c", "d"}
 
 
 def test_a_channel_from_an_actor_that_has_just_died_is_refused_with_its_death(system):

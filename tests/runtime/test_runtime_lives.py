@@ -10,7 +10,7 @@ import pytest
 import ray
 
 import rayshot
-from rayshot.errors import ActorEnded, ActorNotFound, ConfigError, NameTaken, UnknownMethod
+from rayshot.errors import ActorExited, ActorNotFound, ConfigError, NameTaken, UnknownMethod
 from rayshot.runtime.identity import Ending
 from rayshot.runtime.wire import Answer, Status, pack_answer
 from tests.model.workloads_over_ray import Plain
@@ -67,7 +67,7 @@ def test_calls_of_an_actor_that_ended_are_made_and_fail_where_their_results_are_
 def tell_raises(handle):
     try:
         handle.add.tell()
-    except ActorEnded:
+    except ActorExited:
         return True
     return False
 
@@ -157,7 +157,7 @@ def test_an_actor_that_leaves_python_ends_in_order(system, how):
     for ref in refs[1:]:
         with pytest.raises(ray.exceptions.RayActorError, match="'alice' ended") as raised:
             ray.get(ref)
-        assert isinstance(raised.value, ActorEnded)
+        assert isinstance(raised.value, ActorExited)
     assert gone(system, "alice")
     bob.leave.tell(how)
     assert gone(system, "bob")
@@ -407,7 +407,7 @@ def test_an_answer_that_comes_when_the_end_of_its_sender_is_known_is_heeded_no_m
         system._port._end("alice", Ending("actor 'alice' ended"))
     (take,) = answers
     take(pack_answer(Answer(Status.TAKEN, 1)))
-    with pytest.raises(ActorEnded):
+    with pytest.raises(ActorExited):
         alice.add.tell()
 
 

@@ -14,13 +14,13 @@ import ray
 import rayshot
 import rayshot.errors
 from rayshot.errors import (
-    ActorEnded,
+    ActorExited,
     ActorNotFound,
     ConfigError,
-    ForeignHandle,
     MessageNotSerializable,
     NameTaken,
     NotAnObjectRef,
+    StaleHandle,
     SystemStopped,
     UnknownMethod,
 )
@@ -183,7 +183,7 @@ def test_a_constructor_that_raises_ends_the_actor_and_nothing_else(system):
             raise TypeError("no such luck")
 
     bad = rayshot.actor(Bad).options(name="bad").remote()
-    with pytest.raises(ActorEnded, match="TypeError"):
+    with pytest.raises(ActorExited, match="TypeError"):
         ray.get(bad.read.remote())
     good = Account.options(name="good").remote(3)
     assert ray.get(good.read.remote()) == 3
@@ -199,7 +199,7 @@ def test_an_actor_that_ended_is_told_at_the_call(system, monkeypatch):
     def refused():
         try:
             ray.get(alice.read.remote())
-        except ActorEnded as error:
+        except ActorExited as error:
             return "alice" in str(error)
         return False
 
@@ -208,7 +208,7 @@ def test_an_actor_that_ended_is_told_at_the_call(system, monkeypatch):
     def known():
         try:
             alice.read.tell()
-        except ActorEnded:
+        except ActorExited:
             return True
         return False
 
@@ -237,9 +237,9 @@ def test_a_handle_of_another_system_is_refused(new_system):
     alice = Account.options(name="alice").remote(1)
     new_system("second")
     bob = Account.options(name="bob").remote(1)
-    with pytest.raises(ForeignHandle, match="first"):
+    with pytest.raises(StaleHandle, match="first"):
         bob.transfer.tell(alice, 1)
-    with pytest.raises(ForeignHandle, match="first"):
+    with pytest.raises(StaleHandle, match="first"):
         bob.keep.tell({"friends": [alice]})
     assert ray.get(bob.read.remote()) == 1
 

@@ -4,7 +4,7 @@ import pytest
 import ray
 
 from rayshot import SnapshotConfig
-from rayshot.errors import ActorEnded, SnapshotAborted, SystemStopped
+from rayshot.errors import ActorExited, SnapshotAborted, SystemStopped
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.cut import Record
 from rayshot.protocol.identity import SnapshotId
@@ -50,7 +50,7 @@ def test_an_actor_that_could_not_start_while_the_coordinator_died_has_ended_and_
     assert ray.get(alice.read.remote()) == 1
     die_at(system, "notice_ended")
     unfinished = Unfinished.options(name="unfinished").remote(0.0)
-    with pytest.raises(ActorEnded, match="cannot be finished"):
+    with pytest.raises(ActorExited, match="cannot be finished"):
         ray.get(unfinished.read.remote(), timeout=20)
     assert after_take_over(system.snapshot).manifest.ended == ("unfinished",)
     assert system.status().state == "running"

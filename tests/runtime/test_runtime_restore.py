@@ -239,7 +239,7 @@ def test_a_snapshot_signed_by_a_stranger_is_refused_unless_trust_is_typed_out(st
     system, _ = stored
     monkeypatch.setenv("RAYSHOT_SIGNING_KEY", "another key that nobody has seen before")
     assert "key" in refuse(system, UnknownKey)
-    new_system.made.append(rayshot.restore(system.storage, system=system.name, trust="unsigned"))
+    new_system.made.append(rayshot.restore(system.storage, system=system.name, allow_unsigned=True))
     assert ray.get(new_system.made[-1].get_actor("alice").read.remote()) == 1
 
 
@@ -293,7 +293,7 @@ def test_a_class_that_is_gone_is_named_before_anything_starts(stored, monkeypatc
     monkeypatch.delattr(workloads, "Renamed")
     assert "tests.runtime.workloads.Renamed" in refuse(system, CodeMismatch)
     restored = rayshot.restore(
-        system.storage, system=system.name, class_map={"tests.runtime.workloads.Renamed": Account}
+        system.storage, system=system.name, rename_classes={"tests.runtime.workloads.Renamed": Account}
     )
     new_system.made.append(restored)
     restored.get_actor("carol").remind.tell(3600)
@@ -419,7 +419,7 @@ def test_of_those_who_begin_a_system_at_once_one_does_and_the_others_hear_of_it(
 
 
 def test_an_unknown_trust_is_refused(stored):
-    refuse(stored[0], ConfigError, trust="everybody")
+    refuse(stored[0], ConfigError, allow_unsigned="everybody")
 
 
 @pytest.mark.acceptance("G25")

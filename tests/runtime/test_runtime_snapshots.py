@@ -21,7 +21,7 @@ pytestmark = pytest.mark.ray
 
 
 def test_a_snapshot_with_more_in_flight_than_may_be_is_aborted_and_the_next_one_commits(new_system):
-    system = new_system(snapshot=rayshot.SnapshotConfig(max_channel_state_bytes=300_000))
+    system = new_system(snapshot=rayshot.SnapshotConfig(max_in_flight_bytes=300_000))
     account = Account.options(name="busy").remote(0)
     ray.get(account.read.remote())
     account.pause.tell(1.0)
@@ -29,7 +29,7 @@ def test_a_snapshot_with_more_in_flight_than_may_be_is_aborted_and_the_next_one_
         account.remember.tell(b"x" * 50_000)
     with pytest.raises(SnapshotAborted, match=r"busy.* bytes of messages in flight lie here") as aborted:
         system.snapshot()
-    assert aborted.value.evidence["reason"] == "channel_state_full"
+    assert aborted.value.evidence["reason"] == "too_much_in_flight"
     ray.get(account.read.remote())
     assert system.snapshot().in_flight == 0
 
@@ -65,13 +65,13 @@ def test_that_a_snapshot_ended_is_said_also_where_no_other_one_follows(system):
 
 
 def test_what_a_sender_keeps_for_a_snapshot_that_it_cannot_record_yet_is_bounded(new_system):
-    system = new_system(snapshot=rayshot.SnapshotConfig(max_channel_state_bytes=1_000_000))
+    system = new_system(snapshot=rayshot.SnapshotConfig(max_in_flight_bytes=1_000_000))
     source, sink = Account.options(name="source").remote(0), Account.options(name="sink").remote(0)
     ray.get([source.read.remote(), sink.read.remote()])
     source.flood.tell(sink, 40, 100_000, 0.1)  # one handler of four seconds: the sink records long before it ends
     with pytest.raises(SnapshotAborted, match=r"source: .* bytes of messages in flight lie here") as aborted:
         system.snapshot()
-    assert aborted.value.evidence["reason"] == "channel_state_full"
+    assert aborted.value.evidence["reason"] == "too_much_in_flight"
     assert ray.get(source.read.remote()) == 0
     snapshot = system.snapshot()
     assert snapshot.verify().sound

@@ -83,7 +83,7 @@ def test_snapshots_that_spread_by_their_markers_alone_are_proved(new_system):
     system = new_system(trace="full")
     ring()
     eventually(lambda: all(system.topology().values()) or None)
-    prove_all([system.snapshot(initiator=f"station{n}", helped=False) for n in range(3)])
+    prove_all([system.snapshot(initiator=f"station{n}", spread="markers") for n in range(3)])
 
 
 def prove_all(snapshots):

@@ -117,7 +117,7 @@ class Leaver:
     def leave(self):
         for number in range(self.count):
             self.stage.add.tell(number)
-        rayshot.current().end()
+        rayshot.current().exit()
 
 
 @rayshot.actor

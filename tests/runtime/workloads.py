@@ -106,7 +106,7 @@ class Account:
         rayshot.current().snapshot()
 
     def leave(self):
-        rayshot.current().end()
+        rayshot.current().exit()
 
     def leave_after(self, other):
         other.deposit.tell(1)  # its end waits until this has arrived

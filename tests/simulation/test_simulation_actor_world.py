@@ -8,7 +8,7 @@ import pytest
 
 from rayshot.errors import (
     ActorDied,
-    ActorEnded,
+    ActorExited,
     ActorNotFound,
     ConfigError,
     NotAnObjectRef,
@@ -136,10 +136,10 @@ def test_a_constructor_that_raises_has_sent_nothing_and_made_nobody(world):
     world.run()
     assert dict(world.actors) == {}
     assert set(world.ended) == {"parent", "first"}
-    with pytest.raises(ActorEnded):
+    with pytest.raises(ActorExited):
         future.result()
     assert any("no such luck" in letter.error for letter in world.dead_letters)
-    with pytest.raises(ActorEnded):
+    with pytest.raises(ActorExited):
         world.get_actor("parent")
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 import rayshot
-from rayshot.errors import ActorDied, ActorEnded, ConfigError, ForeignHandle
+from rayshot.errors import ActorDied, ActorExited, ConfigError, StaleHandle
 from rayshot.simulation import World
 from rayshot.simulation.small_case import SmallCase
 from tests.simulation.workloads import Account, Asker, Sneaky, Strict
@@ -27,7 +27,7 @@ class Leaver:
         raise KeyboardInterrupt
 
     def end(self):
-        rayshot.current().end()
+        rayshot.current().exit()
 
 
 # Handles of another world ---------------------------------------------------------------------------
@@ -36,9 +36,9 @@ class Leaver:
 def test_a_handle_of_another_world_is_refused_as_an_argument():
     here, there = World(), World()
     alice, bob = here.create(Account, 1, name="alice"), there.create(Account, 1, name="bob")
-    with pytest.raises(ForeignHandle, match="another world"):
+    with pytest.raises(StaleHandle, match="another world"):
         alice.transfer.tell(bob, 1)
-    with pytest.raises(ForeignHandle):
+    with pytest.raises(StaleHandle):
         here.create(Account, bob)
 
 
@@ -47,7 +47,7 @@ def test_a_handle_of_another_world_is_refused_inside_a_handler():
     Sneaky.handle = there.create(Account, 1, name="bob")
     here.create(Sneaky, name="sneaky").sneak.tell()
     here.run()
-    assert "ForeignHandle" in here.dead_letters[0].error
+    assert "StaleHandle" in here.dead_letters[0].error
     there.run()
     assert there.state("bob")["balance"] == 1
 
@@ -56,7 +56,7 @@ def test_a_branch_refuses_the_handles_of_the_world_that_it_comes_from():
     world = World()
     alice = world.create(Account, 1, name="alice")
     branch = world.branch()
-    with pytest.raises(ForeignHandle, match="get_actor"):
+    with pytest.raises(StaleHandle, match="get_actor"):
         branch.get_actor("alice").transfer.tell(alice, 1)
     branch.get_actor("alice").transfer.tell(branch.get_actor("alice"), 1)
     branch.run()
@@ -73,7 +73,7 @@ def test_a_handler_that_leaves_python_ends_its_actor_as_on_ray():
     waiting = other.leave.remote(3)
     world.run()
     assert world.actors == {}
-    with pytest.raises(ActorEnded, match=r"'other' ended, its handler \.leave left"):
+    with pytest.raises(ActorExited, match=r"'other' ended, its handler \.leave left"):
         waiting.result()
 
 

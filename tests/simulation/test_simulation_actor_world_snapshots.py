@@ -130,7 +130,7 @@ def test_actors_of_the_test_that_no_snapshot_holds_are_made_again():
 
 
 def test_a_stored_snapshot_goes_on_in_a_world(key):
-    world = World.from_snapshot(stored(), class_map=MOVED)
+    world = World.from_snapshot(stored(), rename_classes=MOVED)
     assert world.state("alice") == {"balance": 90}
     assert world.actors["bob"].balance == 10
     assert [str(pending) for pending in world.pending] == ["alice -> bob 3: deposit(30)"]
@@ -146,13 +146,13 @@ def test_a_stored_snapshot_goes_on_in_a_world(key):
 
 def test_a_world_trusts_what_a_restore_trusts(key, monkeypatch):
     with pytest.raises(Unsigned):
-        World.from_snapshot(stored(key=None), class_map=MOVED)
-    world = World.from_snapshot(stored(key=None), class_map=MOVED, trust="unsigned")
+        World.from_snapshot(stored(key=None), rename_classes=MOVED)
+    world = World.from_snapshot(stored(key=None), rename_classes=MOVED, allow_unsigned=True)
     assert world.state("bob") == {"balance": 10}
     with pytest.raises(ConfigError, match="trust"):
-        World.from_snapshot(stored(), class_map=MOVED, trust="me")
+        World.from_snapshot(stored(), rename_classes=MOVED, allow_unsigned="me")
     with pytest.raises(UnknownKey):
-        World.from_snapshot(stored(key=SigningKey(b"x" * 32)), class_map=MOVED)
+        World.from_snapshot(stored(key=SigningKey(b"x" * 32)), rename_classes=MOVED)
     assert issubclass(BadSignature, Exception)
 
 
@@ -168,7 +168,7 @@ def test_a_class_that_does_not_take_its_state_is_named(key):
         def deposit(self, amount): ...
 
     with pytest.raises(CodeMismatch, match="'alice'"):
-        World.from_snapshot(stored(), class_map={"bank.Account": Slotted})
+        World.from_snapshot(stored(), rename_classes={"bank.Account": Slotted})
 
 
 def test_an_unborn_actor_is_born_by_the_message_in_flight():
@@ -181,7 +181,7 @@ def test_an_unborn_actor_is_born_by_the_message_in_flight():
 
 
 def test_a_world_out_of_a_snapshot_may_crash_back_to_it(key):
-    world = World.from_snapshot(stored(), class_map=MOVED, crashes=2, snapshots=0, seed=3)
+    world = World.from_snapshot(stored(), rename_classes=MOVED, crashes=2, snapshots=0, seed=3)
     world.run()
     assert (world.rollbacks, world.state("bob")) == (2, {"balance": 130})
 
@@ -353,6 +353,6 @@ def test_stepping_goes_through_all_that_running_does():
 
 def test_a_flow_that_is_half_arrived_is_loaded_whole(key):
     flows = {("alice", "bob"): Flow(sent=9, arrived=6, received=2), ("bob", "alice"): Flow(sent=2, received=1)}
-    world = World.from_snapshot(stored(Bank(flows=flows)), class_map=MOVED)
+    world = World.from_snapshot(stored(Bank(flows=flows)), rename_classes=MOVED)
     world.run()
     assert world.state("bob") == {"balance": 10 + sum(range(30, 100, 10))}

@@ -171,7 +171,7 @@ def test_a_class_that_is_gone_is_named_with_its_actors_and_what_there_is(bank):
 @pytest.mark.parametrize("new", [Ledger, f"{__name__}.Ledger"])
 def test_a_class_that_moved_is_mapped_by_class_or_by_name(new):
     world = World.from_snapshot(
-        stored(Bank(states={"alice": {"cents": 1}, "bob": {"cents": 2}})), class_map={"bank.Account": new}
+        stored(Bank(states={"alice": {"cents": 1}, "bob": {"cents": 2}})), rename_classes={"bank.Account": new}
     )
     world.run()
     assert world.actors["bob"].cents == 2 + 100 * 120
@@ -179,7 +179,7 @@ def test_a_class_that_moved_is_mapped_by_class_or_by_name(new):
 
 
 @pytest.mark.parametrize(
-    "class_map",
+    "rename_classes",
     [
         {"bank.Account": "nowhere.Account"},
         {"bank.Account": 7},
@@ -189,9 +189,9 @@ def test_a_class_that_moved_is_mapped_by_class_or_by_name(new):
         [7],
     ],
 )
-def test_a_class_map_that_names_nothing_is_refused(class_map):
-    with pytest.raises(ConfigError, match="class_map"):
-        World.from_snapshot(stored(), class_map=class_map)
+def test_renamed_classes_that_name_nothing_is_refused(rename_classes):
+    with pytest.raises(ConfigError, match="rename_classes"):
+        World.from_snapshot(stored(), rename_classes=rename_classes)
 
 
 class Money:
@@ -221,8 +221,8 @@ def test_values_inside_states_and_messages_are_mapped_too(bank, monkeypatch):
     snapshot = make_snapshot(repository, Bank(states={"alice": {"held": [Money(1)]}, "bob": {"held": []}}, flows=flows))
     bank(Coin=Coin)
     with pytest.raises(CodeMismatch, match="Money"):
-        World.from_snapshot(snapshot, class_map={"bank.Account": Purse})
-    world = World.from_snapshot(snapshot, class_map={"bank.Account": Purse, "bank.Money": "bank.Coin"})
+        World.from_snapshot(snapshot, rename_classes={"bank.Account": Purse})
+    world = World.from_snapshot(snapshot, rename_classes={"bank.Account": Purse, "bank.Money": "bank.Coin"})
     world.run()
     assert not world.dead_letters
     for name, amount in (("alice", 1), ("bob", 5)):
@@ -234,8 +234,10 @@ def test_actors_whose_class_is_gone_are_left_out_if_that_is_allowed(bank):
     bank()
     flows = {("alice", "bob"): Flow(sent=5, received=2), ("driver:main", "alice"): Flow(sent=2)}
     with pytest.raises(CodeMismatch, match=r"no actor .* is left"):
-        World.from_snapshot(stored(Bank(flows=flows)), allow_unmapped=True)
-    world = World.from_snapshot(stored(Bank(flows=flows)), allow_unmapped=["alice"], class_map={"bank.Account": Ledger})
+        World.from_snapshot(stored(Bank(flows=flows)), skip_missing_classes=True)
+    world = World.from_snapshot(
+        stored(Bank(flows=flows)), skip_missing_classes=["alice"], rename_classes={"bank.Account": Ledger}
+    )
     assert set(world.actors) == {"bob"}
     assert set(world.ended) == {"alice"}
     assert [(d.sender, d.receiver, d.number, d.method) for d in world.dead_letters] == [
@@ -250,9 +252,9 @@ def test_actors_whose_class_is_gone_are_left_out_if_that_is_allowed(bank):
 
 def test_who_is_left_out_by_name_must_be_there():
     with pytest.raises(ActorNotFound, match="no carol to leave out; it has alice, bob"):
-        World.from_snapshot(stored(), allow_unmapped=["carol"])
+        World.from_snapshot(stored(), skip_missing_classes=["carol"])
     with pytest.raises(ConfigError, match="list of actors' names"):
-        World.from_snapshot(stored(), allow_unmapped="alice")
+        World.from_snapshot(stored(), skip_missing_classes="alice")
 
 
 def test_code_by_value_of_another_python_is_refused_and_code_by_name_is_not(bank):
@@ -325,7 +327,7 @@ def test_an_actor_whose_creation_was_in_flight_is_born_in_the_class_of_today(mon
     parts = {1: msgpack.packb([1, 2, create + msgpack.packb(["deposit", 3])])}
     monkeypatch.setattr(Flow, "part", lambda self, first, last: parts[first])
     bank = Bank(states={"alice": {"cents": 0}}, unborn=["bob"], flows={("alice", "bob"): Flow(sent=2)})
-    world = World.from_snapshot(stored(bank), class_map={"bank.Account": Opened})
+    world = World.from_snapshot(stored(bank), rename_classes={"bank.Account": Opened})
     world.run()
     assert world.actors["bob"].cents == 300
     assert type(world.actors["bob"]) is Opened
@@ -366,10 +368,10 @@ def test_a_message_in_flight_that_names_a_class_that_is_gone_is_named_before_it_
     monkeypatch.setattr(Flow, "part", lambda self, first, last: msgpack.packb([first, 1, body]))
     snapshot = stored(Bank(states={"alice": {"held": []}, "bob": {"held": []}}, flows={("alice", "bob"): Flow(sent=1)}))
     bank()
-    with pytest.raises(CodeMismatch, match=r"message 1 in flight to 'bob' holds bank\.Money, .*class_map"):
-        World.from_snapshot(snapshot, class_map={"bank.Account": Purse})
+    with pytest.raises(CodeMismatch, match=r"message 1 in flight to 'bob' holds bank\.Money, .*rename_classes"):
+        World.from_snapshot(snapshot, rename_classes={"bank.Account": Purse})
     bank(Money=Money)
-    World.from_snapshot(snapshot, class_map={"bank.Account": Purse})
+    World.from_snapshot(snapshot, rename_classes={"bank.Account": Purse})
 
 
 def test_classes_that_lost_nothing_are_fitted_without_reading_a_byte(bank):

@@ -10,7 +10,7 @@ import rayshot
 from rayshot.errors import CodeMismatch
 from rayshot.format.entries import Blob, CapturedState, Span
 from rayshot.format.pickling import dump_names, put_again
-from rayshot.model.class_map import classes_of_main
+from rayshot.model.rename_classes import classes_of_main
 from rayshot.model.requirements import code_by_value
 from rayshot.model.resolution import fit
 from rayshot.simulation import World
@@ -88,12 +88,12 @@ def test_the_classes_of_a_script_stand_for_those_that_were_recorded(script, bank
     assert (bob.taken.amount, bob.taken.edition) == (2, 2)
 
 
-def test_what_the_class_map_says_comes_before_the_script(script, bank):  # noqa: F811
+def test_what_rename_classes_says_comes_before_the_script(script, bank):  # noqa: F811
     snapshot = stored(script)
     bank(Account=teller())
     script(edition=2)
     coin = type("Coin", (), {})
-    world = World.from_snapshot(snapshot, class_map={"__main__.Money": coin})
+    world = World.from_snapshot(snapshot, rename_classes={"__main__.Money": coin})
     world.run()
     assert type(world.actors["alice"].money) is type(world.actors["bob"].taken) is coin
 
@@ -147,7 +147,7 @@ def test_a_class_of_the_script_that_cannot_be_pickled_is_refused_by_its_name(scr
     snapshot = stored(script)
     bank(Account=teller())
     script(edition=2).Money.log = sys.stderr
-    with pytest.raises(CodeMismatch, match=r"class_map\['__main__\.Money'\].*cannot be brought"):
+    with pytest.raises(CodeMismatch, match=r"rename_classes\['__main__\.Money'\].*cannot be brought"):
         dump_names(fit(snapshot.manifest, snapshot.read).names)
 
 

@@ -92,7 +92,7 @@ class Trader:
 
     def leave(self, heir):
         self.pay(heir, self.money)
-        rayshot.current().end()
+        rayshot.current().exit()
 
 
 @rayshot.actor

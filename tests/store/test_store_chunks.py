@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from rayshot.errors import CorruptChunk, LimitExceeded, MissingChunk, PathRefused, StoreFull
+from rayshot.errors import CorruptChunk, LimitExceeded, MissingChunk, StoreFull, UnsafePath
 from rayshot.format.bounds import BLOB_BYTES_MAX
 from rayshot.format.chunks import CHUNK_SIZE
 from rayshot.format.manifest import Blob, Chunk, Span
@@ -187,7 +187,7 @@ def test_a_span_in_a_chunk_that_is_not_listed_is_missing() -> None:
 def test_a_chunk_key_that_leaves_the_folder_is_refused() -> None:
     store, blobs, chunks = written(b"x")
     (chunk,) = chunks.values()
-    with pytest.raises(PathRefused):
+    with pytest.raises(UnsafePath):
         read_blob(store, "bank", blobs[0], {chunk.digest: replace(chunk, key="../../etc/passwd")})
 
 

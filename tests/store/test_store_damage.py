@@ -5,11 +5,11 @@ import pytest
 
 from rayshot.errors import (
     BadManifest,
-    BindingMismatch,
     CorruptChunk,
     FormatTooNew,
     MissingChunk,
-    PathRefused,
+    SnapshotMismatch,
+    UnsafePath,
 )
 from rayshot.format.chunks import digest
 from rayshot.protocol.identity import SnapshotId
@@ -44,7 +44,7 @@ def test_a_manifest_that_is_empty_cut_or_flipped_anywhere_is_refused(made: tuple
         flipped = bytearray(sealed)
         flipped[place] ^= 4
         store.put_raw(key, bytes(flipped))
-        with pytest.raises((BadManifest, BindingMismatch)):
+        with pytest.raises((BadManifest, SnapshotMismatch)):
             reopened(store).verify()
 
 
@@ -62,10 +62,10 @@ def test_a_manifest_copied_from_another_system_is_refused(made: tuple[MemoryStor
     other = make_snapshot(open_bank(store, system="shop"))
     copied = store.read(f"shop/{other.record.manifest_key}")
     store.put_raw(f"bank/{snapshot.record.manifest_key}", copied)
-    with pytest.raises(BindingMismatch, match="'shop'"):
+    with pytest.raises(SnapshotMismatch, match="'shop'"):
         reopened(store).verify()
     forge_commit(store, replace(snapshot.record, manifest_digest=digest(copied)))
-    with pytest.raises(BindingMismatch, match="'shop'"):
+    with pytest.raises(SnapshotMismatch, match="'shop'"):
         reopened(store).verify()
 
 
@@ -77,7 +77,7 @@ def test_a_manifest_copied_from_another_position_is_refused() -> None:
     copied = store.read(f"bank/{old.record.manifest_key}")
     store.put_raw(f"bank/{new.record.manifest_key}", copied)
     forge_commit(store, replace(new.record, manifest_digest=digest(copied)))
-    with pytest.raises(BindingMismatch, match=r"position 1 lies where .* position 2"):
+    with pytest.raises(SnapshotMismatch, match=r"position 1 lies where .* position 2"):
         reopened(store).verify()
 
 
@@ -89,7 +89,7 @@ def test_a_manifest_that_was_moved_on_to_another_position_is_refused() -> None:
     forge_commit(store, replace(snapshot.record, position=2))
     store.delete("bank/log/" + "0" * 19 + "1")
     forge_commit(store, replace(make_other(snapshot), position=1))
-    with pytest.raises(BindingMismatch, match=r"position 1 lies where .* position 2"):
+    with pytest.raises(SnapshotMismatch, match=r"position 1 lies where .* position 2"):
         Storage(store).system("bank").snapshot(snapshot.id).verify()
 
 
@@ -98,7 +98,7 @@ def test_a_manifest_that_was_moved_on_to_another_position_is_refused() -> None:
 def test_a_label_or_a_time_that_the_signed_manifest_does_not_have_is_refused(made, forged) -> None:
     store, snapshot = made
     forge_commit(store, replace(snapshot.record, **forged))
-    with pytest.raises(BindingMismatch, match="the log says"):
+    with pytest.raises(SnapshotMismatch, match="the log says"):
         reopened(store).verify()
 
 
@@ -150,7 +150,7 @@ def test_a_chunk_that_is_a_symbolic_link_out_of_the_folder_is_refused(tmp_path: 
     chunk = tmp_path / "shots/bank" / snapshot.manifest.chunks[0].key
     chunk.rename(tmp_path / "elsewhere")
     chunk.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(PathRefused):
+    with pytest.raises(UnsafePath):
         reopened(store).verify()
-    with pytest.raises(PathRefused):
+    with pytest.raises(UnsafePath):
         reopened(store).states()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rayshot.audit import prove
-from rayshot.errors import BadManifest, BindingMismatch, CorruptChunk, Damaged, EncryptionKeyNeeded
+from rayshot.errors import BadManifest, CorruptChunk, Damaged, EncryptionKeyNeeded, SnapshotMismatch
 from rayshot.format.encryption_key import EncryptionKey, new_data_key
 from rayshot.format.signing import open_envelope
 from rayshot.store.catalog import Storage
@@ -195,7 +195,7 @@ def test_an_encrypted_manifest_in_the_place_of_another_is_refused() -> None:
     repository = open_bank(store, keys=[KEY])
     old, new = make_snapshot(repository, counter=1), make_snapshot(repository, counter=2)
     store.put_raw(f"bank/{new.record.manifest_key}", store.read(f"bank/{old.record.manifest_key}"))
-    with pytest.raises(BindingMismatch):
+    with pytest.raises(SnapshotMismatch):
         Storage(store).system("bank").latest().verify()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rayshot.errors import AlreadyExists, ConfigError, KeyNotFound, PathRefused, StoreFull, StoreUnavailable
+from rayshot.errors import AlreadyExists, ConfigError, KeyNotFound, StoreFull, StoreUnavailable, UnsafePath
 from rayshot.store.local import TEMPORARY_PREFIX, LocalStore
 
 CONTENT = b"x" * 100_000
@@ -178,7 +178,7 @@ def test_a_symbolic_link_out_of_the_folder_is_refused_by_every_verb(tmp_path: Pa
         lambda: list(store.list("bank/chunks")),
     ]
     for verb in verbs:
-        with pytest.raises(PathRefused):
+        with pytest.raises(UnsafePath):
             verb()
     assert all_files(outside) == ["secret"]
 
@@ -188,8 +188,8 @@ def test_a_named_pipe_in_the_place_of_an_object_is_refused_and_not_waited_for(tm
     os.mkfifo(tmp_path / "a")
     call = {"read": "store.read('a')", "read_range": "store.read_range('a', 0, 1)", "list": "print(list(store.list()))"}
     program = (
-        "import sys; from rayshot.errors import PathRefused; from rayshot.store.local import LocalStore\n"
-        f"store = LocalStore(sys.argv[1])\ntry: {call[verb]}\nexcept PathRefused as error: print(error)"
+        "import sys; from rayshot.errors import UnsafePath; from rayshot.store.local import LocalStore\n"
+        f"store = LocalStore(sys.argv[1])\ntry: {call[verb]}\nexcept UnsafePath as error: print(error)"
     )
     ended = subprocess.run(
         [sys.executable, "-c", program, str(tmp_path)], check=True, capture_output=True, text=True, timeout=30

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from rayshot.errors import BindingMismatch, ConfigError, RolledBack, Untrusted
+from rayshot.errors import ConfigError, RolledBack, SnapshotMismatch, Untrusted
 from rayshot.format.chunks import digest
 from rayshot.store.catalog import Storage
 from rayshot.store.copying import copy_snapshot
@@ -66,7 +66,7 @@ def test_a_log_that_was_lengthened_by_records_that_nobody_signs_does_not_help(st
     store.delete("bank/log/" + "0" * 19 + "1")
     store.create("bank/log/" + "0" * 19 + "1", encode_record(EpochRecord(1, 1, "w1")))
     forge_commit(store, moved)
-    with pytest.raises(BindingMismatch):
+    with pytest.raises(SnapshotMismatch):
         Storage(store, min_position=2).system("bank").latest().verify([KEY])
 
 

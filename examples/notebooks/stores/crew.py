@@ -71,7 +71,7 @@ def _cross(system: Any) -> bool:
 
     def take(name: str) -> None:
         begin.wait()
-        _tell(system.snapshot(initiator=name, helped=False))
+        _tell(system.snapshot(initiator=name, spread="markers"))
 
     threads = [threading.Thread(target=take, args=(name,)) for name in ("ada", "bob")]
     for thread in threads:

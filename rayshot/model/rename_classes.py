@@ -8,34 +8,34 @@ from typing import Any
 from rayshot.errors import ConfigError
 from rayshot.model.specification import check_class, find_global, user_class_of
 
-ClassMap = Mapping[str, "type | str"]
+RenamedClasses = Mapping[str, "type | str"]
 """{"old.module.Class": NewClass or "new.module.Class"}"""
 
 
-def read_class_map(class_map: ClassMap | None) -> dict[str, Any]:
-    """The classes of `class_map`, those that are named imported; decorated ones as they are, decorated.
+def read_renamed_classes(rename_classes: RenamedClasses | None) -> dict[str, Any]:
+    """The classes of `rename_classes`, those that are named imported; decorated ones as they are, decorated.
 
     Raises ConfigError for what is no name or no class.
     """
-    if not isinstance(class_map or {}, Mapping):
-        raise ConfigError(f"class_map={class_map!r}: give a dict, {{'old.module.Class': NewClass}}")
+    if not isinstance(rename_classes or {}, Mapping):
+        raise ConfigError(f"rename_classes={rename_classes!r}: give a dict, {{'old.module.Class': NewClass}}")
     found = {}
-    for recorded, new in (class_map or {}).items():
+    for recorded, new in (rename_classes or {}).items():
         if not isinstance(recorded, str) or not all(recorded.split(".")) or "." not in recorded:
-            raise ConfigError(f"class_map maps {recorded!r}: give the recorded name, 'old.module.Class'")
+            raise ConfigError(f"rename_classes maps {recorded!r}: give the recorded name, 'old.module.Class'")
         mapped = _named(new) if isinstance(new, str) else new
         if user_class_of(mapped) is None:
-            raise ConfigError(f"class_map maps {recorded} to {new!r}, which is no class of this program")
+            raise ConfigError(f"rename_classes maps {recorded} to {new!r}, which is no class of this program")
         found[recorded] = mapped
     return found
 
 
-def mapped_actor_class(class_map: Mapping[str, Any], recorded: str) -> type | None:
+def mapped_actor_class(rename_classes: Mapping[str, Any], recorded: str) -> type | None:
     """The user's class that actors of the class `recorded` are to be of; None where the map says nothing of it.
 
     Raises ConfigError for a class that no actor can be of.
     """
-    mapped = user_class_of(class_map.get(recorded))
+    mapped = user_class_of(rename_classes.get(recorded))
     return None if mapped is None else check_class(mapped)
 
 
