@@ -160,7 +160,7 @@ class ActorNotFound(NotFound, ValueError):
 
 
 class Untrusted(RayshotError):
-    """The bytes are whole, but nobody who is trusted vouches for them."""
+    """The bytes are intact, but not signed by a trusted key."""
 
 
 class BadSignature(Untrusted):
@@ -203,7 +203,7 @@ class LogLost(BadManifest):
 
 
 class BadState(Damaged):
-    """A state or a message is no pickle that could have been written."""
+    """A state or a message is not a pickle that could have been written."""
 
 
 class CorruptChunk(Damaged):
@@ -223,7 +223,7 @@ class LimitExceeded(Damaged):
 
 
 class UnsafePath(Damaged):
-    """A key would lead out of the storage folder, or to what is no file in it."""
+    """A key would lead out of the storage folder, or to what is not a file in it."""
 
 
 # Sound bytes, but not for this program. ---------------------------------------------------------------------------

@@ -24,7 +24,7 @@ SENT, PROCESSED, WAITED, GONE = "sent", "processed", "waited", "gone"
 
 @dataclass
 class ValueRow:
-    """One value that changed; without an actor the pair is no step."""
+    """One value that changed; without an actor the pair is not a step."""
 
     pair: Pair
     actor: str | None = None
@@ -165,7 +165,7 @@ _VALUE_COLUMNS = (
     Column(
         "attribute",
         "string",
-        "its name, or `(class)`, `(status)`, `(calls)`, `(timers)`, `(state)` where the state is no dict of texts",
+        "its name, or `(class)`, `(status)`, `(calls)`, `(timers)`, `(state)` where the state is not a dict of texts",
         lambda _, row: row.attribute,
     ),
     Column("change", "string", "changed, added or removed", lambda _, row: row.change),

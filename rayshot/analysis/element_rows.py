@@ -41,7 +41,7 @@ class EntryRow:
 
 
 def elements_of(value: Any) -> Iterator[Element]:
-    """What `value` contains, one level down; nothing for what is no container."""
+    """What `value` contains, one level down; nothing for what is not a container."""
     if isinstance(value, dict):
         yield from _entries(value)
     elif isinstance(value, list | tuple | deque):

@@ -18,7 +18,7 @@ VALUES_MAX = 1 << 24
 """Values of one array that a cell holds at most."""
 _NUMBERS = "biuf"
 """Kinds of numpy's dtypes of which a double is made."""
-_PATH = "the attribute, then each step that leads to it; a key that is no text is written as in `value`"
+_PATH = "the attribute, then each step that leads to it; a key that is not a text is written as in `value`"
 
 
 class ArrayRow(NamedTuple):
@@ -74,8 +74,8 @@ _ENTRY_COLUMNS = (
     Column(
         "key",
         "string",
-        "its key in a dict, written out where it is no text; the name of an attribute; null in lists and sets; at most "
-        f"{values.KEY_LENGTH_MAX:,} characters",
+        "its key in a dict, written out where it is not a text; the name of an attribute; null in lists and sets; at "
+        f"most {values.KEY_LENGTH_MAX:,} characters",
         lambda _, row: row.element.key,
     ),
     Column(

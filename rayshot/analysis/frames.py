@@ -106,7 +106,7 @@ class _Run:
         return [column.cell(self._snapshot, row) for column in self._columns]
 
     def _places_of_singles(self) -> Sequence[int]:
-        """Messages that are no flat tells, that have something beside them, or whose method hides its arguments."""
+        """Messages that are not flat tells, that have something beside them, or whose method hides its arguments."""
         heads = [fields[0] if fields else None for fields in self._messages]
         others = {head for head in set(heads) if type(head) is not str or name_taken(head) is not None}
         with_slots = self._channel.with_slots

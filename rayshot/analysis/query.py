@@ -75,7 +75,7 @@ class Query:
         return VIEWS[self.view_name]
 
     def selects(self, entry: Any) -> bool:
-        """Whether that actor or channel is asked for; the one row of a pair that is no step always is."""
+        """Whether that actor or channel is asked for; the one row of a pair that is not a step always is."""
         return entry is NO_STEP or (
             all(getattr(entry, ENTRY_OPTIONS[option].field) == name for option, name in self.entry)
             and all(

@@ -61,7 +61,7 @@ class StoredChannel(NamedTuple):
 class Document:
     """One snapshot. `read(key, size)` gives up to `size` bytes of the object under a key of the system's folder.
 
-    Raises Unproved for bytes that are no manifest.
+    Raises Unproved for bytes that are not a manifest.
     """
 
     def __init__(self, payload: bytes, read: Callable[[str, int], bytes]) -> None:
@@ -137,7 +137,7 @@ def _chunk(row: list[Any]) -> StoredChunk:
     match row:  # a chunk that is encrypted names its key too
         case [str(key), bytes(digest), int(size), int(stored_size), str(codec), *_]:
             return StoredChunk(key, digest, size, stored_size, codec)
-    raise ValueError(f"{row!r:.100} is no chunk")
+    raise ValueError(f"{row!r:.100} is not a chunk")
 
 
 def _channel(row: list[Any], chunks: Sequence[StoredChunk]) -> StoredChannel:
@@ -147,7 +147,7 @@ def _channel(row: list[Any], chunks: Sequence[StoredChunk]) -> StoredChannel:
         ]:  # fmt: skip  # the last: what lies beside messages, of which nothing is proved here
             mailbox, outbox = (None if spans is None else _spans(spans, chunks) for spans in parts)
             return StoredChannel(sender, receiver, sent, arrived, received, mailbox, outbox, aligned)
-    raise ValueError(f"{row!r:.100} is no channel")
+    raise ValueError(f"{row!r:.100} is not a channel")
 
 
 def _spans(spans: list[Any], chunks: Sequence[StoredChunk]) -> Spans:
@@ -157,7 +157,7 @@ def _spans(spans: list[Any], chunks: Sequence[StoredChunk]) -> Spans:
             case [int(index), int(offset), int(length)] if 0 <= index < len(chunks) and offset >= 0:
                 if 0 < length <= chunks[index].size - offset:
                     continue
-        raise ValueError(f"{span!r:.100} is no span of a chunk")
+        raise ValueError(f"{span!r:.100} is not a span of a chunk")
     return spans
 
 
@@ -165,7 +165,7 @@ def _frame(channel: StoredChannel, frame: Any) -> tuple[int, int, bytes]:
     match frame:
         case [int(first), int(count), bytes(body)]:
             return first, count, body
-    raise Unproved(f"channel {channel}: what is stored of it is no run of messages")
+    raise Unproved(f"channel {channel}: what is stored of it is not a run of messages")
 
 
 def _stream(data: bytes) -> Iterator[Any]:

@@ -245,7 +245,7 @@ class _Scale(Replay):
         try:
             brings = any(exact(value, "the reply") for value in message.args)
         except ConfigError:
-            brings = False  # a reply that is no number brings nothing to a method whose first argument is one
+            brings = False  # a reply that is not a number brings nothing to a method whose first argument is one
         if not brings:
             return ""
         return f"it replied to {message.receiver} with a number, and what replies carry is not counted: give functions"

@@ -211,7 +211,7 @@ def _event(names: list[str], fields: Any, *, timed: bool) -> tuple[Event, int]:
             return Ended(), 1
         case [6, list(receivers)] if receivers:
             return Sent(tuple(names[index] for index in receivers)), 1
-    raise Unproved(f"a trace holds something that is no event: {reprlib.repr(fields)}")
+    raise Unproved(f"a trace holds something that is not an event: {reprlib.repr(fields)}")
 
 
 def _index(value: Any) -> int:

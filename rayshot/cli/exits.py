@@ -48,7 +48,7 @@ INTERRUPTED = 130
 
 EPILOG = """Exit codes: 0 fine (diff: no difference; detect: it holds); 1 damaged or inconsistent (diff: there are
 differences; detect: it does not hold, or nobody can tell); 2 wrong use; 10 no such storage or system; 11 no such
-snapshot; 12 nobody trusted vouches for it; 13 the storage failed; 14 made by a newer rayshot, or by a program whose
+snapshot; 12 not signed by a trusted key; 13 the storage failed; 14 made by a newer rayshot, or by a program whose
 classes are not here; 15 the machine failed, as where what is printed has no room; 16 rayshot itself failed, which is
 a bug; 17 diff, detect: damaged or inconsistent. Of a system that runs: 20 no cluster, or it refuses; 21 the snapshot
 was aborted; 22 the system is stopped, or not yet back; 23 timed out. 130 Ctrl-C. An error is one line on stderr; with
@@ -144,7 +144,7 @@ def _complain(*lines: str) -> None:
 
 def _abandon_stdout() -> None:
     """Let what is still to be printed vanish: at its end the interpreter would try again, and end with its own code."""
-    with suppress(OSError, AttributeError):  # it may be closed, or be no file
+    with suppress(OSError, AttributeError):  # it may be closed, or not a file
         nowhere = os.open(os.devnull, os.O_WRONLY)
         try:
             os.dup2(nowhere, sys.stdout.fileno())

@@ -115,7 +115,7 @@ def _number(text: str) -> float:
             return kind(text)
         except ValueError:
             continue
-    raise ConfigError(f"{text!r} is no number")
+    raise ConfigError(f"{text!r} is not a number")
 
 
 def _needs(text: str) -> Any:

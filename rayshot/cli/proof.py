@@ -62,5 +62,5 @@ def _verdict(snapshot: Snapshot, verification: Verification, audited: Findings |
         signed = "Signed by a trusted key." if audited is None else "signed by a trusted key."
         return Text(f"{proved}{'. ' if audited is None else ', '}{signed}", style="bold green")
     return Text(
-        f"{proved}. Nobody trusted vouches for it: reading it is safe, restoring it is not.", style="bold yellow"
+        f"{proved}. It is not signed by a trusted key: reading it is safe, restoring it is not.", style="bold yellow"
     )

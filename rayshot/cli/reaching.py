@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Seconds(click.FloatRange):
-    """So many seconds, from 0 to inf. What is no number is below no bound, and would be waited for without end."""
+    """So many seconds, from 0 to inf. What is not a number is below no bound, and would be waited for without end."""
 
     def __init__(self) -> None:
         super().__init__(min=0)

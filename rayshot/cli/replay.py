@@ -85,7 +85,7 @@ def replay(
     if os.getcwd() not in sys.path:  # noqa: PTH109 - as text, as in sys.path
         sys.path.insert(0, os.getcwd())  # noqa: PTH109
     if as_json:
-        with contextlib.redirect_stdout(sys.stderr):  # what handlers print is no part of the document
+        with contextlib.redirect_stdout(sys.stderr):  # what handlers print is not part of the document
             document, death = _document(found, seed, _load(found, seed, classes, allow_unsigned=allow_unsigned), steps)
         click.echo(documents.dump(document))
         if death is not None:
@@ -240,7 +240,7 @@ def _ask(terminal: Console, world: World) -> None:
 
 
 def _index(answer: str, count: int) -> int | None:
-    """Which of so many messages is meant; None where the answer is no number of one."""
+    """Which of so many messages is meant; None where the answer is not a number of one."""
     if not answer.isdecimal() or len(answer) > NUMBER_LENGTH_MAX or not 1 <= int(answer) <= count:
         return None
     return int(answer) - 1

@@ -118,9 +118,9 @@ def _replay(path: Path) -> None:
         known = mode in (None, *MODES) and topology in (None, *TOPOLOGIES) and network in (None, *NETWORKS)
         sound = known and all(type(choice) is int and choice >= 0 for choice in choices)
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
-        raise BadManifest(f"{path} is no schedule that `rayshot simulate --save` wrote: {error!r}") from error
+        raise BadManifest(f"{path} is not a schedule that `rayshot simulate --save` wrote: {error!r}") from error
     if not sound:
-        raise BadManifest(f"{path} is no schedule that this `rayshot simulate --save` wrote")
+        raise BadManifest(f"{path} is not a schedule that this `rayshot simulate --save` wrote")
     outcome = replay(choices, mode=mode, topology=topology, network=network)
     if outcome.failure is None:
         click.echo("\n".join([*outcome.story[-STORY_LINES:], "every oracle was content"]))

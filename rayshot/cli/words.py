@@ -54,7 +54,7 @@ def local_time(moment: datetime, *, with_year: bool = True) -> str:
 
 
 def state(anything: Any) -> str:
-    """A state as `name=value, ...`; one that is no dict of attributes as a value."""
+    """A state as `name=value, ...`; one that is not a dict of attributes as a value."""
     if not isinstance(anything, dict) or not all(isinstance(name, str) for name in anything):
         return value(anything)
     parts = [

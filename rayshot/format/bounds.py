@@ -97,7 +97,7 @@ def check_time(value: Any, what: str) -> float:
     """Return `value` if it is a float of Unix seconds that any calendar can show, from 1970 to TIME_MAX_S."""
     time_s = check_real(value, what)
     if not 0 <= time_s <= TIME_MAX_S:
-        raise BadManifest(f"{what} is {time_s}, which is no time from 1970 on")
+        raise BadManifest(f"{what} is {time_s}, which is not a time from 1970 on")
     return time_s
 
 

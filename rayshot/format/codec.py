@@ -97,7 +97,7 @@ class Codec:
             else:
                 message = self.pack([method, *map(self._flatten, args)])
         except (OverflowError, UnicodeEncodeError, ValueError):
-            # An integer wider than 64 bits, a text that is no Unicode, bytes that are more than msgpack takes, a handle
+            # An integer wider than 64 bits, a text that is not Unicode, more bytes than msgpack takes, a handle
             # that is more than a name.
             return self._pickled(method, args, kwargs)
         return message if len(message) <= LARGE_BYTES else self._pickled(method, args, kwargs)
@@ -106,7 +106,7 @@ class Codec:
         """Encode tells, each given as its method followed by its arguments, which are numbers. Raises as `tell`."""
         try:
             return list(map(self.pack, tells))
-        except (OverflowError, UnicodeEncodeError):  # as in `tell`; a method's name may be no Unicode too
+        except (OverflowError, UnicodeEncodeError):  # as in `tell`; a method's name may not be Unicode either
             return [self.tell(tell[0], tell[1:]) for tell in tells]
 
     def call(self, call_id: int, tell: bytes) -> bytes:
@@ -295,7 +295,7 @@ def read_frames(blob: bytes) -> Iterator[Frame]:
                 case [int(first), int(count), bytes(body)] if first > 0 and count >= 0:
                     yield Frame(first, count, body)
                 case _:
-                    raise BadManifest("a channel's state holds something that is no frame")
+                    raise BadManifest("a channel's state holds something that is not a frame")
     except (ValueError, msgpack.UnpackException) as error:
         raise BadManifest(f"a channel's state cannot be read: {error}") from error
     if unpacker.tell() != len(blob):
@@ -359,7 +359,7 @@ def unpack_messages(frame: Frame, most: int) -> Iterator[list[list[Any]]]:
         unpacker.feed(frame.body)
         while messages := list(itertools.islice(unpacker, most)):
             if budget.taken != len(messages) or set(map(type, messages)) != {list}:
-                raise BadManifest("a frame holds messages that are no lists of scalars", first=frame.first)
+                raise BadManifest("a frame holds messages that are not lists of scalars", first=frame.first)
             budget.next()
             yield messages
     except (ValueError, TypeError, msgpack.UnpackException) as error:

@@ -10,7 +10,7 @@ it uses again, wrapped anew, so that the newest key-encryption key is all that i
 row in the manifest has a sixth element, the index of its data key.
 
 What is encrypted is bound to its place: the manifest to the elements before it, a chunk to its system and key. So two
-that were swapped do not open. The manifest is signed as it lies there: who vouches for it can be asked without a key.
+that were swapped do not open. The manifest is signed as it lies there: the signature can be checked without a key.
 """
 
 from collections.abc import Sequence

@@ -50,7 +50,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """The bytes of `spans`, joined in order; no bytes are no spans."""
+    """The bytes of `spans`, joined in order; no bytes where there are no spans."""
 
     spans: tuple[Span, ...]
 

@@ -98,7 +98,9 @@ def check_traces(traces: Sequence[TraceEntry], actors: Collection[str], sizes: S
     traced: set[str] = set()
     for trace in traces:
         if trace.actor not in actors or trace.actor in traced:
-            raise BadManifest(f"a trace is of {reprlib.repr(trace.actor)}, which is no actor, or has one already")
+            raise BadManifest(
+                f"a trace is of {reprlib.repr(trace.actor)}, which is not an actor, or has a trace already"
+            )
         traced.add(trace.actor)
         _check_blob(trace.segment, f"trace of actor {trace.actor}", sizes)
 
@@ -172,7 +174,7 @@ def _check_ends(channel: ChannelEntry, actors: Collection[str], senders: Collect
     )
     if receiver not in actors or (sender not in senders and not is_driver(sender)):
         stranger = sender if receiver in actors else receiver
-        raise BadManifest(f"the channel {sender} -> {receiver} names {stranger}, which is no actor of the snapshot")
+        raise BadManifest(f"the channel {sender} -> {receiver} names {stranger}, which is not an actor of the snapshot")
 
 
 def _check_cut(channel: ChannelEntry) -> None:

@@ -25,8 +25,8 @@ def read(
 
     `slots` are what belongs into those places of a message that its pickle names, read before; see `read_slots`.
 
-    Raises BadState for bytes that are no whole pickle, and LimitExceeded for a pickle that asks for more work than its
-    size can be worth.
+    Raises BadState for bytes that are not a whole pickle, and LimitExceeded for a pickle that asks for more work than
+    its size can be worth.
     """
     data = bytes(stream)
     try:
@@ -35,7 +35,7 @@ def read(
         except NotShared:
             return PickleMachine(data, buffers, slots=slots).run()
     except NONSENSE as error:
-        raise BadState(f"the bytes are no pickle: {type(error).__name__}: {error}") from error
+        raise BadState(f"the bytes are not a pickle: {type(error).__name__}: {error}") from error
 
 
 def read_slots(pickles: Sequence[tuple[bytes, Sequence[bytes | memoryview]]]) -> list[Any]:

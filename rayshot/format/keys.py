@@ -1,7 +1,7 @@
 """The keys that sign manifests and prove signatures, and how each is written as a line of text.
 
     rayshot-ed25519-private:<64 hexadecimal digits>     signs; who holds it can also prove
-    rayshot-ed25519-public:<64 hexadecimal digits>      proves and cannot sign, so it is no secret
+    rayshot-ed25519-public:<64 hexadecimal digits>      proves and cannot sign, so it is not a secret
     anything else of 32 bytes and more                  a secret for HMAC-SHA256: who can prove can also sign
 
 What begins like one of ours and is none is refused, and so is what holds one of ours - in quotes, behind a comment or a

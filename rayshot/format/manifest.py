@@ -261,7 +261,7 @@ def decode(data: bytes, data_keys: Sequence[DataKey] = ()) -> Manifest:
 
 def _check_format(tree: Any) -> None:
     if type(tree) is not dict or type(tree.get("format")) is not int:
-        raise BadManifest("this is no manifest: it does not start with its format")
+        raise BadManifest("this is not a manifest: it does not start with its format")
     version, writer = tree["format"], tree.get("rayshot_version")
     if version > FORMAT_VERSION:
         wanted = f"rayshot {writer}" if isinstance(writer, str) and writer.isprintable() else "a newer rayshot"

@@ -190,7 +190,7 @@ class PickleMachine:
 
     def _make_top_read_only(self) -> None:
         if type(self._stack[-1]) not in {bytes, bytearray, memoryview}:
-            raise BadState(f"a pickle makes a {type(self._stack[-1]).__name__} read-only, which is no buffer")
+            raise BadState(f"a pickle makes a {type(self._stack[-1]).__name__} read-only, which is not a buffer")
         self._stack[-1] = memoryview(self._stack[-1]).toreadonly()
 
     # Containers. ----------------------------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ class PickleMachine:
 
     def _push_global(self, module: Any, name: Any) -> None:
         if type(module) is not str or type(name) is not str:
-            raise BadState("a pickle names a global by something that is no text")
+            raise BadState("a pickle names a global by something that is not a text")
         full = checked_name(_OLD_MODULES.get(module, module), name)
         full = _OLD_NAMES.get(full, full)
         self._push(_SINGLETONS[full] if full in _SINGLETONS else Inert(full))
@@ -393,7 +393,7 @@ class PickleMachine:
     def refuse(self) -> None:
         """Stand in for every opcode that is not in `operations`."""
         code = bytes([self._data[self._at - 1]])
-        raise BadState(f"a pickle holds {code!r}, which is no opcode or one that asks its reader for objects")
+        raise BadState(f"a pickle holds {code!r}, which is not an opcode, or asks its reader for objects")
 
     operations: ClassVar[dict[bytes, Callable[["PickleMachine"], None]]] = {
         pickle.PROTO: _check_protocol,

@@ -12,11 +12,11 @@ argument or of a field of a numpy array. Signs, digits and capital letters part 
   `token`. But not where its last word is one of ABOUT, as in `token_type` and `private_key_path`.
 - What has such a name is hidden, whole, whatever is in it. None, True and False stay, and a time, and what is empty.
 - Numbers stay, alone, in lists of any depth, and as texts of digits, where another word, one of QUANTITIES, says that
-  they are no secret: `max_tokens`, `password_attempts`. So do those of `tokens`, alone or behind one of USES:
+  they are not secret: `max_tokens`, `password_attempts`. So do those of `tokens`, alone or behind one of USES:
   `prompt_tokens`.
 - Numbers in a dict stay where the same holds, or the name begins as in `tokens_by_user`, and where it says besides that
-  the keys are no secrets, and these are short texts or integers. It does so by what stands behind `by` or `per`, if
-  that is no secret's name and has none of UNCLEAR in it; by one of ALLOTTED at its end, as in `token_budget`; or by
+  the keys are not secrets, and these are short texts or integers. It does so by what stands behind `by` or `per`, if
+  that is not a secret's name and has none of UNCLEAR in it; by one of ALLOTTED at its end, as in `token_budget`; or by
   `tokens` behind one of SUMS or USES, as in `max_tokens`. A dict under any other name may have secrets as keys.
 - But all are hidden where the name ends in the secret itself, one of FRAGMENTS or LAST_WORDS, as in `last_used_pin`.
 - Positional arguments have no names. They are hidden where their method says that it is given a secret: as if they
@@ -109,7 +109,7 @@ _NAMES_KEPT_MAX = 1_000
 _NUMBERS_LOOKED_AT_MAX = 100_000
 """A longer list is hidden without a look at all that is in it."""
 _HOLDER_LENGTH_MAX = 20
-"""So long is a key that is no secret; tokens are longer."""
+"""So long is a key that is not a secret; tokens are longer."""
 
 _SIGNS = re.compile(r"[\W_]+")
 _SIGNS_IN_LINES = re.compile(r"[^\w\n]+|_+")

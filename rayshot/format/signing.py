@@ -1,4 +1,4 @@
-"""The signed envelope around a manifest: who vouches for exactly these bytes.
+"""The signed envelope around a manifest: whose key signed exactly these bytes.
 
 What lies under `manifests/<snapshot id>` is one canonical msgpack array:
 
@@ -76,7 +76,7 @@ def open_envelope(data: bytes) -> Envelope:
         case [str(magic), int(version), *fields] if magic == _MAGIC and version is ENVELOPE_VERSION:
             return _read_fields(fields)
         case _:
-            raise BadManifest("this is no envelope of a manifest")
+            raise BadManifest("this is not an envelope of a manifest")
 
 
 def _read_fields(fields: list[Any]) -> Envelope:
@@ -97,7 +97,7 @@ def verify(envelope: Envelope, keys: Iterable[Prover]) -> Prover:
     Raises Unsigned, UnknownKey (signed, but with none of `keys`) or BadSignature.
     """
     if envelope.key_id is None:
-        raise Unsigned("the manifest is not signed: nobody vouches for what restoring it would execute")
+        raise Unsigned("the manifest is not signed, and a restore would execute what it holds")
     known = {key.key_id: key for key in keys}
     key = known.get(envelope.key_id)
     if key is None:

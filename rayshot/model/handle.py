@@ -219,7 +219,7 @@ def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
         actor: its handle.
         no_restart: only True, as in `ray.kill`: an actor that ended is not begun anew.
 
-    Raises ConfigError for what is no handle of an actor; SystemDown where the system takes no messages any more.
+    Raises ConfigError for what is not a handle of an actor; SystemDown where the system takes no messages any more.
     """
     if not isinstance(actor, ActorHandle):
         raise ConfigError(

@@ -60,7 +60,7 @@ _known: WeakKeyDictionary[FunctionType, dict[bool, Parameters]] = WeakKeyDiction
 
 
 def parameters_of(user_class: type, method: str) -> Parameters:
-    """Those of a method, or of the constructor as `__init__`; ANYTHING of what is no plain function."""
+    """Those of a method, or of the constructor as `__init__`; ANYTHING of what is not a plain function."""
     found = inspect.getattr_static(user_class, method, None)
     function = found.__func__ if isinstance(found, (staticmethod, classmethod)) else found
     if found is object.__init__ and inspect.getattr_static(user_class, "__new__") is object.__new__:

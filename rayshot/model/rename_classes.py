@@ -15,7 +15,7 @@ RenamedClasses = Mapping[str, "type | str"]
 def read_renamed_classes(rename_classes: RenamedClasses | None) -> dict[str, Any]:
     """The classes of `rename_classes`, those that are named imported; decorated ones as they are, decorated.
 
-    Raises ConfigError for what is no name or no class.
+    Raises ConfigError for what is neither a name nor a class.
     """
     if not isinstance(rename_classes or {}, Mapping):
         raise ConfigError(f"rename_classes={rename_classes!r}: give a dict, {{'old.module.Class': NewClass}}")
@@ -25,7 +25,7 @@ def read_renamed_classes(rename_classes: RenamedClasses | None) -> dict[str, Any
             raise ConfigError(f"rename_classes maps {recorded!r}: give the recorded name, 'old.module.Class'")
         mapped = _named(new) if isinstance(new, str) else new
         if user_class_of(mapped) is None:
-            raise ConfigError(f"rename_classes maps {recorded} to {new!r}, which is no class of this program")
+            raise ConfigError(f"rename_classes maps {recorded} to {new!r}, which is not a class of this program")
         found[recorded] = mapped
     return found
 

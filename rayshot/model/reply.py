@@ -96,6 +96,6 @@ class Reply:
 
 
 _ADVICE = (
-    "a Reply is no ObjectRef: an actor that waited for another would hold its mailbox. "
+    "a Reply is not an ObjectRef: an actor that waited for another would hold its mailbox. "
     "Name what comes next instead: reply.then(self.on_result)"
 )

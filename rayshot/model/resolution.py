@@ -127,7 +127,7 @@ def _named(manifest: Manifest, skip_missing_classes: SkipMissing) -> Collection[
 
 
 def _without(manifest: Manifest, left_out: Collection[str]) -> Manifest:
-    """What is left: those left out are among the ended, and what was in flight to them is no part of it."""
+    """What is left: those left out are among the ended, and what was in flight to them is not part of it."""
     if not left_out:
         return manifest
     if len(left_out) == len(manifest.actors):

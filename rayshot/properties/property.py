@@ -139,7 +139,7 @@ def _declare(
     predicate: Predicate, kind: Kind, name: str | None, conditions: tuple[str, ...], *, closed: bool = False
 ) -> Property:
     if not callable(predicate) or isinstance(predicate, Property):
-        raise ConfigError(f"{predicate!r:.100} is no predicate: give a function of a GlobalState")
+        raise ConfigError(f"{predicate!r:.100} is not a predicate: give a function of a GlobalState")
     shown = name or str(getattr(predicate, "__name__", type(predicate).__name__))
     if closed:
         conditions = (*conditions, UNLESS_A_DRIVER_SPEAKS)

@@ -30,7 +30,7 @@ class Quantity:
     of_message: OfMessage
 
     def held(self, actor: ActorState) -> Exact:
-        """How much an actor holds, with what its timers will bring. Raises ConfigError for what is no number."""
+        """How much an actor holds, with what its timers will bring. Raises ConfigError for what is not a number."""
         return self.own(actor) + sum(self.carried(message) for message in timer_messages(actor))
 
     def own(self, actor: ActorState) -> Exact:
@@ -41,7 +41,7 @@ class Quantity:
         return exact(seen(self.of_actor, actor.get(self.of_actor, 0)), f"{actor.name}.{self.of_actor}")
 
     def carried(self, message: Message) -> Exact:
-        """How much a message carries. Raises ConfigError for what is no number."""
+        """How much a message carries. Raises ConfigError for what is not a number."""
         if self.of_message is None:
             return 0
         where = f"message {message.number} of {message.sender} to {message.receiver}, {message.method}"
@@ -106,7 +106,7 @@ class Sum:
 
 
 def add_up(what: Quantity, state: GlobalState) -> Sum:
-    """Count in one state. Without a part for messages none is read. Raises ConfigError for what is no number."""
+    """Count in one state. Without a part for messages none is read. Raises ConfigError for what is not a number."""
     held: dict[str, Exact] = {}
     counted = 0
     untold: list[str] = []

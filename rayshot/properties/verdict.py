@@ -101,7 +101,7 @@ def judge(asked: Property, snapshot: Snapshot) -> Verdict:
     """
     if not isinstance(asked, Property):
         raise PredicateFailed(
-            f"{asked!r:.100} was asked of {snapshot.id} and is no property: declare it with @stable, or ask "
+            f"{asked!r:.100} was asked of {snapshot.id} and is not a property: declare it with @stable, or ask "
             "possibly(...)",
             snapshot=str(snapshot.id),
         )

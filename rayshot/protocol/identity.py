@@ -27,7 +27,7 @@ GUEST_PREFIX = f"{DRIVER_PREFIX}task-"
 
 NAME_LENGTH_MAX = 128
 SHOWN_MAX = 200
-"""So much of what is no snapshot id is repeated."""
+"""So much of what is not a snapshot id is repeated."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _INITIATOR = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")

@@ -5,7 +5,7 @@ Four kinds of Ray actors, all in the namespace NAMESPACE:
 - a *host* per rayshot actor drives one `protocol.Participant` and one `model.Cell`;
 - the *coordinator*, detached and named, one a system, drives the `protocol.Collector` and owns the commit log;
 - a *vault* per node writes the bytes of records as chunks into the storage; its *relay* passes calls for them on;
-- drivers are no actors of ours: each holds a `DriverPort`.
+- drivers are not actors of ours: each holds a `DriverPort`.
 """
 
 from rayshot.runtime.class_tables import share_class_tables

@@ -140,7 +140,7 @@ class DriverPort:
         self._dropped = Dropped(self._end_dropped)
         self.dead_letters = DeadLetters()
         self._encoding = threading.local()
-        self.draining = False  # a driver is no part of what stops
+        self.draining = False  # a driver is not part of what stops
         wait_at_exit(self)
 
     # Port ------------------------------------------------------------------------------------------------------

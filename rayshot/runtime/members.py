@@ -238,7 +238,7 @@ class Members:
         """After the coordinator was started anew: find all actors and take over from the old coordinator.
 
         With `stop` they handle nothing more. `joined` are those on the roster.
-        Returns what each actor said; None for one that does not answer, which is no member any more. Those that are
+        Returns what each actor said; None for one that does not answer, which is not a member any more. Those that are
         still being made are not asked: they may wait for this coordinator, to join. They are `in_the_making` then.
         """
         self.hosts = named_actors(actor_name(self._system, self._incarnation, ""))

@@ -424,7 +424,7 @@ class ActorProcess:
         self.identity.coordinator.failed.remote(self.name, detail)
 
     def failed_to_start(self, error: BaseException) -> None:
-        """The constructor raised: the actor is no part of the system."""
+        """The constructor raised: the actor is not part of the system."""
         detail = f"the constructor of actor {self.name!r} raised {error!r}"
         ended, never_began = self.identity.coordinator.ended, self.recording.never_began
         for child in self.children:

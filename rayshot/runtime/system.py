@@ -441,7 +441,7 @@ class System:
             raise SystemStopped(f"system {self.name!r} was shut down", system=self.name)
 
     def _check_running(self) -> None:
-        self._fate(self._port.name)  # a driver is no member, so the answer comes at once
+        self._fate(self._port.name)  # a driver is not a member, so the answer comes at once
 
     def _fate(self, name: str) -> str:
         """What became of an actor, in words. Raises SystemDown where the system takes no messages any more."""

@@ -24,7 +24,7 @@ SECONDS_MAX: Final = 600.0
 
 
 def check_window(seconds: object, full: object) -> None:
-    """Raise ConfigError for what is no time that a system can be traced for."""
+    """Raise ConfigError for what is not a time that a system can be traced for."""
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= SECONDS_MAX:
         raise ConfigError(f"seconds={seconds!r}: a system is traced for more than 0 and up to {SECONDS_MAX:g} seconds")
     if type(full) is not bool:

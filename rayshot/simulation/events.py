@@ -91,7 +91,7 @@ class EventList:
         return event
 
     def note(self, line: str) -> None:
-        """Write a line of the story that is no event."""
+        """Write a line of the story that is not an event."""
         if self.story is not None:
             self.story.append(f"      | {line}")
 

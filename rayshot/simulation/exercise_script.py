@@ -135,7 +135,7 @@ def check_event(event: object, receivers: Mapping[str, Sequence[str]]) -> None:
         case Tick(count):
             check_count(count, f"time cannot go on by {count!r} ticks")
         case _:
-            raise ConfigError(f"{event!r} is no event: give SendTokens, TakeSnapshot or Tick")
+            raise ConfigError(f"{event!r} is not an event: give SendTokens, TakeSnapshot or Tick")
 
 
 def _check_known(names: Iterable[object], processes: Collection[str]) -> None:

@@ -118,5 +118,5 @@ def _fields(line: _Line, form: str, count: int) -> Sequence[str]:
 
 def _count(word: str) -> int:
     if not _COUNT.fullmatch(word):
-        raise ConfigError(f"{word!r} is no whole number, 0 or more, of at most 18 digits")
+        raise ConfigError(f"{word!r} is not a whole number, 0 or more, of at most 18 digits")
     return int(word)

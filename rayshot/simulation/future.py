@@ -20,7 +20,7 @@ class Future:
         return f"<Future of {self._what}: {'answered' if self._done else 'open'}>"
 
     def __reduce__(self) -> NoReturn:
-        raise NotAnObjectRef("a Future is no value: send its .result()")
+        raise NotAnObjectRef("a Future is not a value: send its .result()")
 
     def done(self) -> bool:
         """Whether the call was answered, or never will be."""

@@ -41,7 +41,7 @@ class SmallCase:
         named = {name for graph in graphs for receivers in graph.values() for name in receivers}
         named |= self.relays.keys() | self.idle.keys() | set(self.snapshots) - set(RESERVED)
         if unknown := named - self.sends.keys():
-            raise ConfigError(f"{sorted(unknown)} are no processes: give each an entry in `sends`, empty if need be")
+            raise ConfigError(f"{sorted(unknown)} are not processes: give each an entry in `sends`, empty if need be")
         for name in self.sends:
             check_name(name, "a process", RESERVED)
         if loop := sorted({channel.sender for channel in back_edges(self.relays)}):

@@ -1,7 +1,7 @@
 """A closed world that is small enough for all its runs: what may happen next follows from what is there.
 
 Processes, coordinator, truth and oracles are those of the seeded worlds, and so the machines are the real ones. There
-are no drivers, no crashes, no births: what a process sends is written down before, when it does so is not. Whatever is
+are not drivers, no crashes, no births: what a process sends is written down before, when it does so is not. Whatever is
 under way - packets, acknowledgements, what the coordinator is told and tells - may arrive at any time and in any order.
 """
 

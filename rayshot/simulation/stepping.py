@@ -15,7 +15,7 @@ from rayshot.store.diff import ABSENT, WHOLE_STATE, ValueChange
 
 TIMER = "timer"
 TIMERS, AWAITS = "(timers)", "(awaits)"
-"""Names in a view of what is no attribute."""
+"""Names in a view of what is not an attribute."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,7 @@ def _decode(document: bytes, key: str) -> AbortNote:
     what = f"the note {key}"
     tree = canonical.unpack(document, what=what, bytes_max=NOTE_BYTES_MAX)
     if type(tree) is not dict:
-        raise BadManifest(f"{what} is no map")
+        raise BadManifest(f"{what} is not a map")
     version = check_count(tree.pop("format", None), f"the format of {what}", smallest=1)
     if version > NOTE_FORMAT:
         raise FormatTooNew(f"{what} has format {version} and this rayshot reads up to {NOTE_FORMAT}")
@@ -136,4 +136,4 @@ def _check_channel(value: Any, what: str) -> Channel:
         case [sender, receiver]:
             return Channel(check_process(sender, what), check_process(receiver, what))
         case _:
-            raise BadManifest(f"{what} is no channel")
+            raise BadManifest(f"{what} is not a channel")

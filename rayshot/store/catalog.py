@@ -93,7 +93,7 @@ class SystemView:
 
         Raises SnapshotNotFound, which lists what there is (SnapshotDeleted where it was there once), RolledBack for one
         before `min_position`, and ConfigError
-        for a text that is no snapshot id.
+        for a text that is not a snapshot id.
         """
         if which is None:
             return self.latest()

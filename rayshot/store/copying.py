@@ -79,7 +79,7 @@ def copy(
         NotFound: no such system or snapshot; SnapshotDeleted where it is deleted under way.
         Damaged: the source is, or what an interrupted copy left at the destination; nothing becomes visible
             there.
-        Untrusted: with `keys`, nobody of these vouches for it.
+        Untrusted: with `keys`, it is not signed by one of these.
         AlreadyExists: the destination holds another snapshot with this id.
         ConfigError: an address that cannot be used, or both are the same.
         IntentExpired: garbage collection at the destination gave the copy up, as it stood still; start again.

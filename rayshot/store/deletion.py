@@ -40,7 +40,7 @@ def delete_snapshot(
         snapshot: its id, as text too.
         keys: open what is encrypted, to know what others need; None means those of the environment.
 
-    Raises SnapshotNotFound (SnapshotDeleted for one that is gone already), ConfigError for a text that is no id,
+    Raises SnapshotNotFound (SnapshotDeleted for one that is gone already), ConfigError for a text that is not an id,
     EncryptionKeyNeeded (then nothing is deleted), FormatTooNew, BadManifest and StoreError.
     """
     wanted = SystemView(store, system).snapshot(snapshot).id

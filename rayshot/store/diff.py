@@ -15,7 +15,7 @@ from rayshot.store.state import RecordedState
 
 CALLS, TIMERS = "(calls)", "(timers)"
 WHOLE_STATE = "(state)"
-"""Stands for the attribute where a state is no dict of attributes."""
+"""Stands for the attribute where a state is not a dict of attributes."""
 
 
 class _Absent:

@@ -55,7 +55,7 @@ def open_intents(store: Store, system: str, history: History) -> dict[SnapshotId
     for entry in store.list(intent_folder(system)):
         snapshot = snapshot_of(entry.key.rpartition("/")[2])
         if snapshot is None:
-            continue  # an object that is no intent
+            continue  # an object that is not an intent
         if history.is_over(snapshot) or snapshot.incarnation < history.incarnation:
             continue
         intent = read_intent(store, system, snapshot, entry.modified)

@@ -61,7 +61,7 @@ def snapshot_of(name: str) -> SnapshotId | None:
 
 
 def writer_of(chunk: str) -> str:
-    """The intent under which a chunk was written, by its key; empty for an object that is no chunk."""
+    """The intent under which a chunk was written, by its key; empty for an object that is not a chunk."""
     return chunk.rpartition("/")[2][_DIGEST_DIGITS + 1 :]
 
 

@@ -167,7 +167,7 @@ class LocalStore:
             with open(path, "rb", opener=_open_at_once) as file:  # a Path takes no opener
                 status = os.fstat(file.fileno())
                 if not stat.S_ISREG(status.st_mode):
-                    raise UnsafePath(f"{path} is no regular file; it is not read", path=str(path))
+                    raise UnsafePath(f"{path} is not a regular file; it is not read", path=str(path))
                 file.seek(start)
                 there = max(status.st_size - start, 0)
                 return file.read(there if length < 0 else min(length, there))  # `read` allocates all it is told

@@ -37,7 +37,7 @@ _MISCONFIGURED = {
     "Account must be specified": "no storage account is named: add ?account=NAME or set AZURE_STORAGE_ACCOUNT_NAME",
     "Invalid Access Key": "AZURE_STORAGE_ACCOUNT_KEY is not the base64 text that the portal shows",
     "Unable to open service account file": "the file that GOOGLE_APPLICATION_CREDENTIALS names cannot be opened",
-    "Unable to decode service account file": "the file that GOOGLE_APPLICATION_CREDENTIALS names is no service account",
+    "Unable to decode service account file": "what GOOGLE_APPLICATION_CREDENTIALS names is not a service account",
 }
 
 

@@ -167,8 +167,8 @@ class ObjectStore:
             if type(error).__name__ != "PanicException":  # which nothing exports by name
                 raise
             raise StoreUnavailable(
-                f"{self.address.place}: the client for this storage broke down; look for what is no address and no "
-                f"key in the environment variables that begin with {_VARIABLES[self.address.cloud]}"
+                f"{self.address.place}: the client for this storage broke down; look for what is neither an address "
+                f"nor a key in the environment variables that begin with {_VARIABLES[self.address.cloud]}"
             ) from None
 
 

@@ -161,7 +161,7 @@ def decode_record(data: bytes, position: int) -> Record:
     what = f"record {position} of the commit log"
     tree = canonical.unpack(data, what=what, bytes_max=RECORD_BYTES_MAX)
     if type(tree) is not dict:
-        raise BadManifest(f"{what} is no map")
+        raise BadManifest(f"{what} is not a map")
     version = check_count(tree.get("format"), f"the format of {what}", smallest=1)
     if version > RECORD_FORMAT:
         raise FormatTooNew(

@@ -162,7 +162,7 @@ class Repository:
 
         Args:
             manifest: its `position` is `log.next_position`, its `intent` what `intend` returned.
-            key: who vouches for it; None leaves it unsigned.
+            key: the key that signs it; None leaves it unsigned.
 
         Raises:
             Fenced: another coordinator has taken over; this one must stop.

@@ -26,7 +26,7 @@ from rayshot.store.store import Store
 def read_sealed(
     store: Store, system: str, record: CommitRecord, keys: Sequence[EncryptionKey] | None = None
 ) -> tuple[Envelope, Manifest]:
-    """Read the manifest of a committed snapshot; whether anyone trusted vouches for it is the caller's question.
+    """Read the manifest of a committed snapshot; whether a trusted key signed it is the caller's question.
 
     `keys` open it where it is encrypted; None means those of the environment.
 

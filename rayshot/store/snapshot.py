@@ -216,7 +216,7 @@ class Snapshot:
             raise MissingChunk(f"{key} of the system {self.system!r} is not in the store", key=key) from error
 
     def verify(self, keys: Iterable[Prover] | None = None) -> Verification:
-        """Prove from the bytes that the snapshot is whole and its cut consistent, and find out who vouches for it.
+        """Prove from the bytes that the snapshot is whole, its cut consistent, and whether a trusted key signed it.
 
         Args:
             keys: the keys to trust; None means those that this user's environment has.

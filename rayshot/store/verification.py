@@ -30,14 +30,14 @@ Progress = Callable[[int], None]
 
 
 class Trust(Enum):
-    """Who vouches for a snapshot. Reading needs nobody; restoring executes, so it needs TRUSTED."""
+    """Whether a trusted key signed a snapshot. Reading needs none; restoring executes, so it needs TRUSTED."""
 
     TRUSTED = "trusted"
     UNSIGNED = "unsigned"
     UNKNOWN_KEY = "unknown key"
     BAD_SIGNATURE = "bad signature"
     UNREADABLE = "unreadable"
-    """The manifest cannot be read, so nobody can vouch for it."""
+    """The manifest cannot be read, so no signature can be checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The outcome of all checks, and who vouches for the snapshot (`trust_detail` in a sentence)."""
+    """The outcome of all checks, and whether a trusted key signed the snapshot (`trust_detail` in a sentence)."""
 
     checks: tuple[Check, ...]
     trust: Trust
@@ -139,7 +139,7 @@ def run_check(name: str, prove: Callable[[], str]) -> Check:
 
 
 def examine_trust(envelope: Envelope, keys: Sequence[Prover]) -> tuple[Trust, str]:
-    """Find out who vouches for a manifest, given the keys at hand."""
+    """Find out whose key signed a manifest, given the keys at hand."""
     try:
         key = verify(envelope, keys)
     except Unsigned as error:

@@ -83,7 +83,7 @@ def test_after_a_restore_nothing_is_known_of_the_new_life(shots):
         (["over"], "no property 'over': there is termination, lost-reply"),
         (["counter-reached"], "needs actor, attribute, least; it takes --with actor=..."),
         (["lost-reply", "--with", "actor=alice"], "does not take actor; it takes nothing"),
-        ([*counter("many")], "'many' is no number"),
+        ([*counter("many")], "'many' is not a number"),
         (["deadlock"], "deadlock needs waits_for"),
         (["deadlock", "--with", "waits_for=x", "--with", "needs=some"], "needs is all or any"),
         (["termination", "--with", "source=feed"], "--with source=ACTOR:ATTRIBUTE"),

@@ -163,7 +163,7 @@ def test_a_named_pipe_in_a_storage_keeps_no_command_waiting(shots: Path, what: s
     for command in (["list"], ["show"], ["verify", "--read-data"]):
         code, complaint = ended(*command, shots, stdout=subprocess.DEVNULL)
         assert code == (0 if (what, command) == ("chunk", ["list"]) else 1)
-        assert complaint == "" or complaint.endswith("is no regular file; it is not read\n")
+        assert complaint == "" or complaint.endswith("is not a regular file; it is not read\n")
 
 
 @pytest.mark.parametrize("command", [["savepoint"], ["savepoint", "bank"], ["stop", "--savepoint"]], ids=" ".join)

@@ -181,7 +181,7 @@ def test_verify_of_what_nobody_trusted_signed_ends_with_a_code_of_its_own(
     result = run("verify", tmp_path, "--read-data")
     assert result.exit_code == 12
     assert " !  signature" in result.stdout
-    assert "Nobody trusted vouches for it" in result.stdout
+    assert "It is not signed by a trusted key" in result.stdout
 
 
 def test_verify_of_damage_says_which_check_failed(tmp_path: Path) -> None:

@@ -171,7 +171,7 @@ def test_a_number_that_cannot_be_is_refused_with_what_is_wanted(monkeypatch, cap
     with pytest.raises(SystemExit) as ended:
         program.main()
     assert ended.value.code == 2
-    assert f"argument --rows: {number!r} is no number from 1 on" in capsys.readouterr().err
+    assert f"argument --rows: {number!r} is not a number from 1 on" in capsys.readouterr().err
 
 
 def test_an_interrupted_start_ends_the_system_while_its_cluster_is_up(monkeypatch, tmp_path):

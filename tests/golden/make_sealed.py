@@ -18,7 +18,7 @@ from tests.golden.workloads import Account
 
 ENCRYPTION_KEY = EncryptionKey(bytes(range(32)))
 PAIR = PrivateKey(bytes(range(32, 64)))
-"""Keys that are no secret."""
+"""Keys that are not secret."""
 FOLDER = Path(__file__).parent / f"sealed-{FORMAT_VERSION}"
 
 

@@ -251,7 +251,7 @@ def test_a_handler_knows_its_surroundings(running):
     here = rayshot.current()
     assert (here.name, here.sender, here.system) == ("alice", "driver:1", "bank")
     here.snapshot()
-    here.end()
+    here.exit()
     assert running.requests == ["snapshot", "end"]
 
 
@@ -264,7 +264,7 @@ def test_outside_of_a_handler_there_are_no_surroundings(world):
 def test_a_thread_that_was_given_the_surroundings_may_read_them_and_do_nothing(running):
     account, here, in_thread = running.construct(Account, 5), rayshot.current(), ThreadPoolExecutor(1).submit
     assert in_thread(getattr, here, "name").result() == "alice"
-    for action in (here.snapshot, here.end, lambda: here.after(1.0, account.deposit, 1)):
+    for action in (here.snapshot, here.exit, lambda: here.after(1.0, account.deposit, 1)):
         with pytest.raises(OutsideHandler, match="on the handler's own thread"):
             in_thread(action).result()
     assert (running.requests, running.cell.next_due()) == ([], None)

@@ -56,7 +56,7 @@ def aliases(tree):
 
 
 def dotted(node, known):
-    """What an expression names, with its imports resolved; empty where it is no name."""
+    """What an expression names, with its imports resolved; empty where it is not a name."""
     if isinstance(node, ast.Name):
         return known.get(node.id, node.id)
     if isinstance(node, ast.Attribute):

@@ -121,7 +121,7 @@ def test_what_is_not_declared_stable_is_refused():
     for asked in (has_moved, possibly(has_moved), None):
         with pytest.raises(NotStable, match=r"is not declared stable|says something of one snapshot"):
             detect(overlapping()[0].system, asked)
-    with pytest.raises(PredicateFailed, match="is no property"):
+    with pytest.raises(PredicateFailed, match="is not a property"):
         judge(has_moved, overlapping()[1])
 
 
@@ -347,6 +347,6 @@ def test_what_is_not_read_costs_nothing(monkeypatch):
 
 
 def test_no_property_can_be_declared_of_nothing():
-    with pytest.raises(ConfigError, match="is no predicate"):
+    with pytest.raises(ConfigError, match="is not a predicate"):
         stable(3)
     assert stable(name="given")(lambda _: True).name == "given"

@@ -61,7 +61,7 @@ class Rogue:
 
 
 class Leaver:
-    """Raises what is no Exception while it is pickled."""
+    """Raises what is not an Exception while it is pickled."""
 
     def __init__(self, error):
         self.error = error

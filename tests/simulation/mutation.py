@@ -17,7 +17,7 @@ from rayshot.simulation.machines import Machines
 
 @dataclass(frozen=True)
 class Mutant:
-    """`patches` are (owner, attribute, wrong value), for what is no method of a machine."""
+    """`patches` are (owner, attribute, wrong value), for what is not a method of a machine."""
 
     name: str
     machines: Machines = field(default_factory=Machines)

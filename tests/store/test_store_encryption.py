@@ -199,7 +199,7 @@ def test_an_encrypted_manifest_in_the_place_of_another_is_refused() -> None:
         Storage(store).system("bank").latest().verify()
 
 
-def test_who_vouches_is_known_from_what_is_stored() -> None:
+def test_the_signer_is_known_from_what_is_stored() -> None:
     store = MemoryStore()
     snapshot = make_snapshot(open_bank(store, keys=[KEY]))
     envelope = open_envelope(store.read(f"bank/{snapshot.record.manifest_key}"))

@@ -194,7 +194,7 @@ def test_a_named_pipe_in_the_place_of_an_object_is_refused_and_not_waited_for(tm
     ended = subprocess.run(
         [sys.executable, "-c", program, str(tmp_path)], check=True, capture_output=True, text=True, timeout=30
     )
-    refused = f"{tmp_path / 'a'} is no regular file; it is not read"
+    refused = f"{tmp_path / 'a'} is not a regular file; it is not read"
     assert ended.stdout.strip() == ("[]" if verb == "list" else refused)
 
 

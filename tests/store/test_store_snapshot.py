@@ -81,7 +81,7 @@ def test_arrays_and_shared_references_in_a_state_are_read_back() -> None:
     assert state["a"] is state["b"]
 
 
-def test_verification_says_what_was_proved_and_who_vouches_for_it() -> None:
+def test_verification_says_what_was_proved_and_who_signed_it() -> None:
     verification = made().verify([KEY])
     assert [check.name for check in verification.checks] == ["manifest", "chunks", "cut", "states"]
     assert "3 in flight" in verification.checks[2].detail

@@ -357,7 +357,7 @@ def find_lake(folder: Path) -> Destination:
         try:
             identity = read_identity(folder.resolve())
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise ForeignLake(f"{folder} is no lake: it has no {IDENTITY}; a pipeline makes one") from error
+            raise ForeignLake(f"{folder} is not a lake: it has no {IDENTITY}; a pipeline makes one") from error
     return _destination(identity.format)(folder.resolve(), identity.system)
 
 
