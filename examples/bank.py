@@ -39,7 +39,7 @@ def open_accounts(_system: rayshot.System) -> None:
 
 def main(storage: str = "./shots") -> None:
     """Move money, photograph it, and go back to the photograph."""
-    ray.init(num_cpus=4, include_dashboard=False, logging_level="ERROR")
+    ray.init("local", num_cpus=4, include_dashboard=False, logging_level="ERROR")
     system = rayshot.resume("bank", storage=storage, begin=open_accounts)
     alice, bob = (system.get_actor(name) for name in ("alice", "bob"))
     for _ in range(50):

@@ -79,7 +79,7 @@ def begin(_system: rayshot.System) -> None:
 
 def main(storage: str = "./shots") -> None:
     """Stream, photograph, kill, restore, and compare with a stream that nothing happened to."""
-    ray.init(num_cpus=4, include_dashboard=False, logging_level="ERROR", log_to_driver=False)
+    ray.init("local", num_cpus=4, include_dashboard=False, logging_level="ERROR", log_to_driver=False)
     undisturbed = Dwell()  # a decorated class still makes plain objects
     for event in events(0):
         undisturbed.visit(*event)

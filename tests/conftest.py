@@ -107,6 +107,6 @@ def own_ray_folder():
 @pytest.fixture(scope="session")
 def cluster(own_ray_folder):
     """A local cluster, ended with everything in it."""
-    ray.init(num_cpus=32, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
+    ray.init("local", num_cpus=32, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
     yield
     ray.shutdown()

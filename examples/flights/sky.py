@@ -24,7 +24,7 @@ def ray_cluster(actors: int, words_of_ray: Path) -> Iterator[None]:
 
     What Ray prints meanwhile goes to the file `words_of_ray`.
     """
-    ray.init(num_cpus=actors, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
+    ray.init("local", num_cpus=actors, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
     with words_of_ray.open("a") as aside, redirect_stdout(aside):  # long warnings, also of what dies on purpose
         try:
             yield

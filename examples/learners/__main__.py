@@ -18,7 +18,7 @@ BUSY_S = 1.5
 def main() -> None:
     """Make the storage anew."""
     shutil.rmtree(STORAGE, ignore_errors=True)
-    ray.init(num_cpus=8, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
+    ray.init("local", num_cpus=8, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
     with rayshot.init("bank", storage=STORAGE) as system:
         names = ("alice", "bob", "carol", "dave")
         accounts = [Account.options(name=name).remote(100, has_token=name == "alice") for name in names]

@@ -1,7 +1,7 @@
 """Questions that this process might not survive, asked in a child of it.
 
 Ray's core ends its whole process, with exit code 1 and without a word, where a head is away for a minute while it is
-asked. Whoever waits for a head to come back asks from a child, and makes another one when that has ended.
+asked. A command that may wait so long asks from a child, and can say what happened when that has ended.
 """
 
 import multiprocessing
@@ -14,17 +14,25 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import TypeVar
 
+from rayshot.errors import ClusterUnreachable
+
 Answer = TypeVar("Answer")
 LOOK_S = 1.0
 _forking = multiprocessing.get_context("fork")
 
 
-class ChildEnded(Exception):
-    """The child has ended and said nothing."""
+class HeadLost(ClusterUnreachable):
+    """The child has ended and said nothing: the head of its cluster was away for too long while it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the head of the Ray cluster went away before it answered. When it is back, `rayshot status` says how the "
+            "system is, and `rayshot list STORAGE` which snapshots were taken"
+        )
 
 
 def ask_apart(question: Callable[[], Answer]) -> Answer:
-    """What `question` returns in a child. Raises what it raises, ChildEnded where the child ended before.
+    """What `question` returns in a child. Raises what it raises, HeadLost where the child ended before.
 
     The child ends with this process at the latest, and ignores Ctrl-C, which is for this one. A process that has loaded
     Ray asks by itself: in a fork of it Ray's threads would be missing.
@@ -38,7 +46,7 @@ def ask_apart(question: Callable[[], Answer]) -> Answer:
     try:
         answer, error = answers.recv()
     except EOFError:
-        raise ChildEnded from None
+        raise HeadLost from None
     finally:
         answers.close()
         child.kill()

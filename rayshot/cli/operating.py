@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rayshot.cli import words
+from rayshot.cli.apart import ask_apart
 from rayshot.cli.grid import Column, console, grid
 from rayshot.cli.json_option import json_option
 from rayshot.cli.reaching import Seconds, address_option, check_running, cluster, name_argument, system
@@ -63,8 +64,7 @@ def systems(address: str | None, *, as_json: bool) -> None:
 @_one_line
 def snapshot(name: str | None, mode: str | None, timeout_s: float, address: str | None, *, as_json: bool) -> None:
     """Take a snapshot of system NAME, or of the only one."""
-    with system(name, address, timeout_s) as (reached, _):
-        click.echo(_say(_take(reached, None, mode, timeout_s), as_json=as_json))
+    click.echo(_say(_take(name, address, None, mode, timeout_s), as_json=as_json))
 
 
 @click.command()
@@ -90,8 +90,7 @@ def savepoint(
         raise click.UsageError("give a name and a label, in quotes where it has blanks", context)
     name, label = words_ if len(words_) > 1 else (os.environ.get("RAYSHOT_SYSTEM") or None, words_[0])
     check_label(label)  # refused before anybody is asked
-    with system(name, address, timeout_s) as (reached, _):
-        click.echo(_say(_take(reached, label, mode, timeout_s), as_json=as_json))
+    click.echo(_say(_take(name, address, label, mode, timeout_s), as_json=as_json))
 
 
 @click.command()
@@ -117,12 +116,10 @@ def stop(
         raise click.UsageError("say --savepoint LABEL, or --without-savepoint", context)
     if label is not None:
         check_label(label)
-    with system(name, address, timeout_s) as (reached, _):
-        if label is None:
-            document = _shut(reached)
-        else:
-            document = _take(reached, label, STOP_THE_WORLD, timeout_s, final=True)
-            reached.shutdown()
+    if label is None:
+        document = _shut(name, address, timeout_s)
+    else:
+        document = _take(name, address, label, STOP_THE_WORLD, timeout_s, final=True)
     click.echo(_say(document, as_json=as_json))
     if not as_json:
         click.echo(_how_to_resume(document))
@@ -179,29 +176,42 @@ def rhythm(config: SnapshotConfig) -> str:
 
 
 def _take(
-    reached: "System", label: str | None, mode: str | None, timeout_s: float, *, final: bool = False
+    name: str | None, address: str | None, label: str | None, mode: str | None, timeout_s: float, *, final: bool = False
 ) -> dict[str, Any]:
-    from rayshot.runtime.requests import Order  # noqa: PLC0415 - see `reaching`
+    """Take a snapshot, and shut the system down after it if it is `final`. Returns what there is to say about it."""
 
-    check_running(reached)
-    began = time.monotonic()
-    committed = reached.order(Order(mode, label, final=final), timeout_s)
-    record, figures = committed.record, committed.figures
-    return {
-        **_about(reached),
-        "snapshot": str(record.snapshot),
-        "position": record.position,
-        "label": record.label,
-        "seconds": round(time.monotonic() - began, 3),
-        "bytes": figures["bytes"],
-        "in_flight": figures["in_flight"],
-    }
+    def take() -> dict[str, Any]:
+        with system(name, address, timeout_s) as (reached, _):
+            from rayshot.runtime.requests import Order  # noqa: PLC0415 - see `reaching`
+
+            check_running(reached)
+            began = time.monotonic()
+            committed = reached.order(Order(mode, label, final=final), timeout_s)
+            record, figures = committed.record, committed.figures
+            document = {
+                **_about(reached),
+                "snapshot": str(record.snapshot),
+                "position": record.position,
+                "label": record.label,
+                "seconds": round(time.monotonic() - began, 3),
+                "bytes": figures["bytes"],
+                "in_flight": figures["in_flight"],
+            }
+            if final:
+                reached.shutdown()
+        return document
+
+    return ask_apart(take)
 
 
-def _shut(reached: "System") -> dict[str, Any]:
-    last: SnapshotId | None = reached.status().last_snapshot
-    reached.shutdown()
-    return {**_about(reached), "snapshot": None if last is None else str(last), "label": None}
+def _shut(name: str | None, address: str | None, timeout_s: float) -> dict[str, Any]:
+    def shut() -> dict[str, Any]:
+        with system(name, address, timeout_s) as (reached, _):
+            last: SnapshotId | None = reached.status().last_snapshot
+            reached.shutdown()
+            return {**_about(reached), "snapshot": None if last is None else str(last), "label": None}
+
+    return ask_apart(shut)
 
 
 def _about(reached: "System") -> dict[str, Any]:

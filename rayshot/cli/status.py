@@ -12,7 +12,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from rayshot.cli.apart import ChildEnded, ask_apart
+from rayshot.cli.apart import HeadLost, ask_apart
 from rayshot.cli.exits import FINE, NOT_RUNNING
 from rayshot.cli.grid import ROWS_MAX, Column, console, facts, grid, heading, left_out, sections
 from rayshot.cli.json_option import json_option
@@ -83,10 +83,8 @@ def status(
         seen = look()
     if watch:
         _watch(look, seen, rows_max, as_json=as_json)
-    elif as_json:
-        click.echo(json.dumps(_document(seen)))
     else:
-        console().print(_shown(seen, rows_max))
+        _print(seen, rows_max, as_json=as_json)
     raise click.exceptions.Exit(FINE if wanted or seen.status.state == RUNNING else NOT_RUNNING)
 
 
@@ -101,7 +99,7 @@ def _wait(look: Callable[[float], Seen], wanted: str, timeout_s: float) -> Seen 
     while True:
         try:
             return ask_apart(lambda: _wait_here(look, wanted, timeout_s, deadline))
-        except ChildEnded:
+        except HeadLost:
             if time.monotonic() + LOOK_S > deadline:
                 raise NoAnswer(f"it is not {wanted} after {timeout_s:g} s: the head of its cluster is away") from None
             time.sleep(LOOK_S)
@@ -127,11 +125,18 @@ def _wait_here(look: Callable[[float], Seen], wanted: str, timeout_s: float, dea
         time.sleep(LOOK_S)
 
 
+def _print(seen: Seen, rows_max: int | None, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(_document(seen)))
+    else:
+        console().print(_shown(seen, rows_max))
+
+
 def _watch(look: Callable[[], Seen], seen: Seen, rows_max: int | None, *, as_json: bool) -> None:
     try:
-        if as_json:
+        if as_json or not console().is_terminal:  # as into a file: each look stays, one below the other
             while True:
-                click.echo(json.dumps(_document(seen)))
+                _print(seen, rows_max, as_json=as_json)
                 time.sleep(LOOK_S)
                 seen = look()
         with Live(_shown(seen, rows_max), console=console(), auto_refresh=False) as live:

@@ -47,8 +47,8 @@ METRICS = (
     Metric(
         "rayshot_snapshot_phase_seconds",
         "Histogram",
-        "Of each committed snapshot: record, until all actors have; hold, the longest pause of an actor; store, the "
-        "writing.",
+        "Of each committed snapshot: record, until all actors have (aligned: also their waits for markers); hold, the "
+        "longest pause of an actor; store, the writing.",
         ("phase",),
     ),
     Metric("rayshot_snapshot_bytes", "Gauge", "Size of the last snapshot, shared chunks included."),

@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -130,6 +131,20 @@ def test_a_command_that_was_started_without_stderr_does_its_work(pod, program):
     assert (done.returncode, json.loads(done.stdout)["state"]) == (0, "running")
 
 
+def test_whoever_watches_through_a_pipe_reads_each_look(pod, program):
+    program()
+    pod.run(PROGRAM, "status", "bank", "--wait", "running", "--timeout", "100", RAY_ADDRESS=pod.address)
+    watching = pod.open(PROGRAM, "status", "bank", "--watch", RAY_ADDRESS=pod.address, PYTHONUNBUFFERED="1")
+    try:
+        titles = (line for line in watching.stdout if line.startswith("bank  running  life 1"))
+        assert all(next(titles, None) for _ in range(2))
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait(20) == 0
+    finally:
+        watching.kill()
+        watching.wait()
+
+
 @pytest.mark.skipif(not name_spaces_can_be_made(), reason="only in a name space of its own is the storage a small one")
 def test_a_storage_without_room_aborts_a_snapshot_and_loses_none(pod, tmp_path):
     """In the pod's own name space, where the storage is all that fits into a mebibyte."""
@@ -160,6 +175,28 @@ def test_a_storage_without_room_aborts_a_snapshot_and_loses_none(pod, tmp_path):
         inside(PROGRAM, "stop", "small", "--without-savepoint")
     finally:
         kill_children(program)
+
+
+def test_a_savepoint_says_that_its_head_went_away_before_it_was_there(program):
+    doomed = Pod().wait()
+    try:
+        bank = program(RAY_ADDRESS=doomed.address)
+        assert bank.stdout.readline() == "life 1\n"
+        print("60", file=bank.stdin, flush=True)  # so long bob sleeps, and records nothing
+        assert bank.stdout.readline() == "told\n"
+        patience = {"RAY_gcs_rpc_server_reconnect_timeout_s": "1"}  # Ray ends who asks after 1 s, not 60
+        environment = {**doomed.environment, "RAY_ADDRESS": doomed.address, **patience}
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        waiting = subprocess.Popen([PROGRAM, "savepoint", "bank", "v1", "--json"], env=environment, **pipes)
+        looks = ["status", "bank"]
+        eventually(lambda: "waits for bob" in doomed.run(PROGRAM, *looks, RAY_ADDRESS=doomed.address).stdout, 60)
+        doomed.kill()
+        printed, complaint = waiting.communicate(timeout=100)
+        assert waiting.returncode == 20, printed + complaint
+        assert json.loads(printed)["error"]["kind"] == "head_lost"
+        assert complaint.startswith("error: head_lost: the head of the Ray cluster went away before it answered")
+    finally:
+        doomed.end()
 
 
 def test_waiting_outlives_a_head_that_is_replaced_and_ray_that_ends_its_process_meanwhile(program):

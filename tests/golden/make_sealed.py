@@ -26,7 +26,7 @@ def main() -> None:
     """Take a snapshot that is encrypted, one that is signed by a pair of keys, and copy that one."""
     if FOLDER.exists():
         sys.exit(f"{FOLDER} is there: golden files are kept, not made anew")
-    ray.init(num_cpus=8, include_dashboard=False, log_to_driver=False)
+    ray.init("local", num_cpus=8, include_dashboard=False, log_to_driver=False)
     os.environ.update(RAYSHOT_SIGNING_KEY=KEY, RAYSHOT_ENCRYPTION_KEY=ENCRYPTION_KEY.text)
     take(FOLDER / "encrypted")
     del os.environ["RAYSHOT_ENCRYPTION_KEY"]

@@ -56,7 +56,7 @@ def begin(_: rayshot.System) -> None:
 
 
 def main(storage: str) -> None:
-    ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    ray.init("local", num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     every = rayshot.SnapshotConfig(interval_s=1)
     rayshot.resume("bank", storage=storage, begin=begin, snapshot=every).shutdown()
     system = rayshot.resume("bank", storage=storage, begin=begin, snapshot=every)

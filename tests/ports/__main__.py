@@ -14,7 +14,7 @@ from tests.ports.worlds import Worlds, judge, seen
 
 def main(wanted: list[str]) -> None:
     """Run the behaviours whose name or group has one of these words in it, or all."""
-    ray.init(num_cpus=32, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
+    ray.init("local", num_cpus=32, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
     counts: collections.Counter[str] = collections.Counter()
     with tempfile.TemporaryDirectory() as folder:
         worlds = Worlds(Path(folder))

@@ -52,7 +52,7 @@ def snapshot_after_take_over(system):
 
 
 def main(folder):
-    ray.init(num_cpus=4, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
+    ray.init("local", num_cpus=4, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
     os.environ["RAYSHOT_SIGNING_KEY_FILE"] = str(folder / "signing.key")  # behind it: Ray's processes have none of it
     os.environ["RAYSHOT_ENCRYPTION_KEY_FILE"] = str(folder / "encryption.key")
     system = rayshot.init("bank", storage=folder / "shots")

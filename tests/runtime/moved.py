@@ -12,7 +12,7 @@ from tests.runtime.workloads import Holder
 
 def main(source, destination, megabytes):
     size = int(megabytes) * 1_000_000 // 8
-    ray.init(num_cpus=8, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
+    ray.init("local", num_cpus=8, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
     took = {}
 
     def timed(name, work):

@@ -38,5 +38,5 @@ def second(storage):
 
 
 if __name__ == "__main__":
-    ray.init(num_cpus=4, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
+    ray.init("local", num_cpus=4, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
     print({"first": first, "second": second}[sys.argv[1]](sys.argv[2]))

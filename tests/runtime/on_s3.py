@@ -54,7 +54,7 @@ def while_sending(alice, work):
 
 
 def main(address):
-    ray.init(num_cpus=8, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
+    ray.init("local", num_cpus=8, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
     system = rayshot.init("bank", storage=address)
     alice = Account.options(name="alice").remote(0)
     (reason, _), handled = while_sending(alice, lambda: reason_of(system))

@@ -349,7 +349,9 @@ def notebook(storage):
 
 if __name__ == "__main__":
     room = {"room": 1} if "second" in sys.argv else {}
-    ray.init(num_cpus=8, resources=room, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
+    ray.init(
+        "local", num_cpus=8, resources=room, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False
+    )
     steps = {"alive": alive, "first": first, "second": second, "notebook": notebook}
     for step, folder in zip(sys.argv[1::2], sys.argv[2::2], strict=True):
         print(json.dumps(steps[step](folder)))

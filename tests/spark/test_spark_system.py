@@ -20,7 +20,7 @@ def system(tmp_path: Path) -> Iterator[rayshot.System]:
     """A system of its own, on the Ray that runs or one for this test."""
     own = not ray.is_initialized()
     if own:
-        ray.init(num_cpus=8, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
+        ray.init("local", num_cpus=8, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
     with rayshot.init("tabled", storage=tmp_path / "shots") as made:
         yield made
     if own:

@@ -24,7 +24,7 @@ def main(names: list[str]) -> None:
     """Make these systems anew, all of them if none is named."""
     with tempfile.TemporaryDirectory() as keys:
         os.environ["XDG_CONFIG_HOME"] = keys  # what is shipped is signed by a key that nobody has
-        ray.init(num_cpus=CPUS, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
+        ray.init("local", num_cpus=CPUS, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
         for name in names or MAKERS:
             shutil.rmtree(STORAGE / name, ignore_errors=True)
             MAKERS[name](STORAGE)
