@@ -163,7 +163,7 @@ def test_what_a_mode_cannot_do_is_refused(system):
     ray.get(alice.read.remote())
     with pytest.raises(ConfigError, match="no snapshot mode 'aline'; there is chandy-lamport, aligned, stop"):
         system.snapshot(mode="aline")
-    with pytest.raises(ConfigError, match="leave `initiator` and `helped` out"):
+    with pytest.raises(ConfigError, match="leave `initiator` and `spread` out"):
         system.snapshot(mode="aligned", initiator="alice")
     with pytest.raises(ConfigError, match="'aligned' cannot name an actor"):
         Account.options(name="aligned")
