@@ -4,7 +4,7 @@ Four kinds of Ray actors, all in the namespace NAMESPACE:
 
 - a *host* per rayshot actor drives one `protocol.Participant` and one `model.Cell`;
 - the *coordinator*, detached and named, one a system, drives the `protocol.Collector` and owns the commit log;
-- a *vault* per node writes the bytes of records as chunks into the storage; its *relay* passes calls for them on;
+- a *vault* per node writes the bytes of records as chunks into the storage;
 - drivers are not actors of ours: each holds a `DriverPort`.
 """
 

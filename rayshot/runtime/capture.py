@@ -33,7 +33,6 @@ from rayshot.format.entries import StateCodec
 from rayshot.format.pickled import Referenced
 from rayshot.format.pickling import dump_state
 from rayshot.model.cell import Cell
-from rayshot.runtime.priority import go_with_others
 from rayshot.runtime.shared_memory import Buffer, held_buffers, maps_data, take_shared_memory_away
 
 FORK_BYTES_MIN = 1 << 20
@@ -56,11 +55,6 @@ _PR_SET_PDEATHSIG = 1
 _FLAGS_FIELD, _PF_EXITING = 6, 0x4
 """Of /proc/PID/stat, counted behind the name; see proc(5) and the kernel's sched.h."""
 _process = ctypes.PyDLL(None)  # here, and not in the child, which must take no lock of the loader
-_process.PyInterpreterState_Get.restype = ctypes.c_void_p
-_process.PyThreadState_New.argtypes, _process.PyThreadState_New.restype = [ctypes.c_void_p], ctypes.c_void_p
-_process.PyThreadState_GetID.argtypes, _process.PyThreadState_GetID.restype = [ctypes.c_void_p], ctypes.c_uint64
-_process.PyThreadState_Clear.argtypes, _process.PyThreadState_Clear.restype = [ctypes.c_void_p], None
-_process.PyThreadState_Delete.argtypes, _process.PyThreadState_Delete.restype = [ctypes.c_void_p], None
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,13 +250,11 @@ class Capturer:
 
         A child of Python 3.11 first takes the lock of the list of thread states. A thread of Ray that enters Python
         adds its state under that lock without the interpreter's; if it did so at the moment of the fork, the child
-        waits for a thread that it does not have. So a sign of the child is awaited, but only where a thread state was
-        made in the meantime.
+        waits for a thread that it does not have. So the child's first byte is awaited.
         """
         state = cell.state()  # here, where its errors are seen
-        made = _thread_states_made()
         child = self._forked(state, cell)
-        if _thread_states_made() == made + 1 or child.has_begun(BEGIN_S):
+        if child.has_begun(BEGIN_S):
             return child
         child.discard()
         return self._forked(state, cell)
@@ -331,18 +323,6 @@ def _lives(pid: str) -> bool:
     return not int(fields[_FLAGS_FIELD]) & _PF_EXITING
 
 
-def _thread_states_made() -> int:
-    """How many thread states the interpreter has ever made, one of this call among them.
-
-    They are counted under the lock of their list: whoever held it before this call has been counted.
-    """
-    state = _process.PyThreadState_New(_process.PyInterpreterState_Get())
-    made = _process.PyThreadState_GetID(state)
-    _process.PyThreadState_Clear(state)
-    _process.PyThreadState_Delete(state)
-    return int(made)
-
-
 def _die_with(parent: int) -> None:
     """Be killed when the thread that forked this process ends, which may have happened already."""
     if sys.platform == "linux":
@@ -357,7 +337,6 @@ def _pickle_in_child(state: Any, own: object, name: str, spool: Path, pipe: int,
     try:
         os.write(pipe, _BEGUN)
         gc.disable()  # what the actor has left to be collected is the actor's to end
-        go_with_others()
         os.closerange(0, pipe)
         os.closerange(pipe + 1, min(1 << 20, os.sysconf("SC_OPEN_MAX")))
         try:

@@ -44,13 +44,12 @@ from rayshot.runtime.draining import DrainWatch
 from rayshot.runtime.driver_watch import DriverWatch
 from rayshot.runtime.failpoints import failpoint
 from rayshot.runtime.identity import Ending, HostIdentity, Joined, Stop
-from rayshot.runtime.intake import Arrived, Call, Gathered, Intake
+from rayshot.runtime.intake import Arrived, Gathered, Intake
 from rayshot.runtime.keyring import Keyring
 from rayshot.runtime.members import Members
 from rayshot.runtime.metrics import Metrics, SystemFigures
 from rayshot.runtime.naming import NAMESPACE, coordinator_name
 from rayshot.runtime.notices import UNTIL_ANSWERED, notice
-from rayshot.runtime.priority import go_first
 from rayshot.runtime.questions import Questions
 from rayshot.runtime.reports import Body, unpack_record
 from rayshot.runtime.requests import Admission, Committed, Order, Request
@@ -59,6 +58,7 @@ from rayshot.runtime.states import RUNNING, STOPPED
 from rayshot.runtime.takeover import find_remains
 from rayshot.runtime.trace_window import TraceWindow
 from rayshot.runtime.under_way import Ends, UnderWay, abort_error, keys_missing, over_before_begun, why_unwritten
+from rayshot.runtime.wire import pack_begin
 
 if TYPE_CHECKING:
     from rayshot.store.records import CommitRecord
@@ -72,7 +72,6 @@ class Coordinator(DriverWatch, Questions):
 
     def __init__(self, settings: SystemSettings) -> None:
         super().__init__()
-        go_first()
         self._settings, self._config, self._keys = settings, settings.snapshot, settings.keys
         system, storage = self._name = settings.system, settings.storage
         # Late: whoever holds a handle to the coordinator imports this module, and needs no storage.
@@ -237,13 +236,8 @@ class Coordinator(DriverWatch, Questions):
 
     @notice
     def report(self, head: bytes, body: Body) -> None:
-        """An actor brings a report: of a snapshot that a process began, or before it joined, or that no relay took."""
+        """An actor brings a report: of a snapshot that a process began, or before it joined."""
         self._intake.put(head, body)
-
-    @notice
-    def reports(self, packed: bytes) -> None:
-        """A vault's relay brings reports of its node."""
-        self._intake.put_all(packed)
 
     def _take(self, reports: list[Arrived]) -> None:
         with self._lock:
@@ -297,15 +291,13 @@ class Coordinator(DriverWatch, Questions):
             self._open[snapshot] = UnderWay(now, time.time(), now + self._config.timeout_s, wanted, follows)
 
     def _carry_out(self, effects: tuple[CollectorEffect, ...], request: Request | None = None) -> None:
-        calls: dict[Any, list[Call]] = {}
         for effect in effects:
             match effect:
                 case SendBegin(process, snapshot, floor, inputs, quiet):
                     self._note(snapshot, request)
                     host = self._members.hosts.get(process)
                     if host is not None and snapshot.by_coordinator and not quiet:
-                        call = Call(process, host, snapshot, floor, inputs)
-                        calls.setdefault(self._members.vault_of(process), []).append(call)
+                        self._intake.fetch(process, host, snapshot, pack_begin(snapshot, floor, inputs))
                         self._ends.said(snapshot.initiator, floor)
                     else:
                         self._members.tell(process, "begin", snapshot, floor, inputs, quiet)
@@ -320,8 +312,6 @@ class Coordinator(DriverWatch, Questions):
                     self._announce_end(effect)
                 case _:
                     assert_never(effect)
-        for vault, of_node in calls.items():
-            self._intake.call(vault, of_node)
 
     def _announce_end(self, end: AnnounceEnd) -> None:
         under_way = self._open.pop(end.snapshot, None)
@@ -393,7 +383,6 @@ class Coordinator(DriverWatch, Questions):
             if snapshot.initiator == ALIGNED and under_way.loses_patience(now, self._config.alignment_timeout_s):
                 self._members.tell_all("stop_aligning", snapshot)
         self._birth.check(now)
-        self._intake.call_late(now)
         self._admission.expire(now)
         self._begin_wanted()  # one that was asked for may have come to its end without having begun
         for snapshot, floor in self._ends.overdue(now):

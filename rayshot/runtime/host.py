@@ -1,9 +1,8 @@
 """The Ray actor that a rayshot actor lives in: what others may ask of an actor's process, over Ray.
 
-Four kinds of threads meet here. Ray's transport thread brings packets and puts them into the mailbox; Ray's control
-threads bring `begin`, `stop` and questions, and the relay's thread calls to record; the worker, our own, runs the
-handlers. Recording happens on the worker under the process's lock, between two handlers: this makes it one atomic step
-against sends, deliveries and timers.
+Three kinds of threads meet here. Ray's transport thread brings packets and puts them into the mailbox; Ray's control
+threads bring `begin`, `stop` and questions; the worker, our own, runs the handlers. Recording happens on the worker
+under the process's lock, between two handlers: this makes it one atomic step against sends, deliveries and timers.
 """
 
 import logging
@@ -19,7 +18,6 @@ from rayshot.errors import ActorExited, HandlersTakeTurns, RayshotError, StaleHa
 from rayshot.format.codec import method_of
 from rayshot.model.methods import silent_methods
 from rayshot.model.port import provide_port
-from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.events import AlignmentTimedOut, Begun, DeadlinePassed, EverybodyRecorded, SnapshotEnded
 from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.beside import Slots, take_in
@@ -29,10 +27,8 @@ from rayshot.runtime.identity import Abandoned, HostIdentity, Offer, Stop
 from rayshot.runtime.naming import NAMESPACE, actor_name
 from rayshot.runtime.news import with_news
 from rayshot.runtime.outcomes import GONE, NotYet
-from rayshot.runtime.priority import go_beside_programs
 from rayshot.runtime.process import ActorProcess
 from rayshot.runtime.ray_functions import be_actor, name_in_logs
-from rayshot.runtime.relay import RelayEnd
 from rayshot.runtime.reports import Body
 from rayshot.runtime.shared_memory import held_buffers
 from rayshot.runtime.trace_window import switch_tracing, trace_from_birth
@@ -53,7 +49,7 @@ class Host:
 
     def __init__(self, identity: HostIdentity) -> None:
         warnings.simplefilter("ignore", HandlersTakeTurns)  # the program that made this actor was told
-        self._process = ActorProcess(identity, RelayEnd(identity.name, self._take_call, self._lose_relay))
+        self._process = ActorProcess(identity)
         be_actor(self._process.own_handle, identity.name)
         self._worker = Worker(self._process)
         self._ended = threading.Event()
@@ -76,8 +72,7 @@ class Host:
             for snapshot, floor in joined.over:
                 self._process.carry_out(self._process.participant.handle(SnapshotEnded(snapshot, floor)))
         for begin in joined.begun:  # before the first message: else what a driver did through this actor could lie in
-            self._process.recording.bring(begin[0])  # a cut that the actor is not part of
-            self._begin(*begin)
+            self._begin(*begin, brought=True)  # a cut that the actor is not part of
 
     @ray.method(concurrency_group="control")
     def rejoin(self, life: str) -> None:
@@ -189,29 +184,9 @@ class Host:
     @ray.method(concurrency_group="record", num_returns=2)
     def record(self, begin: bytes) -> tuple[bytes, Body] | tuple[None, None]:
         """The coordinator began a snapshot. Returns this actor's report; None where the snapshot ended before."""
-        go_beside_programs()
-        go_beside_programs(os.getpid())  # Ray's main thread, which passes calls on: by now it has started all others
-        snapshot, floor, inputs, relay = unpack_begin(begin)
-        self._process.recording.relay.connect(relay)
-        with self._process.hurry.until_done(snapshot):
-            self._begin(snapshot, floor, inputs, quiet=False)
-            return self._process.recording.fetch(snapshot)
-
-    def _take_call(self, begin: bytes) -> None:
-        """As `record`, over the relay."""
-        process = self._process
-        snapshot, floor, inputs, _ = unpack_begin(begin)
-        process.hurry.begin(snapshot)
-        try:
-            self._begin(snapshot, floor, inputs, quiet=False)
-            process.recording.carry(snapshot)
-        except Exception as error:
-            log.exception("%s: the call to record snapshot %s failed, a defect of rayshot", process.name, snapshot)
-            process.hurry.done(snapshot)
-            process.identity.coordinator.refuse.remote(snapshot, process.name, repr(error), AbortReason.DEFECT)
-
-    def _lose_relay(self) -> None:
-        self._process.recording.relay_lost()
+        snapshot, floor, inputs = unpack_begin(begin)
+        self._begin(snapshot, floor, inputs, quiet=False)
+        return self._process.recording.fetch(snapshot)
 
     @ray.method(concurrency_group="control")
     def everybody_recorded(self, snapshot: SnapshotId) -> None:
@@ -226,10 +201,20 @@ class Host:
         with self._process.lock:
             self._process.carry_out(self._process.participant.handle(AlignmentTimedOut(snapshot)))
 
-    def _begin(self, snapshot: SnapshotId, floor: int, inputs: frozenset[str], quiet: bool) -> None:  # noqa: FBT001
+    def _begin(
+        self,
+        snapshot: SnapshotId,
+        floor: int,
+        inputs: frozenset[str],
+        quiet: bool,  # noqa: FBT001 - as a Ray call
+        *,
+        brought: bool = False,
+    ) -> None:
         process = self._process
         with process.lock:
             process.carry_out(process.participant.handle(Begun(snapshot, floor, inputs, quiet)))
+            if brought:
+                process.recording.bring(snapshot)
             still_open = process.participant.open_snapshots
             self._asked_at = {k: asked for k, asked in self._asked_at.items() if k in still_open}
             self._asked_at[snapshot] = (time.monotonic(), self._worker.handling)

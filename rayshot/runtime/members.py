@@ -30,7 +30,7 @@ LINGER_S = 10.0
 """The process of an actor that ended is there for so long at most, for drivers that fetch outcomes of their calls."""
 VAULT_PAUSE_S = 10.0
 """So long after its death a vault is watched again."""
-VAULT_GROUPS = {"store": 1, "relay": 1, "watch": 1, "control": 1}
+VAULT_GROUPS = {"store": 1, "watch": 1, "control": 1}
 
 
 class Members:
@@ -114,10 +114,6 @@ class Members:
     def nodes(self) -> set[str]:
         """Where actors are."""
         return set(self._nodes.values())
-
-    def vault_of(self, name: str) -> Any | None:
-        """The vault of an actor's node."""
-        return self._vaults.get(self._nodes.get(name, ""))
 
     def know_ended(self, names: Iterable[str]) -> None:
         """These actors ended before."""

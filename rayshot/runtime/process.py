@@ -56,10 +56,8 @@ from rayshot.runtime.mailbox import Mailbox
 from rayshot.runtime.naming import new_name
 from rayshot.runtime.outbox import OutChannel
 from rayshot.runtime.outcomes import Outcome, Outcomes, failure, sendable
-from rayshot.runtime.priority import Hurry
 from rayshot.runtime.recording import Recording
 from rayshot.runtime.references import know_references
-from rayshot.runtime.relay import RelayEnd
 from rayshot.runtime.sender import InFlight
 from rayshot.runtime.shared_memory import note_buffers
 from rayshot.runtime.spawning import is_there, name_taken, spawn_host
@@ -122,7 +120,7 @@ class ActorProcess:
     Of one that a restore makes `loaded` says that it has its state and counters, and `loading` that others may not yet.
     """
 
-    def __init__(self, identity: HostIdentity, relay: RelayEnd) -> None:
+    def __init__(self, identity: HostIdentity) -> None:
         know_references()
         note_buffers()
         self.identity = identity
@@ -137,8 +135,7 @@ class ActorProcess:
         self.is_there: Callable[[str], bool | None] = lambda name: is_there(identity, name)
         self.connector = Connector(identity.system, identity.incarnation)
         self.dead_letters = DeadLetters()
-        self.recording = Recording(self, relay)
-        self.hurry = Hurry()
+        self.recording = Recording(self)
         self.tracer = Tracer(identity.name, full=identity.trace == "full") if identity.trace else None
         self.cell.told = None if self.tracer is None else self.tracer.calls
         self.trace_ended_at = -1
@@ -411,7 +408,7 @@ class ActorProcess:
             channel.shut(error)
         self.outcomes.shut(error)
         self.wake.notify_all()
-        self.recording.given.notify_all()
+        self.recording.changed.notify_all()
 
     def wait_for_ends(self) -> None:
         """The end of this actor waits, maybe for a snapshot whose end was not said yet: the coordinator must say it."""

@@ -1,8 +1,7 @@
 """A process's share of snapshots: captures the state, hands it over together with what is in flight.
 
 The coordinator calls `Host.record` for a snapshot that it begins, and the answer is the report: one call for both ways.
-Or its call comes over the relay of the node, and the report goes back over it. Reports of snapshots that processes
-begin are brought to it.
+Reports of snapshots that processes begin are brought to it.
 """
 
 import logging
@@ -10,7 +9,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import Enum, auto
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,9 +30,7 @@ from rayshot.runtime.capture import CaptureChild, Captured, Capturer, spool_fold
 from rayshot.runtime.failpoints import failpoint
 from rayshot.runtime.identity import End, Ending
 from rayshot.runtime.recorded_slots import Recorded, hand_over
-from rayshot.runtime.relay import RelayEnd
 from rayshot.runtime.reports import Body, RecordBody, RecordReport, pack_record, pack_report, pack_run
-from rayshot.runtime.wire import pack
 
 if TYPE_CHECKING:  # process.py makes the recording
     from rayshot.runtime.process import ActorProcess
@@ -43,37 +41,60 @@ HUNG_SHARE = 0.6
 """A child that was cancelled after this share of its time had hung: its snapshot's time was up."""
 
 
+class Delivery(Enum):
+    """How far the report of this process has come."""
+
+    PENDING = auto()
+    """It is not recorded yet, or a child still pickles the state."""
+    READY = auto()
+    """It waits here for the coordinator's call."""
+    SENT = auto()
+
+
+@dataclass(slots=True)
+class Share:
+    """This process's share of a snapshot that is open here; nothing of it is left when the snapshot has ended.
+
+    `deadline` is by time.monotonic. The coordinator does not call for the report where it is to be `brought`. A `child`
+    pickles the state into the file `spool`. A driver's answer waits until the snapshot is recorded `everywhere`, which
+    the coordinator was `asked` for.
+    """
+
+    deadline: float
+    delivery: Delivery = Delivery.PENDING
+    report: tuple[bytes, Body] | None = None
+    brought: bool = False
+    child: CaptureChild | None = None
+    spool: str | None = None
+    asked: Any = None
+    everywhere: bool = False
+
+
 class Recording:
     """Everything here is called under the process's lock but what hands reports over, and says that it takes it."""
 
-    def __init__(self, process: "ActorProcess", relay: RelayEnd) -> None:
-        self.relay = relay
+    def __init__(self, process: "ActorProcess") -> None:
         self.requested: deque[str] = deque()
         self.end: End | None = None
         self.capturer = Capturer(process.name, spool_folder())
         self._process = process
-        self._deadlines: dict[SnapshotId, float] = {}
-        self._asked: dict[SnapshotId, Any] = {}
-        self._everywhere: set[SnapshotId] = set()
+        self.changed = threading.Condition(process.lock)
+        """A report is ready, a snapshot has ended, or the process is down."""
+        self._shares: dict[SnapshotId, Share] = {}
         self._outgoing: list[RecordReport] = []
-        self._given: dict[SnapshotId, tuple[bytes, Body] | None] = {}
-        self._brought: set[SnapshotId] = set()
-        self._carried: set[SnapshotId] = set()
-        self._relayed: set[SnapshotId] = set()
-        self._spools: dict[SnapshotId, str] = {}
-        self.given = threading.Condition(process.lock)
         self._state: Captured | CaptureChild | None = None
-        self._children: dict[SnapshotId, CaptureChild] = {}
         self._captured_at = 0.0
         self._token = ""
 
     def learned(self, snapshot: SnapshotId) -> None:
         """A snapshot is open here from now on, until its deadline at the latest: an abort may get lost."""
-        self._deadlines[snapshot] = time.monotonic() + self._process.identity.recorder_timeout_s
+        deadline = time.monotonic() + self._process.identity.recorder_timeout_s
+        self._shares.setdefault(snapshot, Share(deadline)).deadline = deadline
 
-    def _goes_on(self, snapshot: SnapshotId) -> bool:
-        """Whether a snapshot is open here and was not given up: of those given up the end alone is still to come."""
-        return snapshot in self._deadlines
+    def bring(self, snapshot: SnapshotId) -> None:
+        """The coordinator began this snapshot before it knew of the process, and will not call for the report."""
+        if share := self._shares.get(snapshot):
+            share.brought = True
 
     def kept_from(self, sender: str, snapshots: Iterable[SnapshotId]) -> set[SnapshotId]:
         """Which of these must be recorded everywhere before an answer goes to `sender`; asks when that is so.
@@ -82,28 +103,28 @@ class Recording:
         """
         if not is_guest(sender):
             return set()
-        waiting = {k for k in snapshots if self._goes_on(k) and k not in self._everywhere}
-        for snapshot in waiting - self._asked.keys():
-            self._asked[snapshot] = ref = self._process.identity.coordinator.await_recorded.remote(
-                snapshot, self._process.name
-            )
-            ref._on_completed(lambda _answer, snapshot=snapshot: self._is_everywhere(snapshot))  # noqa: SLF001
+        waiting = {k for k in snapshots if (share := self._shares.get(k)) and not share.everywhere}
+        for snapshot in waiting:
+            share = self._shares[snapshot]
+            if share.asked is None:
+                share.asked = self._process.identity.coordinator.await_recorded.remote(snapshot, self._process.name)
+                share.asked._on_completed(lambda _answer, snapshot=snapshot: self._is_everywhere(snapshot))  # noqa: SLF001
         return waiting
 
     def _is_everywhere(self, snapshot: SnapshotId) -> None:
         with self._process.lock:
-            if self._goes_on(snapshot):
-                self._everywhere.add(snapshot)
+            if share := self._shares.get(snapshot):
+                share.everywhere = True
             self._process.outcomes.release(snapshot)
 
     def next_deadline(self) -> float | None:
-        """When the next recorder is too old, by time.monotonic."""
-        return min(self._deadlines.values(), default=None)
+        """When the next snapshot is given up, by time.monotonic."""
+        return min((share.deadline for share in self._shares.values()), default=None)
 
     def forget_overdue(self) -> None:
         """Give up snapshots whose end never came."""
         now = time.monotonic()
-        for snapshot in [k for k, deadline in self._deadlines.items() if deadline <= now]:
+        for snapshot in [k for k, share in self._shares.items() if share.deadline <= now]:
             log.warning("%s: the end of snapshot %s never came; gave it up", self._process.name, snapshot)
             self._process.carry_out(self._process.participant.handle(DeadlinePassed(snapshot)))
 
@@ -124,7 +145,10 @@ class Recording:
         self.flush()
 
     def next_capture(self) -> SnapshotId | None:
-        """The oldest snapshot that may be recorded now; who ends processes nothing more, and waits for nothing."""
+        """The oldest snapshot that can be recorded now.
+
+        An actor that is ending handles no more messages, so it does not wait for any.
+        """
         process = self._process
         if not process.captures:
             return None
@@ -200,28 +224,10 @@ class Recording:
                 self._release()
             case ReportFailure(snapshot, detail, reason):
                 process.identity.coordinator.refuse.remote(snapshot, process.name, detail, reason)
-                process.hurry.done(snapshot)
             case AnnounceSnapshot(snapshot, floor):
                 process.identity.coordinator.announce.remote(snapshot, process.name, floor, self._token)
             case ForgetSnapshot(snapshot):
-                self._deadlines.pop(snapshot, None)
-                self._asked.pop(snapshot, None)
-                self._everywhere.discard(snapshot)
-                process.outcomes.release(snapshot)
-                self._given.pop(snapshot, None)
-                self._brought.discard(snapshot)
-                self._carried.discard(snapshot)
-                self._relayed.discard(snapshot)
-                process.hurry.done(snapshot)
-                self.given.notify_all()
-                if spool := self._spools.pop(snapshot, None):  # of a snapshot that no vault wrote
-                    Path(spool).unlink(missing_ok=True)
-                process.captures.pop(snapshot, None)
-                process.wake.notify()  # of messages that an aligned snapshot held back
-                if child := self._children.get(snapshot):  # it was aborted: there is nobody for whom to go on
-                    if child.age_s > HUNG_SHARE * process.identity.recorder_timeout_s:
-                        self.capturer.child_failed(TimeoutError())
-                    child.cancel()
+                self._forget(snapshot)
                 self._release()
             case ReportEnd(record, unfinished):
                 if process.tracer is not None:
@@ -231,6 +237,20 @@ class Recording:
                 letters.add_unhandled(record.process, process.mailbox.unhandled(), why)
                 self.end = pack_record(record), unfinished, segment, Ending(why, letters=letters.all())
                 process.identity.coordinator.ended.remote(*self.end)
+
+    def _forget(self, snapshot: SnapshotId) -> None:
+        process = self._process
+        process.captures.pop(snapshot, None)
+        process.outcomes.release(snapshot)
+        process.wake.notify()  # of messages that an aligned snapshot held back
+        if share := self._shares.pop(snapshot, None):
+            self.changed.notify_all()
+            if share.spool is not None:  # of a snapshot that no vault wrote
+                Path(share.spool).unlink(missing_ok=True)
+            if share.child is not None:  # it was aborted: nobody waits for this state any more
+                if share.child.age_s > HUNG_SHARE * process.identity.recorder_timeout_s:
+                    self.capturer.child_failed(TimeoutError())
+                share.child.cancel()
 
     def never_began(self, name: str, ending: Ending) -> End:
         """The end of an actor whose constructor raised: it never was a part of the system."""
@@ -269,7 +289,7 @@ class Recording:
             record, hold_s, RecordBody(process.name, packed, captured, outbox, mailbox, trace, *beside)
         )
         if isinstance(state, CaptureChild):
-            self._children[record.snapshot] = state
+            self._shares[record.snapshot].child = state
             threading.Thread(target=self._report_from_child, args=(state, report), daemon=True).start()
         else:
             self._outgoing.append(report)
@@ -286,22 +306,21 @@ class Recording:
         return hand_over(outbox), hand_over(mailbox)
 
     def _report_from_child(self, child: CaptureChild, report: RecordReport) -> None:
-        process = self._process
-        process.hurry.done(report.record.snapshot)  # the child may take its time
+        process, snapshot = self._process, report.record.snapshot
         try:
             captured = child.wait(process.identity.recorder_timeout_s)
         except Exception as error:  # noqa: BLE001 - whatever it is, the snapshot is lost and must hear of it
             with process.lock:
-                del self._children[report.record.snapshot]
+                if share := self._shares.get(snapshot):
+                    share.child = None
                 if not child.cancelled:
                     self.capturer.child_failed(error)
-                self._fail(report.record.snapshot, str(error))
+                self._fail(snapshot, str(error))
             return
         with process.lock:
-            del self._children[report.record.snapshot]
             self.capturer.learn(captured)
-            if self._goes_on(report.record.snapshot):
-                self._spools[report.record.snapshot] = str(captured.spool)
+            if share := self._shares.get(snapshot):
+                share.child, share.spool = None, captured.spool
                 self._outgoing.append(replace(report, body=replace(report.body, state=captured)))
             else:
                 Path(str(captured.spool)).unlink(missing_ok=True)
@@ -328,58 +347,17 @@ class Recording:
     def _hand_over(self, report: RecordReport) -> None:
         process, snapshot = self._process, report.record.snapshot
         head, body = pack_report(report)
-        if not snapshot.by_coordinator or snapshot in self._brought:
-            process.identity.coordinator.report.remote(head, body)
-            return
         with process.lock:
-            if self._goes_on(snapshot):
-                self._given[snapshot] = head, body
-                self.given.notify_all()
-        self._carry_ready(snapshot)
-
-    # Over the relay --------------------------------------------------------------------------------------------
-
-    def carry(self, snapshot: SnapshotId) -> None:
-        """The coordinator's call came over the relay, and so the report goes: now, if it is ready. Takes the lock."""
-        process = self._process
-        with process.lock:
-            if self._goes_on(snapshot):
-                self._carried.add(snapshot)
-            if snapshot in self._children or snapshot in self._given or not self._goes_on(snapshot):
-                process.hurry.done(snapshot)  # recorded before the call came, or never
-        self._carry_ready(snapshot)
-
-    def _carry_ready(self, snapshot: SnapshotId) -> None:
-        """Send a report that is ready over the relay, or bring it over Ray where that does not go. Takes the lock.
-
-        One that was sent stays here until its snapshot ends, as the relay may be lost with it.
-        """
-        process = self._process
-        with process.lock:
-            report = self._given.get(snapshot)
-            if report is None or snapshot not in self._carried:
+            share = self._shares.get(snapshot)
+            if share is None:
                 return
-            self._carried.remove(snapshot)
-            self._relayed.add(snapshot)  # first: if the relay is lost now, it is brought
-        if not (isinstance(report[1], bytes) and self.relay.send(pack(report))):
-            self._bring_relayed(snapshot)
-        process.hurry.done(snapshot)
-
-    def relay_lost(self) -> None:
-        """Bring over Ray what was sent over the relay: it may not have come through. Takes the lock."""
-        with self._process.lock:
-            relayed = tuple(self._relayed)
-        for snapshot in relayed:
-            self._bring_relayed(snapshot)
-
-    def _bring_relayed(self, snapshot: SnapshotId) -> None:
-        with self._process.lock:
-            report = self._given.get(snapshot)
-            if report is None or snapshot not in self._relayed:
-                return  # somebody did it already, or its snapshot has ended
-            self._relayed.remove(snapshot)
-            self._given[snapshot] = None
-        self._process.identity.coordinator.report.remote(*report)
+            if share.brought or not snapshot.by_coordinator:
+                share.delivery = Delivery.SENT
+            else:
+                share.delivery, share.report = Delivery.READY, (head, body)
+                self.changed.notify_all()
+                return
+        process.identity.coordinator.report.remote(head, body)
 
     # On the coordinator's call ---------------------------------------------------------------------------------
 
@@ -387,17 +365,11 @@ class Recording:
         """Wait for the report of a snapshot that the coordinator began. None where it ended without one, or has it."""
         process = self._process
         with process.lock:
-            if snapshot in self._children:
-                process.hurry.done(snapshot)  # recorded before the call came
-            while snapshot not in self._given:
-                if process.down is not None or not self._goes_on(snapshot):
-                    return None, None
-                self.given.wait()
-            report = self._given[snapshot]
-            if snapshot not in self._relayed:
-                self._given[snapshot] = None  # it may be large
-            return (None, None) if report is None else report
-
-    def bring(self, snapshot: SnapshotId) -> None:
-        """The coordinator began this snapshot before it knew of the process, and will not call for the report."""
-        self._brought.add(snapshot)
+            while share := self._shares.get(snapshot):
+                if share.delivery is not Delivery.PENDING:
+                    report, share.report, share.delivery = share.report, None, Delivery.SENT  # it may be large
+                    return (None, None) if report is None else report
+                if process.down is not None:
+                    break
+                self.changed.wait()
+        return None, None

@@ -22,14 +22,10 @@ from rayshot.model.specification import ActorSpecification
 from rayshot.runtime.capture import read_spool, spool_folder, sweep_spools
 from rayshot.runtime.failpoints import failpoint
 from rayshot.runtime.keyring import Keyring
-from rayshot.runtime.naming import NAMESPACE, coordinator_name
-from rayshot.runtime.priority import go_first, go_with_others
 from rayshot.runtime.recorded_slots import SlotWriter
 from rayshot.runtime.references import know_references
-from rayshot.runtime.relay import Relay
 from rayshot.runtime.reports import Body, RecordBody, unpack_body
 from rayshot.runtime.stored import PackedStored, Share, Stored, StoredActor, pack_stored, unpack_share
-from rayshot.runtime.wire import pack, unpack
 from rayshot.store.chunk_writer import ChunkWriter
 from rayshot.store.locate import open_store
 
@@ -50,9 +46,6 @@ class Vault:
         self._ended = threading.Event()
         know_references()
         sweep_spools(spool_folder())
-        go_first()
-        coordinator = ray.get_actor(coordinator_name(system), namespace=NAMESPACE)
-        self._relay = Relay(lambda reports: coordinator.reports.remote(pack(reports)))
 
     @ray.method(concurrency_group="store")
     def store(
@@ -72,7 +65,6 @@ class Vault:
         Raises StoreError, and StateNotSerializable for an object that a state refers to and that is not to be had.
         """
         deadline = time.monotonic() + timeout_s
-        go_with_others()  # what it writes may be large, and nobody's state waits for it
         held = {}
         for body in map(unpack_body, bodies):
             held[body.process] = body, _parts_of(body)
@@ -81,11 +73,6 @@ class Vault:
             _fetch_objects(*held[name], deadline)
         writer = ChunkWriter(self._store, self._system, intent, reuse, data_key)
         return pack_stored(_write(writer, held, share, traces, SlotWriter(writer, deadline)))
-
-    @ray.method(concurrency_group="relay")
-    def call(self, calls: bytes) -> bytes:
-        """Pass packed (actor, call) pairs on. Returns, packed, where the relay is, and the actors it did not reach."""
-        return pack((self._relay.address, self._relay.call(unpack(calls))))
 
     @ray.method(concurrency_group="control")
     def hold_keys(self, keyring: Keyring) -> None:

@@ -85,18 +85,15 @@ def unpack_answer(packed: bytes) -> Answer:
     )
 
 
-def pack_begin(snapshot: SnapshotId, floor: int, inputs: frozenset[str], relay: str = "") -> bytes:
-    """Encode the call for a record: one for each actor, and Ray pickles what is not bytes each time.
-
-    `relay` is where the actor finds that of its node from now on; empty: where it did.
-    """
-    return _pack((snapshot, floor, tuple(inputs), relay))
+def pack_begin(snapshot: SnapshotId, floor: int, inputs: frozenset[str]) -> bytes:
+    """Encode the call for a record: one for each actor, and Ray pickles what is not bytes each time."""
+    return _pack((snapshot, floor, tuple(inputs)))
 
 
-def unpack_begin(packed: bytes) -> tuple[SnapshotId, int, frozenset[str], str]:
+def unpack_begin(packed: bytes) -> tuple[SnapshotId, int, frozenset[str]]:
     """Decode what `pack_begin` encoded."""
-    snapshot, floor, inputs, relay = msgpack.unpackb(packed, use_list=False)
-    return SnapshotId(*snapshot), floor, frozenset(inputs), relay
+    snapshot, floor, inputs = msgpack.unpackb(packed, use_list=False)
+    return SnapshotId(*snapshot), floor, frozenset(inputs)
 
 
 def pack(value: Any) -> bytes:

@@ -47,7 +47,6 @@ class Worker:
     def _run(self) -> None:
         enter(self._process.cell)
         self._process.cell.coroutines.enter()
-        self._process.hurry.enter()
         try:
             while (delivery := self._next()) is not None:
                 self._handle_all(delivery)
@@ -55,7 +54,6 @@ class Worker:
             log.exception("%s: the worker failed, a defect of rayshot", self._process.name)
             self._process.fail(f"its worker failed: {error!r}")
         finally:
-            self._process.hurry.leave()
             self._process.cell.coroutines.close()
 
     def _next(self) -> Delivery | None:

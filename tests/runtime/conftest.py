@@ -9,7 +9,6 @@ import pytest
 import rayshot
 from rayshot.protocol.participant import Participant
 from rayshot.runtime.outcomes import Outcomes
-from rayshot.runtime.priority import Hurry
 
 
 @pytest.fixture
@@ -47,6 +46,5 @@ def process():
         captures={},
         channels={},
         down=None,
-        hurry=Mock(Hurry),
         outcomes=Outcomes(lock),
     )

@@ -64,8 +64,8 @@ def test_nothing_written_is_nothing():
 @pytest.mark.parametrize("inputs", [frozenset(), frozenset({"alice", "driver:1"})])
 def test_the_call_for_a_record_comes_as_it_was_sent(inputs):
     snapshot = SnapshotId(3, "aligned", 7)
-    found = unpack_begin(pack_begin(snapshot, 5, inputs, "relay"))
-    assert found == (snapshot, 5, inputs, "relay")
+    found = unpack_begin(pack_begin(snapshot, 5, inputs))
+    assert found == (snapshot, 5, inputs)
     assert type(found[0]) is SnapshotId
 
 
