@@ -1,6 +1,6 @@
 """One simulated actor: a Cell on top of a machine. What a handler sends is numbered when the handler has ended.
 
-The counterpart of `rayshot.runtime.process` and its worker, for one thread.
+The counterpart of `rayshot.runtime.actor.process` and its worker, for one thread.
 """
 
 import traceback

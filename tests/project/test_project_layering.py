@@ -158,7 +158,7 @@ def test_an_actors_process_loads_nothing_that_only_readers_of_snapshots_need():
     import subprocess
 
     late = {"numpy", "zstandard", "rayshot.format.inert", "rayshot.format.manifest", "rayshot.store"}
-    code = f"import rayshot.runtime.host, sys; found = {late} & sys.modules.keys(); assert not found, found"
+    code = f"import rayshot.runtime.actor.host, sys; found = {late} & sys.modules.keys(); assert not found, found"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 

@@ -8,8 +8,8 @@ import ray
 import rayshot
 from rayshot import SnapshotConfig
 from rayshot.errors import ConfigError, SnapshotAborted
-from rayshot.runtime import under_way
-from rayshot.runtime.requests import Order
+from rayshot.runtime.coordinator import under_way
+from rayshot.runtime.coordinator.requests import Order
 from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account, Sink, Source, Unfinished
 
@@ -163,7 +163,7 @@ def test_what_a_mode_cannot_do_is_refused(system):
     ray.get(alice.read.remote())
     with pytest.raises(ConfigError, match="no snapshot mode 'aline'; there is chandy-lamport, aligned, stop"):
         system.snapshot(mode="aline")
-    with pytest.raises(ConfigError, match="leave `initiator` and `helped` out"):
+    with pytest.raises(ConfigError, match="leave `initiator` and `spread` out"):
         system.snapshot(mode="aligned", initiator="alice")
     with pytest.raises(ConfigError, match="'aligned' cannot name an actor"):
         Account.options(name="aligned")
