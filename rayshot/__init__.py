@@ -40,6 +40,7 @@ _HOMES = {
     "resume": ("rayshot.runtime.life.resuming", "resume"),
     "_driver_port": ("rayshot.runtime.life.attaching", "driver_port"),
     "_frame": ("rayshot.explorer.report", "frame"),
+    "_hear": ("rayshot.runtime.life.attaching", "hear"),
     "_open_table": ("rayshot.analysis.table", "open_table"),
 }
 

@@ -6,7 +6,7 @@ import pytest
 
 from rayshot.errors import ActorExited
 from rayshot.format.slots import FAILED, LARGE, VALUE, Slot, SlottedMessage
-from rayshot.model.reply import OpenCall
+from rayshot.model.calls import OpenCall
 from rayshot.runtime.channel import holding
 from rayshot.runtime.wire.packets import unpack
 from tests.runtime.one_process import CODEC

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from rayshot.errors import SystemStopped
+from rayshot.model.calls import OpenCall
 from rayshot.model.handle import ActorHandle, Method
-from rayshot.model.reply import OpenCall
 from rayshot.protocol.events import Begun
 from rayshot.protocol.identity import COORDINATOR, SnapshotId
 from rayshot.runtime.channel.credit import (

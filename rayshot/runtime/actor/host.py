@@ -25,9 +25,9 @@ from rayshot.runtime.actor.process import ActorProcess
 from rayshot.runtime.actor.worker import Worker
 from rayshot.runtime.channel.beside import Slots, take_in
 from rayshot.runtime.channel.outbox import waiting_in
-from rayshot.runtime.node.shared_memory import held_buffers
 from rayshot.runtime.ray.functions import be_actor, name_in_logs
 from rayshot.runtime.ray.naming import NAMESPACE, actor_name
+from rayshot.runtime.ray.shared_memory import held_buffers
 from rayshot.runtime.wire.dead_letters import DeadLetter
 from rayshot.runtime.wire.host_identity import Abandoned, HostIdentity, Offer, Stop
 from rayshot.runtime.wire.news import with_news
@@ -48,7 +48,7 @@ class Host:
 
     def __init__(self, identity: HostIdentity) -> None:
         warnings.simplefilter("ignore", HandlersTakeTurns)  # the program that made this actor was told
-        self._process = ActorProcess(identity)
+        self._process = ActorProcess(identity, Host)
         be_actor(self._process.own_handle, identity.name)
         self._worker = Worker(self._process)
         self._ended = threading.Event()

@@ -8,10 +8,11 @@ from typing import Any
 from rayshot.errors import ActorExited, SystemDown
 from rayshot.format.codec import FLAT, Codec
 from rayshot.format.pickling import carry
+from rayshot.model.calls import OpenCall
 from rayshot.model.cell import Cell
 from rayshot.model.current import runs_here
 from rayshot.model.handle import ActorHandle, with_class
-from rayshot.model.reply import OpenCall, Reply
+from rayshot.model.reply import Reply
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.identity import is_driver
 from rayshot.runtime.actor.channels import ActorChannel, Channels
@@ -21,9 +22,9 @@ from rayshot.runtime.actor.recording import Recording
 from rayshot.runtime.actor.runner import Runner
 from rayshot.runtime.actor.spawning import is_there, name_taken, spawn_host
 from rayshot.runtime.actor.tracing import Tracing
-from rayshot.runtime.node.shared_memory import note_buffers
 from rayshot.runtime.ray.naming import new_name
 from rayshot.runtime.ray.references import know_references
+from rayshot.runtime.ray.shared_memory import note_buffers
 from rayshot.runtime.wire.dropping import Dropped
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Offer
 
@@ -31,13 +32,15 @@ from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Offer
 class ActorProcess:
     """One actor's process, put together: `runner`, `channels`, `recording`, and what its user's code reaches.
 
-    Implements what a Cell asks of its world (CellPort). Any thread may call that.
+    Implements what a Cell asks of its world (CellPort). Any thread may call that. Actors that it makes live in hosts of
+    the class `host`.
     """
 
-    def __init__(self, identity: HostIdentity) -> None:
+    def __init__(self, identity: HostIdentity, host: type) -> None:
         know_references()
         note_buffers()
         self.identity = identity
+        self._host = host
         self.name = identity.name
         self.system = identity.system
         self.codec = Codec(ActorHandle, self._name_of, self.handle_of)
@@ -102,7 +105,7 @@ class ActorProcess:
                 raise name_taken(name, self.system)
         anonymous, name = name is None, name or new_name(specification.class_name)
         message = self.codec.create(specification.pack(), self.codec.tell("__init__", args, kwargs))
-        host = spawn_host(self.identity, specification, name)
+        host = spawn_host(self._host, self.identity, specification, name)
         self.channels.peers.know(name, host)
         if self.cell.constructing:
             self._children.append(name)

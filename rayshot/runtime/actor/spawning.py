@@ -27,8 +27,10 @@ GROUPS = {
 _classes: dict[str, Any] = {}
 
 
-def spawn_host(identity: HostIdentity, specification: ActorSpecification, name: str, *, loading: bool = False) -> Any:
-    """Start the host of the actor `name`; returns its Ray handle at once.
+def spawn_host(
+    host: type, identity: HostIdentity, specification: ActorSpecification, name: str, *, loading: bool = False
+) -> Any:
+    """Start the host of the actor `name`, of the class `host`; returns its Ray handle at once.
 
     Detached, so that the system outlives its drivers; never restarted by Ray, which would lose the state. A call that
     waits for one of its arguments holds no later one back.
@@ -36,7 +38,7 @@ def spawn_host(identity: HostIdentity, specification: ActorSpecification, name: 
     """
     own = replace(identity, name=name, loading=loading)
     try:
-        options = host_class(specification.class_name).options(
+        options = _host_class(host, specification.class_name).options(
             name=actor_name(identity.system, identity.incarnation, name),
             namespace=NAMESPACE,
             lifetime="detached",
@@ -69,11 +71,9 @@ def name_taken(name: str, system: str) -> NameTaken:
     )
 
 
-def host_class(class_name: str) -> Any:
+def _host_class(host: type, class_name: str) -> Any:
     """The Ray class of hosts for one user class; it carries that class's name, for Ray's own displays."""
     name = class_name.rpartition(".")[2]
     if name not in _classes:
-        from rayshot.runtime.actor.host import Host  # noqa: PLC0415 - hosts spawn hosts
-
-        _classes[name] = ray.remote(concurrency_groups=GROUPS, enable_task_events=False)(type(name, (Host,), {}))
+        _classes[name] = ray.remote(concurrency_groups=GROUPS, enable_task_events=False)(type(name, (host,), {}))
     return _classes[name]

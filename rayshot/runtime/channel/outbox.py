@@ -11,8 +11,8 @@ from typing import Any
 from rayshot.errors import ActorExited, MessageTooLarge, SystemDown
 from rayshot.format.codec import Codec, Frame
 from rayshot.format.slots import FAILED, VALUE, Slot, SlottedMessage
+from rayshot.model.calls import OpenCall
 from rayshot.model.port import OutPort
-from rayshot.model.reply import OpenCall
 from rayshot.runtime.channel.beside import Slots, dump_error, size_of, values_size
 from rayshot.runtime.channel.holding import Holding, Waiting
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import ray
 
+from rayshot.runtime.ray.futures import when_answered
 from rayshot.runtime.wire.states import BEGINNING, LOADING, RUNNING
 
 UNWATCHED_S = 15.0
@@ -37,7 +38,7 @@ class Birth:
     def watch(self, held: Any) -> None:
         """Notice the death of the owner of this reference to what `stay` answers."""
         self._held = held  # it tells of its owner as long as somebody has it
-        held._on_completed(self._completed)  # noqa: SLF001 - `wait` would need a thread
+        when_answered(held, self._completed)
 
     @property
     def is_watched(self) -> bool:

@@ -9,6 +9,7 @@ import ray
 
 from rayshot.errors import RayshotError
 from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.ray.state import draining_nodes
 
 log = logging.getLogger("rayshot")
 LOOK_S = 1.0
@@ -51,8 +52,8 @@ class DrainWatch:
         while True:
             time.sleep(LOOK_S)
             try:
-                draining = ray._private.state.state.get_draining_nodes()  # noqa: SLF001 - as Ray's own trainers ask
-            except Exception as error:  # noqa: BLE001 - Ray's control service is away, and this is not documented
+                draining = draining_nodes()
+            except Exception as error:  # noqa: BLE001 - Ray's control service is away
                 if not failing:
                     log.warning("nobody can say now which nodes are drained: %s", error)
                 failing = True

@@ -13,6 +13,7 @@ from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.coordinator.clock import TICK_S
 from rayshot.runtime.coordinator.inquiry import Inquiry
 from rayshot.runtime.coordinator.notices import UNTIL_ANSWERED
+from rayshot.runtime.ray.futures import when_answered
 
 if TYPE_CHECKING:
     from rayshot.runtime.coordinator.birth import Birth
@@ -51,7 +52,7 @@ class DriverWatch(Inquiry):
         """Notice the death of who owns the reference in this list; by itself it would arrive as its value."""
         (reference,) = held
         self._drivers[name] = reference  # it tells of its owner as long as somebody has it
-        reference._on_completed(lambda value: self._driver_lost(name, value))  # noqa: SLF001 - as `Birth.watch`
+        when_answered(reference, lambda value: self._driver_lost(name, value))
 
     @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
     def watch_starter(self, held: list[Any]) -> None:

@@ -14,6 +14,7 @@ import ray
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.cut import Record
 from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.ray.futures import when_answered
 from rayshot.runtime.wire.reports import unpack_head
 
 log = logging.getLogger("rayshot")
@@ -79,7 +80,7 @@ class Intake:
     def fetch(self, name: str, host: Any, snapshot: SnapshotId, begin: bytes) -> None:
         """Tell an actor to record a snapshot, by a packed `begin`; take its report, `refuse` where that raised."""
         head, body = host.record.remote(begin)
-        head._on_completed(lambda result: self._fetched(name, snapshot, result, body))  # noqa: SLF001 - as Ray's futures
+        when_answered(head, lambda result: self._fetched(name, snapshot, result, body))
 
     def put(self, head: bytes, body: Any) -> None:
         """A report was brought."""

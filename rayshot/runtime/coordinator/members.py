@@ -11,9 +11,10 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from rayshot.protocol.identity import SnapshotId
-from rayshot.runtime.coordinator.roster import Roster
 from rayshot.runtime.coordinator.watching import Watches
 from rayshot.runtime.ray.naming import NAMESPACE, actor_name, named_actors, vault_name
+from rayshot.runtime.ray.roster import Roster
+from rayshot.runtime.ray.state import actor_id, actors_in_the_making
 from rayshot.runtime.wire.actor_errors import ActorExited
 from rayshot.runtime.wire.dead_letters import DeadLetters
 from rayshot.runtime.wire.host_identity import Abandoned, Ending, Stop
@@ -238,9 +239,9 @@ class Members:
         still being made are not asked: they may wait for this coordinator, to join. They are `in_the_making` then.
         """
         self.hosts = named_actors(actor_name(self._system, self._incarnation, ""))
-        unfinished = _being_made() if self.hosts else set()
+        unfinished = actors_in_the_making() if self.hosts else set()
         for name, handle in tuple(self.hosts.items()):
-            if handle._actor_id.hex() in unfinished:  # noqa: SLF001 - the way Ray's own tools go
+            if actor_id(handle) in unfinished:
                 self.in_the_making[name] = self.hosts.pop(name)
                 if name in joined:
                     self._watches.add(name, handle)
@@ -253,12 +254,6 @@ class Members:
                 self._nodes[name] = answer.node
                 self._make_vault(answer.node)
         return answers
-
-
-def _being_made() -> set[str]:
-    """The ids of all actors whose constructors have not returned. Without a dashboard Ray says it only here."""
-    states = ("DEPENDENCIES_UNREADY", "PENDING_CREATION")
-    return {found for state in states for found in ray._private.state.actors(actor_state_name=state)}  # noqa: SLF001
 
 
 def _bury(host: Any) -> None:

@@ -5,8 +5,8 @@ from typing import Any
 
 import ray
 
-from rayshot.runtime.coordinator.roster import clear_rosters
 from rayshot.runtime.ray.naming import find_coordinator, named_actors, prefix
+from rayshot.runtime.ray.roster import clear_rosters
 
 SHUTDOWN_S = 60.0
 """Longer than a coordinator that lives takes at most for its last commit and to remove what is left."""

@@ -5,6 +5,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from rayshot.runtime.ray.futures import when_answered
+
 
 class Watches:
     """Pending calls by name. `on_death(name, detail)` is called once per name, on a thread of its own.
@@ -20,7 +22,7 @@ class Watches:
     def add(self, name: str, handle: Any) -> None:
         """Watch the process behind `handle`."""
         ref = self._pending[name] = handle.watch.remote()
-        ref._on_completed(lambda result: self._ready(name, result))  # noqa: SLF001 - the way Ray's own futures go
+        when_answered(ref, lambda result: self._ready(name, result))
 
     def drop(self, name: str) -> None:
         """Its end is expected."""

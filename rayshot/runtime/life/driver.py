@@ -19,6 +19,7 @@ from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.driver import AnswerArrived, Driver, SendTagged
 from rayshot.protocol.events import BatchAcknowledged, BatchTaken, ReceiverEnded, SnapshotEnded
 from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.actor.host import Host
 from rayshot.runtime.actor.spawning import is_there, name_taken, spawn_host
 from rayshot.runtime.channel.batch import InFlight
 from rayshot.runtime.channel.holding import Waiting
@@ -28,6 +29,7 @@ from rayshot.runtime.channel.transport import OutChannel
 from rayshot.runtime.life.births import Births
 from rayshot.runtime.life.leaving import wait_at_exit
 from rayshot.runtime.life.presence import Presence
+from rayshot.runtime.ray.futures import when_answered
 from rayshot.runtime.ray.naming import find_coordinator, new_driver_name, new_name
 from rayshot.runtime.ray.references import know_references
 from rayshot.runtime.wire.dead_letters import DeadLetters
@@ -236,7 +238,7 @@ class DriverPort:
             raise name_taken(name, self.system)
         anonymous, name = name is None, name or new_name(specification.class_name)
         message = self.codec.create(specification.pack(), self.codec.tell("__init__", args, kwargs))
-        self._peers.know(name, spawn_host(self.identity, specification, name))
+        self._peers.know(name, spawn_host(Host, self.identity, specification, name))
         self._calls_max[name] = specification.calls_max
         with self.lock:
             self.starting.add(name)
@@ -257,8 +259,9 @@ class DriverPort:
         """Learn of the end of an actor that nothing is sent to any more: else what is known of it would stay."""
         handle = self._peers.find(name)
         if handle is not None:
-            handle.watch.remote()._on_completed(  # noqa: SLF001 - a thread that waits would be one for each
-                lambda _: None if self.down else self._peers.submit(lambda: self._learn_why(name))
+            when_answered(
+                handle.watch.remote(),
+                lambda _: None if self.down else self._peers.submit(lambda: self._learn_why(name)),
             )
 
     def meet(self, name: str) -> None:

@@ -2,22 +2,32 @@
 
 import atexit
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Any, Protocol
 from weakref import WeakSet
 
 import ray
 
 from rayshot.errors import SystemDown
 
-if TYPE_CHECKING:  # driver.py imports this module
-    from rayshot.runtime.life.driver import DriverPort
-
 SILENT_S = 1.0
 WAIT_S = 30.0
-_ports: "WeakSet[DriverPort]" = WeakSet()
 
 
-def wait_at_exit(port: "DriverPort") -> None:
+class Port(Protocol):
+    """What is asked of a driver's port."""
+
+    def told(self) -> Mapping[Any, int]:
+        """All that was told until now."""
+
+    def await_taken(self, told: Any, timeout_s: float) -> list[str]:
+        """Wait until it has arrived, for at most so long. Returns whom this waits for. Raises SystemDown."""
+
+
+_ports: WeakSet[Port] = WeakSet()
+
+
+def wait_at_exit(port: Port) -> None:
     """Let this process wait at its exit for what was told through `port`, for at most WAIT_S."""
     _ports.add(port)
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import ray
 
+from rayshot.runtime.ray.futures import when_answered
+
 AGAIN_S = 0.5
 """So long after its coordinator died a driver tells the next one of itself."""
 
@@ -28,7 +30,7 @@ class Presence:
 
     def _announce(self) -> None:
         self._held = self._coordinator.stay.remote()
-        self._held._on_completed(self._ended)  # noqa: SLF001 - a thread that waits would be one for each driver
+        when_answered(self._held, self._ended)
         self._coordinator.watch_driver.remote(self._name, [self._held])
 
     def _ended(self, error: object) -> None:

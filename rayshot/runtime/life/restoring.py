@@ -12,6 +12,7 @@ from rayshot.errors import RestoreFailed
 from rayshot.format.pickling import dump_names
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.resolution import Fit
+from rayshot.runtime.actor.host import Host
 from rayshot.runtime.actor.loading import LoadPlan
 from rayshot.runtime.actor.spawning import spawn_host
 from rayshot.runtime.coordinator.watching import in_short
@@ -88,7 +89,7 @@ class _Loading:
 
     def _make(self, name: str) -> None:
         self._starts[name] += 1
-        host = self._hosts[name] = spawn_host(self._identity, self._specifications[name], name, loading=True)
+        host = self._hosts[name] = spawn_host(Host, self._identity, self._specifications[name], name, loading=True)
         self._waiting[host.load.remote(self._plans[name])] = name
 
     def _settle(self, answer: Any) -> None:

@@ -22,18 +22,16 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgpack
 
 from rayshot.errors import RayshotError, StateNotSerializable
-from rayshot.format.entries import StateCodec
-from rayshot.format.pickled import Referenced
 from rayshot.format.pickling import dump_state
 from rayshot.model.cell import Cell
-from rayshot.runtime.node.shared_memory import Buffer, held_buffers, maps_data, take_shared_memory_away
+from rayshot.runtime.ray.shared_memory import Buffer, held_buffers, maps_data, take_shared_memory_away
+from rayshot.runtime.wire.reports import Captured
 
 FORK_BYTES_MIN = 1 << 20
 """Above this a capture by fork holds the actor for less time than pickling does."""
@@ -55,26 +53,6 @@ _PR_SET_PDEATHSIG = 1
 _FLAGS_FIELD, _PF_EXITING = 6, 0x4
 """Of /proc/PID/stat, counted behind the name; see proc(5) and the kernel's sched.h."""
 _process = ctypes.PyDLL(None)  # here, and not in the child, which must take no lock of the loader
-
-
-@dataclass(frozen=True, slots=True)
-class Captured:
-    """A pickled state: its codec, the stream and its out-of-band buffers.
-
-    In memory as `parts` (the stream first), or in the file `spool` one after the other, `sizes` bytes each.
-    `references` are the ObjectRefs in it, whose buffers are still empty; they keep their objects alive.
-    """
-
-    codec: StateCodec
-    sizes: tuple[int, ...]
-    parts: tuple[bytes, ...] = ()
-    spool: str | None = None
-    references: tuple[Referenced, ...] = ()
-
-    @property
-    def size(self) -> int:
-        """Bytes in all."""
-        return sum(self.sizes)
 
 
 class CaptureChild:

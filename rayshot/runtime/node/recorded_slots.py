@@ -20,6 +20,7 @@ from rayshot.format.pickling import CLOUDPICKLE, PICKLE, dump_object, dump_state
 from rayshot.format.slots import FAILED, LARGE, LARGE_BYTES, VALUE, Slot, StoredValue
 from rayshot.protocol.cut import ChannelCut
 from rayshot.runtime.channel.beside import Slots, cause_of, dump_error
+from rayshot.runtime.wire.reports import HandedOver, Recorded
 
 if TYPE_CHECKING:  # what a vault and a restore need; an actor's process starts sooner without it
     from rayshot.format.manifest import CapturedState, RecordedSlots
@@ -34,20 +35,6 @@ class Pickled(NamedTuple):
     stream: Any
     buffers: tuple[Any, ...] = ()
     references: tuple[tuple[int, Any], ...] = ()
-
-
-class HandedOver(NamedTuple):
-    """One slot in a record. `where` says in words which one of its message it is."""
-
-    kind: Any
-    content: Any
-    """Pickled, or a reference: to the value itself, or with `in_parts` to the parts of its pickle."""
-    where: str
-    in_parts: bool = False
-
-
-Recorded = Mapping[str, Mapping[int, tuple[HandedOver, ...]]]
-"""By the other end of the channel, and by number of the message."""
 
 
 def hand_over(slots: Mapping[str, Slots]) -> Recorded:

@@ -8,6 +8,7 @@ from rayshot.format.pickling import load_exception
 from rayshot.model.configuration import Trace
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.ray.state import actor_id
 from rayshot.runtime.wire.actor_errors import ActorDied, ActorExited
 
 
@@ -28,8 +29,7 @@ class HostIdentity:
     @property
     def life(self) -> bytes:
         """What tells this life from others, also from one of another cluster that has the same name and number."""
-        actor_id: bytes = self.coordinator._actor_id.binary()  # noqa: SLF001 - it has no public name
-        return actor_id
+        return bytes.fromhex(actor_id(self.coordinator))
 
 
 class Offer(NamedTuple):

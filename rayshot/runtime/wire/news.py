@@ -37,7 +37,7 @@ def with_news(value: Any, life: bytes, tags: tuple[SnapshotId, ...]) -> Any:
 
 
 def _told(value: Any, life: bytes, tags: tuple[SnapshotId, ...]) -> Any:
-    from rayshot.runtime.life.attaching import hear  # noqa: PLC0415 - an actor's process needs no drivers
+    import rayshot  # noqa: PLC0415 - an actor's process needs no drivers, and what they are is above this room
 
-    hear(life, tags)
+    rayshot._hear(life, tags)  # noqa: SLF001
     return value

@@ -6,15 +6,49 @@ which the coordinator called over Ray stays an object in Ray's object store unti
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from rayshot.format.codec import Frame, pack_frames
+from rayshot.format.entries import StateCodec
 from rayshot.format.pickled import Referenced
 from rayshot.protocol.cut import Record
 from rayshot.protocol.identity import SnapshotId
-from rayshot.runtime.node.capture import Captured
-from rayshot.runtime.node.recorded_slots import Recorded
 from rayshot.runtime.wire.packets import pack, unpack
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """A pickled state: its codec, the stream and its out-of-band buffers.
+
+    In memory as `parts` (the stream first), or in the file `spool` one after the other, `sizes` bytes each.
+    `references` are the ObjectRefs in it, whose buffers are still empty; they keep their objects alive.
+    """
+
+    codec: StateCodec
+    sizes: tuple[int, ...]
+    parts: tuple[bytes, ...] = ()
+    spool: str | None = None
+    references: tuple[Referenced, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Bytes in all."""
+        return sum(self.sizes)
+
+
+class HandedOver(NamedTuple):
+    """One slot in a record. `where` says in words which one of its message it is."""
+
+    kind: Any
+    content: Any
+    """Pickled, or a reference: to the value itself, or with `in_parts` to the parts of its pickle."""
+    where: str
+    in_parts: bool = False
+
+
+Recorded = Mapping[str, Mapping[int, tuple[HandedOver, ...]]]
+"""By the other end of the channel, and by number of the message."""
+
 
 Body = bytes | tuple[bytes, tuple[tuple[Any, ...], ...], tuple[Recorded, Recorded]]
 """A packed RecordBody; the ObjectRefs in its state lie beside it: Ray must see them to keep them. So do slots."""
