@@ -16,9 +16,9 @@ from rayshot.runtime.wire.packets import Answer, Status, unpack_packet
 CODEC = Codec(ActorHandle, lambda handle: handle.name, lambda name: ActorHandle("system", name, None, None))
 
 
-def identity_of(name="alice", **settings):
+def identity_of(name="alice", coordinator=None, **settings):
     given = {"recorder_timeout_s": 60.0, "channel_state_bytes_max": 1 << 30, **settings}
-    return HostIdentity("system", 1, name, Mock(), "", **given)
+    return HostIdentity("system", 1, name, coordinator or Mock(), "", **given)
 
 
 class Process(Channels):

@@ -3,13 +3,14 @@
 import threading
 import time
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
 from rayshot.errors import SystemStopped
 from rayshot.model.calls import OpenCall
 from rayshot.model.handle import ActorHandle, Method
-from rayshot.protocol.events import Begun
+from rayshot.protocol.events import Begun, SnapshotEnded, StateCaptured
 from rayshot.protocol.identity import COORDINATOR, SnapshotId
 from rayshot.runtime.channel.credit import (
     CREDIT_MESSAGES_MAX,
@@ -197,6 +198,31 @@ def test_a_batch_that_ray_did_not_take_is_sent_again(lane):
         receiver.answer()
     assert channel.down is None
     assert refusals == []
+
+
+def test_a_batch_that_is_sent_again_has_the_markers_that_are_due_then(lane, monkeypatch):
+    tell, channel, receiver = lane
+    resend = []
+    monkeypatch.setattr(
+        "rayshot.runtime.channel.transport.threading.Timer", lambda _s, *what: resend.append(what) or Mock()
+    )
+    tell(1)
+    runner = channel._sender.runner
+    for event, markers in (
+        (None, []),
+        (StateCaptured(SNAPSHOT, True, {"bob": 1}, {}), [SNAPSHOT]),
+        (SnapshotEnded(SNAPSHOT), []),
+    ):
+        with channel.lock:
+            if event is None:
+                runner.handle(Begun(SNAPSHOT))
+            else:
+                runner.handle(event)
+        (batch,) = channel.in_flight.values()
+        channel._answered(batch, ConnectionError("lost"))
+        send_again, arguments = resend.pop()
+        send_again(*arguments)
+        assert [marker.snapshot for marker in receiver.batches[-1].markers] == markers
 
 
 def test_what_a_record_takes_ends_at_the_number_that_it_read_though_another_thread_goes_on_telling(lane):
