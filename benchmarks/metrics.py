@@ -21,7 +21,7 @@ from benchmarks.cluster import fresh_cluster
 from benchmarks.report import Figure, NotRun, Report, Series, Target
 from benchmarks.samples import paired_ratios
 from benchmarks.tokens import Ring
-from rayshot.runtime.metrics import PAUSE_S
+from rayshot.runtime.coordinator.metrics import PAUSE_S
 
 EXPORTER = Path(sys.prefix) / "metrics"
 """What `ray[default]` needs to export metrics, where scripts/ensure-metrics has put it."""

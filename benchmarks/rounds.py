@@ -44,8 +44,8 @@ from rayshot.protocol.events import (
     StateCaptured,
 )
 from rayshot.protocol.participant import Participant
-from rayshot.runtime.reports import pack_record
-from rayshot.runtime.wire import Answer, Status, pack, pack_answer, pack_packet
+from rayshot.runtime.wire.packets import Answer, Status, pack, pack_answer, pack_packet
+from rayshot.runtime.wire.reports import pack_record
 
 
 @dataclass(slots=True)

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from rayshot.model.current import current
     from rayshot.model.handle import ActorHandle, kill
     from rayshot.model.reply import Reply
-    from rayshot.runtime.finding import attach
-    from rayshot.runtime.resuming import resume
-    from rayshot.runtime.starting import init, restore
-    from rayshot.runtime.system import System
+    from rayshot.runtime.life.finding import attach
+    from rayshot.runtime.life.resuming import resume
+    from rayshot.runtime.life.starting import init, restore
+    from rayshot.runtime.life.system import System
     from rayshot.store.copying import copy
     from rayshot.store.repository import open  # noqa: A004 - users read `rayshot.open`
     from rayshot.store.snapshot import Snapshot
@@ -28,18 +28,19 @@ _HOMES = {
     "Reply": ("rayshot.model.reply", "Reply"),
     "Snapshot": ("rayshot.store.snapshot", "Snapshot"),
     "SnapshotConfig": ("rayshot.model.configuration", "SnapshotConfig"),
-    "System": ("rayshot.runtime.system", "System"),
+    "System": ("rayshot.runtime.life.system", "System"),
     "actor": ("rayshot.model.actor_class", "actor"),
-    "attach": ("rayshot.runtime.finding", "attach"),
+    "attach": ("rayshot.runtime.life.finding", "attach"),
     "copy": ("rayshot.store.copying", "copy"),
     "current": ("rayshot.model.current", "current"),
-    "init": ("rayshot.runtime.starting", "init"),
+    "init": ("rayshot.runtime.life.starting", "init"),
     "kill": ("rayshot.model.handle", "kill"),
     "open": ("rayshot.store.repository", "open"),
-    "restore": ("rayshot.runtime.starting", "restore"),
-    "resume": ("rayshot.runtime.resuming", "resume"),
-    "_driver_port": ("rayshot.runtime.attaching", "driver_port"),
+    "restore": ("rayshot.runtime.life.starting", "restore"),
+    "resume": ("rayshot.runtime.life.resuming", "resume"),
+    "_driver_port": ("rayshot.runtime.life.attaching", "driver_port"),
     "_frame": ("rayshot.explorer.report", "frame"),
+    "_hear": ("rayshot.runtime.life.attaching", "hear"),
     "_open_table": ("rayshot.analysis.table", "open_table"),
 }
 

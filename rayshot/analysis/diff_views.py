@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from rayshot.analysis import values
-from rayshot.analysis.message_views import MessageRow
+from rayshot.analysis.message_rows import MessageRow
 from rayshot.analysis.pairs import ActorPair, ChannelPair, NoStep, Pair, actor_pairs, channel_pairs
 from rayshot.analysis.view import EVERY, Column, View, typed_columns
 from rayshot.store.diff import ABSENT, ValueChange, actor_changes

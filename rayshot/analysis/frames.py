@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from rayshot.analysis import values
-from rayshot.analysis.message_views import MessagePart, MessageRow
+from rayshot.analysis.message_rows import MessagePart, MessageRow
 from rayshot.analysis.plain_json import as_json_arrays
 from rayshot.analysis.view import Block, Cells, Column, Repeated
 from rayshot.errors import BadManifest

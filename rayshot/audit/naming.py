@@ -27,7 +27,7 @@ from rayshot.format.inert import read as read_inertly
 from rayshot.format.pickling import dump_state
 from rayshot.format.redaction import shown_call
 from rayshot.format.signing import Prover, find_trusted_keys
-from rayshot.model.reply import OpenCall
+from rayshot.model.calls import OpenCall
 from rayshot.properties.conservation import Conservation, Interval
 from rayshot.properties.global_state import ActorState, Message
 from rayshot.properties.quantity import REPLY, Exact, Quantity, exact, plain, size, untold_in, untold_of

@@ -21,11 +21,12 @@ from rayshot.format.inert import read as read_inertly
 from rayshot.format.manifest import ActorEntry
 from rayshot.format.pickle_bytes import holds_code
 from rayshot.format.pickling import dump_state, load_state
+from rayshot.model.calls import OpenCall
 from rayshot.model.cell import Cell
 from rayshot.model.current import enter
 from rayshot.model.handle import ActorHandle
 from rayshot.model.port import OutPort, swap_port
-from rayshot.model.reply import OpenCall, Reply
+from rayshot.model.reply import Reply
 from rayshot.model.specification import ActorSpecification, find_class
 from rayshot.model.versions import version_of
 from rayshot.store.snapshot import Snapshot

@@ -23,7 +23,7 @@ from rayshot.model.configuration import MODES, STOP_THE_WORLD, SnapshotConfig, c
 
 if TYPE_CHECKING:
     from rayshot.protocol.identity import SnapshotId
-    from rayshot.runtime.system import System
+    from rayshot.runtime.life.system import System
 
 _one_line = json_option("Print one line of JSON.")
 _timeout = click.option(
@@ -41,8 +41,8 @@ _UNITS = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 def systems(address: str | None, *, as_json: bool) -> None:
     """List the systems that run in the cluster."""
     with cluster(address) as where:
-        from rayshot.runtime.finding import list_systems  # noqa: PLC0415 - see `reaching`
-        from rayshot.runtime.naming import running_systems  # noqa: PLC0415
+        from rayshot.runtime.life.finding import list_systems  # noqa: PLC0415 - see `reaching`
+        from rayshot.runtime.ray.naming import running_systems  # noqa: PLC0415
 
         found = list_systems(running_systems())
     if as_json:
@@ -182,7 +182,7 @@ def _take(
 
     def take() -> dict[str, Any]:
         with system(name, address, timeout_s) as (reached, _):
-            from rayshot.runtime.requests import Order  # noqa: PLC0415 - see `reaching`
+            from rayshot.runtime.coordinator.requests import Order  # noqa: PLC0415 - see `reaching`
 
             check_running(reached)
             began = time.monotonic()

@@ -12,7 +12,7 @@ import click
 from rayshot.errors import ClusterUnreachable, NotReady, SystemStopped
 
 if TYPE_CHECKING:
-    from rayshot.runtime.system import System
+    from rayshot.runtime.life.system import System
 
 
 class Seconds(click.FloatRange):
@@ -46,8 +46,8 @@ def name_argument(command: Callable[..., Any]) -> Callable[..., Any]:
 def cluster(address: str | None) -> Iterator[str]:
     """Be connected to the cluster; yields its address, which every error inside names."""
     keep_terminal()
-    from rayshot.runtime.cluster import connect, disconnect  # noqa: PLC0415 - whoever reads storage needs no Ray
-    from rayshot.runtime.finding import naming  # noqa: PLC0415
+    from rayshot.runtime.life.finding import naming  # noqa: PLC0415
+    from rayshot.runtime.ray.cluster import connect, disconnect  # noqa: PLC0415 - whoever reads storage needs no Ray
 
     try:
         where = connect(address, quietly=True)
@@ -65,7 +65,7 @@ def system(name: str | None, address: str | None, patience_s: float = inf) -> It
     Whoever waits no longer than `patience_s` learns so soon, or little later, that it does not answer.
     """
     with cluster(address) as where:
-        from rayshot.runtime.finding import find, look  # noqa: PLC0415
+        from rayshot.runtime.life.finding import find, look  # noqa: PLC0415
 
         yield look(find(name, where), where, patience_s), where
 

@@ -29,7 +29,7 @@ from rayshot.errors import (
 
 if TYPE_CHECKING:
     from rayshot.model.configuration import SnapshotConfig
-    from rayshot.runtime.status import ActorStatus, SnapshotStatus, SystemStatus
+    from rayshot.runtime.life.status import ActorStatus, SnapshotStatus, SystemStatus
 
 RUNNING, STOPPED = "running", "stopped"
 LOOK_S = 1.0

@@ -13,7 +13,7 @@ import rayshot
 from rayshot.demo import SYSTEM
 from rayshot.demo.bank import ACCOUNTS, INSPECTOR, Accounts, Shop, open_accounts, order, send_inspector, shop
 from rayshot.errors import SnapshotsExist, SystemDown
-from rayshot.runtime.cluster import own_cluster
+from rayshot.runtime.ray.cluster import own_cluster
 
 CPUS = 8
 INTERVAL_S = 0.5

@@ -4,7 +4,7 @@ from blake3 import blake3
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from rayshot.format.encryption_key import OVERHEAD_BYTES, derive
+from rayshot.format.derivation import OVERHEAD_BYTES, derive
 
 NONCE_BYTES = 12
 

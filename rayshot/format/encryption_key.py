@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from blake3 import blake3
 
 from rayshot.errors import BadManifest, ConfigError
+from rayshot.format.derivation import OVERHEAD_BYTES, derive
 from rayshot.format.key_files import given, key_id_of, lines_of
 
 if TYPE_CHECKING:
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 
 KEY_VARIABLE = "RAYSHOT_ENCRYPTION_KEY"
 KEY_BYTES = 32
-OVERHEAD_BYTES = 12 + 16
-"""By so much encrypted bytes are longer: a nonce and a tag."""
-
 WRAPPED_BYTES = KEY_BYTES + OVERHEAD_BYTES
 _PREFIX = "rayshot-encryption:"
 _DIGITS = re.compile(rf"[0-9a-f]{{{2 * KEY_BYTES}}}")
@@ -138,8 +136,3 @@ def _cipher(secret: bytes, purpose: str) -> "Cipher":
     from rayshot.format.cipher import Cipher  # noqa: PLC0415 - every actor imports this module; few encrypt
 
     return Cipher(secret, purpose)
-
-
-def derive(secret: bytes, context: str) -> bytes:
-    """A key of 32 bytes for one use of `secret`, which `context` names."""
-    return blake3(secret, derive_key_context=context).digest()

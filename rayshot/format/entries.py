@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from rayshot.format.encryption_key import OVERHEAD_BYTES, DataKey
+from rayshot.format.derivation import OVERHEAD_BYTES
+from rayshot.format.encryption_key import DataKey
 
 ChunkCodec = Literal["zstd", "raw"]
 StateCodec = Literal["pickle", "cloudpickle"]

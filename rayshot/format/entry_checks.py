@@ -25,7 +25,7 @@ from rayshot.format.bounds import (
     check_text,
     is_intent,
 )
-from rayshot.format.encryption_key import OVERHEAD_BYTES
+from rayshot.format.derivation import OVERHEAD_BYTES
 from rayshot.format.entries import ActorEntry, Blob, CapturedState, ChannelEntry, Chunk, TraceEntry
 from rayshot.protocol.identity import is_driver
 

@@ -15,11 +15,11 @@ from rayshot.errors import (
     MessageTooLarge,
     StateNotSerializable,
 )
+from rayshot.model.calls import Continuation, OpenCall
 from rayshot.model.event_loop import Coroutines
 from rayshot.model.methods import generator_called, hides_generator, is_generator, unknown_method
 from rayshot.model.migration import migrate
 from rayshot.model.port import Port
-from rayshot.model.reply import Continuation, OpenCall
 from rayshot.model.specification import ActorSpecification
 
 log = logging.getLogger("rayshot")

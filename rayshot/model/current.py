@@ -2,12 +2,10 @@
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rayshot.errors import OutsideHandler
-
-if TYPE_CHECKING:  # cell.py makes replies, and these ask whose handlers run here
-    from rayshot.model.cell import Cell
+from rayshot.model.cell import Cell
 
 _running = threading.local()
 _ELSEWHERE = "rayshot.current() is known only inside a handler, on the handler's own thread"
@@ -18,7 +16,7 @@ class Current:
 
     __slots__ = ("_cell",)
 
-    def __init__(self, cell: "Cell") -> None:
+    def __init__(self, cell: Cell) -> None:
         self._cell = cell
 
     @property
@@ -54,7 +52,7 @@ class Current:
         """End this actor when this handler has ended; what is sent to it afterwards becomes dead letters."""
         self._own().end()
 
-    def _own(self) -> "Cell":
+    def _own(self) -> Cell:
         if not runs_here(self._cell):
             raise OutsideHandler(_ELSEWHERE)
         return self._cell
@@ -68,12 +66,12 @@ def current() -> Current:
     return Current(cell)
 
 
-def runs_here(cell: "Cell") -> bool:
+def runs_here(cell: Cell) -> bool:
     """Whether this thread is the one that runs handlers of `cell`."""
     return getattr(_running, "cell", None) is cell
 
 
-def enter(cell: "Cell | None") -> "Cell | None":
+def enter(cell: Cell | None) -> Cell | None:
     """From now on this thread runs handlers of `cell`; None: of nobody. Returns whose it ran before."""
     before: Cell | None = getattr(_running, "cell", None)
     _running.cell = cell

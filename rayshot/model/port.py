@@ -1,13 +1,10 @@
 """What a model asks of the world it runs in: Ray, a driver, or the simulator."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
 from rayshot.format.codec import Codec
-
-if TYPE_CHECKING:  # these modules import this one
-    from rayshot.model.handle import ActorHandle
-    from rayshot.model.specification import ActorSpecification
+from rayshot.model.specification import ActorSpecification
 
 
 class OutPort(Protocol):
@@ -41,15 +38,15 @@ class Port(Protocol):
         """Send a message whose sender wants the result: an ObjectRef for a driver, a Reply inside an actor."""
 
     def spawn(
-        self, specification: "ActorSpecification", name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> "ActorHandle":
-        """Make an actor; its constructor's call is message 1 on the channel to it. Raises NameTaken."""
+        self, specification: ActorSpecification, name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
+        """Make an actor; returns its ActorHandle. Message 1 to it is its constructor's call. Raises NameTaken."""
 
     def is_there(self, name: str) -> bool | None:
         """Whether an actor of that name lives: False where it has ended, None where nobody knows of one."""
 
-    def handle_of(self, name: str) -> "ActorHandle":
-        """This process's handle of the actor `name`."""
+    def handle_of(self, name: str) -> Any:
+        """This process's ActorHandle of the actor `name`."""
 
 
 _find_port: list[Callable[[], Port | None]] = []

@@ -2,40 +2,12 @@
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from rayshot.errors import ConfigError, NotAnObjectRef, OutsideHandler
+from rayshot.model.calls import Continuation, OpenCall
+from rayshot.model.cell import Cell
 from rayshot.model.current import runs_here
-
-if TYPE_CHECKING:  # cell.py makes replies
-    from rayshot.model.cell import Cell
-
-
-class OpenCall:
-    """A call in the outbox of which it is not yet known whether anybody wants its reply.
-
-    It is settled when the handler that made it ends: until then nothing behind it is transported.
-    """
-
-    __slots__ = ("call_id", "tell")
-
-    def __init__(self, tell: bytes) -> None:
-        self.tell = tell
-        self.call_id: int | None = None
-
-
-@dataclass(slots=True)
-class Continuation:
-    """What waits for a reply: names of methods of this actor, and what they get besides the result.
-
-    `callee` is whose reply it is; None where an older rayshot recorded it.
-    """
-
-    method: str
-    on_error: str | None
-    context: tuple[Any, ...]
-    callee: str | None
 
 
 class Reply:
@@ -47,7 +19,7 @@ class Reply:
 
     __slots__ = ("_call", "_callee", "_cell")
 
-    def __init__(self, cell: "Cell", call: OpenCall | None, callee: str) -> None:
+    def __init__(self, cell: Cell, call: OpenCall | None, callee: str) -> None:
         self._cell = cell
         self._call = call
         self._callee = callee

@@ -1,6 +1,6 @@
 """One simulated actor: a Cell on top of a machine. What a handler sends is numbered when the handler has ended.
 
-The counterpart of `rayshot.runtime.process` and its worker, for one thread.
+The counterpart of `rayshot.runtime.actor.process` and its worker, for one thread.
 """
 
 import traceback
@@ -9,13 +9,14 @@ from typing import Any, Protocol
 
 from rayshot.errors import ActorDied, ActorExited, MessageNotSerializable, OutsideHandler, RayshotError, StaleHandle
 from rayshot.format.codec import Codec
+from rayshot.model.calls import OpenCall
 from rayshot.model.cell import Cell
 from rayshot.model.current import enter
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.event_loop import Coroutines
 from rayshot.model.handle import ActorHandle
 from rayshot.model.port import OutPort, swap_port
-from rayshot.model.reply import OpenCall, Reply
+from rayshot.model.reply import Reply
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.events import SnapshotRequested
 from rayshot.protocol.identity import is_driver

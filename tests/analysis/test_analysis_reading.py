@@ -6,7 +6,8 @@ from collections import Counter
 import pytest
 
 from rayshot.analysis.batches import read_batches
-from rayshot.analysis.message_views import PARTS_MAX, message_parts
+from rayshot.analysis.message_rows import PARTS_MAX
+from rayshot.analysis.message_views import message_parts
 from rayshot.analysis.planning import plan
 from rayshot.analysis.query import parse_query
 from rayshot.errors import NotFound
@@ -105,7 +106,7 @@ def test_manifests_are_read_several_at_once(store):
 
 def test_a_channel_is_cut_by_the_number_of_its_messages(store, monkeypatch):
     monkeypatch.setattr("rayshot.analysis.message_views.PART_MESSAGES", 1_000)
-    monkeypatch.setattr("rayshot.analysis.message_views.MESSAGE_COST_BYTES", 16_800)
+    monkeypatch.setattr("rayshot.analysis.message_rows.MESSAGE_COST_BYTES", 16_800)
     snapshot = make_snapshot(open_bank(store), bank({("alice", "bob"): Flow(sent=12_500, arrived=5_500, received=500)}))
     query, system, pieces = planned(store, view="messages")
     assert len(plan(query, system)) == len(pieces) == 12

@@ -9,7 +9,7 @@ import pytest
 from rayshot.audit.findings import NoTrace, Unproved
 from rayshot.audit.segment import Ended, Fired, Handled, Recorded, Sent, read_segment
 from rayshot.protocol.identity import SnapshotId
-from rayshot.runtime.tracing import Tracer
+from rayshot.runtime.actor.tracing import Tracer
 
 FIRST = SnapshotId(1, "coordinator", 1)
 

@@ -32,10 +32,10 @@ LOADED = (
     "pydantic.v1",
     "pyarrow",
     "pyarrow.json",
-    "rayshot.runtime.coordinator",
-    "rayshot.runtime.committer",
-    "rayshot.runtime.vault",
-    "rayshot.runtime.host",
+    "rayshot.runtime.coordinator.coordinator",
+    "rayshot.runtime.coordinator.committer",
+    "rayshot.runtime.node.vault",
+    "rayshot.runtime.actor.host",
 )
 SINGLE_THREADED = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
 """Keeps numpy and pyarrow from starting threads when they are imported."""

@@ -25,7 +25,7 @@ from rayshot.format.manifest import Chunk, chunk_key, decode, encode
 from rayshot.format.signing import SigningKey, open_envelope, seal, verify
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.identity import SnapshotId
-from rayshot.runtime.tracing import Tracer
+from rayshot.runtime.actor.tracing import Tracer
 from rayshot.store.catalog import Storage
 from rayshot.store.history import History
 from rayshot.store.intents import leased_bases

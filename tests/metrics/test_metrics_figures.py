@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 from rayshot.protocol.abort import AbortReason
-from rayshot.runtime.metrics import METRICS, ActorFigures, ActorSums, Metrics, SystemFigures
-from rayshot.runtime.states import STATES
+from rayshot.runtime.coordinator.metrics import METRICS, ActorFigures, ActorSums, Metrics, SystemFigures
+from rayshot.runtime.wire.states import STATES
 
 
 def one(handled=0, letters=0, mailbox=0, outbox=0, *, busy=False, full=False, of="Account"):
@@ -78,7 +78,7 @@ def test_gauges_are_set_each_time_and_what_grew_is_told_once_until_actors_are_as
 
 
 def test_the_state_is_one_of_all_and_a_life_without_a_snapshot_counts_from_its_beginning(monkeypatch):
-    monkeypatch.setattr("rayshot.runtime.metrics.time.time", lambda: 1000.0)
+    monkeypatch.setattr("rayshot.runtime.coordinator.metrics.time.time", lambda: 1000.0)
     metrics = Metrics("bank", 4, lambda: SystemFigures("stopped", 2, taken_at), dict)
     taken_at = 0.0
     found = told(metrics.samples(0.0))

@@ -5,11 +5,12 @@ import pytest
 from rayshot.errors import NameTaken
 from rayshot.format.codec import Codec
 from rayshot.format.pickling import dump_state, load_state
+from rayshot.model.calls import OpenCall
 from rayshot.model.cell import Cell
 from rayshot.model.current import enter
 from rayshot.model.handle import ActorHandle
 from rayshot.model.port import OutPort, provide_port
-from rayshot.model.reply import OpenCall, Reply
+from rayshot.model.reply import Reply
 from rayshot.model.specification import ActorSpecification
 
 

@@ -1,15 +1,8 @@
 """A system for each test that asks for one, and a part of an actor's process for those that need no more."""
 
-import threading
-from types import SimpleNamespace
-from unittest.mock import Mock
-
 import pytest
 
 import rayshot
-from rayshot.protocol.participant import Participant
-from rayshot.runtime.outcomes import Outcomes
-from rayshot.runtime.priority import Hurry
 
 
 @pytest.fixture
@@ -32,21 +25,3 @@ def new_system(cluster, tmp_path, request):
 @pytest.fixture
 def system(new_system):
     return new_system()
-
-
-@pytest.fixture
-def process():
-    """As much of an actor's process as its recording needs."""
-    lock = threading.Lock()
-    return SimpleNamespace(
-        name="alice",
-        lock=lock,
-        wake=threading.Condition(lock),
-        participant=Participant("alice"),
-        identity=SimpleNamespace(recorder_timeout_s=60.0, coordinator=Mock()),
-        captures={},
-        channels={},
-        down=None,
-        hurry=Mock(Hurry),
-        outcomes=Outcomes(lock),
-    )

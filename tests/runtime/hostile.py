@@ -13,8 +13,8 @@ import ray
 import rayshot
 import rayshot.model.port
 from rayshot.errors import SystemStopped
-from rayshot.runtime.coordinator import Coordinator
-from rayshot.runtime.host import Host
+from rayshot.runtime.actor.host import Host
+from rayshot.runtime.coordinator.coordinator import Coordinator
 
 
 @rayshot.actor

@@ -11,7 +11,7 @@ from ray.cluster_utils import Cluster
 
 import rayshot
 from rayshot.errors import ConfigError
-from rayshot.runtime.naming import NAMESPACE, actor_name
+from rayshot.runtime.ray.naming import NAMESPACE, actor_name
 from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account
 

@@ -9,8 +9,8 @@ import ray
 
 import rayshot
 from rayshot.errors import ConfigError, NoAnswer, SnapshotAborted, SystemStopped
-from rayshot.runtime.outcomes import CALLS_AT_ONCE, STAY_BYTES_MAX, NotYet, Outcome, Outcomes
-from rayshot.runtime.wire import pack
+from rayshot.runtime.actor.outcomes import CALLS_AT_ONCE, STAY_BYTES_MAX, NotYet, Outcome, Outcomes
+from rayshot.runtime.wire.packets import pack
 from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account, Occupant
 
@@ -220,7 +220,8 @@ def test_an_outcome_that_a_thread_waited_for_is_fetched_again(outcomes):
 
 def test_an_outcome_that_was_fetched_goes_in_time_or_with_its_driver(outcomes, monkeypatch):
     timers = []
-    monkeypatch.setattr("rayshot.runtime.outcomes.threading.Timer", lambda _seconds, age: timers.append(age) or Mock())
+    timer = "rayshot.runtime.actor.outcomes.threading.Timer"
+    monkeypatch.setattr(timer, lambda _seconds, age: timers.append(age) or Mock())
     settle(outcomes, 1)
     outcomes.fetch("driver:a", 1)
     timers.pop()()

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import rayshot
 from rayshot.cli import main
-from rayshot.runtime.cluster import connected_to
+from rayshot.runtime.ray.cluster import connected_to
 from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account, Sluggish
 
@@ -26,8 +26,8 @@ def unread(monkeypatch):
     def read(_):
         raise AssertionError("a storage was opened")
 
-    monkeypatch.setattr("rayshot.runtime.system.open_store", read)
-    monkeypatch.setattr("rayshot.runtime.system.open_storage", read)
+    monkeypatch.setattr("rayshot.runtime.life.system.open_store", read)
+    monkeypatch.setattr("rayshot.runtime.life.system.open_storage", read)
     monkeypatch.delenv("RAYSHOT_SYSTEM", raising=False)
 
 

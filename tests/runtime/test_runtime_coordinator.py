@@ -11,9 +11,9 @@ import ray
 import rayshot
 from rayshot import SnapshotConfig
 from rayshot.errors import ActorDied, ConfigError, RestoreFailed, SnapshotAborted, SystemStopped
-from rayshot.runtime import starting
-from rayshot.runtime.requests import Order
-from rayshot.runtime.spawning import RECORDS_AT_ONCE
+from rayshot.runtime.actor.spawning import RECORDS_AT_ONCE
+from rayshot.runtime.coordinator.requests import Order
+from rayshot.runtime.life import starting
 from rayshot.store.locate import open_store
 from rayshot.store.log import CommitLog
 from rayshot.store.records import EpochRecord
@@ -145,7 +145,8 @@ def test_as_many_snapshots_as_an_actor_answers_at_once_are_lost_and_the_next_one
     alice.pause.tell(2.0)
     waiting = [system._identity.coordinator.snapshot.remote(Order()) for _ in range(RECORDS_AT_ONCE)]
     host = ray.get(system._identity.coordinator.actors.remote())["alice"]
-    heard_of = lambda: ray.get(host.__ray_call__.remote(lambda self: len(self._process.participant.open_snapshots)))  # noqa: E731
+    question = lambda self: len(self._process.runner.participant.open_snapshots)  # noqa: E731
+    heard_of = lambda: ray.get(host.__ray_call__.remote(question))  # noqa: E731
     eventually(lambda: heard_of() == len(waiting) or None)
     kill_coordinator(system)
     ray.get(alice.read.remote())

@@ -5,7 +5,7 @@ import ray
 
 from rayshot.errors import SnapshotAborted
 from rayshot.protocol.identity import SnapshotId
-from rayshot.runtime.draining import DrainWatch
+from rayshot.runtime.coordinator.draining import DrainWatch
 
 
 class Takes:

@@ -13,8 +13,8 @@ import ray
 import rayshot
 from rayshot.errors import NoAnswer, SystemDown, SystemStopped
 from rayshot.protocol.identity import is_driver
-from rayshot.runtime.driver import DriverPort
-from rayshot.runtime.naming import find_coordinator
+from rayshot.runtime.life.driver import DriverPort
+from rayshot.runtime.ray.naming import find_coordinator
 from tests.runtime.test_runtime_calls import snapshot_with_in_flight
 from tests.runtime.test_runtime_coordinator import after_take_over, kill_coordinator
 from tests.runtime.test_runtime_messages import eventually
@@ -138,7 +138,8 @@ def test_a_driver_whose_process_was_killed_is_closed_and_then_forgotten(system):
 
     def counters(self):
         process = self._process
-        return {*process.mailbox.processed, *process.participant._arrived, *process.participant._closed_at}
+        machine = process.runner.participant
+        return {*process.channels.mailbox.processed, *machine._arrived, *machine._closed_at}
 
     assert driver not in ray.get(host.__ray_call__.remote(counters))
     assert ray.get(alice.read.remote()) == 3

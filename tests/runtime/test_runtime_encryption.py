@@ -11,8 +11,8 @@ from rayshot.errors import EncryptionKeyNeeded, RolledBack, UnknownKey
 from rayshot.format.encryption_key import EncryptionKey
 from rayshot.format.keys import PrivateKey
 from rayshot.model.configuration import FailureConfig, SnapshotConfig
-from rayshot.runtime.keyring import Keyring
-from rayshot.runtime.settings import SystemSettings
+from rayshot.runtime.wire.keyring import Keyring
+from rayshot.runtime.wire.settings import SystemSettings
 from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.test_runtime_restore import restore
 from tests.runtime.workloads import Account, Holder

@@ -6,7 +6,7 @@ import pytest
 import ray
 
 from rayshot.errors import SnapshotAborted
-from rayshot.runtime.attaching import driver_port, hear
+from rayshot.runtime.life.attaching import driver_port, hear
 from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account
 
@@ -142,7 +142,7 @@ def test_news_of_an_earlier_system_of_the_same_name_and_number_is_not_this_ones(
 def test_news_is_heard_while_the_port_is_busy(system):
     """Ray unpickles a result, which brings the news, under a lock that the port waits for when it heeds answers."""
     listener = threading.Thread(target=hear, args=(system._identity.life, [(1, "coordinator", 9)]), daemon=True)
-    with system._port._lock:
+    with system._port.lock:
         listener.start()
         listener.join(20)
         assert not listener.is_alive()

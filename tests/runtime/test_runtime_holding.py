@@ -6,11 +6,12 @@ import pytest
 
 from rayshot.errors import ActorExited
 from rayshot.format.slots import FAILED, LARGE, VALUE, Slot, SlottedMessage
-from rayshot.model.reply import OpenCall
-from rayshot.runtime import holding
-from rayshot.runtime.wire import unpack
+from rayshot.model.calls import OpenCall
+from rayshot.runtime.channel import holding
+from rayshot.runtime.wire.packets import unpack
+from tests.runtime.one_process import CODEC
 from tests.runtime.test_runtime_messages import eventually
-from tests.runtime.test_runtime_outbox import CODEC, lane
+from tests.runtime.test_runtime_outbox import lane
 
 __all__ = ["lane"]  # a fixture
 pytestmark = pytest.mark.acceptance("O1")
@@ -46,7 +47,8 @@ def channel(lane, monkeypatch):
     channel.numbers = receiver.numbers
     channel.answer = receiver.answer
     monkeypatch.setattr(holding, "unready", lambda wanted: [one for one in wanted if not one.ready])
-    monkeypatch.setattr("rayshot.runtime.outbox.values_size", lambda _slots: 0)
+    for module in ("outbox", "transport"):
+        monkeypatch.setattr(f"rayshot.runtime.channel.{module}.values_size", lambda _slots: 0)
     return channel
 
 
@@ -72,7 +74,7 @@ def test_large_arguments_fill_a_batch(channel):
     channel.append_open(OpenCall(CODEC.tell("take", (1,))))
     for number in (2, 3, 4):
         channel.append(SlottedMessage.of(CODEC.tell("take", (number,)), (Slot(LARGE, Reference(), size=2 << 20),)))
-    channel.settle(CODEC)
+    channel.settle()
     eventually(lambda: channel.numbers == [1, 2])  # two calls are under way
     assert [[number for number, _ in layout] for layout in channel.came] == [[2]]
 
@@ -84,7 +86,7 @@ def test_the_end_of_a_handler_releases_its_calls_and_not_what_waits_for_objects(
     channel.append(slotted(2, waiting))
     channel.append(CODEC.tell("take", (3,)))
     assert channel.held_at == 0
-    channel.settle(CODEC)
+    channel.settle()
     assert channel.numbers == [1]
     assert channel.held_at == 0
     waiting.get_ready()
@@ -99,7 +101,7 @@ def test_a_call_that_is_open_behind_an_object_that_gets_ready_is_held_still(chan
     waiting.get_ready()
     eventually(lambda: channel.numbers == [1])
     assert channel.held_at == 0
-    channel.settle(CODEC)
+    channel.settle()
     channel.answer()
     assert channel.numbers == [1, 2]
 

@@ -18,9 +18,10 @@ import ray
 import rayshot
 from rayshot import SnapshotConfig
 from rayshot.errors import ConfigError, SnapshotAborted, SystemDown
-from rayshot.runtime.capture import spool_folder, sweep_spools
-from rayshot.runtime.outbox import BATCH_BYTES_MAX, CREDIT_BYTES
-from rayshot.runtime.requests import Order
+from rayshot.runtime.channel.credit import CREDIT_BYTES
+from rayshot.runtime.channel.outbox import BATCH_BYTES_MAX
+from rayshot.runtime.coordinator.requests import Order
+from rayshot.runtime.node.capture import spool_folder, sweep_spools
 from tests.runtime.hostile import Rogue, Sticky, Stillborn, Strict
 from tests.runtime.librarian import ForkingLibrarian
 from tests.runtime.test_runtime_coordinator import kill_coordinator
@@ -236,7 +237,7 @@ def test_the_spool_of_an_actor_that_nobody_has_buried_yet_is_swept(tmp_path):
 FORKING = """
 import os, sys, threading, time
 from types import SimpleNamespace
-from rayshot.runtime.capture import Capturer
+from rayshot.runtime.node.capture import Capturer
 from tests.runtime.hostile import Stuck
 
 def fork():
@@ -281,7 +282,7 @@ def test_a_system_that_is_shut_down_in_mid_snapshot_leaves_no_spool(system, tmp_
     eventually(spools)
     eventually(lambda: "forking" not in next(iter(system.status().snapshots)).missing)
     host = ray.get(system._identity.coordinator.actors.remote())["forking"]
-    ray.get(host.__ray_call__.remote(lambda self: self._process.lock.acquire()))  # it hears of no end any more
+    ray.get(host.__ray_call__.remote(lambda self: self._process.runner.lock.acquire()))  # it hears of no end any more
     system.shutdown()
     assert spools() == []
 
@@ -309,10 +310,10 @@ def test_a_record_that_cannot_be_handed_over_aborts_its_snapshot_at_once(system,
 
     def spoil(self):
         def fail(_):
-            delattr(self._process.recording, method)  # once
+            delattr(self._process.recording.deliveries, method)  # once
             raise error
 
-        setattr(self._process.recording, method, fail)
+        setattr(self._process.recording.deliveries, method, fail)
 
     ray.get(host.__ray_call__.remote(spoil))
     with pytest.raises(SnapshotAborted, match=said):

@@ -11,8 +11,8 @@ import ray
 from rayshot import SnapshotConfig
 from rayshot.errors import ActorDied, ActorExited, ActorNotFound, ConfigError, SnapshotAborted
 from rayshot.format.figures import FOLLOWS
-from rayshot.runtime.initiation import check_spread
-from rayshot.runtime.requests import Asked, Order, Request
+from rayshot.runtime.coordinator.requests import Asked, Order, Request
+from rayshot.runtime.wire.initiation import check_spread
 from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account
 
@@ -155,7 +155,7 @@ def test_where_an_actor_ends_in_the_way_of_the_markers_the_coordinator_helps(new
         check_spread(*arguments, **more)
         checked.set()
 
-    monkeypatch.setattr("rayshot.runtime.system.check_spread", check)
+    monkeypatch.setattr("rayshot.runtime.life.system.check_spread", check)
     system = new_system(snapshot=SnapshotConfig(timeout_s=20.0))
     accounts = {name: Account.options(name=name).remote(100) for name in NAMES}
     for sender, receiver in [("a", "b"), ("b", "c"), ("c", "d")]:
@@ -180,7 +180,7 @@ def test_where_an_actor_ended_after_the_ways_of_the_markers_were_looked_at_the_c
         accounts["b"].leave.tell()
         eventually(lambda: "b" not in system.actors(), 10)
 
-    monkeypatch.setattr("rayshot.runtime.system.check_spread", check)
+    monkeypatch.setattr("rayshot.runtime.life.system.check_spread", check)
     assert system.snapshot(initiator=["a"], spread="markers").states().keys() == {"a", "c", "d"}
 
 

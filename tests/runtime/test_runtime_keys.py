@@ -13,8 +13,8 @@ from rayshot.format.encryption_key import new_encryption_key
 from rayshot.format.keys import new_private_key
 from rayshot.protocol.collecting import AbortWanted, SnapshotWanted
 from rayshot.protocol.collector import Collector
-from rayshot.runtime.keyring import Keyring, find_keyring, load_keyring
-from rayshot.runtime.under_way import why_unwritten
+from rayshot.runtime.coordinator.under_way import why_unwritten
+from rayshot.runtime.wire.keyring import Keyring, find_keyring, load_keyring
 from tests.processes import search_path
 
 

@@ -11,8 +11,8 @@ import ray
 
 import rayshot
 from rayshot.errors import ActorExited, ActorNotFound, ConfigError, NameTaken, UnknownMethod
-from rayshot.runtime.identity import Ending
-from rayshot.runtime.wire import Answer, Status, pack_answer
+from rayshot.runtime.wire.host_identity import Ending
+from rayshot.runtime.wire.packets import Answer, Status, pack_answer
 from tests.model.workloads_over_ray import Plain
 from tests.runtime.mortal import Frozen, Line, Mortal, Order, Quiet, Unlucky
 from tests.runtime.test_runtime_messages import eventually
@@ -403,7 +403,7 @@ def test_an_answer_that_comes_when_the_end_of_its_sender_is_known_is_heeded_no_m
     eventually(lambda: not channel.in_flight)
     monkeypatch.setattr(channel.peer, "receive", lambda _packet: SimpleNamespace(_on_completed=answers.append))
     alice.add.tell()
-    with system._port._lock:
+    with system._port.lock:
         system._port._end("alice", Ending("actor 'alice' ended"))
     (take,) = answers
     take(pack_answer(Answer(Status.TAKEN, 1)))
@@ -419,12 +419,12 @@ def letters(system):
 def test_of_actors_that_were_made_and_dropped_a_driver_remembers_only_why_the_last_ones_ended(system, monkeypatch):
     def remembering():
         port = system._port
-        tables = {**vars(port), "known": port._connector._known, "unborn": port.births._unborn}
+        tables = {**vars(port), "known": port._peers._known, "unborn": port.births._unborn}
         tables["machine"] = port._machine._channels
         kept = {name: table for name, table in tables.items() if isinstance(table, dict | set)}
         return {name for name, table in kept.items() if any(actor in names for actor in table)}
 
-    monkeypatch.setattr("rayshot.runtime.driver.ENDED_KEPT_MAX", 2, raising=False)
+    monkeypatch.setattr("rayshot.runtime.life.driver.ENDED_KEPT_MAX", 2, raising=False)
     names = [born(Mortal.remote()) for _ in range(4)]
     assert gone(system, *names)
     eventually(lambda: remembering() == {"_ended"}, 60)

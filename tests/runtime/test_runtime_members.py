@@ -7,11 +7,11 @@ import ray
 
 from rayshot.protocol.cut import Record
 from rayshot.protocol.identity import SnapshotId
-from rayshot.runtime.identity import Ending
-from rayshot.runtime.intake import Arrived, Gathered
-from rayshot.runtime.members import Members
-from rayshot.runtime.naming import NAMESPACE, actor_name
-from rayshot.runtime.watching import Watches
+from rayshot.runtime.coordinator.intake import Arrived, Gathered
+from rayshot.runtime.coordinator.members import Members
+from rayshot.runtime.coordinator.watching import Watches
+from rayshot.runtime.ray.naming import NAMESPACE, actor_name
+from rayshot.runtime.wire.host_identity import Ending
 
 
 def members(*nodes):

@@ -8,8 +8,8 @@ import ray
 import rayshot
 from rayshot import SnapshotConfig
 from rayshot.errors import ConfigError, SnapshotAborted
-from rayshot.runtime import under_way
-from rayshot.runtime.requests import Order
+from rayshot.runtime.coordinator import under_way
+from rayshot.runtime.coordinator.requests import Order
 from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account, Sink, Source, Unfinished
 

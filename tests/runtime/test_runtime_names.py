@@ -13,7 +13,7 @@ from rayshot.audit.shiviz import PARSER
 from rayshot.cli import main
 from rayshot.errors import ConfigError
 from rayshot.protocol.identity import SnapshotId, initiator_of
-from rayshot.runtime.naming import new_name
+from rayshot.runtime.ray.naming import new_name
 from tests.runtime.test_runtime_coordinator import kill_coordinator
 from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.test_runtime_restore import restore

@@ -8,9 +8,9 @@ from rayshot.errors import ActorExited, SnapshotAborted, SystemStopped
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.cut import Record
 from rayshot.protocol.identity import SnapshotId
-from rayshot.runtime import failpoints
-from rayshot.runtime.intake import Arrived
-from rayshot.runtime.requests import Order
+from rayshot.runtime.coordinator.intake import Arrived
+from rayshot.runtime.coordinator.requests import Order
+from rayshot.runtime.ray import failpoints
 from tests.runtime.hostile import Slow, Strict
 from tests.runtime.test_runtime_coordinator import after_take_over, kill_coordinator
 from tests.runtime.test_runtime_messages import eventually
@@ -110,7 +110,8 @@ def while_nobody_coordinates(new_system):
     ray.get([alice.read.remote(), bob.read.remote()])
     system._identity.coordinator.snapshot.remote(Order())
     hosts = ray.get(system._identity.coordinator.actors.remote())
-    open_at_alice = lambda: ray.get(hosts["alice"].__ray_call__.remote(lambda self: self._process.recording._deadlines))  # noqa: E731
+    question = lambda self: self._process.recording.deliveries._shares  # noqa: E731
+    open_at_alice = lambda: ray.get(hosts["alice"].__ray_call__.remote(question))  # noqa: E731
     eventually(open_at_alice)
     kill_coordinator(system)
     eventually(lambda: not open_at_alice() or None)

@@ -3,97 +3,36 @@
 import threading
 import time
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
 from rayshot.errors import SystemStopped
-from rayshot.format.codec import Codec, Frame, split_frame
+from rayshot.model.calls import OpenCall
 from rayshot.model.handle import ActorHandle, Method
-from rayshot.model.reply import OpenCall
-from rayshot.runtime.credit import CREDIT_MESSAGES_MAX, CREDIT_MESSAGES_MIN, CREDIT_MESSAGES_START, CREDIT_S, Credit
-from rayshot.runtime.mailbox import Mailbox
-from rayshot.runtime.outbox import BATCH_BYTES_MAX, BATCH_MESSAGES_MIN, WINDOW, OutChannel
-from rayshot.runtime.process import SelfChannel
-from rayshot.runtime.sender import InFlight
-from rayshot.runtime.wire import Answer, Status
+from rayshot.protocol.events import Begun, SnapshotEnded, StateCaptured
+from rayshot.protocol.identity import COORDINATOR, SnapshotId
+from rayshot.runtime.channel.credit import (
+    CREDIT_MESSAGES_MAX,
+    CREDIT_MESSAGES_MIN,
+    CREDIT_MESSAGES_START,
+    CREDIT_S,
+    Credit,
+)
+from rayshot.runtime.channel.outbox import BATCH_BYTES_MAX, BATCH_MESSAGES_MIN
+from rayshot.runtime.channel.transport import WINDOW
+from rayshot.runtime.wire.packets import Answer, Status, unpack_packet
+from tests.runtime.one_process import CODEC, Process, Receiver
 from tests.runtime.test_runtime_messages import eventually
 
-CODEC = Codec(ActorHandle, lambda handle: handle.name, lambda name: ActorHandle("system", name, None, None))
-
-
-class Process:
-    """Implements Sender; numbers batches as the machine does."""
-
-    name = "alice"
-    codec = CODEC
-    draining = False
-
-    def __init__(self):
-        self.last = 0
-        self.congested_channels = []
-        self.undelivered = []
-
-    def undeliverable(self, _channel, messages, detail):
-        self.undelivered += [detail] * len(messages)
-
-    def taken(self, _receiver, count):
-        first, self.last = self.last + 1, self.last + count
-        return InFlight(first, count, b"", (), ())
-
-    def renewed(self, _receiver, _batch):
-        pass
-
-    def packed(self, batch):
-        return batch
-
-    def acknowledged(self, _receiver, last, _batch, _answer):
-        return last
-
-    def congested(self, channel):
-        self.congested_channels.append(channel)
-
-
-class Alone(Process):
-    """A process whose receivers never say hello."""
-
-    def connect(self, channel):
-        pass
-
-
-class Receiver:
-    """Keeps what came until `answer` is called. `numbers` are the second arguments of the messages, in order."""
-
-    def __init__(self, channel):
-        self.unanswered = []
-        self.numbers = []
-        self.channel = channel
-        self.came = threading.Semaphore(0)
-        self.wanted = []
-
-    def receive(self, batch):
-        self.unanswered.append(batch)
-        for message in split_frame(Frame(batch.first, batch.count, batch.body)):
-            _, (number,), _ = CODEC.decode_tell(message)
-            self.numbers.append(number)
-        self.came.release()
-        return SimpleNamespace(_on_completed=lambda _callback: None)
-
-    def await_credit(self, _name, wanted):
-        self.wanted.append(wanted)
-        return SimpleNamespace(_on_completed=lambda _callback: None)
-
-    def answer(self):
-        batch = self.unanswered.pop(0)
-        self.channel.settle_batch(batch, Answer(Status.TAKEN, batch.last))
+SNAPSHOT = SnapshotId(1, COORDINATOR, 1)
 
 
 @pytest.fixture
 def lane():
     """(tell, channel, receiver) of one channel whose receiver was found."""
-    process, lock = Process(), threading.Lock()
-    channel = OutChannel(process, "bob", lock)
-    receiver = Receiver(channel)
-    channel.connected(receiver)
+    process, receiver = Process(), Receiver()
+    channel = receiver.channel = process.meet("bob", receiver)
     port = SimpleNamespace(system="system", codec=CODEC, channel=lambda _name: channel)
     return Method(ActorHandle("system", "bob", None, port), "take").tell, channel, receiver
 
@@ -116,7 +55,7 @@ def test_behind_a_call_under_way_messages_gather_and_leave_together_in_order(lan
     assert receiver.numbers == sent[:1]
     receiver.answer()
     assert receiver.numbers == sent
-    assert [batch.count for batch in receiver.unanswered] == [99]
+    assert [batch.count for batch in receiver.batches] == [1, 99]
     assert channel.sent == 100
 
 
@@ -124,7 +63,7 @@ def test_many_messages_do_not_wait_for_the_call_under_way(lane):
     tell, _, receiver = lane
     for number in range(1 + BATCH_MESSAGES_MIN):
         tell(number)
-    assert [batch.count for batch in receiver.unanswered] == [1, BATCH_MESSAGES_MIN]
+    assert [batch.count for batch in receiver.batches] == [1, BATCH_MESSAGES_MIN]
 
 
 def test_no_more_calls_are_under_way_than_the_window(lane):
@@ -134,11 +73,11 @@ def test_no_more_calls_are_under_way_than_the_window(lane):
     assert len(receiver.unanswered) == WINDOW
 
 
-def use_up_credit(tell, channel, receiver, total):
+def use_up_credit(tell, _channel, receiver, total):
     for number in range(total):
         tell(number)
         while receiver.unanswered:
-            channel.settle_batch(receiver.unanswered.pop(0), Answer(Status.TAKEN, 0))
+            receiver.answer(processed=0)
 
 
 def test_a_receiver_that_processes_nothing_gets_no_more_than_the_first_credit(lane):
@@ -199,8 +138,8 @@ def test_an_integer_over_the_limit_of_a_message_is_left_out_and_holds_up_no_othe
         tell(number)
     receiver.answer()
     assert receiver.numbers == [0, 1, 3]
-    (detail,) = channel._sender.undelivered
-    assert "the limit is 1,024" in detail
+    (letter,) = channel._sender.dead_letters.all()
+    assert "the limit is 1,024" in letter.error
 
 
 def test_a_method_whose_name_is_no_unicode_holds_up_no_other(lane):
@@ -216,29 +155,28 @@ def test_when_the_receiver_ends_all_that_was_told_is_a_dead_letter_at_once(lane)
     tell, channel, receiver = lane
     for number in range(10):
         tell(number)
-    with channel._lock:
+    with channel.lock:
         channel.end("bob ended")
     assert receiver.numbers == [0]
-    assert channel._sender.undelivered == ["bob ended"] * 10
-    with channel._lock:
+    assert [letter.error for letter in channel._sender.dead_letters.all()] == ["bob ended"] * 10
+    with channel.lock:
         assert channel.sent == channel.transported == 10
 
 
 def test_what_is_refused_as_its_receiver_has_ended_is_a_dead_letter_too(lane):
     tell, channel, receiver = lane
-    channel._sender.refused = lambda _receiver, answer: channel.end(answer.detail)
     tell(1)
     channel.settle_batch(receiver.unanswered.pop(), Answer(Status.ENDED, 0, detail="bob ended"))
-    assert channel._sender.undelivered == ["bob ended"]
+    assert [letter.error for letter in channel._sender.dead_letters.all()] == ["bob ended"]
 
 
 def test_what_was_taken_before_the_receiver_ended_is_kept_for_no_record(lane):
     tell, channel, receiver = lane
     tell(1)
-    channel._sender.acknowledged = lambda *_: 0  # a snapshot is open, until the receiver ends
-    with channel._lock:
+    with channel.lock:
+        channel._sender.participant.handle(Begun(SNAPSHOT))  # until it is recorded, what bob took is kept
         channel.end("bob ended")
-    receiver.answer()
+    receiver.answer(recorded=(SNAPSHOT,))
     assert channel.kept == {}
     assert channel.kept_bytes == 0
 
@@ -247,10 +185,10 @@ def test_a_batch_that_ray_did_not_take_is_sent_again(lane):
     tell, channel, receiver = lane
     take, refusals = receiver.receive, [OSError("no room"), OSError("no room")]
 
-    def receive(batch):
+    def receive(packet):
         if refusals:
             raise refusals.pop()
-        return take(batch)
+        return take(packet)
 
     receiver.receive = receive
     for number in range(3):
@@ -262,11 +200,36 @@ def test_a_batch_that_ray_did_not_take_is_sent_again(lane):
     assert refusals == []
 
 
+def test_a_batch_that_is_sent_again_has_the_markers_that_are_due_then(lane, monkeypatch):
+    tell, channel, receiver = lane
+    resend = []
+    monkeypatch.setattr(
+        "rayshot.runtime.channel.transport.threading.Timer", lambda _s, *what: resend.append(what) or Mock()
+    )
+    tell(1)
+    runner = channel._sender.runner
+    for event, markers in (
+        (None, []),
+        (StateCaptured(SNAPSHOT, True, {"bob": 1}, {}), [SNAPSHOT]),
+        (SnapshotEnded(SNAPSHOT), []),
+    ):
+        with channel.lock:
+            if event is None:
+                runner.handle(Begun(SNAPSHOT))
+            else:
+                runner.handle(event)
+        (batch,) = channel.in_flight.values()
+        channel._answered(batch, ConnectionError("lost"))
+        send_again, arguments = resend.pop()
+        send_again(*arguments)
+        assert [marker.snapshot for marker in receiver.batches[-1].markers] == markers
+
+
 def test_what_a_record_takes_ends_at_the_number_that_it_read_though_another_thread_goes_on_telling(lane):
     tell, channel, _ = lane
     for number in range(10):
         tell(number)
-    with channel._lock:
+    with channel.lock:
         assert channel.sent == 10
         tell(10)  # as another thread would: it takes no lock
         frames = channel.unreleased(1)
@@ -277,9 +240,7 @@ def test_what_a_record_takes_ends_at_the_number_that_it_read_though_another_thre
 @pytest.mark.acceptance("X13")
 def test_what_a_thread_tells_its_own_actor_is_in_the_mailbox_when_it_counts_as_sent():
     process = Process()
-    process.lock, process.mailbox, process.loaded = threading.Lock(), Mailbox(), True
-    process.wake = threading.Condition(process.lock)
-    channel = SelfChannel(process)
+    channel = process.channel("alice")
     with process.lock:
         thread = threading.Thread(target=channel.append_plain, args=("take", (0, 1)))  # it waits for the lock
         thread.start()
@@ -294,13 +255,13 @@ def test_after_a_stop_each_tell_is_refused_and_nothing_is_kept(lane):
     tell, channel, receiver = lane
     tell(0)
     tell(1)
-    with channel._lock:
+    with channel.lock:
         channel.shut(SystemStopped("it stopped"))
     for value in (2, "3", 4):
         with pytest.raises(SystemStopped):
             tell(value)
     assert receiver.numbers == [0]
-    with channel._lock:
+    with channel.lock:
         assert channel.sent == 2
 
 
@@ -308,12 +269,13 @@ def test_after_a_stop_each_tell_is_refused_and_nothing_is_kept(lane):
 def test_of_calls_that_have_left_no_byte_counts_as_waiting(lane):
     _, channel, receiver = lane
     taken = []
-    receiver.receive = lambda batch: taken.append(batch) or SimpleNamespace(_on_completed=lambda _callback: None)
+    ignored = SimpleNamespace(_on_completed=lambda _callback: None)
+    receiver.receive = lambda packet: taken.append(unpack_packet(packet)[0]) or ignored
     calls = [OpenCall(CODEC.tell("take", (0, number))) for number in range(3)]
     for call in calls:
         channel.append_open(call)
     calls[1].call_id = 7
-    channel.settle(CODEC)
+    channel.settle()
     assert [batch.count for batch in taken] == [3]
     assert (channel.pending, channel.pending_bytes) == ([], 0)
 
@@ -354,7 +316,7 @@ def test_no_message_is_left_behind_when_answers_come_from_another_thread(lane):
 
 
 def test_a_large_outbox_is_recorded_in_frames_of_a_bounded_size():
-    channel = OutChannel(Alone(), "bob", threading.Lock())
+    channel = Process().channel("bob")
     messages = [bytes([number]) * (BATCH_BYTES_MAX * 2 // 5) for number in range(20)]
     for message in messages:
         channel.append(message)
@@ -365,7 +327,7 @@ def test_a_large_outbox_is_recorded_in_frames_of_a_bounded_size():
 
 
 def test_a_message_larger_than_a_frame_has_one_of_its_own():
-    channel = OutChannel(Alone(), "bob", threading.Lock())
+    channel = Process().channel("bob")
     for size in (1, 3 * BATCH_BYTES_MAX, 1):
         channel.append(b"x" * size)
     assert sum(frame.count for frame in channel.unreleased(1)) == 3

@@ -26,9 +26,9 @@ from rayshot.errors import (
     SystemNotFound,
     UnknownKey,
 )
-from rayshot.runtime.naming import NAMESPACE
-from rayshot.runtime.restoring import STARTS_MAX
-from rayshot.runtime.spawning import GROUPS
+from rayshot.runtime.actor.spawning import GROUPS
+from rayshot.runtime.life.restoring import STARTS_MAX
+from rayshot.runtime.ray.naming import NAMESPACE
 from rayshot.simulation import World
 from tests.runtime.hostile import DoomedHost
 from tests.runtime.test_runtime_messages import eventually
@@ -360,7 +360,7 @@ def test_an_actor_whose_process_dies_before_it_is_there_is_made_again_a_few_time
     doom = tmp_path / "shots" / "doom"
     doom.write_text(str(deaths))
     doomed = ray.remote(concurrency_groups=GROUPS)(DoomedHost)
-    monkeypatch.setattr("rayshot.runtime.spawning.host_class", lambda _name: doomed)
+    monkeypatch.setattr("rayshot.runtime.actor.spawning.host_class", lambda _name: doomed)
     if deaths < STARTS_MAX:
         restored = restore(new_system.made, system)
         assert ray.get(restored.get_actor("alice").read.remote()) == 7
@@ -377,7 +377,7 @@ def test_a_restore_that_finds_no_room_for_an_actor_names_it_and_leaves_nothing_r
     assert ray.get(big.read.remote()) == 7
     system.snapshot()
     system.shutdown()
-    monkeypatch.setattr("rayshot.runtime.restoring.START_S", 2.0)
+    monkeypatch.setattr("rayshot.runtime.life.restoring.START_S", 2.0)
     hog = ray.remote(num_cpus=20)(Occupant).remote()
     ray.get(hog.is_there.remote())
     with pytest.raises(RestoreFailed, match=r"big did not start within 2 s: has the cluster the resources\?"):

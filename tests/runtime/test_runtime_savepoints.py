@@ -6,7 +6,7 @@ import ray
 import rayshot
 from rayshot import SnapshotConfig
 from rayshot.errors import ConfigError, SnapshotAborted, SnapshotDeleted, SystemDown, SystemStopped
-from rayshot.runtime import failpoints
+from rayshot.runtime.ray import failpoints
 from rayshot.store.deletion import delete_snapshot
 from rayshot.store.garbage import collect
 from rayshot.store.local import LocalStore
@@ -170,7 +170,7 @@ def test_retention_leaves_alone_what_was_not_claimed_and_leans_on_nothing_of_it(
 
 @pytest.mark.acceptance("E6")
 def test_a_snapshot_that_is_deleted_while_it_is_restored_is_restored_whole(new_system, monkeypatch):
-    from rayshot.runtime import starting
+    from rayshot.runtime.life import starting
 
     system = new_system()
     accounts("alice", "bob")

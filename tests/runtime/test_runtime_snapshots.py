@@ -13,7 +13,7 @@ import ray
 import rayshot
 import rayshot.errors
 from rayshot.errors import SnapshotAborted
-from rayshot.runtime import system as runtime_system
+from rayshot.runtime.life import system as runtime_system
 from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account, Holder, Sink, Sluggish, Source
 
@@ -60,7 +60,7 @@ def test_that_a_snapshot_ended_is_said_also_where_no_other_one_follows(system):
     ray.get(Account.options(name="alone").remote(0).read.remote())
     system.snapshot()
     host = ray.get(system._identity.coordinator.actors.remote())["alone"]
-    open_there = lambda: ray.get(host.__ray_call__.remote(lambda self: self._process.participant.open_snapshots))  # noqa: E731
+    open_there = lambda: ray.get(host.__ray_call__.remote(lambda self: self._process.runner.participant.open_snapshots))  # noqa: E731
     assert eventually(lambda: open_there() == () or None)
 
 

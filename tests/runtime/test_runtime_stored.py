@@ -10,11 +10,11 @@ from rayshot.format.manifest import Blob, CapturedState, Chunk, RecordedSlot, Re
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.cut import ChannelCut, Cut, Record
 from rayshot.protocol.identity import Channel, SnapshotId
-from rayshot.runtime.recorded_slots import SlotWriter
-from rayshot.runtime.reports import RecordBody
-from rayshot.runtime.stored import Share, Stored, StoredActor, pack_share, pack_stored, unpack_share, unpack_stored
-from rayshot.runtime.vault import _write
-from rayshot.runtime.wire import pack, pack_begin, unpack_begin
+from rayshot.runtime.node.recorded_slots import SlotWriter
+from rayshot.runtime.node.vault import _write
+from rayshot.runtime.wire.packets import pack, pack_begin, unpack_begin
+from rayshot.runtime.wire.reports import RecordBody
+from rayshot.runtime.wire.stored import Share, Stored, StoredActor, pack_share, pack_stored, unpack_share, unpack_stored
 from rayshot.store.chunk_reader import read_blob
 from rayshot.store.chunk_writer import ChunkWriter
 from rayshot.store.memory import MemoryStore
@@ -64,8 +64,8 @@ def test_nothing_written_is_nothing():
 @pytest.mark.parametrize("inputs", [frozenset(), frozenset({"alice", "driver:1"})])
 def test_the_call_for_a_record_comes_as_it_was_sent(inputs):
     snapshot = SnapshotId(3, "aligned", 7)
-    found = unpack_begin(pack_begin(snapshot, 5, inputs, "relay"))
-    assert found == (snapshot, 5, inputs, "relay")
+    found = unpack_begin(pack_begin(snapshot, 5, inputs))
+    assert found == (snapshot, 5, inputs)
     assert type(found[0]) is SnapshotId
 
 

@@ -10,7 +10,7 @@ import ray
 
 import rayshot
 from rayshot.audit import prove
-from rayshot.runtime.outbox import OUTBOX_MESSAGES_MAX
+from rayshot.runtime.channel.outbox import OUTBOX_MESSAGES_MAX
 from tests.processes import ROOT, search_path
 from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.threaded import Announcer, Caller, Dealer
@@ -74,8 +74,11 @@ def test_a_thread_that_floods_one_who_takes_nothing_waits_for_room_and_the_handl
     alice, bob = callers
     bob.stay.tell(str(tmp_path / "gate"))
     alice.flood_in_thread.tell(bob, OUTBOX_MESSAGES_MAX + 20_000)
-    waiting, congestion = lambda process: len(process.channels["bob"].pending), lambda process: len(process.congestion)
-    eventually(lambda: "bob" in ask(alice, lambda process: list(process.channels)))
+    waiting, congestion = (
+        lambda process: len(process.channels.out["bob"].pending),
+        lambda process: len(process.channels.congestion),
+    )
+    eventually(lambda: "bob" in ask(alice, lambda process: list(process.channels.out)))
     eventually(lambda: ask(alice, waiting) > OUTBOX_MESSAGES_MAX, 60)
     assert ray.get(alice.noted.remote()) == []
     assert ask(alice, congestion) == 0

@@ -15,11 +15,11 @@ import ray
 
 import rayshot
 from rayshot.errors import ActorDied, NoAnswer, RestoreFailed, SnapshotAborted, SystemStopped
-from rayshot.runtime import system as runtime_system
-from rayshot.runtime import under_way
-from rayshot.runtime.driver import DriverPort
-from rayshot.runtime.naming import NAMESPACE, coordinator_name
-from rayshot.runtime.requests import Order
+from rayshot.runtime.coordinator import under_way
+from rayshot.runtime.coordinator.requests import Order
+from rayshot.runtime.life import system as runtime_system
+from rayshot.runtime.life.driver import DriverPort
+from rayshot.runtime.ray.naming import NAMESPACE, coordinator_name
 from rayshot.store.local import LocalStore
 from rayshot.store.log import CommitLog
 from tests.processes import search_path
@@ -173,9 +173,9 @@ def test_a_restore_whose_program_was_killed_is_taken_over_by_the_next_one(new_sy
 @pytest.mark.acceptance("X10")
 def test_a_restore_gives_an_actor_up_that_hangs_while_it_is_loaded(new_system, tmp_path, monkeypatch):
     for limit in ("START_S", "HANG_S"):
-        monkeypatch.setattr(f"rayshot.runtime.restoring.{limit}", 1.0)
+        monkeypatch.setattr(f"rayshot.runtime.life.restoring.{limit}", 1.0)
     passed_s = 0.0  # no time passes before the process is there
-    monkeypatch.setattr("rayshot.runtime.restoring.time", SimpleNamespace(monotonic=lambda: passed_s))
+    monkeypatch.setattr("rayshot.runtime.life.restoring.time", SimpleNamespace(monotonic=lambda: passed_s))
     flag, failures = tmp_path / "flag", []
     system = new_system("bank")
     Waiter.options(name="waiter").remote(str(flag))

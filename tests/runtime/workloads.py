@@ -1,6 +1,5 @@
 """Actors for the tests of the runtime, in a module that Ray's workers can import."""
 
-import os
 import threading
 import time
 from dataclasses import dataclass
@@ -234,39 +233,6 @@ class Renamed:
 
     def __init__(self):
         self.balance = 7
-
-
-class Rank:
-    """Is pickled as the nice value of the thread that pickles it, once the file `gate` is there."""
-
-    def __init__(self, gate):
-        self.gate = gate
-
-    def __reduce__(self):
-        while not self.gate.exists():
-            time.sleep(0.001)
-        return int, (os.getpriority(os.PRIO_PROCESS, 0),)
-
-
-@rayshot.actor
-class Ranked:
-    """Knows the nice value of the thread that its handlers run on, and of the one that pickles it."""
-
-    def __init__(self, gate):
-        self.pickled_at = Rank(gate)
-
-    def rank(self):
-        return os.getpriority(os.PRIO_PROCESS, 0)
-
-    def be_nicer(self):
-        return os.nice(1)
-
-    def await_rank(self, rank, begun):
-        begun.touch()
-        deadline = time.monotonic() + 20
-        while self.rank() != rank and time.monotonic() < deadline:
-            time.sleep(0.001)
-        return self.rank()
 
 
 @rayshot.actor

@@ -1,0 +1,11 @@
+"""Keys for one use each, derived from a secret, and what encryption adds to a length: known without a cipher."""
+
+from blake3 import blake3
+
+OVERHEAD_BYTES = 12 + 16
+"""By so much encrypted bytes are longer: a nonce and a tag."""
+
+
+def derive(secret: bytes, context: str) -> bytes:
+    """A key of 32 bytes for one use of `secret`, which `context` names."""
+    return blake3(secret, derive_key_context=context).digest()

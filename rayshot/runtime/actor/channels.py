@@ -1,0 +1,362 @@
+"""All channels of an actor's process: the mailbox, where they come in, and the outboxes, where they go out."""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import assert_never
+
+import ray
+
+from rayshot.errors import ActorExited, SystemDown
+from rayshot.format.codec import Codec, Frame, cut_frame
+from rayshot.model.cell import Cell
+from rayshot.model.current import runs_here
+from rayshot.protocol.effects import DeliverBatch, DropBatch, HoldBatch, SendBatch
+from rayshot.protocol.events import BatchAcknowledged, BatchArrived, BatchTaken, ReceiverEnded, ReceiverReady
+from rayshot.runtime.actor.mailbox import Mailbox
+from rayshot.runtime.actor.runner import Runner, TransportEffect
+from rayshot.runtime.actor.tracing import Tracing
+from rayshot.runtime.channel.batch import InFlight
+from rayshot.runtime.channel.beside import Slots
+from rayshot.runtime.channel.peers import Peer, Peers, RayPeer
+from rayshot.runtime.channel.transport import OutChannel
+from rayshot.runtime.wire.dead_letters import DeadLetters
+from rayshot.runtime.wire.host_identity import Ending, Offer
+from rayshot.runtime.wire.packets import Answer, Status
+
+log = logging.getLogger("rayshot")
+CONGESTION_WAIT_S = 0.1
+"""An actor with a full outbox waits this long for room, then goes on: no cycle of full actors can deadlock."""
+
+
+class ActorChannel(OutChannel):
+    """The channel from an actor to another one: it carries markers, and keeps what a record may still need.
+
+    `kept` are the batches that were acknowledged and that a record may need, by first number.
+    """
+
+    def __init__(self, channels: "Channels", receiver: str) -> None:
+        super().__init__(channels, receiver)
+        self.kept: dict[int, InFlight] = {}
+        self.kept_bytes = 0
+        self._machine = channels.participant
+        self._closing: InFlight | None = None
+
+    def number(self, count: int) -> InFlight:
+        """See OutChannel. The markers that are due go with the batch."""
+        (batch,) = self._machine.handle(BatchTaken(self.receiver, count))
+        assert isinstance(batch, SendBatch)
+        return InFlight(batch.first, batch.count, b"", batch.markers, ())
+
+    def renew(self, batch: InFlight) -> None:
+        """See OutChannel. The markers that are due now, which may be others than at the first time."""
+        batch.markers = self._machine.markers_due(self.receiver)
+
+    def connected(self, peer: Peer) -> None:
+        """See OutChannel."""
+        super().connected(peer)
+        if self._closing is not None:
+            closing, self._closing = self._closing, None
+            self.transmit(closing)
+
+    def close(self, batch: InFlight) -> None:
+        """Say with a last batch that nothing will follow. Call under the lock."""
+        self.flush()
+        if self.peer is not None:
+            self.transmit(batch)
+        else:
+            self._closing = batch
+
+    def send_markers(self, batch: InFlight) -> None:
+        """Send a batch without messages at once: markers need neither credit nor room. Call under the lock."""
+        if self.down is None and self.ended is None and self.peer is not None:
+            self.transmit(batch)
+
+    def end(self, detail: str) -> None:
+        """See OutChannel. No record needs what the receiver had."""
+        self.kept.clear()
+        self.kept_bytes = 0
+        super().end(detail)
+
+    # For records -----------------------------------------------------------------------------------------------
+
+    @property
+    def unreleased_bytes(self) -> int:
+        """Bytes of the messages that a record would hold: those waiting, under way, and kept for records."""
+        self.gather()
+        under_way = sum(batch.size for batch in self.in_flight.values())
+        return self.pending_bytes + self.kept_bytes + under_way
+
+    def unreleased(self, first: int) -> list[Frame]:
+        """The messages `first` .. `sent` as it was last asked for. Call under the lock, between two handlers."""
+        frames = [Frame(batch.first, batch.count, batch.body) for batch in self._out_of_the_outbox()]
+        return [*(cut_frame(frame, first, frame.last) for frame in frames), *self.frames()]
+
+    def unreleased_slots(self, first: int) -> Slots:
+        """Those of the messages `first` .. `sent`. Call as `unreleased`."""
+        found = (*(batch.slots for batch in self._out_of_the_outbox()), self.slots)
+        return {number: slots for some in found for number, slots in some.items() if number >= first}
+
+    def _out_of_the_outbox(self) -> list[InFlight]:
+        return [batch for _, batch in sorted({**self.kept, **self.in_flight}.items())]
+
+    def keep(self, batch: InFlight) -> None:
+        """A record may need this batch, which was acknowledged. Call under the lock."""
+        self.kept[batch.first] = batch
+        self.kept_bytes += batch.size
+
+    def release(self, last: int) -> None:
+        """No record needs the messages up to `last` any more. Call under the lock."""
+        for first in [first for first, batch in self.kept.items() if batch.last <= last]:
+            self.kept_bytes -= self.kept.pop(first).size
+
+
+class SelfChannel(ActorChannel):
+    """The channel from an actor to itself: what is sent is in the mailbox at once, ready or not."""
+
+    delivers_unready = True
+
+    def __init__(self, channels: "Channels") -> None:
+        super().__init__(channels, channels.name)
+        self._channels = channels
+
+    @property
+    def sent(self) -> int:
+        """See Outbox. It is in the mailbox then: a thread may not have come to that yet."""
+        self.flush()
+        return self.transported + len(self.pending)
+
+    def flush(self) -> None:
+        """Deliver all but what stands behind an open call; nothing before the process is loaded."""
+        self.gather()
+        count = len(self.pending) if self.held_at is None else self.held_at
+        if count and self._channels.loaded:
+            first = self.transported + 1
+            body, slots = self.take(count)
+            if slots:
+                self._channels.mailbox.put_slots(self.receiver, slots, first, self.transported)
+            self._channels.mailbox.put(self.receiver, Frame(first, count, body))
+            self._channels.wake.notify()
+
+    def message_at(self, number: int) -> bytes:
+        """See Outbox. It may lie in the mailbox."""
+        return self._channels.mailbox.message(self.receiver, number) or super().message_at(number)
+
+    def released(self) -> None:
+        """See Outbox."""
+        self._channels.wake.notify()
+
+
+class Channels:
+    """The channels of one actor's process, and what becomes of batches on them. Implements Sender and Transport.
+
+    Everything here is called under the lock but `channel`, `connect_all` and `has_own_mail`, which take it. `out` are
+    the channels that lead away, by receiver. `congestion` are those above their limit, `unconnected` those whose
+    receivers are looked for later. `loaded`: the state and the counters are there.
+
+    `learn_offer(receiver, offer)` is told what a receiver's class offers.
+    """
+
+    def __init__(
+        self, runner: Runner, cell: Cell, codec: Codec, tracing: Tracing, learn_offer: Callable[[str, Offer], None]
+    ) -> None:
+        identity = runner.identity
+        self.name, self.incarnation = identity.name, identity.incarnation
+        self.codec = codec
+        self.lock, self.wake = runner.lock, runner.wake
+        self.participant = runner.participant
+        self.mailbox = Mailbox()
+        self.out: dict[str, ActorChannel] = {}
+        self.peers = Peers(identity.system, identity.incarnation)
+        self.dead_letters = DeadLetters()
+        self.congestion: set[OutChannel] = set()
+        self.unconnected: list[OutChannel] = []
+        self.draining = False
+        self.loaded = not identity.loading
+        self._runner = runner
+        self._cell = cell
+        self._tracing = tracing
+        self._learn_offer = learn_offer
+        self._arriving: tuple[str, Frame, Slots | None] | None = None
+
+    def channel(self, receiver: str) -> ActorChannel:
+        """The channel to `receiver`."""
+        with self.lock:
+            return self.channel_locked(receiver)
+
+    def channel_locked(self, receiver: str) -> ActorChannel:
+        """As `channel`, for those who hold the lock."""
+        assert self.lock.locked()
+        channel = self.out.get(receiver)
+        if channel is None:
+            channel = self.out[receiver] = SelfChannel(self) if receiver == self.name else ActorChannel(self, receiver)
+            channel.down = self._runner.down
+            if self._tracing.tracer is not None:
+                channel.trace_sends(self._tracing.hear_sends())
+        return channel
+
+    @property
+    def sent(self) -> dict[str, int]:
+        """The number of the last message sent to each receiver that was sent any."""
+        return {receiver: sent for receiver, channel in self.out.items() if (sent := channel.sent)}
+
+    @property
+    def waiting(self) -> int:
+        """How many messages wait in outboxes."""
+        return sum(channel.sent - channel.transported for channel in self.out.values())
+
+    def has_own_mail(self) -> bool:
+        """Whether messages wait that this actor sent to itself."""
+        with self.lock:
+            own = self.out.get(self.name)
+            return own is not None and own.sent > self.mailbox.received().get(self.name, 0)
+
+    def limits(self) -> Mapping[str, int]:
+        """Up to where messages may be handled now, per sender."""
+        limits, own = self.participant.limits, self.out.get(self.name)
+        unready = None if own is None else own.holding.first_unready()
+        if unready is None:
+            return limits
+        return {**limits, self.name: min(unready[0] - 1, limits.get(self.name, unready[0]))}
+
+    def settle_calls(self) -> None:
+        """The handler has ended: its open calls may leave. Takes the lock."""
+        for channel in tuple(self.out.values()):
+            if channel.held_at is not None:
+                channel.settle()
+
+    def drain(self) -> Mapping[str, int]:
+        """From now on all leaves that can, whatever the credit. Returns the last number of it for each receiver."""
+        self.draining = True
+        return {receiver: last for receiver, channel in self.out.items() if (last := channel.last_leaving)}
+
+    def flush(self) -> None:
+        """Transport what may be transported, on all channels."""
+        for channel in self.out.values():
+            channel.flush()
+
+    def release(self) -> None:
+        """Let go of the batches that no record needs any more."""
+        for receiver, channel in self.out.items():
+            if channel.kept:
+                channel.release(self.participant.released(receiver))
+
+    def shut(self, error: SystemDown | ActorExited) -> None:
+        """Send nothing any more; whoever sends gets the error."""
+        for channel in self.out.values():
+            channel.shut(error)
+
+    # Coming in -------------------------------------------------------------------------------------------------
+
+    def arrived(self, batch: BatchArrived, body: bytes | memoryview, slots: Slots | None) -> None:
+        """A packet arrived. Call `Recording.flush` after it, without the lock."""
+        self._arriving = batch.sender, Frame(batch.first, batch.count, body), slots
+        self._runner.handle(batch)
+        self._arriving = None
+
+    def carry_out(self, effect: TransportEffect) -> None:
+        """See Transport."""
+        match effect:
+            case DeliverBatch(sender, first, last):
+                self._deliver(sender, first, last)
+            case HoldBatch(sender, _):
+                assert self._arriving is not None
+                _, frame, slots = self._arriving
+                self.mailbox.hold(sender, frame)
+                if slots:
+                    self.mailbox.put_slots(sender, slots, frame.first, frame.last)
+            case DropBatch(sender, first, why):
+                log.debug("%s dropped a %s batch of %s from %d on", self.name, why, sender, first)
+            case SendBatch(receiver, first, count, markers, closing):
+                assert count == 0
+                batch = InFlight(first, 0, b"", markers, (), closing=closing)
+                self.out[receiver].close(batch) if closing else self.out[receiver].send_markers(batch)
+            case _:
+                assert_never(effect)
+
+    def _deliver(self, sender: str, first: int, last: int) -> None:
+        of, frame, slots = self._arriving or ("", None, None)
+        if slots and of == sender:
+            self.mailbox.put_slots(sender, slots, first, last)
+        if frame is not None and of == sender and frame.first <= first and last == frame.last:
+            self.mailbox.put(sender, cut_frame(frame, first, last))
+        else:
+            self.mailbox.release(sender, first, last)
+        self.wake.notify()
+
+    # Going out: Sender -----------------------------------------------------------------------------------------
+
+    def acknowledged(self, channel: ActorChannel, last: int, batch: InFlight, answer: Answer) -> None:
+        """See Sender. A record may need the batch still."""
+        markers = tuple(marker.snapshot for marker in batch.markers)
+        self._runner.handle(BatchAcknowledged(channel.receiver, last, markers, answer.recorded))
+        released = self.participant.released(channel.receiver)
+        if batch.count and batch.last > released:
+            channel.keep(batch)
+            assert self._runner.snapshots is not None
+            self._runner.snapshots.check_kept()
+        if channel.kept:
+            channel.release(released)
+        if self._runner.ending:
+            self.wake.notify()
+
+    def refused(self, receiver: str, answer: Answer) -> None:
+        """See Sender. When the system stops, this process will hear of it from the coordinator."""
+        if answer.status is Status.ENDED:
+            self.receiver_ended(receiver, answer.detail)
+
+    def lost(self, receiver: str, error: Exception) -> bool:
+        """See Sender. The coordinator watches all actors and will stop the system if the receiver died."""
+        log.debug("%s: a call to %s failed: %s", self.name, receiver, error)
+        return not isinstance(error, ray.exceptions.ActorDiedError)
+
+    def congested(self, channel: OutChannel) -> None:
+        """See Sender. The worker pauses after the running handler, another thread at once."""
+        if runs_here(self._cell):
+            self.congestion.add(channel)
+            self._runner.interrupted = True
+        elif channel.held_at is None:  # else room comes when the handler ends, which may wait for this thread
+            channel.room.wait(CONGESTION_WAIT_S)
+
+    def connect(self, channel: OutChannel) -> None:
+        """See Sender. What is sent before all are loaded waits for that: its numbers follow.
+
+        And what a constructor sends waits for its end, as it may fail.
+        """
+        if self._cell.constructing or self._runner.loading:
+            self.unconnected.append(channel)
+            self._runner.interrupted = True
+        else:
+            self.peers.submit(lambda: self._connect(channel))
+
+    def connect_all(self) -> None:
+        """The constructor has ended well, or all are loaded: find the receivers. Takes the lock."""
+        with self.lock:  # a thread that the constructor started may be sending
+            channels, self.unconnected = self.unconnected, []
+        for channel in channels:
+            self.connect(channel)
+
+    def _connect(self, channel: OutChannel) -> None:
+        receiver = channel.receiver
+        handle = self.peers.find(receiver)
+        try:
+            if handle is None:
+                fate = ray.get(self._runner.identity.coordinator.fate.remote(receiver))
+                if isinstance(fate, Ending):
+                    with self.lock:
+                        self.receiver_ended(receiver, fate.detail)
+                return
+            offer = ray.get(handle.hello.remote())
+        except ray.exceptions.RayError as error:
+            log.debug("%s: no connection to %s: %s", self.name, receiver, error)
+            return  # it died, or the coordinator did: the system stops
+        with self.lock:
+            if offer is not None:
+                self._learn_offer(receiver, offer)
+            channel.connected(RayPeer(handle))
+            self._runner.handle(ReceiverReady(receiver))
+            channel.flush()
+
+    def receiver_ended(self, receiver: str, detail: str) -> None:
+        """What waits for `receiver`, and what will, are dead letters."""
+        self._runner.handle(ReceiverEnded(receiver))
+        self.channel_locked(receiver).end(detail)

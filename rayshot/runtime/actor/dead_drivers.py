@@ -1,0 +1,32 @@
+"""Drivers that died, at an actor: their channels are closed, and later forgotten."""
+
+from rayshot.protocol.events import DriverDied, DriversForgotten
+from rayshot.runtime.actor.mailbox import Mailbox
+from rayshot.runtime.actor.outcomes import Outcomes
+from rayshot.runtime.actor.runner import Runner
+
+
+class DeadDrivers:
+    """Their names stay until the life ends. Everything here is called under the process's lock."""
+
+    def __init__(self, runner: Runner, mailbox: Mailbox, outcomes: Outcomes) -> None:
+        self._runner = runner
+        self._mailbox = mailbox
+        self._outcomes = outcomes
+        self._names: set[str] = set()
+
+    def __contains__(self, driver: str) -> bool:
+        return driver in self._names
+
+    def close(self, driver: str) -> None:
+        """A driver is gone for ever: nothing more is taken from it, and it gets no results."""
+        self._names.add(driver)
+        self._runner.handle(DriverDied(driver))
+        self._mailbox.drop_held(driver)
+        self._outcomes.forget(driver)
+
+    def forget(self, drivers: frozenset[str]) -> None:
+        """Nothing of these is needed any more but their names: a committed snapshot holds their last counters."""
+        self._runner.handle(DriversForgotten(drivers))
+        for driver in drivers & self._names:
+            self._mailbox.processed.pop(driver, None)

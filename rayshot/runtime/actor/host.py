@@ -1,0 +1,379 @@
+"""The Ray actor that a rayshot actor lives in: what others may ask of an actor's process, over Ray.
+
+Three kinds of threads meet here. Ray's transport thread brings packets and puts them into the mailbox; Ray's control
+threads bring `begin`, `stop` and questions; the worker, our own, runs the handlers. Recording happens on the worker
+under the process's lock, between two handlers: this makes it one atomic step against sends, deliveries and timers.
+"""
+
+import logging
+import os
+import threading
+import time
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import ray
+
+from rayshot.errors import ActorExited, HandlersTakeTurns, RayshotError, StaleHandle
+from rayshot.format.codec import method_of
+from rayshot.model.methods import silent_methods
+from rayshot.model.port import provide_port
+from rayshot.protocol.events import AlignmentTimedOut, Begun, DeadlinePassed, EverybodyRecorded, SnapshotEnded
+from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.actor.outcomes import GONE, NotYet
+from rayshot.runtime.actor.process import ActorProcess
+from rayshot.runtime.actor.worker import Worker
+from rayshot.runtime.channel.beside import Slots, take_in
+from rayshot.runtime.channel.outbox import waiting_in
+from rayshot.runtime.ray.functions import be_actor, name_in_logs
+from rayshot.runtime.ray.naming import NAMESPACE, actor_name
+from rayshot.runtime.ray.shared_memory import held_buffers
+from rayshot.runtime.wire.dead_letters import DeadLetter
+from rayshot.runtime.wire.host_identity import Abandoned, HostIdentity, Offer, Stop
+from rayshot.runtime.wire.news import with_news
+from rayshot.runtime.wire.packets import Answer, Status, pack, pack_answer, unpack, unpack_begin, unpack_packet
+from rayshot.runtime.wire.reports import Body
+
+if TYPE_CHECKING:
+    from rayshot.runtime.actor.loading import LoadPlan
+
+log = logging.getLogger("rayshot")
+CREDIT_WAIT_S = 1.0
+LINGER_S = 1.0
+"""An actor that ended goes on saying so to late senders for this long."""
+
+
+class Host:
+    """One actor's process as Ray sees it. User code never runs on these threads."""
+
+    def __init__(self, identity: HostIdentity) -> None:
+        warnings.simplefilter("ignore", HandlersTakeTurns)  # the program that made this actor was told
+        self._process = ActorProcess(identity, Host)
+        be_actor(self._process.own_handle, identity.name)
+        self._worker = Worker(self._process)
+        self._ended = threading.Event()
+        self._asked_at: dict[SnapshotId, tuple[float, Any]] = {}
+        self._highest_counter = 0
+        provide_port(lambda: self._process)
+        self._node = ray.get_runtime_context().get_node_id()
+        self._join()
+        self._worker.start()
+
+    def _join(self) -> None:
+        identity = self._process.identity
+        own_name = actor_name(identity.system, identity.incarnation, identity.name)
+        own = ray.get_actor(own_name, namespace=NAMESPACE)
+        joined = ray.get(identity.coordinator.join.remote(identity.name, self._node, own))
+        self._coordinator_life = joined.life
+        if joined.traced is not None and not self._process.cell.born and self._process.tracing.tracer is None:
+            self._process.tracing.begin(full=joined.traced)
+        with self._process.runner.lock:
+            for snapshot, floor in joined.over:
+                self._process.runner.handle(SnapshotEnded(snapshot, floor))
+        for begin in joined.begun:  # before the first message: else what a driver did through this actor could lie in
+            self._begin(*begin, brought=True)  # a cut that the actor is not part of
+
+    @ray.method(concurrency_group="control")
+    def rejoin(self, life: str) -> None:
+        """A new coordinator took over while this actor was being made: join it, unless it answered already.
+
+        Else the old one did, died, and was the only one that knew this actor.
+        """
+        if life != self._coordinator_life:
+            self.abandon(None)
+            self._join()
+
+    # Transport -------------------------------------------------------------------------------------------------
+
+    @ray.method(concurrency_group="transport")
+    def receive(self, packet: bytes) -> bytes:
+        """Take a batch of messages; see wire.py for both directions."""
+        return pack_answer(self._take(packet))
+
+    @ray.method(concurrency_group="values")
+    def receive_with(self, packet: bytes, layout: bytes, objects: list[Any], *values: Any) -> bytes:
+        """As `receive`, with what lies beside the messages; see beside.py."""
+        return pack_answer(self._take(packet, take_in(layout, objects, values)))
+
+    @ray.method(concurrency_group="credit")
+    def probe(self, value: Any) -> None:
+        """Does nothing: that it is called shows that the object is to be had here."""
+
+    @ray.method(concurrency_group="calls", num_returns=2, max_task_retries=-1, retry_exceptions=[NotYet])
+    def result(self, call: bytes, *_gates: Any) -> tuple[bytes, Any]:
+        """Wait for the outcome of a driver's call: its tags, first, so that they are there when the value is.
+
+        The call's message comes with all others. What it waits for at its sender are the `gates`: Ray does not send
+        this before they are ready, so that it takes no thread here.
+        """
+        outcome = self._process.outcomes.fetch(*unpack(call))
+        if not outcome.tags:
+            return b"", outcome.value
+        return pack(outcome.tags), with_news(outcome.value, self._process.identity.life, outcome.tags)
+
+    @ray.method(concurrency_group="credit")
+    def await_credit(self, sender: str, wanted: int) -> int:
+        """The number of the last processed message of `sender`, once it is `wanted`, or after a moment."""
+        deadline = time.monotonic() + CREDIT_WAIT_S
+        while True:
+            processed = self._processed(sender)
+            if processed >= wanted or time.monotonic() >= deadline or self._process.runner.down is not None:
+                return processed
+            time.sleep(0.002)
+
+    @ray.method(concurrency_group="credit")
+    def linger(self) -> None:
+        """The actor ended: stay for late senders for a moment, and until all outcomes of calls were fetched."""
+        fetched = False
+        while not fetched:
+            time.sleep(LINGER_S / 2)
+            fetched = not self._process.outcomes
+            time.sleep(LINGER_S / 2)  # what was fetched just now is under way
+
+    def _take(self, packet: bytes, slots: Slots | None = None) -> Answer:
+        process = self._process
+        batch, body = unpack_packet(packet)
+        with process.runner.lock:
+            refusal = self._refusal(batch.incarnation)
+            if isinstance(refusal, ActorExited):
+                return Answer(Status.ENDED, 0, detail=refusal.message)
+            if refusal is not None:
+                return Answer(Status.STOPPED, 0, detail=refusal.message)
+            if batch.sender in process.dead_drivers:
+                return Answer(Status.GONE, 0, detail=GONE)
+            process.channels.arrived(batch, body, slots)
+            recorded = process.runner.participant.recorded_snapshots
+            ended = self._ended_tags(batch.tags) if batch.tags else ()
+        if self._worker.idle:
+            time.sleep(0)  # it gets the interpreter first: somebody waits for the message to be handled
+        return Answer(Status.TAKEN, process.channels.mailbox.processed.get(batch.sender, 0), recorded, ended)
+
+    def _ended_tags(self, tags: tuple[SnapshotId, ...]) -> tuple[SnapshotId, ...]:
+        open_here = self._process.runner.participant.open_snapshots
+        return tuple(tag for tag in tags if tag not in open_here)
+
+    def _refusal(self, incarnation: int) -> RayshotError | None:
+        process = self._process
+        if process.runner.down is None and incarnation != process.identity.incarnation:
+            return StaleHandle(
+                f"this handle is of life {incarnation} of system {process.system!r}, which is in its "
+                f"{process.identity.incarnation}.: get a new one with system.get_actor({process.name!r})"
+            )
+        return process.runner.down
+
+    def _processed(self, sender: str) -> int:
+        with self._process.runner.lock:
+            return self._process.channels.mailbox.processed.get(sender, 0)
+
+    # Control ---------------------------------------------------------------------------------------------------
+
+    @ray.method(concurrency_group="control")
+    def hello(self) -> Offer | None:
+        """Answers once the actor is a member of its system. Returns what it offers, None before it is born."""
+        specification, user_class = self._process.cell.specification, type(self._process.cell.instance)
+        if specification is None:
+            return None
+        return Offer(frozenset(specification.methods), silent_methods(user_class), specification.calls_max)
+
+    @ray.method(concurrency_group="control")
+    def begin(self, snapshot: SnapshotId, floor: int, inputs: frozenset[str], quiet: bool) -> None:  # noqa: FBT001
+        """A process began a snapshot, or one for which the world stopped goes on."""
+        self._begin(snapshot, floor, inputs, quiet)
+
+    @ray.method(concurrency_group="record", num_returns=2)
+    def record(self, begin: bytes) -> tuple[bytes, Body] | tuple[None, None]:
+        """The coordinator began a snapshot. Returns this actor's report; None where the snapshot ended before."""
+        snapshot, floor, inputs = unpack_begin(begin)
+        self._begin(snapshot, floor, inputs, quiet=False)
+        return self._process.recording.deliveries.fetch(snapshot)
+
+    @ray.method(concurrency_group="control")
+    def everybody_recorded(self, snapshot: SnapshotId) -> None:
+        """All have recorded a snapshot for which the world stopped."""
+        with self._process.runner.lock:
+            self._process.runner.handle(EverybodyRecorded(snapshot))
+            self._process.runner.wake.notify()
+
+    @ray.method(concurrency_group="control")
+    def stop_aligning(self, snapshot: SnapshotId) -> None:
+        """An aligned snapshot has waited for as long as it may."""
+        with self._process.runner.lock:
+            self._process.runner.handle(AlignmentTimedOut(snapshot))
+
+    def _begin(
+        self,
+        snapshot: SnapshotId,
+        floor: int,
+        inputs: frozenset[str],
+        quiet: bool,  # noqa: FBT001 - as a Ray call
+        *,
+        brought: bool = False,
+    ) -> None:
+        process = self._process
+        with process.runner.lock:
+            process.runner.handle(Begun(snapshot, floor, inputs, quiet))
+            if brought:
+                process.recording.deliveries.bring(snapshot)
+            still_open = process.runner.participant.open_snapshots
+            self._asked_at = {k: asked for k, asked in self._asked_at.items() if k in still_open}
+            self._asked_at[snapshot] = (time.monotonic(), self._worker.handling)
+            if snapshot.by_coordinator:
+                self._highest_counter = max(self._highest_counter, snapshot.counter)
+
+    @ray.method(concurrency_group="control")
+    def initiate(self, token: str) -> None:
+        """Begin a snapshot as this actor's own."""
+        with self._process.runner.lock:
+            self._process.request_snapshot(token)
+            self._process.runner.wake.notify()
+
+    @ray.method(concurrency_group="control")
+    def open_channel(self, receiver: str) -> None:
+        """Open the channel to `receiver`, so that markers go over it before any message does."""
+        process = self._process
+        with process.runner.lock:
+            process.channels.channel_locked(receiver).flush()
+
+    @ray.method(concurrency_group="control")
+    def trace(self, full: bool | None) -> bool:  # noqa: FBT001
+        """See `ActorProcess.trace`."""
+        return self._process.trace(full)
+
+    @ray.method(concurrency_group="control")
+    def receivers(self) -> tuple[str, ...]:
+        """To whom channels lead from here, sorted."""
+        with self._process.runner.lock:
+            return tuple(sorted(self._process.channels.out))
+
+    @ray.method(concurrency_group="control")
+    def ended(self, snapshot: SnapshotId, floor: int, committed: bool) -> None:  # noqa: FBT001
+        """A snapshot was committed or aborted."""
+        process = self._process
+        if (tracer := process.tracing.tracer) is not None:  # a window may end at any time
+            tracer.over(snapshot, committed=committed)
+        with process.runner.lock:
+            self._asked_at.pop(snapshot, None)
+            process.runner.handle(SnapshotEnded(snapshot, floor))
+
+    @ray.method(concurrency_group="control")
+    def receiver_ended(self, name: str, detail: str) -> None:
+        """Another actor ended by its own wish."""
+        with self._process.runner.lock:
+            self._process.channels.receiver_ended(name, detail)
+
+    @ray.method(concurrency_group="control")
+    def driver_died(self, driver: str) -> None:
+        """A driver is gone for ever."""
+        with self._process.runner.lock:
+            self._process.dead_drivers.close(driver)
+
+    @ray.method(concurrency_group="control")
+    def forget_drivers(self, drivers: frozenset[str]) -> None:
+        """A committed snapshot holds the last counters of these."""
+        with self._process.runner.lock:
+            self._process.dead_drivers.forget(drivers)
+
+    @ray.method(concurrency_group="control")
+    def stop(self, stop: Stop) -> None:
+        """The system takes no messages any more."""
+        with self._process.runner.lock:
+            self._process.shut(stop.error())
+
+    @ray.method(concurrency_group="control")
+    def progress(self, snapshot: SnapshotId) -> tuple[bool, str, float]:
+        """Why a snapshot waits here: (recorded, running handler's method or "", for at least so many seconds)."""
+        process = self._process
+        handling = self._worker.handling
+        with process.runner.lock:
+            asked_at, was_handling = self._asked_at.get(snapshot, (time.monotonic(), None))
+            recorded = snapshot not in process.recording.captures
+        if handling is None or handling is not was_handling:
+            return recorded, "", 0.0
+        return recorded, method_of(handling) or "a reply", time.monotonic() - asked_at
+
+    @ray.method(concurrency_group="control")
+    def status(self) -> dict[str, Any]:
+        """Counters for `system.status()`."""
+        process, handling = self._process, self._worker.handling
+        with process.runner.lock:
+            return {
+                "node": ray.util.get_node_ip_address(),
+                "handler": "" if handling is None or self._worker.idle else method_of(handling) or "a reply",
+                "mailbox": len(process.channels.mailbox),
+                "outbox": process.channels.waiting,
+                "dead_letters": process.channels.dead_letters.count,
+                "pinned_bytes": sum(buffer.nbytes for buffer in held_buffers()),
+                "waiting": waiting_in(process.channels.out.values()),
+                "born": process.cell.born,
+                "down": process.runner.down is not None,
+                "pid": os.getpid(),
+            }
+
+    @ray.method(concurrency_group="control")
+    def figures(self) -> tuple[str, int, int, int, int, bool, bool]:
+        """What the system's metrics have of this actor: the fields of `metrics.ActorFigures`."""
+        process, specification = self._process, self._process.cell.specification
+        with process.runner.lock:
+            return (
+                "" if specification is None else specification.class_name,
+                sum(process.channels.mailbox.received().values()),
+                process.channels.dead_letters.count,
+                len(process.channels.mailbox),
+                process.channels.waiting,
+                not self._worker.idle,
+                any(channel.full for channel in process.channels.out.values()),
+            )
+
+    @ray.method(concurrency_group="control")
+    def dead_letters(self) -> tuple[DeadLetter, ...]:
+        """The last dead letters."""
+        return self._process.channels.dead_letters.all()
+
+    @ray.method(concurrency_group="control")
+    def load(self, plan: "LoadPlan") -> None:
+        """Become the actor that a snapshot holds; stay quiet until `resume`."""
+        from rayshot.runtime.actor.loading import load_process  # noqa: PLC0415 - late: a new actor needs no storage
+
+        load_process(self._process, plan)
+        if self._process.cell.born:
+            name_in_logs(self._process.cell.instance)
+
+    @ray.method(concurrency_group="control")
+    def resume(self) -> None:
+        """All are loaded: handle messages."""
+        with self._process.runner.lock:
+            self._process.runner.loading = False
+            self._process.runner.interrupted = True  # it may have asked for its end before the snapshot
+            self._process.runner.wake.notify_all()
+
+    @ray.method(concurrency_group="control")
+    def abandon(self, stop: Stop | None) -> Abandoned:
+        """A new coordinator took over: give up the snapshots of the old one, and say what it must know.
+
+        With `stop` the old one died before it could say it: no handler runs any more.
+        """
+        process = self._process
+        if not process.identity.trace:
+            process.trace(None)  # the one who asked for it asked the old one
+        with process.runner.lock:
+            if stop is not None:
+                process.shut(stop.error())
+            lost = process.runner.participant.open_snapshots
+            for snapshot in lost:
+                process.runner.handle(DeadlinePassed(snapshot))
+            process.runner.leaving = False  # the new coordinator does not know it yet
+            return Abandoned(
+                self._node,
+                process.runner.down is None,
+                process.runner.loading,
+                tuple(process.channels.out),
+                process.runner.participant.ended_peers,
+                self._highest_counter,
+                lost,
+                process.recording.end,
+            )
+
+    @ray.method(concurrency_group="watch")
+    def watch(self) -> None:
+        """Stays pending as long as this process lives: its failure is how a death is seen at once."""
+        self._ended.wait()

@@ -1,0 +1,132 @@
+"""A host becomes the actor that a snapshot holds: here a restore unpickles, after the signature was checked."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from rayshot.errors import CodeMismatch, RayshotError
+from rayshot.format.codec import read_frames
+from rayshot.format.manifest import Blob, CapturedState, Chunk, RecordedSlots
+from rayshot.format.pickling import Names, load_names, load_state
+from rayshot.model.dead_letter import DeadLetter
+from rayshot.model.recasting import Recasting
+from rayshot.model.specification import ActorSpecification
+from rayshot.protocol.events import Restored
+from rayshot.protocol.identity import SnapshotId, is_driver
+from rayshot.runtime.actor.process import ActorProcess
+from rayshot.runtime.node.recorded_slots import restored_slots
+from rayshot.store.chunk_reader import ChunkReader
+from rayshot.store.locate import open_store
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPlan:
+    """One actor's part of a snapshot, taken from a manifest whose signature was checked.
+
+    `folder` is where its chunks lie in the storage, `system` what they are bound to; `snapshot` is the one that it is
+    of. `state` is None for an actor that is not yet born. `sent` and `arrived` are the counters n of its channels,
+    `received` the counters m. `mailbox` holds, per sender, the blobs of what was in flight to it, in order, and `slots`
+    what lies beside these messages. `ended` are the senders that ended before the cut.
+
+    `version` is that of the class that recorded the state, `names` says what stands for globals of its pickles that
+    moved, as `dump_names` wrote it, and `dead_letters` are those that lie here from now on.
+    """
+
+    storage: str
+    folder: str
+    system: str
+    snapshot: SnapshotId
+    specification: ActorSpecification
+    state: CapturedState | None
+    chunks: Mapping[str, Chunk]
+    sent: Mapping[str, int]
+    arrived: Mapping[str, int]
+    received: Mapping[str, int]
+    mailbox: Mapping[str, tuple[Blob, ...]]
+    slots: Mapping[str, tuple[RecordedSlots, ...]]
+    ended: frozenset[str]
+    version: int
+    names: bytes
+    dead_letters: tuple[DeadLetter, ...]
+
+
+def load_process(process: ActorProcess, plan: LoadPlan) -> None:
+    """Fill a fresh process. Raises Damaged, StoreError, Incompatible; the last also for whatever a class raises."""
+    reader = ChunkReader(open_store(plan.storage), plan.system, plan.chunks, plan.folder)
+    names, plan = _with_classes_of_today(process.name, plan)
+    recasting = Recasting(process.codec, process.name, names, plan.specification if plan.state is None else None)
+    frames = {
+        sender: [recasting.frame(frame) for blob in blobs for frame in read_frames(reader.read(blob))]
+        for sender, blobs in plan.mailbox.items()
+    }
+    beside = {sender: dict(restored_slots(recorded, reader, recasting)) for sender, recorded in plan.slots.items()}
+    if plan.state is not None:
+        _load_state(process, plan, plan.state, names, reader)
+    for letter in plan.dead_letters:
+        process.channels.dead_letters.add(letter)
+    with process.runner.lock:
+        restored = Restored(process.identity.incarnation, plan.sent, plan.arrived, plan.ended)
+        process.runner.handle(restored)
+        if process.tracing.tracer is not None:
+            process.tracing.tracer.restored(plan.snapshot, plan.sent, plan.received)
+        process.channels.mailbox.processed.update(plan.received)
+        past = [driver for driver in plan.arrived if is_driver(driver)]  # each life has drivers of its own
+        for driver in past:
+            process.dead_drivers.close(driver)
+        process.dead_drivers.forget(frozenset(d for d in past if plan.received.get(d, 0) == plan.arrived[d]))
+        for sender, parts in frames.items():
+            for frame in parts:
+                process.channels.mailbox.put(sender, frame)
+        for sender, slots in beside.items():
+            process.channels.mailbox.put_slots(sender, slots, 1, plan.arrived[sender])
+        for receiver, n in plan.sent.items():
+            channel = process.channels.channel_locked(receiver)
+            channel.start_behind(n)
+        process.channels.loaded = True
+        if process.name in process.channels.out:
+            process.channels.out[process.name].flush()
+
+
+def _with_classes_of_today(actor: str, plan: LoadPlan) -> tuple[Names, LoadPlan]:
+    """What stands for globals that moved, and the plan with a class that has it inside."""
+    try:
+        names = load_names(plan.names)
+        return names, replace(plan, specification=plan.specification.recast(names))
+    except (Exception, SystemExit) as error:  # making classes runs their code
+        raise _mismatch(actor, _class_name(plan), f"a class cannot be made in its process: {error!r}") from error
+
+
+def _load_state(
+    process: ActorProcess, plan: LoadPlan, captured: CapturedState, names: Names, reader: ChunkReader
+) -> None:
+    class_name = _class_name(plan)
+    stream = reader.read(captured.stream)
+    buffers = [reader.read_writable(buffer) for buffer in captured.buffers]  # writable, as they were
+    own = process.cell.become(plan.specification, plan.specification.resolve())
+    try:
+        state = load_state(stream, buffers, own, names)
+    except (ImportError, AttributeError) as error:
+        raise _mismatch(
+            process.name,
+            class_name,
+            f"the state of class {class_name} holds something that this program has not: "
+            f"{error}; import what defines it, or say where it went with "
+            "rename_classes={'old.module.Class': NewClass}",
+        ) from error
+    except (Exception, SystemExit) as error:  # of a value's class: unpickling runs its code
+        why = f"a value in the state of class {class_name} cannot be made again: {error!r}"
+        raise _mismatch(process.name, class_name, why) from error
+    try:
+        process.cell.load(state, plan.version)
+    except RayshotError:
+        raise  # of a migration, which says all this
+    except (Exception, SystemExit) as error:
+        why = f"class {class_name} does not take the recorded state: {error!r}"
+        raise _mismatch(process.name, class_name, why) from error
+
+
+def _class_name(plan: LoadPlan) -> str:
+    return f"{plan.specification.class_module}.{plan.specification.class_name}"
+
+
+def _mismatch(actor: str, class_name: str, why: str) -> CodeMismatch:
+    return CodeMismatch(f"actor {actor!r}: {why}", actor=actor, class_name=class_name)

@@ -1,0 +1,209 @@
+"""An actor's process: its parts, and what the code of its user reaches - everything but the threads."""
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from rayshot.errors import ActorExited, SystemDown
+from rayshot.format.codec import FLAT, Codec
+from rayshot.format.pickling import carry
+from rayshot.model.calls import OpenCall
+from rayshot.model.cell import Cell
+from rayshot.model.current import runs_here
+from rayshot.model.handle import ActorHandle, with_class
+from rayshot.model.reply import Reply
+from rayshot.model.specification import ActorSpecification
+from rayshot.protocol.identity import is_driver
+from rayshot.runtime.actor.channels import ActorChannel, Channels
+from rayshot.runtime.actor.dead_drivers import DeadDrivers
+from rayshot.runtime.actor.outcomes import Outcome, Outcomes, failure, sendable
+from rayshot.runtime.actor.recording import Recording
+from rayshot.runtime.actor.runner import Runner
+from rayshot.runtime.actor.spawning import is_there, name_taken, spawn_host
+from rayshot.runtime.actor.tracing import Tracing
+from rayshot.runtime.ray.naming import new_name
+from rayshot.runtime.ray.references import know_references
+from rayshot.runtime.ray.shared_memory import note_buffers
+from rayshot.runtime.wire.dropping import Dropped
+from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Offer
+
+
+class ActorProcess:
+    """One actor's process, put together: `runner`, `channels`, `recording`, and what its user's code reaches.
+
+    Implements what a Cell asks of its world (CellPort). Any thread may call that. Actors that it makes live in hosts of
+    the class `host`.
+    """
+
+    def __init__(self, identity: HostIdentity, host: type) -> None:
+        know_references()
+        note_buffers()
+        self.identity = identity
+        self._host = host
+        self.name = identity.name
+        self.system = identity.system
+        self.codec = Codec(ActorHandle, self._name_of, self.handle_of)
+        self.cell = Cell(identity.name, self, time.monotonic)
+        self.runner = Runner(identity)
+        self.tracing = Tracing(identity.name, self.cell, identity.trace)
+        self.channels = Channels(self.runner, self.cell, self.codec, self.tracing, self._learn_offer)
+        self.outcomes = Outcomes(self.runner.lock)
+        self.recording = Recording(self.runner, self.channels, self.cell, self.outcomes, self.tracing)
+        self.runner.employ(self.channels, self.recording)
+        self.dead_drivers = DeadDrivers(self.runner, self.channels.mailbox, self.outcomes)
+        self.is_there: Callable[[str], bool | None] = lambda name: is_there(identity, name)
+        self._children: list[str] = []
+        self._handles: dict[str, ActorHandle] = {}
+        self._dropped = Dropped(self._end_dropped)
+
+    # Port: what user code reaches ------------------------------------------------------------------------------
+
+    def _name_of(self, handle: ActorHandle) -> str:
+        handle.give_out()
+        return handle.name_in(self.system)
+
+    def handle_of(self, name: str) -> ActorHandle:
+        """This process's handle of the actor `name`."""
+        handle = self._handles.get(name)
+        if handle is None:
+            self._dropped.give_out(name)
+            handle = self._handles[name] = ActorHandle(self.system, name, None, self)
+        return handle
+
+    def own_handle(self) -> ActorHandle:
+        """The actor's own handle, for its code."""
+        self.cell.shared = True
+        return with_class(self.handle_of(self.name), type(self.cell.instance))
+
+    def _learn_offer(self, receiver: str, offer: Offer) -> None:
+        if not self._dropped.holds(receiver):
+            self.handle_of(receiver)._methods = offer.methods  # noqa: SLF001 - known from now on
+
+    def channel(self, receiver: str) -> ActorChannel:
+        """The channel to `receiver`."""
+        return self.channels.channel(receiver)
+
+    def call(self, receiver: str, tell: bytes) -> Reply:
+        """Send a call; whether a reply is wanted is known when the handler ends. Threads of the user's get none."""
+        channel = self.channel(receiver)
+        if not runs_here(self.cell):
+            channel.append(tell)
+            return Reply(self.cell, None, receiver)
+        call = OpenCall(tell)
+        channel.append_open(call)
+        self.cell.open_calls.append(call)
+        self.runner.interrupted = True
+        return Reply(self.cell, call, receiver)
+
+    def spawn(
+        self, specification: ActorSpecification, name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> ActorHandle:
+        """Make an actor and send it its constructor's call."""
+        with self.runner.lock:
+            if name in self.runner.participant.ended_peers:
+                raise name_taken(name, self.system)
+        anonymous, name = name is None, name or new_name(specification.class_name)
+        message = self.codec.create(specification.pack(), self.codec.tell("__init__", args, kwargs))
+        host = spawn_host(self._host, self.identity, specification, name)
+        self.channels.peers.know(name, host)
+        if self.cell.constructing:
+            self._children.append(name)
+        self.channel(name).append(message)
+        held = anonymous and not self.identity.trace  # a trace has what handlers send, and nothing is dropped by one
+        handle = self._dropped.handle(self, name, specification, held=held)
+        if not held:
+            self._handles[name] = handle
+        return handle
+
+    def _end_dropped(self, name: str) -> None:
+        with contextlib.suppress(ActorExited, SystemDown):
+            self.channel(name).append(self.codec.end(dropped=True))
+
+    def has_own_mail(self) -> bool:
+        """Whether messages wait that this actor sent to itself."""
+        return self.channels.has_own_mail()
+
+    def answer(self, sender: str, call_id: int, value: object, *, ok: bool) -> None:
+        """Send the outcome of a call back: over the channel to an actor, to the waiting call of a driver."""
+        if isinstance(value, Exception) and not ok:
+            carry(value)
+        if not is_driver(sender):
+            self.channel(sender).append(self._encode_reply(call_id, value, ok=ok))
+            return
+        copied, ok, size = self._copy(value, ok=ok)
+        result = copied if ok else failure(copied, self.name)
+        with self.runner.lock:
+            outcome = Outcome(result, self.runner.participant.open_snapshots, size=size)
+            self.outcomes.settle(sender, call_id, outcome, self.recording.deliveries.kept_from(sender, outcome.tags))
+
+    def request_snapshot(self, token: str = "") -> None:
+        """Begin a snapshot when the running handler has ended; with the `token` of whoever asked the coordinator."""
+        self.recording.requested.append(token)
+        self.runner.interrupted = True
+
+    def request_end(self) -> None:
+        """End when the running handler has ended."""
+        self.runner.ending = True
+        self.runner.interrupted = True
+
+    def _encode_reply(self, call_id: int, value: object, *, ok: bool) -> bytes:
+        try:
+            return self.codec.reply(call_id, value, ok=ok)
+        except Exception as error:  # noqa: BLE001 - encoding runs code of the value's class; its error is the answer
+            return self.codec.reply(call_id, sendable(error), ok=False)
+
+    def _copy(self, value: Any, *, ok: bool) -> tuple[Any, bool, int]:
+        """Copy a result on the handler's own thread: the next handler may change what it was made of. And its bytes."""
+        if type(value) in FLAT or not ok:
+            return value, ok, len(value) if isinstance(value, str | bytes) else 0
+        try:
+            copied, size = self.codec.copied(value)
+        except Exception as error:  # noqa: BLE001 - encoding runs code of the value's class; its error is the answer
+            return sendable(error), False, 0
+        return copied, True, size
+
+    def trace(self, full: bool | None) -> bool:  # noqa: FBT001 - as Ray calls it
+        """Have the actor traced, or with None no more, from its next batch on. Returns whether it is so now."""
+        runner = self.runner
+        with runner.lock:
+            runner.at_rest.clear()
+            if self.tracing.is_so(full):
+                return True
+            runner.at_rest.append(lambda: self.tracing.switch(full, self.channels.out))  # a batch is traced whole
+            runner.wake.notify()
+            return False
+
+    # Ending ----------------------------------------------------------------------------------------------------
+
+    def shut(self, error: SystemDown | ActorExited) -> None:
+        """Take and send nothing any more; whoever waits for an answer gets the error. Call under the lock."""
+        if self.runner.down is None:
+            self.runner.down = error
+            self.runner.interrupted = True
+            self.channels.shut(error)
+            self.outcomes.shut(error)
+            self.runner.wake.notify_all()
+            self.recording.deliveries.changed.notify_all()
+
+    def wait_for_ends(self) -> None:
+        """The end of this actor waits, maybe for a snapshot whose end was not said yet: the coordinator must say it."""
+        if not self.runner.leaving:
+            self.runner.leaving = True
+            self.identity.coordinator.leaving.remote(self.name)
+
+    def fail(self, detail: str) -> None:
+        """This actor is a failure: the whole system stops."""
+        self.identity.coordinator.failed.remote(self.name, detail)
+
+    def failed_to_start(self, error: BaseException) -> None:
+        """The constructor raised: the actor is not part of the system."""
+        detail = f"the constructor of actor {self.name!r} raised {error!r}"
+        ended, never_began = self.identity.coordinator.ended, self.recording.never_began
+        for child in self._children:
+            ended.remote(*never_began(child, Ending(f"{detail}, which had made {child!r}")))
+        ending = Ending(detail, carry(error))
+        with self.runner.lock:
+            self.recording.end = never_began(self.name, ending)
+            ended.remote(*self.recording.end)
+            self.shut(ending.error(self.name))

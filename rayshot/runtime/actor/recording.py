@@ -1,0 +1,253 @@
+"""A process's share of snapshots: it captures the state and makes a report of that and of what is in flight."""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Mapping
+
+from rayshot.errors import StateNotSerializable
+from rayshot.model.cell import Cell
+from rayshot.protocol.abort import AbortReason
+from rayshot.protocol.cut import Record
+from rayshot.protocol.effects import (
+    AnnounceSnapshot,
+    AwaitMarkers,
+    CaptureState,
+    ForgetSnapshot,
+    PauseHandlers,
+    ReportEnd,
+    ReportFailure,
+    ReportQuiet,
+    ReportRecord,
+)
+from rayshot.protocol.events import CaptureFailed, DeadlinePassed, HandlersPaused, SnapshotRequested, StateCaptured
+from rayshot.protocol.identity import COORDINATOR, SnapshotId
+from rayshot.runtime.actor.channels import Channels
+from rayshot.runtime.actor.delivery import Deliveries
+from rayshot.runtime.actor.outcomes import Outcomes
+from rayshot.runtime.actor.runner import Runner, SnapshotEffect
+from rayshot.runtime.actor.tracing import Tracing
+from rayshot.runtime.node.capture import CaptureChild, Capturer, spool_folder
+from rayshot.runtime.node.recorded_slots import hand_over
+from rayshot.runtime.ray.failpoints import failpoint
+from rayshot.runtime.wire.host_identity import End, Ending
+from rayshot.runtime.wire.reports import Captured, RecordBody, Recorded, RecordReport, pack_record, pack_run
+
+log = logging.getLogger("rayshot")
+
+
+Behind = Mapping[str, int]
+"""By sender the number of the last message that must have been handled."""
+
+
+class Recording:
+    """What an actor is to record, and how. Implements Snapshots.
+
+    All is called under the lock but `record_all`, which takes it. `requested` are the tokens of
+    snapshots that this process is to begin, `captures` those that it is to record, each behind these messages, `pauses`
+    those for which it is to stand still. `end` is the last record of a process that ended.
+    """
+
+    def __init__(self, runner: Runner, channels: Channels, cell: Cell, outcomes: Outcomes, tracing: Tracing) -> None:
+        self.requested: deque[str] = deque()
+        self.captures: dict[SnapshotId, Behind] = {}
+        self.pauses: list[SnapshotId] = []
+        self.end: End | None = None
+        self.capturer = Capturer(runner.name, spool_folder())
+        self.deliveries = Deliveries(runner, outcomes, self.capturer)
+        self._runner = runner
+        self._channels = channels
+        self._cell = cell
+        self._tracing = tracing
+        self._coordinator = runner.identity.coordinator
+        self._state: Captured | CaptureChild | None = None
+        self._captured_at = 0.0
+        self._token = ""
+
+    def forget_overdue(self) -> None:
+        """Give up snapshots whose end never came."""
+        for snapshot in self.deliveries.overdue():
+            log.warning("%s: the end of snapshot %s never came; gave it up", self._runner.name, snapshot)
+            self._runner.handle(DeadlinePassed(snapshot))
+
+    # On the worker ---------------------------------------------------------------------------------------------
+
+    def record_all(self) -> None:
+        """Record every snapshot that waits for it. Call between two handlers, without the lock."""
+        runner = self._runner
+        with runner.lock:
+            if runner.down is not None:
+                return  # who failed to start is told of as ended: no record of its own may say that it is there
+            while self.requested:
+                self._token = self.requested.popleft()
+                runner.handle(SnapshotRequested())
+            while (snapshot := self.next_capture()) is not None:
+                del self.captures[snapshot]
+                self._record(snapshot)
+        self.deliveries.flush()
+
+    def next_capture(self) -> SnapshotId | None:
+        """The oldest snapshot that can be recorded now.
+
+        An actor that is ending handles no more messages, so it does not wait for any.
+        """
+        runner = self._runner
+        if not self.captures:
+            return None
+        received = self._channels.mailbox.received()
+        for snapshot, behind in self.captures.items():
+            if runner.ending or all(received.get(sender, 0) >= end for sender, end in behind.items()):
+                return snapshot
+        return None
+
+    def _record(self, snapshot: SnapshotId) -> None:
+        runner = self._runner
+        if snapshot not in runner.participant.open_snapshots:
+            return
+        failpoint("before_record")
+        if full := self._too_much_in_flight(in_flight=True):
+            self._fail(snapshot, full, AbortReason.TOO_MUCH_IN_FLIGHT)
+            return
+        self._captured_at = time.perf_counter()
+        if self._cell.specification is not None:
+            self.capturer.method = self._cell.specification.capture
+        try:
+            self._state = self.capturer.capture(self._cell) if self._cell.born else None
+        except (StateNotSerializable, OSError, MemoryError) as error:  # OSError: no child could be forked
+            self._fail(snapshot, str(error))
+            return
+        except (SystemExit, KeyboardInterrupt) as error:  # code of the state's own ran: it ends no actor
+            self._fail(snapshot, f"{runner.name}: its state raised {error!r} when it was captured")
+            return
+        sent = self._channels.sent
+        received = self._channels.mailbox.received()
+        if self._tracing.tracer is not None:
+            self._tracing.tracer.recorded(snapshot, sent, received)
+        runner.handle(StateCaptured(snapshot, self._cell.born, sent, received))
+        self._state = None
+        if snapshot.initiator != COORDINATOR:
+            self._channels.flush()  # finds receivers that are not connected, for the markers
+        failpoint("after_record")
+
+    def _interrupt(self) -> None:
+        self._runner.interrupted = True
+        self._runner.wake.notify()
+
+    def _fail(self, snapshot: SnapshotId, why: str, reason: AbortReason = AbortReason.CAPTURE_FAILED) -> None:
+        """There will be no record of this snapshot."""
+        self._runner.handle(CaptureFailed(snapshot, why, reason))
+
+    def check_kept(self) -> None:
+        """Give up what is to be recorded here if too much is kept for it."""
+        runner = self._runner
+        if full := self._too_much_in_flight(in_flight=False):
+            done = runner.participant.recorded_snapshots
+            for snapshot in runner.participant.open_snapshots:
+                if snapshot not in done:
+                    self._fail(snapshot, full, AbortReason.TOO_MUCH_IN_FLIGHT)
+
+    def _too_much_in_flight(self, *, in_flight: bool) -> str:
+        """Whether there is more to record than may be: in words, or empty. Without `in_flight`: to keep for records."""
+        limit = self._runner.identity.channel_state_bytes_max
+        channels = self._channels.out.values()
+        if in_flight:
+            size = self._channels.mailbox.size_bytes + sum(channel.unreleased_bytes for channel in channels)
+        else:
+            size = sum(channel.kept_bytes for channel in channels)
+        if size <= limit:
+            return ""
+        return f"{size:,} bytes of messages in flight lie here, max_in_flight_bytes is {limit:,}"
+
+    def confirm_pauses(self) -> None:
+        """No handler runs: say so of the snapshots that asked for it. Call between two handlers."""
+        while self.pauses:
+            self._runner.handle(HandlersPaused(self.pauses.pop(), self._channels.drain()))
+            self._channels.flush()
+
+    # Effects ---------------------------------------------------------------------------------------------------
+
+    def carry_out(self, effect: SnapshotEffect) -> None:
+        """See Snapshots."""
+        runner = self._runner
+        match effect:
+            case AwaitMarkers(snapshot):
+                self.deliveries.learned(snapshot)
+            case PauseHandlers(snapshot):
+                self.deliveries.learned(snapshot)
+                self.pauses.append(snapshot)
+                self._interrupt()
+            case CaptureState(snapshot, behind):
+                self.deliveries.learned(snapshot)
+                self.captures[snapshot] = behind
+                self._interrupt()
+            case ReportQuiet(snapshot):
+                self._coordinator.quiet.remote(snapshot, runner.name)
+            case ReportRecord(record):
+                self._report_record(record)
+                self._channels.release()
+            case ReportFailure(snapshot, detail, reason):
+                self._coordinator.refuse.remote(snapshot, runner.name, detail, reason)
+            case AnnounceSnapshot(snapshot, floor):
+                self._coordinator.announce.remote(snapshot, runner.name, floor, self._token)
+            case ForgetSnapshot(snapshot):
+                self.captures.pop(snapshot, None)
+                self.deliveries.forget(snapshot)
+                self._channels.release()
+                runner.wake.notify()  # of messages that an aligned snapshot held back
+            case ReportEnd(record, unfinished):
+                if self._tracing.tracer is not None:
+                    self._tracing.tracer.ended()
+                segment = None if self._tracing.tracer is None else self._tracing.tracer.segment()
+                why, letters = f"actor {record.process!r} ended", self._channels.dead_letters
+                letters.add_unhandled(record.process, self._channels.mailbox.unhandled(), why)
+                self.end = pack_record(record), unfinished, segment, Ending(why, letters=letters.all())
+                self._coordinator.ended.remote(*self.end)
+
+    def never_began(self, name: str, ending: Ending) -> End:
+        """The end of an actor whose constructor raised: it never was a part of the system."""
+        nothing = SnapshotId(self._runner.identity.incarnation, name, 0)
+        return pack_record(Record(nothing, name, born=False, ended=True)), (), None, ending
+
+    def _report_record(self, record: Record) -> None:
+        outbox = {
+            receiver: pack_run(
+                self._channels.out[receiver].unreleased(released + 1), released + 1, record.sent[receiver]
+            )
+            for receiver, released in record.released.items()
+            if released < record.sent[receiver]
+        }
+        mailbox = {
+            sender: pack_run(frames, record.received.get(sender, 0) + 1, record.arrived[sender])
+            for sender, frames in self._channels.mailbox.unprocessed(record.arrived).items()
+        }
+        try:
+            beside = self._beside(record)
+        except StateNotSerializable as error:
+            if isinstance(self._state, CaptureChild):
+                self._state.discard()
+            self._fail(record.snapshot, error.message)
+            return
+        hold_s = time.perf_counter() - self._captured_at
+        specification = self._cell.specification
+        packed = None if specification is None else specification.pack()
+        trace = None if self._tracing.tracer is None else self._tracing.tracer.segment()
+        state = self._state
+        captured = None if isinstance(state, CaptureChild) else state
+        report = RecordReport(
+            record, hold_s, RecordBody(self._runner.name, packed, captured, outbox, mailbox, trace, *beside)
+        )
+        if isinstance(state, CaptureChild):
+            self.deliveries.put_when_pickled(state, report)
+        else:
+            self.deliveries.put(report)
+
+    def _beside(self, record: Record) -> tuple[Recorded, Recorded]:
+        """What lies beside the messages of the outboxes, and beside those of the mailbox."""
+        out = self._channels.out
+        outbox = {
+            receiver: slots
+            for receiver, released in record.released.items()
+            if released < record.sent[receiver] and (slots := out[receiver].unreleased_slots(released + 1))
+        }
+        mailbox = self._channels.mailbox.unprocessed_slots(record.arrived) if self._channels.mailbox.slots else {}
+        return hand_over(outbox), hand_over(mailbox)

@@ -1,0 +1,79 @@
+"""Making Ray actors out of specifications."""
+
+from dataclasses import replace
+from typing import Any
+
+import ray
+
+from rayshot.errors import ConfigError, NameTaken, SystemStopped
+from rayshot.model.specification import ActorSpecification
+from rayshot.runtime.actor.outcomes import CALLS_AT_ONCE
+from rayshot.runtime.ray.naming import NAMESPACE, actor_name
+from rayshot.runtime.wire.answers import get_answer, the_coordinator
+from rayshot.runtime.wire.host_identity import HostIdentity
+
+RECORDS_AT_ONCE = 4
+"""Snapshots under way whose records the coordinator waits for; of further ones the markers tell, and they queue up."""
+GROUPS = {
+    "transport": 1,
+    "values": 1,
+    "calls": CALLS_AT_ONCE,
+    "credit": 4,
+    "control": 2,
+    "record": RECORDS_AT_ONCE,
+    "watch": 1,
+}
+
+_classes: dict[str, Any] = {}
+
+
+def spawn_host(
+    host: type, identity: HostIdentity, specification: ActorSpecification, name: str, *, loading: bool = False
+) -> Any:
+    """Start the host of the actor `name`, of the class `host`; returns its Ray handle at once.
+
+    Detached, so that the system outlives its drivers; never restarted by Ray, which would lose the state. A call that
+    waits for one of its arguments holds no later one back.
+    Raises NameTaken, and ConfigError where Ray refuses the options.
+    """
+    own = replace(identity, name=name, loading=loading)
+    try:
+        options = _host_class(host, specification.class_name).options(
+            name=actor_name(identity.system, identity.incarnation, name),
+            namespace=NAMESPACE,
+            lifetime="detached",
+            max_restarts=0,
+            max_task_retries=0,
+            allow_out_of_order_execution=True,
+            **specification.ray_options,
+        )
+        return options.remote(own)
+    except ValueError as error:
+        if "already" in str(error):
+            raise name_taken(name, identity.system) from error
+        raise ConfigError(f"Ray refuses the options of actor {name!r}: {error}") from error
+
+
+def is_there(identity: HostIdentity, name: str) -> bool | None:
+    """Whether an actor of that name lives, as Port has it. Raises SystemStopped, NoAnswer."""
+    try:
+        there: bool | None = get_answer(identity.coordinator.is_there.remote(name), the_coordinator(identity.system))
+    except ray.exceptions.RayActorError as error:
+        raise SystemStopped(f"{the_coordinator(identity.system)} is gone: {error}", system=identity.system) from error
+    return there
+
+
+def name_taken(name: str, system: str) -> NameTaken:
+    """The error for a name that cannot be given again: who sent to an actor that ended must not reach another one."""
+    return NameTaken(
+        f"there is an actor named {name!r} already in system {system!r}, or there was in this life: give another name",
+        actor=name,
+    )
+
+
+def _host_class(host: type, class_name: str) -> Any:
+    """The Ray class of hosts for one user class; it carries that class's name, for Ray's own displays."""
+    name = class_name.rpartition(".")[2]
+    if name not in _classes:
+        _classes[name] = ray.remote(concurrency_groups=GROUPS, enable_task_events=False)(type(name, (host,), {}))
+    return _classes[name]

@@ -1,0 +1,264 @@
+"""The trace of one actor: what it handled, sent and recorded, event by event, so that its snapshots can be proved.
+
+A segment of it goes with every record: the events since the last snapshot that is known to be committed, so that
+segments of committed snapshots join on to each other. How one is written says `rayshot/audit/segment.py`, which reads
+it and shares no code with this file.
+
+Everything here happens on the worker's thread, but `over` and `sent_beside`.
+"""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgpack
+
+from rayshot.format.codec import Codec
+from rayshot.format.slots import Slot
+from rayshot.model.cell import Cell
+from rayshot.model.configuration import Trace
+from rayshot.model.current import runs_here
+from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.channel.outbox import Outbox
+
+SEGMENT_VERSION = 2
+HANDLED_RUN, HANDLED, HANDLED_IN_FULL, FIRED, RECORDED, ENDED, SENT = range(7)
+TICKS_IN_A_SECOND = 10_000
+"""Events say when they were in ticks since the event before."""
+TRACE_BYTES_MAX = 64 << 20
+"""A trace that grows above this between two commits is given up until the next record."""
+
+log = logging.getLogger("rayshot")
+_pack = msgpack.Packer(use_bin_type=True).pack
+
+
+class _Mark(NamedTuple):
+    """A place in the trace from which a segment can start: where it lies, when that was, and the counters there."""
+
+    snapshot: str
+    offset: int
+    number: int
+    tick: int
+    sent: Mapping[str, int]
+    received: Mapping[str, int]
+
+
+class Tracer:
+    """Writes one actor's trace. With `full`, the bytes of each handled message too.
+
+    `first` is the number of the next event. `late`: there were others before it, so it starts with the next record.
+    """
+
+    def __init__(
+        self, name: str, *, full: bool, first: int = 1, late: bool = False, bytes_max: int = TRACE_BYTES_MAX
+    ) -> None:
+        self._name = name
+        self.full = full
+        self._bytes_max = bytes_max
+        self._events = bytearray()
+        self._dropped = 0
+        self.number = first
+        self._began_at, self._began = time.time(), time.monotonic()
+        self._tick = 0
+        self._base: _Mark | None = None if late else _Mark("", 0, first, 0, {}, {})
+        self._marks: dict[SnapshotId, _Mark] = {}
+        self._over: deque[tuple[SnapshotId, bool]] = deque()
+        self._indexes: dict[str, int] = {}
+        self._sends: list[int] = []
+        self._sent_beside: list[str] = []
+        self._handled: tuple[str, bytes | memoryview] | None = None
+        self._method = ""
+        self._run_of, self._run = ("", ""), 0
+
+    def restored(self, snapshot: SnapshotId, sent: Mapping[str, int], received: Mapping[str, int]) -> None:
+        """The actor was loaded from a snapshot, and has done nothing since."""
+        self._base = _Mark(str(snapshot), 0, 1, self._tick, dict(sent), dict(received))
+
+    def watch(self, sender: str, messages: msgpack.Unpacker, body: bytes | memoryview) -> Iterator[list[Any]]:
+        """Yield the messages; each counts as handled as soon as anything else happens after it."""
+        start = 0
+        self._settle()  # what was sent before these messages came may be what they answer
+        for message in messages:
+            end = messages.tell()
+            self._handled, self._method = (sender, body[start:end]), ""
+            yield message
+            self._settle()
+            start = end
+
+    def calls(self, method: str) -> None:
+        """The message that is being handled calls this method."""
+        self._method = method
+
+    def keep_values(self, codec: Codec, message: list[Any], slots: Sequence[Slot]) -> None:
+        """The message that is being handled has slots: of its values the trace keeps copies, of references none."""
+        if self.full and self._handled is not None:
+            try:
+                self._handled = self._handled[0], codec.filled(message, slots)
+            except Exception as error:  # noqa: BLE001 - unpickling runs code of the values' classes: the handler gets it
+                log.debug("%s: the values of a message are not in the trace: %r", self._name, error)
+
+    def sent(self, receiver: str) -> None:
+        """The running handler sent a message."""
+        self._sends.append(self._index(receiver))
+
+    def sent_beside(self, receiver: str) -> None:
+        """Another thread of the actor's sent a message. From any thread, in one step with the message's number.
+
+        It is written down behind the handler that runs, before any message that may answer it is handled.
+        """
+        self._sent_beside.append(receiver)
+
+    def fired(self, message: bytes) -> None:
+        """A timer fired: its message to the actor itself was sent."""
+        self._settle()
+        self._sends.clear()
+        self._add((FIRED, message if self.full else None))
+
+    def recorded(self, snapshot: SnapshotId, sent: Mapping[str, int], received: Mapping[str, int]) -> None:
+        """The actor recorded a snapshot with these counters."""
+        self._settle()
+        while self._over:
+            over, committed = self._over.popleft()
+            self._forget(over, committed=committed)
+        self._add((RECORDED, str(snapshot)))
+        mark = _Mark(str(snapshot), self._end, self.number, self._tick, dict(sent), dict(received))
+        if self._base is None:
+            self._start_at(mark)
+        self._marks[snapshot] = mark
+
+    def ended(self) -> None:
+        """The actor ended."""
+        self._settle()
+        self._add((ENDED,))
+
+    def over(self, snapshot: SnapshotId, *, committed: bool) -> None:
+        """A snapshot ended; what came before one that was committed is not needed any more. From any thread."""
+        self._over.append((snapshot, committed))
+
+    def segment(self) -> bytes:
+        """All events since the base, as bytes."""
+        self._settle()
+        self._end_run()
+        base = self._base or _Mark("", 0, self.number, self._tick, {}, {})
+        fields = (
+            SEGMENT_VERSION,
+            self.full,
+            None if self._base is None else base.snapshot,
+            base.number,
+            base.sent,
+            base.received,
+            list(self._indexes),
+            bytes(self._events),
+            [self._began_at, base.tick],
+        )
+        packed: bytes = _pack(fields)
+        return packed
+
+    @property
+    def _end(self) -> int:
+        return self._dropped + len(self._events)
+
+    def _index(self, name: str) -> int:
+        return self._indexes.setdefault(name, len(self._indexes))
+
+    def _settle(self) -> None:
+        """Write down the handler that has ended, if there is one, and what other threads have sent meanwhile."""
+        if self._handled is not None:
+            self._settle_handled(*self._handled)
+            self._handled = None
+        if count := len(self._sent_beside):
+            self._add((SENT, [self._index(receiver) for receiver in self._sent_beside[:count]]))
+            del self._sent_beside[:count]
+
+    def _settle_handled(self, sender: str, message: bytes | memoryview) -> None:
+        if self.full:
+            self._add((HANDLED_IN_FULL, self._index(sender), self._sends, bytes(message), self._index(self._method)))
+            self._sends.clear()
+        elif self._sends:
+            self._add((HANDLED, self._index(sender), self._sends, self._index(self._method)))
+            self._sends.clear()
+        else:
+            if (sender, self._method) != self._run_of:
+                self._end_run()
+                self._run_of = sender, self._method
+            self._run += 1
+
+    def _end_run(self) -> None:
+        """Write down how many messages of one sender and method were handled in a row with nothing sent."""
+        if self._run:
+            (sender, method), count, self._run = self._run_of, self._run, 0
+            self._write((HANDLED_RUN, self._index(sender), count, self._index(method)), count)
+        self._run_of = "", ""
+
+    def _add(self, event: tuple[object, ...]) -> None:
+        self._end_run()
+        self._write(event, 1)
+
+    def _write(self, event: tuple[object, ...], count: int) -> None:
+        self.number += count
+        if self._base is None:
+            return
+        before, self._tick = self._tick, int((time.monotonic() - self._began) * TICKS_IN_A_SECOND)
+        self._events += _pack((*event, self._tick - before))
+        if len(self._events) > self._bytes_max:
+            self._base = None
+            self._marks.clear()
+            self._drop_to(self._end)
+
+    def _forget(self, snapshot: SnapshotId, *, committed: bool) -> None:
+        mark = self._marks.pop(snapshot, None)
+        if committed and mark is not None and self._base is not None and mark.offset >= self._base.offset:
+            self._start_at(mark)
+            self._marks = {k: other for k, other in self._marks.items() if other.offset > mark.offset}
+
+    def _start_at(self, mark: _Mark) -> None:
+        self._base = mark
+        self._drop_to(mark.offset)
+
+    def _drop_to(self, offset: int) -> None:
+        del self._events[: offset - self._dropped]
+        self._dropped = offset
+
+
+class Tracing:
+    """Whether an actor is traced: its `tracer`, or None. It changes between two batches only, under the lock."""
+
+    def __init__(self, name: str, cell: Cell, trace: Trace) -> None:
+        self.tracer = Tracer(name, full=trace == "full") if trace else None
+        self._name = name
+        self._cell = cell
+        self._ended_at = -1
+        cell.told = None if self.tracer is None else self.tracer.calls
+
+    def begin(self, *, full: bool) -> None:
+        """Have an actor traced that has done nothing yet."""
+        self.tracer = Tracer(self._name, full=full)
+        self._cell.tell_methods(self.tracer.calls)
+
+    def hear_sends(self) -> Callable[[str], None] | None:
+        """What to call with the receiver of each message that the actor sends, on the thread that sends it."""
+        tracer, cell = self.tracer, self._cell
+        if tracer is None:
+            return None
+
+        def sent(receiver: str) -> None:
+            (tracer.sent if runs_here(cell) else tracer.sent_beside)(receiver)
+
+        return sent
+
+    def is_so(self, full: bool | None) -> bool:  # noqa: FBT001 - as Ray calls it
+        """Whether the actor is traced in full or not, or with None is not traced."""
+        return (self.tracer and self.tracer.full) is full
+
+    def switch(self, full: bool | None, channels: Mapping[str, Outbox]) -> None:  # noqa: FBT001 - see above
+        """Trace from now on, or with None no more. Call on the worker's thread."""
+        if self.tracer is not None:
+            self._ended_at = self.tracer.number
+        # Numbers are not used twice in a life, and a gap says that what lies between was not traced.
+        first = self._ended_at + 2
+        tracer = self.tracer = None if full is None else Tracer(self._name, full=full, first=first, late=True)
+        self._cell.tell_methods(None if tracer is None else tracer.calls)
+        for channel in channels.values():
+            channel.trace_sends(self.hear_sends())

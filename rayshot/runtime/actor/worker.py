@@ -1,0 +1,241 @@
+"""The worker: the thread on which an actor's handlers run, one at a time, to completion."""
+
+import logging
+import threading
+import time
+import traceback
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from rayshot.errors import SystemDown
+from rayshot.format.codec import CREATE, method_of
+from rayshot.model.current import enter
+from rayshot.protocol.events import EndRequested
+from rayshot.runtime.actor.channels import CONGESTION_WAIT_S
+from rayshot.runtime.actor.mailbox import Delivery
+from rayshot.runtime.actor.process import ActorProcess
+from rayshot.runtime.ray.functions import name_in_logs
+from rayshot.runtime.wire.actor_errors import ActorExited
+from rayshot.runtime.wire.dead_letters import DeadLetter
+
+UNREADY_AT_END_S = 30.0
+"""An actor that ends waits for so long for objects that it sent."""
+log = logging.getLogger("rayshot")
+
+
+class Worker:
+    """Works off a process's mailbox until the process is down or has ended.
+
+    `handling` is the message that is being handled, for those who want to know why an actor does not answer; `idle`
+    says that there is nothing to do.
+    """
+
+    def __init__(self, process: ActorProcess) -> None:
+        self.handling: list[Any] | None = None
+        self.idle = False
+        self._ending_since: float | None = None
+        self._process = process
+        self._runner, self._channels, self._recording = process.runner, process.channels, process.recording
+        self._cell = process.cell
+        self._thread = threading.Thread(target=self._run, name=f"rayshot-{process.name}", daemon=True)
+
+    def start(self) -> None:
+        """Begin to handle messages."""
+        self._thread.start()
+
+    def join(self, timeout_s: float) -> None:
+        """Wait until the running handler has ended after a stop."""
+        self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        enter(self._cell)
+        self._cell.coroutines.enter()
+        try:
+            while (delivery := self._next()) is not None:
+                self._handle_all(delivery)
+        except BaseException as error:
+            log.exception("%s: the worker failed, a defect of rayshot", self._process.name)
+            self._process.fail(f"its worker failed: {error!r}")
+        finally:
+            self._cell.coroutines.close()
+
+    def _next(self) -> Delivery | None:
+        """Wait for messages; None when the process is down. What must happen between handlers happens first."""
+        runner, channels, recording = self._runner, self._channels, self._recording
+        while True:
+            if runner.interrupted:
+                self._between_handlers()
+            elif recording.captures:  # of an aligned snapshot, which may be aligned by now
+                recording.record_all()
+            self._fire_timers()
+            with runner.lock:
+                if runner.down is not None:
+                    return None
+                if runner.interrupted:
+                    continue
+                if runner.at_rest:
+                    runner.at_rest.pop()()
+                if channels.mailbox and not runner.loading:
+                    limits = channels.limits()
+                    take = channels.mailbox.take if self._cell.born else channels.mailbox.take_creation
+                    delivery = take(limits)
+                    if delivery is not None:
+                        return delivery
+                recording.forget_overdue()
+                self.idle = True
+                runner.wake.wait(self._patience())
+                self.idle = False
+
+    def _patience(self) -> float | None:
+        """Seconds until a timer or a recorder's deadline is due; None where none is set."""
+        due = [when for when in (self._cell.next_due(), self._recording.deliveries.next_deadline()) if when is not None]
+        return max(0.0, min(due) - time.monotonic()) if due else None
+
+    def _fire_timers(self) -> None:
+        process, runner = self._process, self._runner
+        if self._cell.timers and not runner.loading and not runner.ending:
+            for message in self._cell.take_due():
+                try:
+                    process.channel(process.name).append(message)
+                except SystemDown:  # a stop comes at any time, and nothing fires behind it
+                    return
+                if process.tracing.tracer is not None:
+                    process.tracing.tracer.fired(message)
+
+    def _handle_all(self, delivery: Delivery) -> None:
+        process, runner, mailbox, cell = self._process, self._runner, self._channels.mailbox, self._cell
+        cell.sender = delivery.sender
+        number = mailbox.position
+        body, tracer = delivery.frame.body, process.tracing.tracer
+        unpacker = process.codec.unpacker(body)
+        messages = unpacker if tracer is None else tracer.watch(delivery.sender, unpacker, body)
+        if mailbox.slots:
+            messages = self._with_slots(delivery.sender, number, messages)
+        for message in messages:
+            self.handling = message
+            number += 1
+            try:
+                head = message[0]
+                if head.__class__ is str:
+                    cell.handlers[head](*message[1:])
+                else:
+                    cell.handle(message)
+                    if head == CREATE:
+                        name_in_logs(cell.instance)
+            except BaseException as error:  # noqa: BLE001 - a handler may raise anything; the actor lives on, as with Ray
+                if runner.down is not None and isinstance(error, SystemDown):
+                    mailbox.position = number
+                    return  # the handler tried to send after a stop
+                self._failed(delivery.sender, number, message, error)
+            if runner.interrupted:
+                mailbox.position = number
+                self._between_handlers()
+                if runner.down is not None:
+                    return
+        self.handling = None
+        mailbox.position = number
+        mailbox.finish()
+
+    def _with_slots(self, sender: str, number: int, messages: Iterable[list[Any]]) -> Iterator[list[Any]]:
+        """Yield the messages behind `number`; what lies beside each is there while it is handled."""
+        cell, slots, tracer = self._cell, self._channels.mailbox.slots, self._process.tracing.tracer
+        for message in messages:
+            number += 1
+            cell.slots = slots.pop((sender, number), ())
+            if cell.slots and tracer is not None:
+                tracer.keep_values(self._process.codec, message, cell.slots)
+            yield message
+        cell.slots = ()
+
+    def _between_handlers(self) -> None:
+        """Do what must happen now; of an actor that asked for its end all, and return when it has ended."""
+        runner = self._runner
+        self._do_what_waits()
+        while runner.ending and runner.down is None and not runner.loading:
+            self._end()
+            self._do_what_waits()
+
+    def _do_what_waits(self) -> None:
+        runner, channels, recording = self._runner, self._channels, self._recording
+        runner.interrupted = False
+        if channels.unconnected and not (self._cell.constructing or runner.loading):
+            channels.connect_all()
+        if self._cell.open_calls:
+            self._cell.open_calls.clear()
+            channels.settle_calls()
+        if recording.captures or recording.requested:
+            recording.record_all()
+        with runner.lock:
+            paused = runner.participant.paused
+        if paused:
+            self._stand_still()
+        if channels.congestion:
+            self._wait_for_room()
+
+    def _stand_still(self) -> None:
+        """Run and fire nothing while a snapshot stops the world, but record."""
+        runner, recording = self._runner, self._recording
+        while True:
+            recording.record_all()
+            with runner.lock:
+                recording.confirm_pauses()
+                recording.forget_overdue()
+                if runner.down is not None or not runner.participant.paused:
+                    self._channels.draining = False
+                    return
+                if recording.next_capture() is None and not recording.requested:
+                    deadline = recording.deliveries.next_deadline()
+                    runner.wake.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
+
+    def _wait_for_room(self) -> None:
+        runner, channels = self._runner, self._channels
+        deadline = time.monotonic() + CONGESTION_WAIT_S
+        with runner.lock:
+            may_record = self._recording.next_capture
+            while channels.congestion and not (runner.down or may_record()):
+                channel = channels.congestion.pop()
+                while channel.full and not (runner.down or may_record()) and time.monotonic() < deadline:
+                    if channel.held_at == 0:
+                        break  # room comes when an object gets ready, which may take long
+                    channel.room.wait(deadline - time.monotonic())
+            channels.congestion.clear()
+
+    def _end(self) -> None:
+        """Leave the system once everything sent has arrived and no snapshot is open here."""
+        process, runner, recording = self._process, self._runner, self._recording
+        with runner.lock:
+            sent = self._channels.sent
+            if recording.captures or not runner.participant.may_end(sent):
+                process.wait_for_ends()
+                self._give_up_unready()
+                runner.wake.wait(0.01)
+                return
+            runner.handle(EndRequested(sent, self._channels.mailbox.received()))
+            process.shut(ActorExited(f"actor {process.name!r} ended", actor=process.name))
+
+    def _give_up_unready(self) -> None:
+        """What this actor told, and waits for objects, keeps it from its end for a while only. Call under the lock."""
+        now = time.monotonic()
+        self._ending_since = self._ending_since or now
+        if now - self._ending_since > UNREADY_AT_END_S:
+            why = ActorExited(f"actor {self._process.name!r} ended before an object was there that it had sent")
+            for channel in self._channels.out.values():
+                channel.give_up_unready(why)
+
+    def _failed(self, sender: str, number: int, message: list[Any], error: BaseException) -> None:
+        process = self._process
+        report = "".join(traceback.format_exception(error))
+        if not self._cell.born:
+            log.error("%s: its constructor failed, the actor ends:\n%s", process.name, report)
+            process.failed_to_start(error)
+            return
+        method = method_of(message)
+        if isinstance(error, SystemExit):
+            log.info("%s: its handler %s left with %r: the actor ends", process.name, method or "?", error)
+            self._cell.end()
+            return
+        log.error("%s: message %d from %s failed (%s):\n%s", process.name, number, sender, method or "?", report)
+        self._channels.dead_letters.add(DeadLetter(process.name, sender, number, method, report))
+        assert self._cell.specification is not None
+        if self._cell.specification.on_error == "stop":
+            process.fail(f"handler {method or '?'} raised {error!r}")

@@ -1,0 +1,129 @@
+"""Why messages may not leave an outbox yet: a call whose reply nobody has asked for so far, an object not yet there."""
+
+import queue
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from rayshot.format.codec import method_of_encoded
+from rayshot.runtime.channel.beside import unready
+from rayshot.runtime.ray.futures import when_there
+
+UNSAID_S = 5.0
+"""What waits for an object for so long is told of."""
+Waiting = tuple[str, int, str, float]
+"""A message that waits for an object: its receiver, number and method, and for how many seconds."""
+
+
+class Holds(Protocol):
+    """The outbox whose messages are held."""
+
+    receiver: str
+    transported: int
+    held_at: int | None
+    delivers_unready: bool
+
+    def awaiting(self) -> tuple[int, ...]:
+        """Numbers of messages that wait for what only this outbox knows."""
+
+    def message_at(self, number: int) -> bytes:
+        """A message that has not left."""
+
+    def released(self) -> None:
+        """What was held may leave."""
+
+
+class Holding:
+    """What holds messages of one channel, and all behind them, by their numbers. All but `is_ready` under its lock."""
+
+    def __init__(self, channel: Holds, lock: threading.Lock) -> None:
+        self._channel = channel
+        self._lock = lock
+        self._open_from: int | None = None
+        self._unready: Counter[int] = Counter()
+        self._since: dict[int, float] = {}
+
+    def until_settled(self, number: int) -> None:
+        """Hold a call until its handler has ended."""
+        if self._open_from is None:
+            self._open_from = number
+            self.update()
+
+    def settle(self) -> int | None:
+        """The handler has ended. Returns the number of the first call that was held for it, None for none."""
+        first, self._open_from = self._open_from, None
+        if first is not None:
+            self.update()
+        return first
+
+    def until_ready(self, number: int, wanted: Sequence[Any]) -> list[Any]:
+        """Hold a message until these objects are there, or have failed. Returns those that are not."""
+        waiting = unready(wanted)
+        for reference in waiting:
+            self._unready[number] += 1
+            self._since[number] = time.monotonic()
+            when_there(reference, lambda _error: _ready.put((self, number)))
+            _listen()
+        if number in self._unready:
+            self.update()
+        return waiting
+
+    @property
+    def unready(self) -> set[int]:
+        """The numbers of the messages that wait for objects."""
+        return set(self._unready)
+
+    def forget_unready(self) -> None:
+        """Nobody waits for objects any more."""
+        self._unready.clear()
+        self._since.clear()
+        self.update()
+
+    def first_unready(self) -> tuple[int, float] | None:
+        """The message that waits for objects at the head, and since when, by time.monotonic."""
+        number = min(self._unready, default=None)
+        return None if number is None else (number, self._since[number])
+
+    def waiting(self) -> Waiting | None:
+        """The message at the head, if it has waited for objects for some seconds."""
+        head = self.first_unready()
+        if head is None or (seconds := time.monotonic() - head[1]) < UNSAID_S:
+            return None
+        return self._channel.receiver, head[0], method_of_encoded(self._channel.message_at(head[0])), seconds
+
+    def update(self) -> None:
+        """Say where the outbox is held now."""
+        open_from = () if self._open_from is None else (self._open_from,)
+        unready = () if self._channel.delivers_unready else self._unready
+        first = min((*open_from, *unready, *self._channel.awaiting()), default=None)
+        self._channel.held_at = None if first is None else first - self._channel.transported - 1
+
+    def is_ready(self, number: int) -> None:
+        """An object is there. Takes the lock."""
+        with self._lock:
+            if number not in self._unready:
+                return
+            self._unready[number] -= 1
+            if not self._unready[number]:
+                del self._unready[number], self._since[number]
+                self.update()
+                self._channel.released()
+
+
+_ready: queue.SimpleQueue[tuple[Holding, int]] = queue.SimpleQueue()
+"""Ray calls back at any time, also while the lock is held by the thread that asks."""
+_listener: list[threading.Thread] = []
+
+
+def _listen() -> None:
+    if not _listener:
+        _listener.append(threading.Thread(target=_release, name="rayshot-ready", daemon=True))
+        _listener[0].start()
+
+
+def _release() -> None:
+    while True:
+        holding, number = _ready.get()
+        holding.is_ready(number)

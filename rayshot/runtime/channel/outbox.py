@@ -1,0 +1,318 @@
+"""The outbox of one channel: messages that were sent and have not left.
+
+One lock covers everything here: that of the process, which covers the protocol's machine too.
+"""
+
+import threading
+from abc import abstractmethod
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from rayshot.errors import ActorExited, MessageTooLarge, SystemDown
+from rayshot.format.codec import Codec, Frame
+from rayshot.format.slots import FAILED, VALUE, Slot, SlottedMessage
+from rayshot.model.calls import OpenCall
+from rayshot.model.port import OutPort
+from rayshot.runtime.channel.beside import Slots, dump_error, size_of, values_size
+from rayshot.runtime.channel.holding import Holding, Waiting
+
+BATCH_MESSAGES_MIN = 512
+BATCH_BYTES_MIN = 128 << 10
+"""While a call is under way a second one leaves only with so much."""
+BATCH_MESSAGES_MAX = 4096
+BATCH_BYTES_MAX = 1 << 20
+OUTBOX_MESSAGES_MAX = 65_536
+OUTBOX_BYTES_MAX = 128 << 20
+"""Above these the sender is asked to wait."""
+
+
+class Outbox(OutPort):
+    """The messages numbered transported+1 .. sent.
+
+    Each of the `pending` is encoded, or an OpenCall; from the index `held_at` on they may not leave yet, see `holding`.
+    `slots` are those of pending ones. `_plain` are tells that follow them, as lists: `gather` encodes them, many at
+    once, before anything looks at the outbox; `_past_plain` may get one more from a thread that was there when tracing
+    began. With `_due_messages` or `_due_bytes` pending, or `_due_plain` tells in `_plain`, there is something to do:
+    `flush` sets these. `trace`, where there is one, hears to whom each message goes, in one step with its number.
+    """
+
+    delivers_unready = False
+    """Whether messages leave although objects that they need are not ready."""
+
+    def __init__(self, receiver: str, codec: Codec, lock: threading.Lock) -> None:
+        self.receiver = receiver
+        self.codec = codec
+        self.lock = lock
+        self.room = threading.Condition(lock)
+        self.pending: list[bytes | OpenCall] = []
+        self.pending_bytes = 0
+        self.slots: Slots = {}
+        self.transported = 0
+        self.held_at: int | None = None
+        self.holding = Holding(self, lock)
+        self.down: SystemDown | ActorExited | None = None
+        self.trace: Callable[[str], None] | None = None
+        self._plain: list[list[Any]] = []
+        self._past_plain: list[list[Any]] = []
+        self._due_messages = self._due_bytes = self._due_plain = 1
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Transport what may be transported. Call under the lock."""
+
+    @abstractmethod
+    def congested(self) -> None:
+        """The outbox is above its limit, and this thread has sent the last message. Call under the lock."""
+
+    @abstractmethod
+    def undeliverable(self, messages: list[bytes], detail: str) -> None:
+        """These messages have no receiver, or can have none. Call under the lock."""
+
+    # Sending ---------------------------------------------------------------------------------------------------
+
+    def append(self, message: bytes) -> None:
+        """Send an encoded message: it gets the channel's next number."""
+        with self.lock:
+            if self.down is not None:
+                raise self.down.with_traceback(None)
+            if self._plain:
+                self.gather()
+            self.pending.append(message)
+            self.pending_bytes += len(message)
+            if message.__class__ is not bytes:
+                self.keep_slots(message)
+            if self.trace is not None:
+                self.trace(self.receiver)
+            if len(self.pending) >= self._due_messages or self.pending_bytes >= self._due_bytes:
+                self._work_off()
+
+    def append_plain(self, method: str, args: tuple[Any, ...]) -> None:
+        """See OutPort. Takes no lock as long as nothing is due: appending to a list is one step.
+
+        A thread that makes messages due writes that first and looks at `_plain` then, this one does it the other way
+        round: one of the two sees the other.
+        """
+        plain = self._plain
+        plain.append([method, *args])
+        if len(plain) >= self._due_plain:
+            with self.lock:
+                if self.down is not None:
+                    plain.clear()
+                    raise self.down.with_traceback(None)
+                self._work_off()
+
+    def gather(self) -> None:
+        """Encode what was sent plain. Call under the lock."""
+        for plain in (self._past_plain, self._plain):
+            if count := len(plain):
+                messages = _encoded(self.codec, plain[:count], self.undeliverable)
+                del plain[:count]
+                self.pending += messages
+                self.pending_bytes += sum(map(len, messages))
+
+    def append_open(self, call: OpenCall) -> None:
+        """Send a call of which it will be known at the handler's end whether a reply is wanted."""
+        with self.lock:
+            if self.down is not None:
+                raise self.down.with_traceback(None)
+            self.gather()
+            self.pending.append(call)
+            self.pending_bytes += len(call.tell)
+            if call.tell.__class__ is not bytes:
+                self.keep_slots(call.tell)
+            self.holding.until_settled(self.transported + len(self.pending))
+            if self.trace is not None:
+                self.trace(self.receiver)
+
+    def settle(self) -> None:
+        """The handler ended: each open call becomes a call, or a tell where nobody wants the reply."""
+        with self.lock:
+            first_open = self.holding.settle()
+            if first_open is None:
+                return
+            for index in range(first_open - self.transported - 1, len(self.pending)):
+                call = self.pending[index]
+                if isinstance(call, OpenCall):
+                    message = call.tell if call.call_id is None else self.codec.call(call.call_id, call.tell)
+                    self.pending[index] = message
+                    self.pending_bytes += len(message) - len(call.tell)
+            self.flush()
+
+    def keep_slots(self, message: bytes) -> list[Any]:
+        """The last message has slots. Returns the arguments that it waits for. Call under the lock."""
+        assert isinstance(message, SlottedMessage)
+        number = self.transported + len(self.pending)
+        self.slots[number] = message.slots
+        self.pending_bytes += size_of({number: message.slots})
+        wanted = [slot.reference for slot in message.slots if self.must_be_there(slot)]
+        waiting = self.holding.until_ready(number, wanted) if wanted else []
+        arguments = {slot.reference for slot in message.slots if slot.kind == VALUE}
+        return [reference for reference in waiting if reference in arguments]
+
+    def must_be_there(self, slot: Slot) -> bool:
+        """Whether the object of a slot must be there before the message may leave."""
+        return slot.kind == VALUE
+
+    def _work_off(self) -> None:
+        self.flush()
+        if self.full:
+            self.congested()
+
+    def trace_sends(self, hear: Callable[[str], None] | None) -> None:
+        """Let `hear` hear of each message from now on, or with None nobody. Call under the lock."""
+        self.gather()
+        if self.trace is None:
+            self._past_plain = self._plain  # a thread may be about to append there, once
+        self.trace = hear
+        self._plain = [] if hear is None else _AtOnce(self)
+
+    # What lies here ---------------------------------------------------------------------------------------------
+
+    @property
+    def sent(self) -> int:
+        """The number of the last message sent. Call under the lock."""
+        self.gather()
+        return self.transported + len(self.pending)
+
+    @property
+    def full(self) -> bool:
+        """Whether the outbox is above its limit."""
+        return len(self.pending) > OUTBOX_MESSAGES_MAX or self.pending_bytes > OUTBOX_BYTES_MAX
+
+    @property
+    def last_leaving(self) -> int:
+        """As `sent`, without what waits for objects that are not ready."""
+        unready = self.holding.first_unready()
+        return self.sent if unready is None else unready[0] - 1
+
+    def message_at(self, number: int) -> bytes:
+        """A message that has not left."""
+        message = self.pending[number - self.transported - 1]
+        return message.tell if isinstance(message, OpenCall) else message
+
+    def awaiting(self) -> tuple[int, ...]:
+        """Numbers of messages that must wait for what only a channel of this kind knows."""
+        return ()
+
+    def frames(self) -> list[Frame]:
+        """All messages, in runs of a bounded size: one frame of a large outbox would be over what readers take."""
+        frames: list[Frame] = []
+        while (start := sum(frame.count for frame in frames)) < len(self.pending):
+            end, size = start, 0
+            while end < len(self.pending) and (size == 0 or size < BATCH_BYTES_MAX):
+                size += len(self.pending[end])  # type: ignore[arg-type]
+                end += 1
+            body = b"".join(self.pending[start:end])  # type: ignore[arg-type]
+            frames.append(Frame(self.transported + 1 + start, end - start, body))
+        return frames
+
+    # Leaving ----------------------------------------------------------------------------------------------------
+
+    def released(self) -> None:
+        """What was held may leave. Call under the lock."""
+        self.flush()
+        self.room.notify_all()
+
+    def batch_size(self, credit: int) -> int:
+        """How many messages leave together now, of at most so many."""
+        limit = min(len(self.pending), BATCH_MESSAGES_MAX, credit)
+        if self.held_at is not None:
+            limit = min(limit, self.held_at)
+        if self.slots:
+            limit = self._before_much(limit)
+        if self.pending_bytes <= BATCH_BYTES_MAX:
+            return limit
+        size = 0
+        for index in range(limit):
+            size += len(self.pending[index])  # type: ignore[arg-type]
+            if size > BATCH_BYTES_MAX:
+                return max(1, index)
+        return limit
+
+    def _before_much(self, limit: int) -> int:
+        """The first so many messages, or as many as have values of a bounded size beside them."""
+        size = 0
+        for number in sorted(self.slots):
+            index = number - self.transported - 1
+            if index >= limit:
+                break
+            beside = {number: self.slots[number]}
+            size += size_of(beside) + values_size(beside)
+            if size > BATCH_BYTES_MAX:
+                return max(1, index)
+        return limit
+
+    def take(self, count: int) -> tuple[bytes, Slots]:
+        """Take the next messages out: they leave. Returns their bytes, and what lies beside them. Under the lock."""
+        body = b"".join(self.pending[:count])  # type: ignore[arg-type]
+        del self.pending[:count]
+        if self.held_at is not None:
+            self.held_at -= count
+        self.transported += count
+        self.pending_bytes -= len(body)
+        slots: Slots = {}
+        if self.slots:
+            slots = self._take_slots()
+            self.pending_bytes -= size_of(slots)
+        if not self.full:
+            self.room.notify_all()
+        return body, slots
+
+    def _take_slots(self) -> Slots:
+        return {number: self.slots.pop(number) for number in sorted(self.slots) if number <= self.transported}
+
+    def bury(self, detail: str, lost: list[bytes]) -> None:
+        """What could leave, and was `lost` on the way, is dead letters. Call under the lock."""
+        self.holding.forget_unready()
+        count = len(self.pending) if self.held_at is None else self.held_at
+        waiting: list[Any] = self.pending[:count]
+        del self.pending[:count]
+        if self.held_at is not None:
+            self.held_at = 0
+        self.pending_bytes = 0
+        self.transported += count
+        self._take_slots()
+        self.undeliverable([*lost, *waiting], detail)
+        self.room.notify_all()
+
+    def give_up_unready(self, why: Exception) -> None:
+        """Send what waits for objects without them: who handles it gets this error. Call under the lock."""
+        for number in self.holding.unready & self.slots.keys():
+            self.slots[number] = (Slot(FAILED, content=dump_error(why)),) * len(self.slots[number])
+        self.holding.forget_unready()
+        self.flush()
+
+
+def waiting_in(channels: Iterable[Outbox]) -> tuple[Waiting, ...]:
+    """The messages in these outboxes that have waited for objects for some seconds. Call under their lock."""
+    return tuple(found for channel in channels if (found := channel.holding.waiting()) is not None)
+
+
+def _encoded(codec: Codec, tells: list[list[Any]], undeliverable: Callable[[list[bytes], str], None]) -> list[bytes]:
+    """Encode tells of few arguments, all at once. One that is too large is left out, and told of by its method.
+
+    It has an integer of that size, which was not looked at when it was sent, for speed.
+    """
+    try:
+        return codec.tell_all(tells)
+    except MessageTooLarge:
+        encoded = []
+        for method, *args in tells:
+            try:
+                encoded.append(codec.tell(method, args))
+            except MessageTooLarge as error:
+                undeliverable([codec.tell(method, ())], error.message)
+        return encoded
+
+
+class _AtOnce(list[list[Any]]):
+    """In the place of a traced channel's plain tells: each gets its number, and is heard of, when it is sent."""
+
+    def __init__(self, channel: OutPort) -> None:
+        super().__init__()
+        self._channel = channel
+
+    def append(self, tell: list[Any]) -> None:
+        """Send it, and hold nothing."""
+        method, *args = tell
+        self._channel.append(self._channel.codec.tell(method, args))

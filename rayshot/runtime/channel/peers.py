@@ -1,0 +1,71 @@
+"""The receivers of a process: found in the background, as looking one up may block."""
+
+import contextlib
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import ray
+
+from rayshot.runtime.ray.functions import forget_host, know_host
+from rayshot.runtime.ray.naming import NAMESPACE, actor_name
+
+
+class Peer(Protocol):
+    """The receiver's Ray methods, bound."""
+
+    receive: Callable[[bytes], Any]
+    receive_with: Callable[..., Any]
+    """As `receive`, with what lies beside the messages; see `beside`."""
+    probe: Callable[[Any], Any]
+    """Does nothing with an object: fails where it is not to be had there."""
+    await_credit: Callable[[str, int], Any]
+
+
+class RayPeer:
+    """A receiver's Ray methods, bound once."""
+
+    def __init__(self, handle: Any) -> None:
+        self.receive: Callable[[bytes], Any] = handle.receive.remote
+        self.receive_with: Callable[..., Any] = handle.receive_with.remote
+        self.probe: Callable[[Any], Any] = handle.probe.remote
+        self.await_credit: Callable[[str, int], Any] = handle.await_credit.remote
+
+
+class Peers:
+    """Runs each task on a daemon thread of its own: a receiver that never comes up must hold no other one."""
+
+    def __init__(self, system: str, incarnation: int) -> None:
+        self._system = system
+        self._incarnation = incarnation
+        self._known: dict[str, Any] = {}
+
+    def submit(self, task: Callable[[], None]) -> None:
+        """Run `task` now, in the background. It handles its own errors."""
+        threading.Thread(target=_run, args=(task,), name="rayshot-peers", daemon=True).start()
+
+    def know(self, name: str, handle: Any) -> None:
+        """Remember a Ray handle, so that it need not be looked up."""
+        self._known[name] = handle
+        know_host(handle)
+
+    def forget(self, name: str) -> None:
+        """An actor has ended."""
+        handle = self._known.pop(name, None)
+        if handle is not None:
+            forget_host(handle)
+
+    def find(self, name: str) -> Any | None:
+        """The Ray handle of an actor; None where Ray knows of none: it ended, died, or never was."""
+        if name not in self._known:
+            try:
+                ray_name = actor_name(self._system, self._incarnation, name)
+                self.know(name, ray.get_actor(ray_name, namespace=NAMESPACE))
+            except ValueError:
+                return None
+        return self._known[name]
+
+
+def _run(task: Callable[[], None]) -> None:
+    with contextlib.suppress(SystemExit):  # what Ray raises in a thread that waits while Ray is shut down
+        task()

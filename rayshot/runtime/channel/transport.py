@@ -1,0 +1,256 @@
+"""The sending end of a channel: batches in flight, acknowledgements, credit.
+
+A message goes out at once while no call to its receiver is under way, else it waits in the outbox and leaves with all
+that gathered there when the call is answered; before that only if it is much, WINDOW calls at a time. So nothing waits
+on an idle channel, and batches grow with the load, as a call costs about the same whatever it holds.
+
+A receiver that falls behind uses up the channel's credit; then a call that answers when it caught up is left with it.
+"""
+
+import logging
+import threading
+import time
+from abc import abstractmethod
+from typing import Any, Protocol
+
+from rayshot.errors import ActorExited, SystemDown
+from rayshot.format.codec import Codec, Frame, split_frame
+from rayshot.runtime.channel.batch import InFlight
+from rayshot.runtime.channel.beside import give_up_failed, lay_out, values_size
+from rayshot.runtime.channel.credit import Unprocessed
+from rayshot.runtime.channel.outbox import (
+    BATCH_BYTES_MIN,
+    BATCH_MESSAGES_MAX,
+    BATCH_MESSAGES_MIN,
+    OUTBOX_BYTES_MAX,
+    OUTBOX_MESSAGES_MAX,
+    Outbox,
+)
+from rayshot.runtime.channel.peers import Peer
+from rayshot.runtime.ray.futures import when_answered
+from rayshot.runtime.wire.dead_letters import DeadLetters
+from rayshot.runtime.wire.packets import Answer, Status, pack_packet, unpack_answer
+
+log = logging.getLogger("rayshot")
+WINDOW = 2
+DUE = ((1, 1), (BATCH_MESSAGES_MIN, BATCH_BYTES_MIN))
+"""So many messages, or bytes, make a call worth while when so many calls are under way: fewer than WINDOW."""
+NEVER_DUE = (OUTBOX_MESSAGES_MAX + 1, OUTBOX_BYTES_MAX + 1)
+"""Then the sender has to be asked to wait."""
+RESEND_PAUSE_S = 0.2
+RESENDS_UNSAID = 50
+"""After so many attempts in vain the log says so, and again after as many more."""
+
+
+class Sender(Protocol):
+    """The process that sends. All but `lost` are called under its lock."""
+
+    name: str
+    incarnation: int
+    codec: Codec
+    lock: threading.Lock
+    dead_letters: DeadLetters
+    draining: bool
+    """All that was sent leaves, as far as the receivers' credit goes and beyond."""
+
+    def acknowledged(self, channel: Any, last: int, batch: InFlight, answer: Answer) -> None:
+        """The receiver of `channel` took the batch, and everything up to `last`."""
+
+    def refused(self, receiver: str, answer: Answer) -> None:
+        """The receiver takes nothing: it stopped or ended."""
+
+    def lost(self, receiver: str, error: Exception) -> bool:
+        """A call failed. Says whether the receiver may still be there, and the batch is to be sent again."""
+
+    def congested(self, channel: Any) -> None:
+        """The outbox of this channel is above its limit, and this thread has sent the last message."""
+
+    def connect(self, channel: Any) -> None:
+        """Look the receiver up, in the background, and call `connected`."""
+
+
+class OutChannel(Outbox):
+    """An outbox, and what has left it and is not yet acknowledged: `in_flight`, by first number."""
+
+    def __init__(self, sender: Sender, receiver: str) -> None:
+        super().__init__(receiver, sender.codec, sender.lock)
+        self.in_flight: dict[int, InFlight] = {}
+        self.unprocessed = Unprocessed()
+        self.ended: str | None = None
+        self.peer: Peer | None = None
+        self._sender = sender
+        self._connecting = False
+        self._awaiting_credit: Any = None
+
+    @abstractmethod
+    def number(self, count: int) -> InFlight:
+        """Have the machine number the next `count` messages; returns their batch, still empty. Under the lock."""
+
+    @abstractmethod
+    def renew(self, batch: InFlight) -> None:
+        """Put on a batch that is sent again what must go with it now. Call under the lock."""
+
+    def congested(self) -> None:
+        """See Outbox."""
+        self._sender.congested(self)
+
+    def undeliverable(self, messages: list[bytes], detail: str) -> None:
+        """See Outbox."""
+        self._sender.dead_letters.add_undeliverable(self.receiver, self._sender.name, messages, detail)
+
+    def connected(self, peer: Peer) -> None:
+        """The receiver said hello. Call under the lock."""
+        self.peer = peer
+        self._connecting = False
+
+    def start_behind(self, number: int) -> None:
+        """All up to this number was sent before the snapshot that the sender was loaded from. Call under the lock."""
+        self.transported = self.unprocessed.processed = number
+
+    def flush(self) -> None:
+        """See Outbox."""
+        self.gather()
+        if self.down is not None:
+            return
+        if self.ended is not None:
+            self.bury(self.ended, [])
+            return
+        if self.peer is None:
+            if not self._connecting:
+                self._connecting = True
+                self._sender.connect(self)
+            return
+        while self._call_is_due() and self.pending and self.held_at != 0:
+            credit = BATCH_MESSAGES_MAX if self._sender.draining else self.unprocessed.room(self.transported)
+            if credit <= 0:
+                self._ask_for_credit()
+                self._set_due(NEVER_DUE)
+                return
+            self.transmit(self._taken(self.batch_size(credit)))
+
+    def _call_is_due(self) -> bool:
+        """Whether the outbox holds what is worth a call now, and one may be made."""
+        under_way = len(self.in_flight)
+        self._set_due(DUE[under_way] if under_way < WINDOW else NEVER_DUE)
+        self.gather()  # after it: what was appended before a sender could read what is due now
+        enough = len(self.pending) >= self._due_messages or self.pending_bytes >= self._due_bytes
+        return enough and under_way < WINDOW
+
+    def _set_due(self, due: tuple[int, int]) -> None:
+        self._due_messages, self._due_bytes = due
+        self._due_plain = min(max(1, self._due_messages - len(self.pending)), BATCH_MESSAGES_MIN)
+
+    def _taken(self, count: int) -> InFlight:
+        batch = self.number(count)
+        batch.body, batch.slots = self.take(count)
+        self.in_flight[batch.first] = batch
+        self.unprocessed.add(batch.last, batch.size + (values_size(batch.slots) if batch.slots else 0))
+        return batch
+
+    def transmit(self, batch: InFlight) -> None:
+        """Hand a batch to Ray. Call under the lock."""
+        assert self.peer is not None
+        try:
+            packet = pack_packet(
+                self._sender.name,
+                self._sender.incarnation,
+                batch.first,
+                batch.count,
+                batch.body,
+                markers=batch.markers,
+                tags=batch.tags,
+                closing=batch.closing,
+            )
+            batch.ref = (
+                self.peer.receive_with(packet, *lay_out(batch.slots)) if batch.slots else self.peer.receive(packet)
+            )
+        except Exception as error:  # noqa: BLE001 - no room for a large one, say: what is numbered must arrive
+            self._try_again(batch, error)
+        else:
+            when_answered(batch.ref, lambda result: self._answered(batch, result))
+
+    def shut(self, error: SystemDown | ActorExited) -> None:
+        """Refuse everything from now on with this error. Call under the lock."""
+        self.gather()
+        self.down = error
+        self._due_plain = 0
+        self.room.notify_all()
+
+    def end(self, detail: str) -> None:
+        """The receiver ended: what is not processed, and all that comes, is dead letters. Call under the lock."""
+        self.ended = detail
+        self._set_due(DUE[0])
+        self.gather()
+        under_way = [Frame(batch.first, batch.count, batch.body) for batch in self.in_flight.values()]
+        self.in_flight.clear()
+        self.bury(detail, [message for frame in under_way for message in split_frame(frame)])
+
+    # Answers, on Ray's own thread ------------------------------------------------------------------------------
+
+    def _answered(self, batch: InFlight, result: Any) -> None:
+        if isinstance(result, Exception):
+            if batch.slots:
+                threading.Thread(target=self._sift, args=(batch, result), daemon=True).start()
+            elif self._sender.lost(self.receiver, result):
+                self._try_again(batch, result)
+            return
+        self.settle_batch(batch, unpack_answer(result))
+
+    def _sift(self, batch: InFlight, error: Exception) -> None:
+        """It may be an object that failed or is lost: that alone is given up, and the batch sent again without it."""
+        assert self.peer is not None
+        if give_up_failed(batch.slots, self.peer.probe):
+            self._send_again(batch)
+        elif self._sender.lost(self.receiver, error):
+            self._try_again(batch, error)
+
+    def settle_batch(self, batch: InFlight, answer: Answer) -> None:
+        """The receiver answered."""
+        with self.lock:
+            if self.ended is not None:
+                return  # its messages are dead letters by now, and no record needs them
+            if answer.status is not Status.TAKEN:
+                self._sender.refused(self.receiver, answer)
+                return
+            if batch.count:
+                self.in_flight.pop(batch.first, None)
+            self.unprocessed.heard(answer.processed, self.transported, time.monotonic())
+            last = min(self.in_flight, default=self.transported + 1) - 1
+            self._sender.acknowledged(self, last, batch, answer)
+            self.flush()
+
+    def _try_again(self, batch: InFlight, error: Exception) -> None:
+        batch.losses += 1
+        if batch.losses % RESENDS_UNSAID == 0:
+            log.warning(
+                "%s: messages %d to %d still do not reach %s after %d attempts, which go on: %s",
+                *(self._sender.name, batch.first, batch.last, self.receiver, batch.losses, error),
+            )
+        timer = threading.Timer(RESEND_PAUSE_S, self._send_again, (batch,))
+        timer.daemon = True
+        timer.start()
+
+    def _send_again(self, batch: InFlight) -> None:
+        with self.lock:
+            if self.down is None or batch.closing:
+                self.renew(batch)
+                if batch.count or batch.closing or batch.markers:
+                    self.transmit(batch)
+
+    def _ask_for_credit(self) -> None:
+        if self._awaiting_credit is None:
+            assert self.peer is not None
+            self._awaiting_credit = self.peer.await_credit(self._sender.name, self.unprocessed.middle)
+            when_answered(self._awaiting_credit, self._credited)
+
+    def _credited(self, result: Any) -> None:
+        if isinstance(result, Exception):
+            if self._sender.lost(self.receiver, result):
+                timer = threading.Timer(RESEND_PAUSE_S, self._credited, (self.unprocessed.processed,))
+                timer.daemon = True
+                timer.start()
+            return
+        with self.lock:
+            self._awaiting_credit = None
+            self.unprocessed.heard(result, self.transported, time.monotonic())
+            self.flush()

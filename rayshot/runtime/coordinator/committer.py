@@ -1,0 +1,384 @@
+"""Makes complete cuts durable: collects what the vaults wrote into a manifest, commits it, deletes what is too old."""
+
+import logging
+import platform
+import time
+import uuid
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import ray
+
+import rayshot
+from rayshot.errors import (
+    Damaged,
+    EncryptionKeyNeeded,
+    Fenced,
+    KeysMissing,
+    NotFound,
+    RayshotError,
+    SnapshotNotFound,
+    StateNotSerializable,
+    StoreError,
+    StoreUnavailable,
+)
+from rayshot.format.encryption_key import DataKey
+from rayshot.format.figures import FINAL
+from rayshot.format.manifest import ActorEntry, ChannelEntry, Chunk, Manifest, RecordedSlots, Recording, TraceEntry
+from rayshot.model.configuration import SnapshotConfig
+from rayshot.protocol.abort import AbortReason
+from rayshot.protocol.collecting import AnnounceEnd
+from rayshot.protocol.cut import Cut
+from rayshot.protocol.identity import Channel, SnapshotId
+from rayshot.runtime.coordinator.requests import Figures
+from rayshot.runtime.coordinator.under_way import KEYS_MISSING, Taken, UnderWay
+from rayshot.runtime.ray.failpoints import failpoint
+from rayshot.runtime.wire.keyring import Keyring
+from rayshot.runtime.wire.settings import SystemSettings
+from rayshot.runtime.wire.stored import Stored, StoredActor, pack_share, unpack_stored
+from rayshot.store.aborts import NOTES_KEPT, AbortNote, write_abort
+from rayshot.store.beginning import check_no_snapshots
+from rayshot.store.keeping import Keep
+from rayshot.store.layout import intent_folder, snapshot_of
+from rayshot.store.locate import open_store
+from rayshot.store.pinning import note_pin
+from rayshot.store.records import CommitRecord
+from rayshot.store.repository import Repository
+from rayshot.store.reuse import find_present
+
+log = logging.getLogger("rayshot")
+_NO_STORAGE = (AbortReason.STORE_UNAVAILABLE, AbortReason.FENCED, AbortReason.KEYS_MISSING)
+"""After an abort for one of these nothing is noted until a commit has come through."""
+ANSWER_S = 5.0
+"""A vault that gives up at the deadline has so long to say why."""
+
+
+class Committer:
+    """The only one who writes to the repository of a running system. For one thread, but for `keep_trace`."""
+
+    def __init__(self, settings: SystemSettings, owner: str) -> None:
+        """Take the storage over for a new life of the system, or for the one that this `owner` had begun before.
+
+        `owner` is a name that a coordinator keeps when it is started anew, and no other one ever has; `had_begun` says
+        that it was, and what it may have left. Ray starts one anew, too, of which no process ever ran, as its node was
+        dead. `fenced` says that a later life has the storage: nothing can be committed in this one any more.
+
+        Raises SnapshotsExist.
+        """
+        store = open_store(settings.storage)
+        repository = Repository(store, settings.system, create=True, keys=())
+        new = repository.next_incarnation(settings.after)  # reads the log
+        begun = repository.log.begun_by(f"coordinator-{owner}-")
+        if begun is None and not (settings.loading or settings.fresh):
+            check_no_snapshots(repository.log.history, settings.system, settings.storage)
+        self.incarnation, self.had_begun = (new, False) if begun is None else (begun.incarnation, True)
+        self.fenced: Fenced | None = None
+        try:
+            self.epoch = repository.log.begin_epoch(
+                self.incarnation,
+                f"coordinator-{owner}-{uuid.uuid4().hex[:12]}",
+                began_at=time.time(),
+                cause="takeover" if self.had_begun else "restore" if settings.loading else "begin",
+            )
+        except Fenced as error:
+            if begun is None:
+                raise
+            self.epoch, self.fenced = begun, error
+        if settings.pin is not None and self.fenced is None:
+            note_pin(store, settings.system, self.incarnation, settings.pin)
+        failpoint("epoch_written")
+        self._repository = repository
+        self._keyring: Keyring | None = None
+        self._key_names = settings.keys
+        self._base: SnapshotId | None = None
+        self._last_traces: dict[str, bytes] = {}
+        self._aborts: deque[AbortNote] = deque(maxlen=NOTES_KEPT)
+        self._reuse: Mapping[str, Chunk] = {}
+
+    @property
+    def missing_keys(self) -> tuple[str, ...]:
+        """The names of the keys without which nothing can be written; empty where they are there."""
+        return () if self._keyring is not None else self._key_names
+
+    def take_keys(self, keyring: Keyring) -> None:
+        """From now on sign and encrypt with these."""
+        self._repository.use_keys(keyring.encryption)
+        self._keyring = keyring
+
+    def keep_trace(self, actor: str, segment: bytes) -> None:
+        """An actor ended; the next snapshot behind its end holds the last segment of its trace. From any thread."""
+        self._last_traces[actor] = segment
+
+    def note_abort(self, under_way: UnderWay, end: AnnounceEnd, when: float) -> None:
+        """Note in the storage that a snapshot was aborted, at `when` by time.monotonic; where that fails, later."""
+        assert end.reason is not None
+        note = AbortNote(
+            snapshot=end.snapshot,
+            began_at=under_way.taken_at,
+            seconds=when - under_way.began,
+            mode=under_way.request.mode,
+            trigger=under_way.request.trigger,
+            reason=end.reason.value,
+            detail=end.detail,
+            missing=end.missing,
+            missing_count=len(end.missing),
+            open_channels=end.open_channels,
+            open_count=len(end.open_channels),
+        )
+        self._aborts.append(note)
+        if end.reason not in _NO_STORAGE:
+            self.write_aborts()
+
+    def write_aborts(self) -> None:
+        """Write the notes that wait; where the storage refuses one, it and those behind it wait for the next call."""
+        keys = None if self._keyring is None else self._keyring.encryption
+        while self._aborts and keys is not None:
+            note = self._aborts.popleft()
+            try:
+                write_abort(self._repository.store, self._repository.system, note, keys[0] if keys else None)
+            except StoreError as error:
+                log.info("that snapshot %s was aborted could not be noted now: %s", note.snapshot, error)
+                self._aborts.appendleft(note)
+                return
+
+    def store(self, cut: Cut, vaults: Iterable[tuple[Any, list[Any]]], taken: Taken) -> tuple[CommitRecord, Figures]:
+        """Write and commit one snapshot; `vaults` with the bodies that each is to write.
+
+        Returns the figures of its manifest too, and as `bytes` the size of all its chunks.
+
+        Raises KeysMissing, StoreError, StateNotSerializable; nothing of it is visible then.
+        """
+        snapshot, keyring = cut.snapshot, self._keyring
+        if keyring is None:
+            raise KeysMissing(KEYS_MISSING)
+        started = time.perf_counter()
+        intent, reuse = self._intend(snapshot, taken.timeout_s)
+        data_key = self._repository.new_data_key()
+        try:
+            ended = {name: self._last_traces[name] for name in cut.ended if name in self._last_traces}
+            share = pack_share(cut)
+            refs = [
+                vault.store.remote(share, intent, reuse, taken.timeout_s, {} if index else ended, data_key, *bodies)
+                for index, (vault, bodies) in enumerate(vaults)
+            ]
+            written = self._gather(refs, taken.timeout_s + ANSWER_S)
+            manifest = self._manifest(cut, written, intent, taken, started, data_key)
+            _refuse_late(started, taken.timeout_s)
+            failpoint("before_commit")
+            record = self._repository.commit(manifest, keyring.signing)
+            failpoint("after_commit")
+        except RayshotError:
+            self._abandon(snapshot)
+            raise
+        for name in ended:
+            del self._last_traces[name]
+        self._base, self._reuse = snapshot, {chunk.digest: chunk for chunk in manifest.chunks}
+        return record, {**manifest.stats, "bytes": sum(chunk.stored_size for chunk in manifest.chunks)}
+
+    def stored_in(self, incarnation: int) -> set[SnapshotId]:
+        """All snapshots that were ever committed in this life."""
+        history = self._repository.log.refresh()
+        return {k for k in (*history.retained, *history.deleted) if k.incarnation == incarnation}
+
+    def newest_of(self, incarnation: int) -> CommitRecord | None:
+        """The newest snapshot of this life that can be had."""
+        retained = self._repository.retained()
+        return next((record for record in reversed(retained) if record.snapshot.incarnation == incarnation), None)
+
+    def highest_counter(self, incarnation: int) -> int:
+        """The highest counter of a coordinator's snapshot of this life that the storage knows."""
+        highest = 0
+        entries = self._repository.store.list(intent_folder(self._repository.system))
+        announced = [snapshot_of(entry.key.rpartition("/")[2]) for entry in entries]
+        for snapshot in (*announced, *self._repository.log.refresh().ended()):
+            if snapshot is not None and snapshot.incarnation == incarnation and snapshot.by_coordinator:
+                highest = max(highest, snapshot.counter)
+        return highest
+
+    def stopped_with(self, incarnation: int) -> SnapshotId | None:
+        """The savepoint with which this life of the system was to stop; None where it was not."""
+        manifest = self._newest_manifest()
+        final = manifest is not None and manifest.snapshot.incarnation == incarnation and FINAL in manifest.stats
+        return manifest.snapshot if manifest is not None and final else None
+
+    def ended_before(self) -> set[str]:
+        """The actors that the newest snapshot knows to have ended."""
+        manifest = self._newest_manifest()
+        return set() if manifest is None else set(manifest.ended)
+
+    def _newest_manifest(self) -> Manifest | None:
+        retained = self._repository.retained()
+        if not retained:
+            return None
+        try:
+            return self._repository.snapshot(retained[-1]).manifest
+        except (StoreError, Damaged, EncryptionKeyNeeded) as error:
+            log.warning("the newest snapshot, who had ended at it, cannot be read now: %s", error)
+            return None
+
+    def retain(self, config: SnapshotConfig) -> None:
+        """Delete what `config` does not keep. Raises Fenced; what else fails is tried again the next time."""
+        keep = Keep(
+            last=config.num_to_keep,
+            hourly=config.keep_hourly,
+            daily=config.keep_daily,
+            weekly=config.keep_weekly,
+        )
+        if keep.everything:
+            return
+        try:
+            sweep = self._repository.retain(keep)
+        except Fenced:
+            raise
+        except (StoreError, Damaged, NotFound, EncryptionKeyNeeded) as error:
+            log.warning("old snapshots could not be deleted now: %s", error)
+        else:
+            if sweep.unreadable:
+                log.warning("nothing is deleted while these cannot be read: %s", ", ".join(map(str, sweep.unreadable)))
+
+    def restored(self, snapshot: SnapshotId, origin: str | None, *, claimed: bool) -> None:
+        """Write down what this life is restored from; see `Repository.note_restore`.
+
+        The first snapshot leans on it only if it was claimed and lies among our own; else it is a full one.
+        """
+        self._repository.note_restore(snapshot, origin, claimed=claimed)
+        record = self._repository.log.history.retained.get(snapshot)
+        if claimed and origin is None and record is not None and not record.folder:
+            manifest = self._repository.snapshot(record).manifest
+            self._base, self._reuse = snapshot, {chunk.digest: chunk for chunk in manifest.chunks}
+
+    def _intend(self, snapshot: SnapshotId, timeout_s: float) -> tuple[str, dict[str, Chunk]]:
+        """Announce a snapshot; returns its intent, and the chunks that it need not write again."""
+        if self._base is not None:
+            present = find_present(self._repository.store, self._repository.system, self._reuse)
+            try:
+                return self._repository.intend(snapshot, self._base, timeout_s), present
+            except SnapshotNotFound:
+                log.info("snapshot %s is written in full, as %s was deleted", snapshot, self._base)
+                self._base = None
+        return self._repository.intend(snapshot, None, timeout_s), {}
+
+    def _gather(self, refs: list[Any], timeout_s: float) -> list[Stored]:
+        try:
+            answers = ray.get(refs, timeout=timeout_s)
+        except ray.exceptions.RayTaskError as error:
+            if isinstance(error.cause, StoreError | StateNotSerializable):
+                raise error.cause from error
+            raise StoreUnavailable(f"a vault could not write: {error.cause!r}") from error
+        except ray.exceptions.RayError as error:  # the vault died, its time was up, or a record was lost with its node
+            raise StoreUnavailable(f"a vault did not answer: {error}") from error
+        return [unpack_stored(answer) for answer in answers]
+
+    def _abandon(self, snapshot: SnapshotId) -> None:
+        try:
+            self._repository.abandon(snapshot)
+        except StoreError as error:
+            log.warning("what was written of snapshot %s stays for now: %s", snapshot, error)
+
+    def _manifest(
+        self,
+        cut: Cut,
+        written: list[Stored],
+        intent: str,
+        taken: Taken,
+        started: float,
+        data_key: DataKey | None,
+    ) -> Manifest:
+        actors = {name: actor for stored in written for name, actor in stored.actors.items()}
+        mailboxes = {channel: blob for stored in written for channel, blob in stored.mailboxes.items()}
+        outboxes = {channel: blob for stored in written for channel, blob in stored.outboxes.items()}
+        slots = _joined(written)
+        traces = {name: blob for stored in written for name, blob in stored.traces.items()}
+        chunks = {chunk.digest: chunk for stored in written for chunk in stored.chunks}
+        nodes = {name: stored.node for stored in written for name in stored.actors}
+        recordings = {name: Recording(nodes[name], *took) for name, took in taken.recorded.items() if name in nodes}
+        entries = [
+            _entry(name, "born" if record.born else "unborn", actors.get(name), recordings.get(name))
+            for name, record in cut.records.items()
+        ]
+        entries += [_entry(name, "unborn", actors.get(name)) for name in cut.unborn]
+        channels = [
+            ChannelEntry(
+                cut_.channel.sender,
+                cut_.channel.receiver,
+                cut_.sent,
+                cut_.arrived,
+                cut_.received,
+                mailboxes.get(cut_.channel),
+                outboxes.get(cut_.channel),
+                _is_aligned(cut, cut_.channel),
+                slots.get(cut_.channel, ()),
+            )
+            for cut_ in cut.channels
+        ]
+        position = self._repository.log.next_position
+        in_flight = sum(channel.sent - channel.received for channel in channels)
+        return Manifest(
+            system=self._repository.system,
+            snapshot=cut.snapshot,
+            position=position,
+            mode=taken.mode,
+            taken_at=taken.taken_at,
+            rayshot_version=rayshot.__version__,
+            python_version=".".join(platform.python_version_tuple()[:2]),
+            intent=intent,
+            label=taken.label,
+            actors=tuple(sorted(entries, key=lambda entry: entry.name)),
+            ended=cut.ended,
+            channels=tuple(sorted(channels, key=lambda channel: (channel.sender, channel.receiver))),
+            chunks=tuple(chunks.values()),
+            stats={
+                **taken.stats,
+                "in_flight": in_flight,
+                "written_bytes": sum(stored.written_bytes for stored in written),
+                "stored_s": time.perf_counter() - started,
+            },
+            traces=tuple(TraceEntry(name, blob) for name, blob in sorted(traces.items())),
+            data_key=data_key,
+        )
+
+
+def _joined(written: Iterable[Stored]) -> dict[Channel, tuple[RecordedSlots, ...]]:
+    """What lies beside messages: the vault of the sender and that of the receiver have each a part of a channel."""
+    found: dict[Channel, list[RecordedSlots]] = {}
+    for stored in written:
+        for channel, beside in stored.slots.items():
+            found.setdefault(channel, []).extend(beside)
+    return {channel: tuple(sorted(beside, key=lambda message: message.number)) for channel, beside in found.items()}
+
+
+def _refuse_late(started: float, timeout_s: float) -> None:
+    """Raise StoreUnavailable where the storage took so long that whoever asked has been promised an end by now."""
+    took_s = time.perf_counter() - started
+    if took_s > timeout_s:
+        raise StoreUnavailable(
+            f"the storage took {took_s:.0f} s to write, longer than the snapshot's time-out allows; "
+            "raise SnapshotConfig.timeout_s if it is always that slow"
+        )
+
+
+def _is_aligned(cut: Cut, channel: Channel) -> bool:
+    record = cut.records.get(channel.receiver)
+    return record is not None and channel.sender in record.aligned
+
+
+def _entry(name: str, status: Any, stored: StoredActor | None, recording: Recording | None = None) -> ActorEntry:
+    if stored is None:
+        raise StateNotSerializable(
+            f"messages go to actor {name!r}, and what creates it is still with the program that made it: it does not "
+            f"run yet, as the cluster may have no room for it. Take the snapshot when {name!r} runs"
+        )
+    specification = stored.specification
+    return ActorEntry(
+        name,
+        specification.class_module,
+        specification.class_name,
+        stored.class_pickle,
+        dict(specification.options),
+        status,
+        specification.methods,
+        stored.state if status == "born" else None,
+        specification.version,
+        recording,
+    )

@@ -1,0 +1,66 @@
+"""Nodes that Ray is about to take away: a snapshot is committed before they go."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+import ray
+
+from rayshot.errors import RayshotError
+from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.ray.state import draining_nodes
+
+log = logging.getLogger("rayshot")
+LOOK_S = 1.0
+"""A node that Ray takes back on short notice has a minute or two; the question to Ray takes a millisecond."""
+
+
+class DrainWatch:
+    """Looks for drained nodes, on a thread of its own.
+
+    `nodes` are those that the system's actors are on. `take` takes a snapshot and returns when it is durable. One that
+    fails is taken again at the next look, until the node is gone or no longer drained.
+    """
+
+    def __init__(self, nodes: Callable[[], Iterable[str]], take: Callable[[], SnapshotId]) -> None:
+        self._nodes = nodes
+        self._take = take
+        self._done: set[str] = set()
+
+    def start(self) -> None:
+        """Begin to look."""
+        threading.Thread(target=self._run, name="rayshot-drain", daemon=True).start()
+
+    def look(self, draining: Mapping[str, int]) -> None:
+        """Take a snapshot if one of these nodes is ours, and none was taken since; by id, the deadline in Unix ms."""
+        self._done &= draining.keys()
+        ours = sorted(draining.keys() & set(self._nodes()) - self._done)
+        if not ours:
+            return
+        which = ", ".join(f"node {node[:12]}{_until(draining[node])}" for node in ours)
+        try:
+            snapshot = self._take()
+        except (RayshotError, ray.exceptions.RayError) as error:  # a vault that is asked for keys may die too
+            log.warning("%s is drained, and no snapshot was committed yet: %s", which, error)
+        else:
+            self._done.update(ours)
+            log.warning("%s is drained: snapshot %s is committed, to go back to when the node is gone", which, snapshot)
+
+    def _run(self) -> None:
+        failing = False
+        while True:
+            time.sleep(LOOK_S)
+            try:
+                draining = draining_nodes()
+            except Exception as error:  # noqa: BLE001 - Ray's control service is away
+                if not failing:
+                    log.warning("nobody can say now which nodes are drained: %s", error)
+                failing = True
+            else:
+                failing = False
+                self.look(draining)
+
+
+def _until(deadline_ms: int) -> str:
+    return time.strftime(" until %H:%M:%S", time.localtime(deadline_ms / 1000)) if deadline_ms > 0 else ""

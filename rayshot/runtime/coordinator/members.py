@@ -1,0 +1,275 @@
+"""Who belongs to a system: hosts, vaults, and what became of those that are gone. The coordinator's lock covers it."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.coordinator.watching import Watches
+from rayshot.runtime.ray.naming import NAMESPACE, actor_name, named_actors, vault_name
+from rayshot.runtime.ray.roster import Roster
+from rayshot.runtime.ray.state import actor_id, actors_in_the_making
+from rayshot.runtime.wire.actor_errors import ActorExited
+from rayshot.runtime.wire.dead_letters import DeadLetters
+from rayshot.runtime.wire.host_identity import Abandoned, Ending, Stop
+from rayshot.runtime.wire.keyring import Keyring, find_keyring
+
+log = logging.getLogger("rayshot")
+ANSWER_S = 2.0
+"""How long a question to a member may take before its answer is left out."""
+TAKE_OVER_S = 30.0
+"""An actor that does not answer a new coordinator for so long counts as dead."""
+CLEAN_UP_S = 10.0
+"""How long a shutdown waits for deaths, and then for the vaults to remove what the dead left; nobody else would."""
+LINGER_S = 10.0
+"""The process of an actor that ended is there for so long at most, for drivers that fetch outcomes of their calls."""
+VAULT_PAUSE_S = 10.0
+"""So long after its death a vault is watched again."""
+VAULT_GROUPS = {"store": 1, "watch": 1, "control": 1}
+
+
+class Members:
+    """Ray handles of one life of a system."""
+
+    def __init__(
+        self,
+        system: str,
+        incarnation: int,
+        storage: str,
+        on_death: Callable[[str, str], None],
+    ) -> None:
+        self.hosts: dict[str, Any] = {}
+        self.in_the_making: dict[str, Any] = {}
+        self.roster = Roster(system, incarnation)
+        self.letters = DeadLetters()  # of the ended
+        self._keyring: Keyring | None = None
+        self._system = system
+        self._incarnation = incarnation
+        self._storage = storage
+        self._vaults: dict[str, Any] = {}
+        self._nodes: dict[str, str] = {}
+        self._ended: dict[str, Ending] = {}
+        self._watches = Watches(on_death)
+        self._vault_watches = Watches(self._vault_died)
+
+    def join(self, name: str, node: str, handle: Any) -> None:
+        """Add a host and watch it; its node gets a vault if it is the first there.
+
+        Raises ActorExited for the name of an actor that ended: what is under way to that one must not reach another.
+        """
+        if name in self._ended:
+            raise ActorExited(
+                f"{self._ended[name].detail}; actor names cannot be used again until the system is restored", actor=name
+            )
+        self.roster.add(name)
+        self.hosts[name] = handle
+        self._watches.add(name, handle)
+        self._nodes[name] = node
+        self._make_vault(node)
+
+    def _make_vault(self, node: str) -> None:
+        if node not in self._vaults:
+            from rayshot.runtime.node.vault import Vault  # noqa: PLC0415 - late, as the committer in `coordinator`
+
+            vault_class = ray.remote(concurrency_groups=VAULT_GROUPS, num_cpus=0, enable_task_events=False)(Vault)
+            self._vaults[node] = vault_class.options(
+                name=vault_name(self._system, self._incarnation, node),
+                namespace=NAMESPACE,
+                lifetime="detached",
+                max_restarts=-1,
+                get_if_exists=True,
+                scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
+            ).remote(self._system, self._storage)
+            self._welcome_vault(node, self._vaults[node])
+
+    def _welcome_vault(self, node: str, vault: Any) -> None:
+        self._vault_watches.add(node, vault)
+        if self._keyring is not None:
+            vault.hold_keys.remote(self._keyring)
+
+    def hand_out(self, keyring: Keyring) -> None:
+        """Give the keys to all vaults, and to those that are still to come, for a coordinator that is started anew."""
+        self._keyring = keyring
+        self.tell_vaults("hold_keys", keyring)
+
+    def find_keys(self, names: tuple[str, ...]) -> Keyring | None:
+        """The keys of that name: of the environment, or what the vaults hold for a coordinator that is started anew."""
+        if (keyring := find_keyring(names)) is not None:
+            return keyring
+        answers = self._ask({node: vault.keys.remote() for node, vault in tuple(self._vaults.items())})
+        return next((keyring for keyring in answers.values() if keyring is not None), None)
+
+    def _vault_died(self, node: str, detail: str) -> None:
+        """What it was writing is lost; Ray starts it anew. Until it has, or for good, a watch fails at once."""
+        log.warning("the vault of node %s died: %s", node, detail)
+        time.sleep(VAULT_PAUSE_S)
+        if (vault := self._vaults.get(node)) is not None:
+            self._welcome_vault(node, vault)
+
+    def nodes(self) -> set[str]:
+        """Where actors are."""
+        return set(self._nodes.values())
+
+    def know_ended(self, names: Iterable[str]) -> None:
+        """These actors ended before."""
+        self._ended.update({name: Ending(f"actor {name!r} ended") for name in names})
+
+    def shares(self, bodies: Mapping[str, Any]) -> list[tuple[Any, list[Any]]]:
+        """The vaults that have something to write, with the bodies from their nodes, where large ones lie.
+
+        One at least, if there is any; else a node that is gone, after its actors had ended, would be waited for.
+        """
+        first = next(iter(self._vaults), "")
+        shares: dict[str, list[Any]] = {}
+        for name, body in tuple(bodies.items()):  # what no cut needs may come in meanwhile
+            shares.setdefault(self._nodes.get(name, first), []).append(body)
+        if not shares and first:
+            shares[first] = []
+        return [(self._vaults[node], share) for node, share in shares.items()]
+
+    def end(self, name: str, ending: Ending) -> bool:
+        """A host left by its own wish, and nobody needs its process any more. Returns False where that is known."""
+        if name in self._ended:
+            return False
+        self._ended[name] = replace(ending, letters=())
+        for letter in ending.letters:
+            self.letters.add(letter)
+        self.roster.remove(name)
+        self._nodes.pop(name, None)
+        self._watches.drop(name)
+        handle = self.hosts.pop(name, None)
+        self.tell_all("receiver_ended", name, ending.detail)
+        if handle is not None:
+            threading.Thread(target=_bury, args=(handle,), daemon=True).start()
+        return True
+
+    def is_there(self, name: str) -> bool | None:
+        """Whether it is a member; None where it never was."""
+        return False if name in self._ended else True if name in self.hosts else None
+
+    def fate(self, name: str) -> Ending:
+        """What became of `name`."""
+        return self._ended.get(name) or Ending(f"there is no actor {name!r} in system {self._system!r}")
+
+    def tell(self, name: str, method: str, *args: Any) -> None:
+        """Call a host's control method; nobody waits for the answer."""
+        if name in self.hosts:
+            getattr(self.hosts[name], method).remote(*args)
+
+    def tell_all(self, method: str, *args: Any) -> None:
+        """Call a control method of every host."""
+        for name in self.hosts:
+            self.tell(name, method, *args)
+
+    def tell_vaults(self, method: str, *args: Any, **kwargs: Any) -> None:
+        """Call a method of every vault."""
+        for vault in self._vaults.values():
+            getattr(vault, method).remote(*args, **kwargs)
+
+    def status(self) -> dict[str, dict[str, Any] | None]:
+        """The status of each host by name; None for one that does not answer."""
+        return self._ask({name: handle.status.remote() for name, handle in tuple(self.hosts.items())})
+
+    def figures(self) -> dict[str, Any]:
+        """As `status`, what `Host.figures` says."""
+        return self._ask({name: handle.figures.remote() for name, handle in tuple(self.hosts.items())})
+
+    def trace(self, full: bool | None) -> list[str]:  # noqa: FBT001 - as a Ray call
+        """Have all hosts traced, or with None no more. Returns those that are not as they should be yet."""
+        answers = self._ask({name: handle.trace.remote(full) for name, handle in tuple(self.hosts.items())})
+        return [name for name, done in answers.items() if not done]
+
+    def topology(self) -> dict[str, tuple[str, ...]]:
+        """For each host to whom its channels lead; none for one that does not answer."""
+        try:
+            answers = self._ask({name: handle.receivers.remote() for name, handle in tuple(self.hosts.items())})
+        except ray.exceptions.RayError as error:
+            log.warning("nobody can be asked for channels now: %s", error)
+            return {}
+        return {name: answer or () for name, answer in answers.items()}
+
+    def why_missing(self, snapshot: SnapshotId, names: Iterable[str]) -> dict[str, tuple[Any, ...] | None]:
+        """For each of these hosts what `Host.progress` says; None for one that does not answer."""
+        hosts = dict(self.hosts)
+        return self._ask({name: hosts[name].progress.remote(snapshot) for name in names if name in hosts})
+
+    def _ask(self, refs: dict[str, Any], timeout_s: float = ANSWER_S) -> dict[str, Any]:
+        ready, _ = ray.wait(list(refs.values()), num_returns=len(refs), timeout=timeout_s) if refs else ([], [])
+        answered = set(ready)
+        answers = {}
+        for name, ref in refs.items():
+            try:
+                answers[name] = ray.get(ref) if ref in answered else None
+            except ray.exceptions.RayError:
+                answers[name] = None
+        return answers
+
+    def kill_all(self) -> Callable[[], None]:
+        """End every process of the system but the coordinator's, and the vaults, which have something left to do.
+
+        Returns what waits until the vaults have removed what the dead left behind, and ends them too. Call that without
+        a lock.
+        """
+        deaths = self._watches.drop_all()
+        self._vault_watches.drop_all()
+        for handle in self.hosts.values():
+            ray.kill(handle)
+        vaults = list(self._vaults.values())
+        self.hosts.clear()
+        self._vaults.clear()
+        return lambda: _clean_up(deaths, vaults)
+
+    def find_vaults(self) -> None:
+        """After the coordinator was started anew: find the vaults of this life."""
+        self._vaults = named_actors(vault_name(self._system, self._incarnation, ""))
+        for node, vault in self._vaults.items():
+            self._welcome_vault(node, vault)
+
+    def find(self, stop: Stop | None, joined: set[str]) -> dict[str, Abandoned | None]:
+        """After the coordinator was started anew: find all actors and take over from the old coordinator.
+
+        With `stop` they handle nothing more. `joined` are those on the roster.
+        Returns what each actor said; None for one that does not answer, which is not a member any more. Those that are
+        still being made are not asked: they may wait for this coordinator, to join. They are `in_the_making` then.
+        """
+        self.hosts = named_actors(actor_name(self._system, self._incarnation, ""))
+        unfinished = actors_in_the_making() if self.hosts else set()
+        for name, handle in tuple(self.hosts.items()):
+            if actor_id(handle) in unfinished:
+                self.in_the_making[name] = self.hosts.pop(name)
+                if name in joined:
+                    self._watches.add(name, handle)
+        answers = self._ask({name: handle.abandon.remote(stop) for name, handle in self.hosts.items()}, TAKE_OVER_S)
+        for name, answer in answers.items():
+            if answer is None:
+                self.hosts.pop(name)
+            else:
+                self._watches.add(name, self.hosts[name])
+                self._nodes[name] = answer.node
+                self._make_vault(answer.node)
+        return answers
+
+
+def _bury(host: Any) -> None:
+    """End the process of an actor that ended, whose room others may wait for, when nothing is to be fetched there."""
+    ray.wait([host.linger.remote()], timeout=LINGER_S)
+    ray.kill(host)
+
+
+def _clean_up(deaths: list[Any], vaults: list[Any]) -> None:
+    """Wait for deaths, let the vaults remove what the dead left, and end them; not one of these waits is for ever."""
+    _await(deaths)
+    _await([vault.clean_up.remote() for vault in vaults])
+    for vault in vaults:
+        ray.kill(vault)
+
+
+def _await(refs: list[Any]) -> None:
+    if refs:
+        ray.wait(refs, num_returns=len(refs), timeout=CLEAN_UP_S)

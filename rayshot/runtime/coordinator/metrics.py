@@ -1,0 +1,244 @@
+"""What a system tells Prometheus, through Ray's metrics. Its coordinator does, for all of it.
+
+Ray drops a gauge that was not set for 20 s or more, so each is set again every PAUSE_S. Nothing is counted for a
+message: the counters that actors have anyway are asked for. Where an actor is found busy, or with a full outbox, it
+counts as so since it was asked before: right on average, as a sample is.
+"""
+
+import logging
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import ray
+
+from rayshot.protocol.abort import AbortReason
+from rayshot.runtime.wire.states import STATES
+
+log = logging.getLogger("rayshot")
+PAUSE_S = 5.0
+ASKED_A_SECOND = 50
+"""So many actors at most: those of a large system are asked less often."""
+PHASE_BOUNDS_S = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric; `kind` is the name of its class in `ray.util.metrics`."""
+
+    name: str
+    kind: str
+    about: str
+    labels: tuple[str, ...] = ()
+
+
+METRICS = (
+    Metric(
+        "rayshot_snapshots_total",
+        "Counter",
+        "Snapshots that ended. outcome: committed or aborted; reason: why it was aborted; trigger: interval, request, "
+        "savepoint, drain or actor",
+        ("outcome", "reason", "trigger"),
+    ),
+    Metric("rayshot_snapshots_in_progress", "Gauge", "Snapshots under way."),
+    Metric(
+        "rayshot_snapshot_phase_seconds",
+        "Histogram",
+        "Of each committed snapshot: record, until all actors have (aligned: also their waits for markers); hold, the "
+        "longest pause of an actor; store, the writing.",
+        ("phase",),
+    ),
+    Metric("rayshot_snapshot_bytes", "Gauge", "Size of the last snapshot, shared chunks included."),
+    Metric("rayshot_snapshot_written_bytes", "Gauge", "What the last snapshot added to the storage."),
+    Metric("rayshot_snapshot_in_flight_messages", "Gauge", "Messages in flight in the last snapshot."),
+    Metric(
+        "rayshot_last_snapshot_timestamp_seconds",
+        "Gauge",
+        "Unix time of the last committed snapshot of this life; before the first one, when the coordinator began.",
+    ),
+    Metric("rayshot_recoveries_total", "Counter", "Restores. cause: restore.", ("cause",)),
+    Metric("rayshot_recovery_phase_seconds", "Histogram", "Of each restore: load, until all actors are.", ("phase",)),
+    Metric("rayshot_system_state", "Gauge", "1 for the state that the system is in, 0 for all others.", ("state",)),
+    Metric("rayshot_life", "Gauge", "The number of the system's life."),
+    Metric("rayshot_actors", "Gauge", "Living actors.", ("actor_class",)),
+    Metric("rayshot_messages_total", "Counter", "Messages that actors handled.", ("actor_class",)),
+    Metric("rayshot_dead_letters_total", "Counter", "Messages that nobody could handle.", ("actor_class",)),
+    Metric(
+        "rayshot_mailbox_messages", "Gauge", "Messages that wait at an actor, the most of a class.", ("actor_class",)
+    ),
+    Metric(
+        "rayshot_outbox_messages", "Gauge", "Messages that an actor has to send, the most of a class.", ("actor_class",)
+    ),
+    Metric("rayshot_busy_seconds_total", "Counter", "Seconds in handlers, by sampling.", ("actor_class",)),
+    Metric(
+        "rayshot_backpressured_seconds_total", "Counter", "Seconds with a full outbox, by sampling.", ("actor_class",)
+    ),
+)
+"""All metrics; each has the label `system` too. Ray puts `ray_` before the names."""
+
+
+class ActorFigures(NamedTuple):
+    """What an actor is asked for; messages are counts, `handled` and `dead_letters` of its whole life."""
+
+    actor_class: str
+    handled: int
+    dead_letters: int
+    mailbox: int
+    outbox: int
+    busy: bool
+    full: bool
+
+
+class SystemFigures(NamedTuple):
+    """What a coordinator knows; `last_taken_at` is Unix time."""
+
+    state: str
+    in_progress: int
+    last_taken_at: float
+
+
+Sample = tuple[str, float, Mapping[str, str]]
+"""A metric's name, what it is set or grows by, and its labels but for the system."""
+
+
+class ActorSums:
+    """Figures of actors, by class."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[float, ActorFigures]] = {}
+
+    def add(self, now: float, answers: Mapping[str, tuple[Any, ...] | None]) -> Iterator[Sample]:
+        """Samples of what actors answered, each the fields of ActorFigures or None; `now` in monotonic seconds."""
+        sums: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
+        for name, answer in answers.items():
+            if answer is None:
+                continue
+            one = ActorFigures(*answer)
+            before_at, before = self._known.get(name, (now, one._replace(handled=0, dead_letters=0)))
+            self._known[name] = now, one
+            of_class, past_s = sums[one.actor_class], now - before_at
+            of_class["rayshot_actors"] += 1
+            of_class["rayshot_messages_total"] += max(0, one.handled - before.handled)
+            of_class["rayshot_dead_letters_total"] += max(0, one.dead_letters - before.dead_letters)
+            of_class["rayshot_busy_seconds_total"] += past_s * one.busy
+            of_class["rayshot_backpressured_seconds_total"] += past_s * one.full
+            for metric, waiting in (("rayshot_mailbox_messages", one.mailbox), ("rayshot_outbox_messages", one.outbox)):
+                of_class[metric] = max(of_class[metric], waiting)
+        for gone in self._known.keys() - answers.keys():
+            del self._known[gone]
+        for actor_class, found in sums.items():
+            for metric, value in found.items():
+                yield metric, value, {"actor_class": actor_class}
+
+
+class Metrics:
+    """The metrics of one system. All but `start` may be called from any thread, and cost microseconds."""
+
+    def __init__(
+        self,
+        system: str,
+        life: int,
+        look: Callable[[], SystemFigures],
+        ask: Callable[[], Mapping[str, tuple[Any, ...] | None]],
+    ) -> None:
+        self._labels = {"system": system}
+        self._life = life
+        self._look = look
+        self._ask = ask
+        self._began_at = time.time()
+        self._last: list[Sample] = []
+        """Of the last snapshot, what stays until the next one."""
+        self._actors: list[Sample] = []
+        self._sums, self._ask_at = ActorSums(), 0.0
+        self._made: dict[str, Any] = {}
+        self.aborted_count = 0
+
+    def start(self) -> None:
+        """Begin to tell, where Ray takes metrics."""
+        threading.Thread(target=self._run, name="rayshot-metrics", daemon=True).start()
+
+    def committed(self, trigger: str, stats: Mapping[str, float]) -> None:
+        """A snapshot is durable; `stats` are those of its manifest, and `bytes`."""
+        self._tell(("rayshot_snapshots_total", 1, {"outcome": "committed", "reason": "", "trigger": trigger}))
+        for phase, figure in (("record", "recorded_s"), ("hold", "hold_max_s"), ("store", "stored_s")):
+            if figure in stats:
+                self._tell(("rayshot_snapshot_phase_seconds", stats[figure], {"phase": phase}))
+        self._last = [
+            ("rayshot_snapshot_bytes", stats["bytes"], {}),
+            ("rayshot_snapshot_written_bytes", stats["written_bytes"], {}),
+            ("rayshot_snapshot_in_flight_messages", stats["in_flight"], {}),
+        ]
+
+    def aborted(self, trigger: str, reason: AbortReason) -> None:
+        """A snapshot was aborted."""
+        self.aborted_count += 1
+        labels = {"outcome": "aborted", "reason": reason.value, "trigger": trigger}
+        self._tell(("rayshot_snapshots_total", 1, labels))
+
+    def restored(self) -> None:
+        """All actors are loaded."""
+        self._tell(("rayshot_recoveries_total", 1, {"cause": "restore"}))
+        self._tell(("rayshot_recovery_phase_seconds", time.time() - self._began_at, {"phase": "load"}))
+
+    def _run(self) -> None:
+        if not _ray_takes_metrics():
+            log.info("no metrics: this cluster's Ray drops them; pip install 'rayshot[metrics]' on its nodes")
+            return
+        while True:
+            try:
+                self._tell(*self.samples(time.monotonic()))
+            except Exception:
+                log.exception("the metrics of system %r could not be told once", self._labels["system"])
+            time.sleep(PAUSE_S)
+
+    def samples(self, now: float) -> list[Sample]:
+        """What is to be told at this moment, in monotonic seconds. Actors are asked for if it is time."""
+        if now >= self._ask_at:
+            answers = self._ask()
+            actors = self._actors = list(self._sums.add(now, answers))
+            self._ask_at = now + max(PAUSE_S, len(answers) / ASKED_A_SECOND)
+        else:
+            actors = [one for one in self._actors if _KINDS[one[0]] == "Gauge"]
+        return [*actors, *self._of_system(), *self._last]
+
+    def _of_system(self) -> Iterator[Sample]:
+        figures = self._look()
+        yield "rayshot_life", self._life, {}
+        yield "rayshot_snapshots_in_progress", figures.in_progress, {}
+        yield "rayshot_last_snapshot_timestamp_seconds", figures.last_taken_at or self._began_at, {}
+        for state in STATES:
+            yield "rayshot_system_state", state == figures.state, {"state": state}
+
+    def _tell(self, *samples: Sample) -> None:
+        for name, value, labels in samples:
+            metric = self._made.get(name) or self._made.setdefault(name, _make(name))
+            tell = {"Counter": "inc", "Gauge": "set", "Histogram": "observe"}[_KINDS[name]]
+            if value or tell != "inc":  # Ray refuses to count nothing
+                getattr(metric, tell)(value, {**self._labels, **labels})
+
+
+_KINDS = {metric.name: metric.kind for metric in METRICS}
+
+
+def _make(name: str) -> Any:
+    from ray.util import metrics as of_ray  # noqa: PLC0415 - only a coordinator needs it
+
+    (metric,) = (one for one in METRICS if one.name == name)
+    more = {"boundaries": PHASE_BOUNDS_S} if metric.kind == "Histogram" else {}
+    return getattr(of_ray, metric.kind)(name, metric.about, tag_keys=("system", *metric.labels), **more)
+
+
+def takes_metrics(node: Mapping[str, Any]) -> bool:
+    """Whether Ray exports metrics on a node of `ray.nodes()`: without the packages of `ray[default]` it drops them.
+
+    The port on which they are exported says nothing: where `ray start` was given one it is there in any case.
+    """
+    return bool(node["MetricsAgentPort"] > 0)
+
+
+def _ray_takes_metrics() -> bool:
+    own = ray.get_runtime_context().get_node_id()
+    return any(node["NodeID"] == own and takes_metrics(node) for node in ray.nodes())

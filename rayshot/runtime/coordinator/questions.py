@@ -1,0 +1,51 @@
+"""What actors and programs ask a coordinator about actors: the half of it that only looks."""
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import ray
+
+from rayshot.runtime.coordinator.clock import TICK_S
+from rayshot.runtime.coordinator.notices import UNTIL_ANSWERED
+from rayshot.runtime.wire.dead_letters import DeadLetter
+from rayshot.runtime.wire.host_identity import Ending, Stop
+
+if TYPE_CHECKING:
+    from rayshot.runtime.coordinator.members import Members
+
+FATE_S = 30.0
+
+
+class Questions:
+    """A base of the coordinator's class."""
+
+    _lock: threading.RLock
+    _members: "Members"
+    _stop: Stop | None
+
+    @ray.method(concurrency_group="wait", max_task_retries=UNTIL_ANSWERED)
+    def fate(self, name: str) -> Stop | Ending:
+        """Why `name` does not answer: the system stopped, or it ended or never was. Waits for what explains a death."""
+        deadline = time.monotonic() + FATE_S
+        while self._stop is None and name in self._members.hosts and time.monotonic() < deadline:
+            time.sleep(TICK_S)
+        with self._lock:
+            return self._stop or self._members.fate(name)
+
+    @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
+    def actors(self) -> dict[str, Any]:
+        """Ray handles of the living actors by name."""
+        with self._lock:
+            return dict(self._members.hosts)
+
+    @ray.method(concurrency_group="ask", max_task_retries=UNTIL_ANSWERED)
+    def dead_letters(self) -> tuple[DeadLetter, ...]:
+        """Those of the actors that have ended."""
+        return self._members.letters.all()
+
+    @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
+    def is_there(self, name: str) -> bool | None:
+        """Whether an actor of that name lives: False where it has ended, None where there never was one."""
+        with self._lock:
+            return self._members.is_there(name)

@@ -1,0 +1,117 @@
+"""The drivers of this process: one for each system and life, attached when it is first needed.
+
+Programs begin, restore and attach to systems by `rayshot.init` and its like. Where none did, in a plain task or a plain
+actor, a handle that is used attaches to its system, and a class that is made an actor to the only one that runs.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Iterable
+
+import ray
+
+from rayshot.errors import NoAnswer, SystemStopped
+from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.life.driver import DriverPort
+from rayshot.runtime.ray.naming import find_coordinator, running_systems
+from rayshot.runtime.wire.answers import get_answer, the_coordinator
+from rayshot.runtime.wire.host_identity import HostIdentity
+from rayshot.runtime.wire.initiation import some_names
+
+_lock = threading.Lock()
+_begun: list[DriverPort] = []
+"""Of the program's systems that are not shut down, one at least: `Class.remote()` makes an actor of the last one."""
+_attached: dict[str, DriverPort] = {}
+"""By the system's name: those that nobody asked for by `rayshot.init`."""
+_heard: deque[tuple[bytes, tuple[SnapshotId, ...]]] = deque(maxlen=64)
+"""News of open snapshots, by life, for a port that is still to come: older ones are over by then."""
+
+
+def begin(identity: HostIdentity) -> DriverPort:
+    """The port of a system that the program begins, restores or attaches to; its actors are made there from now on."""
+    with _lock:
+        port = _living(identity.system)
+        if port is None or port.identity.life != identity.life:
+            port = DriverPort(identity)
+        _attached.pop(identity.system, None)
+        _begun[:] = [*(other for other in _begun if other.down is None and other.system != port.system), port]
+        _tell_news(port)
+        return port
+
+
+def shut(port: DriverPort) -> None:
+    """The program shut that system down: its actors are made in the one before."""
+    with _lock:
+        _begun[:] = [other for other in _begun if other is not port] or [port]
+
+
+def driver_port(system: str | None = None) -> DriverPort:
+    """The port for a handle of `system`, or for an actor that is to be made. May be down, and says why when it is used.
+
+    Raises SystemStopped where there is none, or none can be chosen; NoAnswer.
+    """
+    with _lock:
+        if system is None:
+            if _begun:
+                return _begun[-1]
+            there = [port for port in _attached.values() if port.down is None and port.has_coordinator]
+            return there[0] if len(there) == 1 else _attach(_only_system([port.system for port in there]))
+        if (port := _living(system)) is not None:
+            return port
+        ports = (*reversed(_begun), *_attached.values())
+        over = next((port for port in ports if port.system == system), None)
+        return over if over is not None and not over.has_later_life else _attach(system)
+
+
+def _living(system: str) -> DriverPort | None:
+    ports = (port for port in (*reversed(_begun), *_attached.values()) if port.system == system)
+    return next((port for port in ports if port.down is None), None)
+
+
+def _only_system(names: list[str]) -> str:
+    """The only one of these systems, or where none is given the only one that runs in this cluster."""
+    if not names and ray.is_initialized():
+        names = running_systems()
+    if len(names) == 1:
+        return names[0]
+    raise SystemStopped(
+        "this process belongs to no rayshot system; call rayshot.init(name, storage=...) first"
+        + (f". In this cluster run {some_names(names)}" if names else "")
+    )
+
+
+def _attach(system: str) -> DriverPort:
+    coordinator = find_coordinator(system) if ray.is_initialized() else None
+    if coordinator is None:
+        raise SystemStopped(
+            f"system {system!r} does not run in this cluster: restore it with rayshot.restore(...), or begin it with "
+            f"rayshot.init({system!r}, storage=...)",
+            system=system,
+        )
+    try:
+        identity = get_answer(coordinator.identity.remote(), the_coordinator(system))
+    except (ray.exceptions.RayActorError, NoAnswer) as error:
+        raise SystemStopped(f"system {system!r} cannot be attached to: {error}", system=system) from error
+    port = DriverPort(identity)
+    for other in [name for name, old in _attached.items() if old.down is not None]:
+        del _attached[other]
+    _attached[system] = port
+    _tell_news(port)
+    return port
+
+
+def _tell_news(port: DriverPort) -> None:
+    """Tell a port what was heard before it could be found."""
+    for life, tags in tuple(_heard):
+        if life == port.identity.life:
+            port.hear(tags)
+
+
+def hear(life: bytes, tags: Iterable[SnapshotId]) -> None:
+    """This process got a result that may show effects of open snapshots of a system's life. Takes no lock."""
+    heard = tuple(SnapshotId(*tag) for tag in tags)
+    if (life, heard) not in _heard:
+        _heard.append((life, heard))
+    for port in (*_begun, *_attached.values()):
+        if port.identity.life == life:
+            port.hear(heard)

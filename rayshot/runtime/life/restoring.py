@@ -1,0 +1,198 @@
+"""Every actor of a snapshot made and loaded: what a restore does when all that it needs is known to be there."""
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import ray
+
+from rayshot.errors import RestoreFailed
+from rayshot.format.pickling import dump_names
+from rayshot.model.dead_letter import DeadLetter
+from rayshot.model.resolution import Fit
+from rayshot.runtime.actor.host import Host
+from rayshot.runtime.actor.loading import LoadPlan
+from rayshot.runtime.actor.spawning import spawn_host
+from rayshot.runtime.coordinator.watching import in_short
+from rayshot.runtime.life.progress import wait_with_progress
+from rayshot.runtime.wire.answers import get_answer, the_coordinator
+from rayshot.runtime.wire.host_identity import HostIdentity
+from rayshot.runtime.wire.initiation import some_names
+
+log = logging.getLogger("rayshot")
+START_S = 300.0
+"""So long nobody may get ready before processes that have not started, or hang, are given up."""
+HANG_S = 60.0
+"""A process that loads answers meanwhile; unpickling one large value may keep it from that for some seconds."""
+STARTS_MAX = 3
+"""So often an actor's process is made: Ray may place it on a node that has died and that it still takes for alive."""
+
+
+def load_all(identity: HostIdentity, storage: str, folder: str, fit: Fit, dead_letters: Sequence[DeadLetter]) -> None:
+    """Make every actor, load it, and let all go when the last is ready.
+
+    The chunks lie in `folder` of `storage`, which may be another one than the system's. `dead_letters` come from those
+    left out.
+    """
+    _report(fit)
+    loading = _Loading(identity, fit, _plans(storage, folder, fit, _by_host(fit, dead_letters)))
+    try:
+        loading.run()
+        get_answer(identity.coordinator.resume.remote(), the_coordinator(identity.system))
+    except BaseException:
+        loading.kill_all()
+        raise
+
+
+class _Loading:
+    """Actors that are made and loaded, each by its plan."""
+
+    def __init__(self, identity: HostIdentity, fit: Fit, plans: Mapping[str, LoadPlan]) -> None:
+        self._identity = identity
+        self._specifications = fit.specifications
+        self._plans = plans
+        self._hosts: dict[str, Any] = {}
+        self._starts = Counter[str]()
+        self._waiting: dict[Any, str] = {}
+        """The answers that are still to come, with their actors."""
+
+    def run(self) -> None:
+        """Return when all are loaded. One whose process dies before it joined is made again.
+
+        Raises RestoreFailed where processes do not start, or hang; what a load raises; NoAnswer of the coordinator.
+        """
+        for name in self._plans:
+            self._make(name)
+        due = time.monotonic() + START_S
+
+        def all_are_loaded(timeout_s: float) -> bool:
+            nonlocal due
+            loaded, _ = ray.wait([*self._waiting], num_returns=1, timeout=min(timeout_s, START_S))
+            for answer in loaded:
+                self._settle(answer)
+            if loaded:
+                due = time.monotonic() + START_S
+            elif time.monotonic() >= due:
+                self._check_alive()
+                due = time.monotonic() + START_S
+            return not self._waiting
+
+        if self._waiting:
+            wait_with_progress(all_are_loaded, self._describe)
+
+    def kill_all(self) -> None:
+        """End all that were made, also one that is not up yet, of which the coordinator does not know."""
+        for host in self._hosts.values():
+            ray.kill(host)
+
+    def _make(self, name: str) -> None:
+        self._starts[name] += 1
+        host = self._hosts[name] = spawn_host(Host, self._identity, self._specifications[name], name, loading=True)
+        self._waiting[host.load.remote(self._plans[name])] = name
+
+    def _settle(self, answer: Any) -> None:
+        """One is loaded. Raises what went wrong there, unless another try may help."""
+        name = self._waiting.pop(answer)
+        try:
+            ray.get(answer)
+        except ray.exceptions.ActorDiedError as error:
+            if self._starts[name] == STARTS_MAX or error.actor_init_failed or name in self._joined():
+                raise
+            log.warning("a process for %s died before it had started, another one is made: %s", name, in_short(error))
+            self._make(name)
+
+    def _joined(self) -> Mapping[str, Any]:
+        actors: Mapping[str, Any] = get_answer(
+            self._identity.coordinator.actors.remote(), the_coordinator(self._identity.system)
+        )
+        return actors
+
+    def _check_alive(self) -> None:
+        """Raise RestoreFailed for actors whose processes are not there, or do not answer while they load."""
+        joined, names = self._joined(), list(self._waiting.values())
+        if absent := [name for name in names if name not in joined]:
+            raise RestoreFailed(
+                f"nothing was restored: {some_names(absent)} did not start within {START_S:g} s: has the cluster the "
+                f"resources?",
+                actors=absent,
+            )
+        answers = {name: self._hosts[name].status.remote() for name in names}
+        ready, _ = ray.wait(list(answers.values()), num_returns=len(answers), timeout=HANG_S)
+        if hung := [name for name, answer in answers.items() if answer not in ready]:
+            raise RestoreFailed(
+                f"nothing was restored: {some_names(hung)} has not loaded within {START_S:g} s, and its process does "
+                f"not answer: is it stopped?",
+                actors=hung,
+            )
+
+    def _describe(self) -> str:
+        done = len(self._plans) - len(self._waiting)
+        return f"restoring: {done}/{len(self._plans)} loaded, waiting for {some_names(self._waiting.values())}"
+
+
+def _report(fit: Fit) -> None:
+    """Say what is not restored: nothing is lost silently."""
+    for name, recorded in fit.left_out.items():
+        lost = {c.sender: c.sent - c.received for c in fit.undeliverable if c.receiver == name and c.sent > c.received}
+        flying = ", ".join(f"{count:,} from {sender}" for sender, count in sorted(lost.items()))
+        log.warning(
+            "%s of class %s is left out of the restore of %s; its state stays in the snapshot. Dead letters: %s",
+            name, recorded, fit.manifest.snapshot, flying or "none",
+        )  # fmt: skip
+
+
+def _by_host(fit: Fit, dead_letters: Sequence[DeadLetter]) -> dict[str, list[DeadLetter]]:
+    """Dead letters lie with who sent them; those of drivers and of actors that are no more with the first actor."""
+    by_host: dict[str, list[DeadLetter]] = {name: [] for name in fit.specifications}
+    for letter in dead_letters:
+        by_host[letter.sender if letter.sender in by_host else min(by_host)].append(letter)
+    return by_host
+
+
+def _plans(
+    storage: str, folder: str, fit: Fit, dead_letters: Mapping[str, Sequence[DeadLetter]]
+) -> dict[str, LoadPlan]:
+    manifest, specifications, names = fit.manifest, fit.specifications, dump_names(fit.names)
+    chunks = {chunk.digest: chunk for chunk in manifest.chunks}
+    sent: dict[str, dict[str, int]] = {name: {} for name in specifications}
+    arrived: dict[str, dict[str, int]] = {name: {} for name in specifications}
+    received: dict[str, dict[str, int]] = {name: {} for name in specifications}
+    mailbox: dict[str, dict[str, Any]] = {name: {} for name in specifications}
+    slots: dict[str, dict[str, Any]] = {name: {} for name in specifications}
+    needed: dict[str, list[Any]] = {name: [] for name in specifications}
+    for channel in manifest.channels:
+        if channel.sender in sent:
+            sent[channel.sender][channel.receiver] = channel.sent
+        if channel.receiver in specifications:
+            arrived[channel.receiver][channel.sender] = channel.sent
+            received[channel.receiver][channel.sender] = channel.received
+            if blobs := channel.blobs():
+                mailbox[channel.receiver][channel.sender] = blobs
+            if channel.slots:
+                slots[channel.receiver][channel.sender] = channel.slots
+            needed[channel.receiver] += channel.all_blobs()
+    plans = {}
+    for actor in manifest.actors:
+        if actor.state is not None:
+            needed[actor.name] += [actor.state.stream, *actor.state.buffers]
+        plans[actor.name] = LoadPlan(
+            storage,
+            folder,
+            manifest.system,
+            manifest.snapshot,
+            specifications[actor.name],
+            actor.state,
+            {span.chunk: chunks[span.chunk] for blob in needed[actor.name] for span in blob.spans},
+            sent[actor.name],
+            arrived[actor.name],
+            received[actor.name],
+            mailbox[actor.name],
+            slots[actor.name],
+            frozenset(manifest.ended) & arrived[actor.name].keys(),
+            actor.version,
+            names,
+            tuple(dead_letters[actor.name]),
+        )
+    return plans

@@ -1,0 +1,196 @@
+"""`rayshot.resume`: the one line with which a program begins, however often it is started."""
+
+import logging
+import os
+from collections.abc import Callable
+from typing import Any
+
+import ray
+
+from rayshot.errors import ConfigError, SnapshotNotFound
+from rayshot.model.configuration import FailureConfig, SnapshotConfig, Trace, check_config, check_trace
+from rayshot.model.rename_classes import RenamedClasses
+from rayshot.model.resolution import SkipMissing
+from rayshot.model.stored_options import ActorOptions
+from rayshot.protocol.identity import SnapshotId, check_name
+from rayshot.runtime.life.starting import (
+    ATTACH_S,
+    Choice,
+    attach_to,
+    await_start,
+    bring_back,
+    check_no_actor,
+    ensure_ray,
+    is_local,
+    locate,
+    make_room,
+    start,
+)
+from rayshot.runtime.life.system import System
+from rayshot.runtime.ray.naming import find_coordinator
+from rayshot.runtime.wire.keyring import load_keyring
+from rayshot.runtime.wire.settings import SystemSettings
+from rayshot.runtime.wire.states import STOPPED
+from rayshot.store.beginning import check_nobody_lives, find_history
+from rayshot.store.catalog import SystemView
+from rayshot.store.pinning import follow_pin
+from rayshot.store.snapshot import Snapshot
+from rayshot.store.store import Store
+
+log = logging.getLogger("rayshot")
+PIN = "RAYSHOT_RESTORE_SNAPSHOT"
+
+
+def resume(
+    name: str,
+    *,
+    storage: str | os.PathLike[str],
+    begin: Callable[[System], object],
+    snapshot: SnapshotConfig | None = None,
+    failure: FailureConfig | None = None,
+    trace: Trace = False,
+    takeover: bool = False,
+    allow_unsigned: bool = False,
+    rename_classes: RenamedClasses | None = None,
+    skip_missing_classes: SkipMissing = False,
+    options: ActorOptions | None = None,
+) -> System:
+    """Attach to a system where it runs; else restore its latest snapshot; else begin it.
+
+    So a program that is started anew, on this cluster or another one, goes on where its last snapshot was taken.
+
+    The environment variable RAYSHOT_RESTORE_SNAPSHOT pins the snapshot: where the system does not run it goes back to
+    that one. It may stay set: a program that is started again under the same pin goes on from the newest snapshot that
+    the lives under it have committed since. A life without that pin in between ends this, and the pinned snapshot is
+    restored again. Where RAYSHOT_SYSTEM is set the pin is that system's alone.
+
+    Args:
+        name: as for `rayshot.init`.
+        storage: as for `rayshot.init`.
+        begin: called with the system where there is no snapshot: makes its first actors, and may send them messages. No
+            snapshot is committed before it has returned; then the first one is taken, and the system runs. If it
+            raises, or its program dies, nothing is left, and the next `resume` calls it again. Who attaches meanwhile
+            waits. Where no actor lives after it, as all constructors failed, a warning says so.
+        snapshot: as for `rayshot.init`, also where the system is restored.
+        failure: as for `rayshot.init`.
+        trace: as for `rayshot.init`, also where the system is restored.
+        takeover: True goes on although a life of the system may still run in another cluster: it is fenced out then.
+        allow_unsigned: as for `rayshot.restore`.
+        rename_classes: as for `rayshot.restore`.
+        skip_missing_classes: as for `rayshot.restore`.
+        options: as for `rayshot.restore`.
+
+    Raises:
+        LivesElsewhere: a life of the system, which does not run in this cluster, has said within the last 60 s that it
+            runs. Two programs that resume one system in two clusters would fence each other out for ever.
+        SnapshotAborted: it began, and its first snapshot could not be taken; nothing is left.
+        SnapshotNotFound: the pinned snapshot does not exist; nothing was begun.
+        ConfigError, NotFound, Untrusted, Damaged, Incompatible, RestoreFailed: as for `rayshot.init` and
+            `rayshot.restore`. And what `begin` raises.
+    """
+    check_no_actor()
+    check_name(name, "a system")
+    check_config(snapshot or SnapshotConfig(), SnapshotConfig)
+    check_config(failure or FailureConfig(), FailureConfig)
+    check_trace(trace)
+    if not callable(begin):
+        raise ConfigError(f"begin={begin!r}: give a function that takes the system and makes its first actors")
+    location, store = locate(storage)
+    ensure_ray()
+    running = _find_running(name)
+    if running is not None:
+        return attach_to(name, running, location)
+    store.check()
+    if not takeover:
+        check_nobody_lives(store, name)
+    try:
+        pin, known = _find_pin(name), find_history(store, name).retained
+        if pin is not None and not known:
+            raise SnapshotNotFound(
+                f"{PIN}={pin}: {location} holds no snapshot of system {name!r}, so there is nothing to go back to. "
+                f"Nothing was begun",
+                snapshot=str(pin),
+                exists=[],
+            )
+        if known:
+            return bring_back(
+                storage,
+                name,
+                _choice(store, pin),
+                claim=None,  # a program that is started again and again must not keep a snapshot for each start
+                allow_unsigned=allow_unsigned,
+                rename_classes=rename_classes,
+                skip_missing_classes=skip_missing_classes,
+                options=options,
+                config=snapshot,
+                trace=trace,
+            )
+        make_room(name)
+        keyring = load_keyring(local=is_local(location))
+        configs = snapshot or SnapshotConfig(), failure or FailureConfig()
+        settings = SystemSettings(name, location, keyring.names, *configs, trace, beginning=True)
+        return _begin(System(start(settings, keyring)), begin)
+    except (ConfigError, ray.exceptions.ActorAlreadyExistsError) as error:
+        running = _find_running(name)
+        if running is None and isinstance(error, ConfigError):
+            raise
+        if running is None:
+            raise ConfigError(f"another program has just tried to start system {name!r}, in vain: try again") from error
+        return attach_to(name, running, location)  # another process was faster
+
+
+def _find_pin(system: str) -> SnapshotId | None:
+    """The snapshot to which this system is to go back, as the environment says. Raises ConfigError."""
+    text = os.environ.get(PIN, "").strip()
+    if not text or os.environ.get("RAYSHOT_SYSTEM", system) != system:
+        return None
+    try:
+        return SnapshotId.parse(text)
+    except ConfigError as error:
+        raise ConfigError(f"{PIN}: {error.message}") from error
+
+
+def _choice(store: Store, pin: SnapshotId | None) -> Choice:
+    if pin is None:
+        return Choice(SystemView.latest)
+
+    def choose(view: SystemView) -> Snapshot:
+        try:
+            chosen = follow_pin(store, view, pin)
+        except SnapshotNotFound as error:
+            raise type(error)(f"{PIN}={pin}: {error.message}", **error.evidence) from error
+        if chosen.id != pin:
+            log.info("system %r goes on from %s, which came after the pinned %s", view.name, chosen.id, pin)
+        return chosen
+
+    return Choice(choose, pin)
+
+
+def _find_running(name: str) -> Any | None:
+    """The coordinator of that system, unless it is stopped or dead. Waits while another program starts it."""
+    coordinator = find_coordinator(name)
+    if coordinator is None:
+        return None
+    try:
+        return None if await_start(name, coordinator, ATTACH_S) == STOPPED else coordinator
+    except ray.exceptions.RayActorError:
+        return None
+
+
+def _begin(system: System, begin: Callable[[System], object]) -> System:
+    try:
+        begin(system)
+        system.begun()
+    except BaseException:
+        log.warning("system %r could not begin: what it has made is taken down", system.name)
+        system.shutdown()
+        raise
+    if not system.actors():
+        log.warning(
+            "system %r begins with no actors, and from now on is restored with none: `begin` has made none, or the "
+            "constructors of all have failed, as their logs tell. To begin anew, shut it down and call "
+            "rayshot.init(%r, storage=..., fresh=True)",
+            system.name,
+            system.name,
+        )
+    return system

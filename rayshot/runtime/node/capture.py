@@ -1,0 +1,365 @@
+"""Capture of an actor's state: inline, or in a forked child that holds the actor for some milliseconds only.
+
+The child shares the parent's memory as it was at the fork, so it can pickle while the actor goes on. It touches nothing
+but its own thread, its pipe and a spool file: it closes every other descriptor, because a child that held the
+raylet's socket would hide its parent's death, and ends by `_exit`. It dies with the thread that forked it, the worker,
+and so with its actor: one that hangs would outlive it, and could leave a spool file when nobody looks any more.
+
+Shared memory is not as it was at the fork: `shared_memory` says what a child may read of it. A state that is in other
+shared memory, or holds ObjectRefs, is captured inline.
+"""
+
+import ctypes
+import errno
+import gc
+import mmap
+import os
+import select
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgpack
+
+from rayshot.errors import RayshotError, StateNotSerializable
+from rayshot.format.pickling import dump_state
+from rayshot.model.cell import Cell
+from rayshot.runtime.ray.shared_memory import Buffer, held_buffers, maps_data, take_shared_memory_away
+from rayshot.runtime.wire.reports import Captured
+
+FORK_BYTES_MIN = 1 << 20
+"""Above this a capture by fork holds the actor for less time than pickling does."""
+_FORK_RESIDENT_BYTES_MIN = 300 << 20
+INLINE_IN_A_ROW_MAX = 1 << 10
+"""So many captures go by at most before a fork is tried again."""
+BEGIN_S = 1.0
+"""A child that has not begun after this time never will: it takes some milliseconds."""
+TRIAL_S = 1.0
+"""So long an actor that shares memory waits for its first child, which may find that the state is there."""
+REFERENCES, SHARED_MEMORY = "ObjectRefs", "shared memory"
+"""What a child may find in a state, so that the actor captures it inline."""
+_BEGUN = b"b"
+_NO_ANSWER: bytes = msgpack.packb(None)
+_FOUND_SHARED = "the state is in memory that others can write, as a mapped file is: captured inline from now on"
+_COPY_BYTES = 8 << 20
+_SPOOL_PREFIX, _SPOOL_SUFFIX = "rayshot-", ".spool"
+_PR_SET_PDEATHSIG = 1
+_FLAGS_FIELD, _PF_EXITING = 6, 0x4
+"""Of /proc/PID/stat, counted behind the name; see proc(5) and the kernel's sched.h."""
+_process = ctypes.PyDLL(None)  # here, and not in the child, which must take no lock of the loader
+
+
+class CaptureChild:
+    """A forked child that pickles a state into a spool file. It reads `held`, which is held until it has ended."""
+
+    def __init__(self, pid: int, pipe: int, spool: Path, held: Sequence[Buffer] = ()) -> None:
+        self._pid = pid
+        self._pipe = pipe
+        self._held = held
+        self._received, self._silent = b"", False
+        self._outcome: Captured | StateNotSerializable | None = None
+        self._readable = select.poll()  # `select` takes no descriptor above 1023, and actors have as many as they like
+        self._readable.register(pipe, select.POLLIN)
+        self._spool = spool
+        self._lock = threading.Lock()
+        self._reaped = False
+        self.cancelled = False
+        self._forked_at = time.monotonic()
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since the fork."""
+        return time.monotonic() - self._forked_at
+
+    def cancel(self) -> None:
+        """Kill the child: nobody waits for the state any more. `wait` raises then."""
+        self.cancelled = True
+        self._kill()
+
+    def has_begun(self, timeout_s: float) -> bool:
+        """Whether the child runs Python's code, or has ended, within a time."""
+        return bool(self._readable.poll(1e3 * timeout_s))
+
+    def has_ended(self, timeout_s: float) -> bool:
+        """Whether the child has ended, or ends within a time."""
+        with suppress(TimeoutError):
+            self._read(time.monotonic() + timeout_s)
+            return True
+        return False
+
+    def discard(self) -> None:
+        """End the child, whatever it does."""
+        self._reap()
+        self._spool.unlink(missing_ok=True)  # only now can the child make none any more
+
+    def _kill(self) -> None:
+        with self._lock:
+            if not self._reaped:
+                os.kill(self._pid, signal.SIGKILL)
+
+    def wait(self, timeout_s: float) -> Captured:
+        """Wait for the child. Raises StateNotSerializable, or TimeoutError after killing it."""
+        if self._outcome is None:
+            self._outcome = self._wait(time.monotonic() + timeout_s)
+        if isinstance(self._outcome, StateNotSerializable):
+            raise self._outcome
+        return self._outcome
+
+    def _wait(self, deadline: float) -> Captured | StateNotSerializable:
+        try:
+            self._read(deadline)
+        except BaseException:
+            self.discard()
+            raise
+        status = self._reap()
+        match msgpack.unpackb(self._received.removeprefix(_BEGUN) or _NO_ANSWER):
+            case [True, "pickle" | "cloudpickle" as codec, list(sizes)]:
+                return Captured(codec, tuple(sizes), spool=str(self._spool))
+            case [False, str(message), str(path), str(inline)]:
+                refusal = StateNotSerializable(message, path=path, inline=inline)
+            case None if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGSEGV:
+                refusal = StateNotSerializable(_FOUND_SHARED, pid=self._pid, inline=SHARED_MEMORY)
+            case None:
+                message = f"the child that pickles the state (pid {self._pid}) died"
+                refusal = StateNotSerializable(message, pid=self._pid)
+            case answer:
+                raise AssertionError(answer)
+        self._spool.unlink(missing_ok=True)
+        return refusal
+
+    def _reap(self) -> int:
+        os.close(self._pipe)
+        self._kill()
+        with self._lock:
+            _, status = os.waitpid(self._pid, 0)
+            self._reaped = True
+        self._held = ()
+        return status
+
+    def _read(self, deadline: float) -> None:
+        """Read what the child says, until its end. Raises TimeoutError."""
+        while not self._silent:
+            if not self._readable.poll(1e3 * max(0.0, deadline - time.monotonic())):
+                raise TimeoutError("the child that pickles the state did not end in time")
+            part = os.read(self._pipe, 65536)
+            self._received += part
+            self._silent = not part
+
+
+class Capturer:
+    """Captures one actor's state by the `method` its class asks for; "auto" learns from the last capture."""
+
+    def __init__(self, name: str, spool_folder: str) -> None:
+        self.method = "auto"
+        self._name = name
+        self._spool_folder = spool_folder
+        self._last_size: int | None = None
+        self._count = 0
+        self._inline_left, self._inline_again = 0, 1
+        self._holds_references = self._in_shared_memory = self._has_forked = False
+
+    def capture(self, cell: Cell) -> Captured | CaptureChild:
+        """Fix the state as it is now; call between two handlers. Raises StateNotSerializable."""
+        if self._inline_left:
+            self._inline_left -= 1
+            return self._inline(cell)
+        return self._fork(cell) if self._by_fork() else self._inline(cell)
+
+    def learn(self, captured: Captured) -> None:
+        """Remember how large the state was, and that a child could write it."""
+        self._last_size = captured.size
+        if captured.spool is not None:
+            self._inline_again = 1
+
+    def child_failed(self, error: Exception) -> None:
+        """Capture inline the next time, and as long as the state holds ObjectRefs, which a child cannot keep alive.
+
+        A state in shared memory is captured inline from now on. After each further failure in a row for twice as many
+        times: many actors may share the room for spools, and each sees what there is before the others have written.
+        """
+        self._inline_left = self._inline_again
+        self._inline_again = min(2 * self._inline_again, INLINE_IN_A_ROW_MAX)
+        inline = error.evidence.get("inline") if isinstance(error, StateNotSerializable) else None
+        self._holds_references = inline == REFERENCES
+        self._in_shared_memory |= inline == SHARED_MEMORY
+
+    def _by_fork(self) -> bool:
+        if (
+            self._holds_references
+            or self._in_shared_memory
+            or (self._last_size is not None and self._last_size > _room(self._spool_folder))
+        ):
+            return False
+        if self.method != "auto":
+            return self.method == "fork"
+        if self._last_size is None:
+            return _resident_bytes() >= _FORK_RESIDENT_BYTES_MIN
+        return self._last_size >= FORK_BYTES_MIN
+
+    def _inline(self, cell: Cell) -> Captured:
+        pickled = dump_state(cell.state(), self._name, cell.instance)
+        parts = (pickled.stream, *(bytes(buffer) for buffer in pickled.buffers))
+        captured = Captured(pickled.codec, tuple(map(len, parts)), parts, references=pickled.references)
+        self._holds_references = bool(pickled.references)
+        self.learn(captured)
+        return captured
+
+    def _fork(self, cell: Cell) -> Captured | CaptureChild:
+        """Fork. The first time a state that is in shared memory is captured inline at once."""
+        child = self._begun(cell)
+        tried, self._has_forked = self._has_forked, True
+        if not tried and maps_data() and child.has_ended(TRIAL_S):
+            try:
+                child.wait(0.0)
+            except StateNotSerializable as error:
+                self.child_failed(error)
+                if self._in_shared_memory:
+                    return self._inline(cell)
+        return child
+
+    def _begun(self, cell: Cell) -> CaptureChild:
+        """Fork, and once more where the child hangs.
+
+        A child of Python 3.11 first takes the lock of the list of thread states. A thread of Ray that enters Python
+        adds its state under that lock without the interpreter's; if it did so at the moment of the fork, the child
+        waits for a thread that it does not have. So the child's first byte is awaited.
+        """
+        state = cell.state()  # here, where its errors are seen
+        child = self._forked(state, cell)
+        if child.has_begun(BEGIN_S):
+            return child
+        child.discard()
+        return self._forked(state, cell)
+
+    def _forked(self, state: Any, cell: Cell) -> CaptureChild:
+        self._count += 1
+        spool = Path(self._spool_folder) / f"{_SPOOL_PREFIX}{os.getpid()}-{self._count}{_SPOOL_SUFFIX}"
+        read_end, write_end = os.pipe()
+        parent = os.getpid()
+        held = held_buffers()
+        pid = os.fork()
+        if pid == 0:
+            _die_with(parent)
+            _pickle_in_child(state, cell.instance, self._name, spool, write_end, held)
+        os.close(write_end)
+        return CaptureChild(pid, read_end, spool, held)
+
+
+def spool_folder() -> str:
+    """Where captures lie for the moment between the actor and its vault: memory where there is some, else disk."""
+    shared = Path("/dev/shm")  # noqa: S108 - names in it hold the pid, files are made exclusively
+    return str(shared) if os.access(shared, os.W_OK) else tempfile.gettempdir()
+
+
+def read_spool(captured: Captured) -> list[memoryview]:
+    """The parts of a spooled state, mapped, not copied; the file is removed, the mapping keeps its bytes.
+
+    Raises OSError where it is not there as it was written: what is not whole must not be committed.
+    """
+    assert captured.spool is not None
+    path = Path(captured.spool)
+    with path.open("rb") as file:
+        path.unlink()
+        size = os.fstat(file.fileno()).st_size
+        if size != captured.size:
+            raise OSError(f"{path} has {size:,} bytes instead of {captured.size:,}")
+        whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)) if size else memoryview(b"")
+    parts, offset = [], 0
+    for size in captured.sizes:
+        parts.append(whole[offset : offset + size])
+        offset += size
+    return parts
+
+
+def sweep_spools(folder: str) -> bool:
+    """Remove the spools of actors that died before their vault had read them. Returns whether there are others."""
+    others = False
+    for path in Path(folder).glob(f"{_SPOOL_PREFIX}*{_SPOOL_SUFFIX}"):
+        pid = path.name.removeprefix(_SPOOL_PREFIX).partition("-")[0]
+        if not pid.isdecimal():
+            continue
+        if _lives(pid):
+            others = True
+            continue
+        with suppress(OSError):  # of another user, or another vault was faster
+            path.unlink()
+    return others
+
+
+def _lives(pid: str) -> bool:
+    """Whether a process is there and not about to go: Ray tells of a death when its sockets are closed."""
+    try:
+        fields = Path("/proc", pid, "stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return False
+    return not int(fields[_FLAGS_FIELD]) & _PF_EXITING
+
+
+def _die_with(parent: int) -> None:
+    """Be killed when the thread that forked this process ends, which may have happened already."""
+    if sys.platform == "linux":
+        _process.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _pickle_in_child(state: Any, own: object, name: str, spool: Path, pipe: int, held: Sequence[Buffer]) -> None:
+    """Never returns."""
+    status = 1
+    try:
+        os.write(pipe, _BEGUN)
+        gc.disable()  # what the actor has left to be collected is the actor's to end
+        os.closerange(0, pipe)
+        os.closerange(pipe + 1, min(1 << 20, os.sysconf("SC_OPEN_MAX")))
+        try:
+            take_shared_memory_away(held)
+            pickled = dump_state(state, name, own)
+            if pickled.references:
+                path = pickled.references[0].path
+                raise StateNotSerializable(
+                    f"{path} is an ObjectRef: captured inline from now on", path=path, inline=REFERENCES
+                )
+            sizes = [len(pickled.stream), *(buffer.nbytes for buffer in pickled.buffers)]
+            _write_spool(spool, [memoryview(pickled.stream), *pickled.buffers])
+            answer: list[Any] = [True, pickled.codec, sizes]
+        except RayshotError as error:
+            evidence = error.evidence
+            answer = [False, error.message, str(evidence.get("path", name)), str(evidence.get("inline", ""))]
+        except OSError as error:
+            answer = [False, f"{name}: the state cannot be spooled: {error}", name, ""]
+            if error.errno == errno.EFAULT:
+                answer = [False, _FOUND_SHARED, name, SHARED_MEMORY]
+        try:
+            os.write(pipe, msgpack.packb(answer))
+        except BrokenPipeError:  # the actor died in the meantime
+            spool.unlink(missing_ok=True)
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _write_spool(spool: Path, parts: list[memoryview]) -> None:
+    file = os.open(spool, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    for part in parts:
+        for start in range(0, part.nbytes, _COPY_BYTES):
+            rest = part[start : start + _COPY_BYTES]
+            while rest.nbytes:
+                rest = rest[os.write(file, rest) :]
+    os.close(file)
+
+
+def _room(folder: str) -> int:
+    """Bytes that a spool may take. One that finds no room aborts its snapshot, and would do so again and again."""
+    disk = os.statvfs(folder)
+    return disk.f_bavail * disk.f_frsize
+
+
+def _resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")

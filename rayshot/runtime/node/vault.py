@@ -1,0 +1,240 @@
+"""The vault of a node: writes what actors of its node recorded into the storage.
+
+It lives apart from the actors, so that writing takes no time of theirs, and that what they recorded can still be
+written when they have died. What they recorded lies in shared memory until then: a small state as a Ray object, a
+large one as the spool file that a child of the actor wrote.
+"""
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import ray
+
+from rayshot.errors import RayshotError, StateNotSerializable, StoreUnavailable
+from rayshot.format.codec import creation_of, cut_frame, pack_frames, read_frames
+from rayshot.format.encryption_key import DataKey
+from rayshot.format.manifest import Blob, CapturedState, Chunk, RecordedSlot, RecordedSlots
+from rayshot.format.pickling import dump_object
+from rayshot.model.specification import ActorSpecification
+from rayshot.runtime.node.capture import read_spool, spool_folder, sweep_spools
+from rayshot.runtime.node.recorded_slots import SlotWriter
+from rayshot.runtime.ray.failpoints import failpoint
+from rayshot.runtime.ray.references import know_references
+from rayshot.runtime.wire.keyring import Keyring
+from rayshot.runtime.wire.reports import Body, RecordBody, unpack_body
+from rayshot.runtime.wire.stored import PackedStored, Share, Stored, StoredActor, pack_stored, unpack_share
+from rayshot.store.chunk_writer import ChunkWriter
+from rayshot.store.locate import open_store
+
+if TYPE_CHECKING:
+    from rayshot.protocol.identity import Channel
+
+DYING_S, DYING_POLL_S = 5.0, 0.02
+"""How long a process may live on after Ray has said that it is dead."""
+
+
+class Vault:
+    """A Ray actor, one per node and life of a system."""
+
+    def __init__(self, system: str, storage: str) -> None:
+        self._system = system
+        self._store = open_store(storage)
+        self._keyring: Keyring | None = None
+        self._ended = threading.Event()
+        know_references()
+        sweep_spools(spool_folder())
+
+    @ray.method(concurrency_group="store")
+    def store(
+        self,
+        packed_share: bytes,
+        intent: str,
+        reuse: dict[str, Chunk],
+        timeout_s: float,
+        traces: Mapping[str, bytes],
+        data_key: DataKey | None,
+        *bodies: Body,
+    ) -> PackedStored:
+        """Write records as far as their cut counts them, of which this is a share; returns where they lie.
+
+        `traces` are segments of actors that ended, which no record holds. `data_key` encrypts what is written.
+
+        Raises StoreError, and StateNotSerializable for an object that a state refers to and that is not to be had.
+        """
+        deadline = time.monotonic() + timeout_s
+        held = {}
+        for body in map(unpack_body, bodies):
+            held[body.process] = body, _parts_of(body)
+        share = unpack_share(packed_share)
+        for name in held.keys() & share.recorded:
+            _fetch_objects(*held[name], deadline)
+        writer = ChunkWriter(self._store, self._system, intent, reuse, data_key)
+        return pack_stored(_write(writer, held, share, traces, SlotWriter(writer, deadline)))
+
+    @ray.method(concurrency_group="control")
+    def hold_keys(self, keyring: Keyring) -> None:
+        """Hold the system's keys in memory, for a coordinator that is started anew."""
+        self._keyring = keyring
+
+    @ray.method(concurrency_group="control")
+    def keys(self) -> Keyring | None:
+        """What was held so."""
+        return self._keyring
+
+    @ray.method(concurrency_group="store")
+    def sweep(self) -> None:
+        """A snapshot was aborted, maybe because an actor died: remove what it left."""
+        sweep_spools(spool_folder())
+
+    @ray.method(concurrency_group="control")
+    def clean_up(self) -> None:
+        """The system is shut down: remove what its actors left.
+
+        Ray says that an actor is dead when it is to be, so that its process may live for a moment yet. Whose spool is
+        there counts as such a one.
+        """
+        deadline = time.monotonic() + DYING_S
+        while sweep_spools(spool_folder()) and time.monotonic() < deadline:
+            time.sleep(DYING_POLL_S)
+
+    @ray.method(concurrency_group="watch")
+    def watch(self) -> None:
+        """Stays pending as long as this process lives."""
+        self._ended.wait()
+
+
+Held = Mapping[str, tuple[RecordBody, list[memoryview]]]
+"""By actor what belongs to its record, and the parts of its state."""
+
+
+def _write(
+    writer: ChunkWriter, held: Held, share: Share, last_traces: Mapping[str, bytes], slot_writer: SlotWriter
+) -> Stored:
+    """Write all parts, small ones gathered; blobs are known only once all is written, so tickets come first."""
+    states: dict[str, list[int]] = {}
+    outboxes: dict[Channel, int] = {}
+    mailboxes: dict[Channel, int] = {}
+    beside: dict[Channel, list[Any]] = {}
+    specifications: dict[str, ActorSpecification] = {}
+    read_specification = cache(ActorSpecification.unpack)  # actors of one class share theirs
+    for name, (body, parts) in held.items():
+        states[name] = [writer.add(part) for part in parts]
+        failpoint("mid_upload")
+        if body.specification is not None:
+            specifications[name] = read_specification(body.specification)
+    for channel_cut in share.channels:
+        channel = channel_cut.channel
+        if channel_cut.arrived > channel_cut.received and channel.receiver in held:
+            frames = held[channel.receiver][0].mailbox[channel.sender]
+            mailboxes[channel] = writer.add(frames)
+            slots = held[channel.receiver][0].mailbox_slots.get(channel.sender, {})
+            beside[channel] = slot_writer.add(channel_cut, frames, slots, channel_cut.received + 1, channel_cut.arrived)
+            if channel_cut.received == 0:
+                _note_creation(frames, channel.receiver, specifications)
+        if channel_cut.sent > channel_cut.arrived and channel.sender in held:
+            frames = _behind(held[channel.sender][0].outbox[channel.receiver], channel_cut.arrived)
+            outboxes[channel] = writer.add(frames)
+            slots = held[channel.sender][0].outbox_slots.get(channel.receiver, {})
+            added = slot_writer.add(channel_cut, frames, slots, channel_cut.arrived + 1, channel_cut.sent)
+            beside[channel] = beside.get(channel, []) + added
+            if channel_cut.arrived == 0:
+                _note_creation(frames, channel.receiver, specifications)
+    members = share.recorded | share.unborn  # others recorded too, and came into being behind the cut
+    segments = {name: b.trace for name, (b, _) in held.items() if name in members and b.trace}
+    segments |= last_traces
+    traces = {name: writer.add(segment) for name, segment in segments.items()}
+    classes = {
+        name: writer.add(specification.class_pickle)
+        for name, specification in specifications.items()
+        if specification.class_pickle is not None
+    }
+    blobs, chunks = writer.finish()
+    actors = {}
+    for name, specification in specifications.items():
+        tickets = states.get(name)
+        state = None
+        if tickets:
+            captured = held[name][0].state
+            assert captured is not None
+            state = CapturedState(captured.codec, blobs[tickets[0]], tuple(blobs[ticket] for ticket in tickets[1:]))
+        actors[name] = StoredActor(specification, blobs[classes[name]] if name in classes else None, state)
+    return Stored(
+        ray.util.get_node_ip_address(),
+        actors,
+        {channel: blobs[ticket] for channel, ticket in outboxes.items()},
+        {channel: blobs[ticket] for channel, ticket in mailboxes.items()},
+        {
+            channel: tuple(_recorded(number, slots, blobs) for number, slots in added)
+            for channel, added in beside.items()
+            if added
+        },
+        {name: blobs[ticket] for name, ticket in traces.items()},
+        tuple(chunks),
+        writer.written_bytes,
+    )
+
+
+def _recorded(number: int, slots: Sequence[Any], blobs: Sequence[Blob]) -> RecordedSlots:
+    """Where the slots of a message lie."""
+    return RecordedSlots(
+        number,
+        tuple(
+            RecordedSlot(kind, CapturedState(codec, blobs[stream], tuple(blobs[buffer] for buffer in buffers)))
+            for kind, codec, (stream, *buffers) in slots
+        ),
+    )
+
+
+def _fetch_objects(body: RecordBody, parts: list[memoryview], deadline: float) -> None:
+    """Put the values of the state's ObjectRefs into the buffers that are kept free for them."""
+    for found in body.state.references if body.state else ():
+
+        def get(reference: Any, path: str = found.path) -> Any:
+            try:
+                return ray.get(reference, timeout=max(0.0, deadline - time.monotonic()))
+            except ray.exceptions.GetTimeoutError as error:
+                message = f"the object of {path} was not ready before the snapshot's deadline"
+                raise StateNotSerializable(message, path=path) from error
+            except ray.exceptions.RayError as error:
+                message = f"the object of {path} is not to be had: {str(error).splitlines()[0]}"
+                raise StateNotSerializable(message, path=path) from error
+
+        try:
+            parts[1 + found.position] = memoryview(dump_object(get(found.reference), get))
+        except RayshotError:
+            raise
+        except Exception as error:  # whatever the value's class raises when it is pickled
+            message = f"the object of {found.path} cannot be stored: {error}"
+            raise StateNotSerializable(message, path=found.path) from error
+
+
+def _behind(frames: bytes, arrived: int) -> bytes:
+    """The messages above `arrived`: what comes before was under way, and its receiver had it when it recorded."""
+    parts = read_frames(frames)
+    first = next(parts)
+    if first.first > arrived:
+        return frames
+    return pack_frames(part for frame in (first, *parts) if (part := cut_frame(frame, arrived + 1, frame.last)).count)
+
+
+def _parts_of(body: RecordBody) -> list[memoryview]:
+    """The parts of a state; those of a spooled one are its last trace: the file goes."""
+    if body.state is None:
+        return []
+    if body.state.spool is not None:
+        try:
+            return read_spool(body.state)
+        except OSError as error:
+            raise StoreUnavailable(f"the captured state of {body.process!r} cannot be read: {error}") from error
+    return [memoryview(part) for part in body.state.parts]
+
+
+def _note_creation(frames: bytes, receiver: str, creations: dict[str, ActorSpecification]) -> None:
+    """Note what actor `frames` create, a channel's messages from number 1 on: a creation is the first of all."""
+    frame = next(read_frames(frames), None)
+    specification = None if frame is None else creation_of(frame)
+    if specification is not None:
+        creations[receiver] = ActorSpecification.unpack(specification)

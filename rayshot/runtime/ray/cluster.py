@@ -1,0 +1,382 @@
+"""The Ray cluster that a program is to reach: which one, whether it can be, and the way there.
+
+Ray takes one of several local clusters without a word, starts one where there is none, and tries a dead address for a
+minute in lines of its own. So an address is looked at before Ray gets it. What is private to Ray about that is here.
+"""
+
+import atexit
+import json
+import logging
+import os
+import re
+import secrets
+import shutil
+import socket
+import ssl
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import ray
+from ray._common.network_utils import parse_address
+from ray._private import services, worker
+from ray._private.authentication.authentication_token_setup import _enable_token_auth
+from ray._private.utils import check_version_info, compute_version_info
+from ray._raylet import (  # type: ignore[attr-defined]  # its stubs leave these out
+    GRPC_STATUS_CODE_UNIMPLEMENTED,
+    AuthenticationMode,
+    AuthenticationTokenLoader,
+    InnerGcsClient,
+    get_authentication_mode,
+)
+from ray.core.generated.gcs_pb2 import GcsNodeInfo
+from ray.exceptions import AuthenticationError, RpcError
+from ray.util.client import ray as client
+
+from rayshot.errors import ClusterRefused, ClusterUnreachable, ConfigError
+from rayshot.runtime.ray.encrypted import HOW_TLS, OWN_REFUSED, encrypt, speaks_tls, uses_tls
+
+OWN_MEMORY_BYTES = 128 << 20
+ENDING_S, LOOK_S, QUIET_LOOKS = 10.0, 0.2, 5
+"""How long processes of an own cluster may take to end, and how often in a row their files must be found gone."""
+ANSWER_S = 3.0
+"""A control service that lives answers in milliseconds."""
+AUTO: Final = "auto"
+_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
+"""The opening of HTTP/2 and empty settings. Whoever speaks it answers with its own settings."""
+_FRAME_LENGTH, _SETTINGS = 9, 4
+_RAYS_LINE = re.compile(r"^\[\d{4}-\d\d-\d\d [\d:,]+ \w \d+ \d+\] ")
+_aside = threading.Lock()
+HOW = "give the address of a head, host:port, as `address` or --address, or set RAY_ADDRESS"
+
+
+def connect(address: str | None = None, *, quietly: bool = False) -> str:
+    """Connect this process to a cluster that runs, unless it is; returns the address of the cluster's control service.
+
+    Never starts a cluster.
+
+    Args:
+        address: host:port of a head. None or "auto" for that of RAY_ADDRESS, else the only cluster of this machine.
+        quietly: whether nothing that Ray tells a program about its workers is printed.
+
+    Raises:
+        ClusterUnreachable: nothing is there. ClusterRefused: there is, and will not have this program as it is.
+        ConfigError: several clusters run on this machine, or this process is connected to another one.
+    """
+    refuse_client()
+    if quietly:
+        worker.print_to_stdstream = _drop  # the lines of its control service are printed whatever `log_to_driver` says
+    wanted = (address if address not in (None, AUTO) else os.environ.get("RAY_ADDRESS")) or AUTO
+    if ray.is_initialized():
+        return _check_same(None if address in (None, AUTO) else address)
+    where = _only_local() if wanted == AUTO else _canonical(wanted)
+    _greet(where)
+    _examine(where, found_here=wanted == AUTO)
+    try:
+        with _without_rays_lines():
+            ray.init(where, logging_level=logging.ERROR if quietly else logging.WARNING, log_to_driver=not quietly)
+    except (ConnectionError, RuntimeError, RpcError, ValueError) as error:
+        raise ClusterUnreachable(
+            f"the Ray cluster at {where} cannot be joined: {_line(error)}", address=where
+        ) from error
+    return where
+
+
+def _drop(*_: Any, **__: Any) -> None:
+    pass
+
+
+def disconnect() -> None:
+    """Leave the cluster, which may be gone: another one may come to its place."""
+    with _without_rays_lines():
+        ray.shutdown()
+
+
+@contextmanager
+def own_cluster(cpus: int) -> Iterator[None]:
+    """A small cluster of this machine for this program alone, quiet, ended with everything in it.
+
+    Its files go when the program ends. It joins no cluster that runs, whatever RAY_ADDRESS says, and ends none.
+
+    Raises:
+        ClusterUnreachable: Ray does not start.
+    """
+    worker.print_to_stdstream = _drop
+    folder = f"/tmp/rayshot-own-{secrets.token_hex(4)}"  # noqa: S108 - a short path: it holds sockets
+    atexit.register(_remove, folder)  # before it is there, and so behind Ray's own end of what did not start
+    os.mkdir(folder, 0o700)  # noqa: PTH102 - as text, as Ray wants it
+    try:
+        _start(cpus, folder)
+        yield
+    finally:
+        disconnect()
+
+
+def _remove(folder: str) -> None:
+    """Remove it for good: processes that are still ending may write into it, and make it anew."""
+    deadline, quiet = time.monotonic() + ENDING_S, 0
+    while quiet < QUIET_LOOKS and time.monotonic() < deadline:
+        quiet = 0 if os.path.lexists(folder) else quiet + 1
+        shutil.rmtree(folder, ignore_errors=True)
+        time.sleep(LOOK_S)
+
+
+def _start(cpus: int, folder: str) -> None:
+    try:
+        with _without_rays_lines():
+            ray.init(
+                "local",
+                num_cpus=cpus,
+                object_store_memory=OWN_MEMORY_BYTES,
+                include_dashboard=False,
+                logging_level=logging.ERROR,
+                log_to_driver=False,
+                _temp_dir=folder,
+                _system_config={"worker_niceness": 0},  # somebody waits for it: it is the program
+            )
+    except Exception as error:  # Ray's own word for a time-out is no narrower
+        raise ClusterUnreachable(f"Ray does not start on this machine: {_line(error)}") from error
+
+
+def asks_for_token() -> bool:
+    """Whether Ray in this process shows a token, and asks for one."""
+    return bool(get_authentication_mode() == AuthenticationMode.TOKEN)
+
+
+def connected_to() -> str:
+    """The address of the cluster to which this process is connected."""
+    return str(ray.get_runtime_context().gcs_address)
+
+
+def refuse_client() -> None:
+    """Raise ClusterRefused where this process reaches its cluster through Ray Client."""
+    if client.is_connected():
+        raise _client_refused("ray://...")
+
+
+def is_alive(where: str) -> bool:
+    """Whether a control service answers there."""
+    try:
+        _greet(where)
+    except ClusterRefused:
+        return True
+    except ClusterUnreachable:
+        return False
+    return True
+
+
+def _check_same(address: str | None) -> str:
+    here = connected_to()
+    _greet(here)
+    if address is not None and _canonical(address) != here:
+        raise ConfigError(
+            f"this program is connected to the Ray cluster at {here}, not to {address}: call ray.shutdown() first, or "
+            f"leave the address out"
+        )
+    return here
+
+
+# Which ---------------------------------------------------------------------------------------------------------------
+
+
+def _canonical(address: str) -> str:
+    """The address as Ray writes it. Raises ClusterRefused for those of other doors; ConfigError."""
+    scheme, has_scheme, _ = address.partition("://")
+    if has_scheme and scheme == "ray":
+        raise _client_refused(address)
+    parsed = None if has_scheme or not address.strip() else parse_address(address)
+    if parsed is None or not _is_port(parsed[1]):
+        door = "the address of a dashboard, for `ray job submit`, not" if scheme in ("http", "https") else "not"
+        raise ConfigError(f"{address!r} is {door} the address of a Ray head: {HOW}, such as 10.0.0.5:6379")
+    return str(services.canonicalize_bootstrap_address(address))
+
+
+def _is_port(text: str) -> bool:
+    return text.isdecimal() and 0 < int(text) <= 0xFFFF  # noqa: PLR2004 - the largest port
+
+
+def _client_refused(address: str) -> ClusterRefused:
+    return ClusterRefused(
+        f"{address} is Ray Client, over which no rayshot system can be reached: set RAY_ADDRESS to host:port of the "
+        f"head (port 6379) on a node of the cluster, or run this with `ray job submit`",
+        address=address,
+    )
+
+
+def _only_local() -> str:
+    """The only cluster that runs on this machine. Raises ClusterUnreachable; ConfigError where there are several."""
+    services.find_gcs_addresses.cache_clear()
+    found = set(services.find_gcs_addresses())
+    if (last := services.find_bootstrap_address(None)) is not None:
+        found.add(last)  # of a container that sees the folder of Ray and not its processes
+    living = sorted(filter(is_alive, {_canonical(one) for one in found}))
+    if not living:
+        raise ClusterUnreachable(f"no Ray cluster runs on this machine: {HOW}")
+    if len(living) > 1:
+        raise ConfigError(f"{len(living)} Ray clusters run on this machine, at {', '.join(living)}: {HOW}")
+    return living[0]
+
+
+# Whether -------------------------------------------------------------------------------------------------------------
+
+
+def _greet(where: str) -> None:
+    """Raise ClusterUnreachable where nothing answers, or what is no control service of Ray."""
+    host, port = parse_address(where) or ("", "")
+    try:
+        with socket.create_connection((host, int(port)), ANSWER_S) as wire:
+            wire.settimeout(ANSWER_S)
+            said = _said_encrypted(wire, where) if uses_tls() else _said(wire)
+        if not said:  # so does a head that uses TLS
+            with socket.create_connection((host, int(port)), ANSWER_S) as wire:
+                wire.settimeout(ANSWER_S)
+                _refuse_tls(wire, where)
+    except TimeoutError:
+        raise ClusterUnreachable(
+            f"no Ray cluster answers at {where} within {ANSWER_S:g} s: is its head stopped, or a firewall between? "
+            f"Or {HOW}",
+            address=where,
+        ) from None
+    except OSError as error:
+        raise ClusterUnreachable(
+            f"no Ray cluster runs at {where} ({error.strerror or error}): start it, or {HOW}", address=where
+        ) from None
+    if said[3:4] != bytes([_SETTINGS]):
+        raise _no_control_service(where)
+
+
+def _said(wire: socket.socket) -> bytes:
+    """The first bytes that the other end answers to our greeting; none where it closes the connection."""
+    wire.sendall(_GREETING)
+    return wire.recv(_FRAME_LENGTH)
+
+
+def _refuse_tls(wire: socket.socket, where: str) -> None:
+    if speaks_tls(wire):
+        raise ClusterRefused(f"what runs at {where} speaks TLS, and this program does not: {HOW_TLS}", address=where)
+
+
+def _said_encrypted(wire: socket.socket, where: str) -> bytes:
+    with encrypt(wire, where) as encrypted:
+        try:
+            said = _said(encrypted)
+        except (ssl.SSLError, ConnectionError):
+            said = b""
+    if not said:
+        raise ClusterRefused(OWN_REFUSED.format(where), address=where)
+    return said
+
+
+def _no_control_service(where: str) -> ClusterUnreachable:
+    return ClusterUnreachable(
+        f"what answers at {where} is not a Ray head: its port is that of `ray start --head --port`, 6379 by default",
+        address=where,
+    )
+
+
+def _examine(where: str, *, found_here: bool) -> None:
+    """Ask the control service for what `ray.init` would ask. Raises ClusterUnreachable, ClusterRefused."""
+    if asks_for_token() and not _has_token():
+        raise _token_refused(where)  # Ray would end this process
+    try:
+        metadata, nodes = _ask(where)
+    except AuthenticationError as error:
+        if not found_here or "RAY_AUTH_MODE" in os.environ or not _has_token():
+            raise _token_refused(where) from error
+        _enable_token_auth()  # as `ray.init` does for a cluster that it finds on this machine
+        try:
+            metadata, nodes = _ask(where)
+        except AuthenticationError as again:
+            raise _token_refused(where) from again
+    _check_versions(where, metadata)
+    living = {node.node_id.hex() for node in nodes.values() if node.state == GcsNodeInfo.ALIVE}
+    if living.isdisjoint(services.find_node_ids()):
+        raise ClusterUnreachable(
+            f"no node of the Ray cluster at {where} runs on this machine, and a program can join it only there: run "
+            f"this on a node of it (kubectl exec), or with `ray job submit`",
+            address=where,
+        )
+
+
+def _ask(where: str) -> tuple[bytes | None, dict[Any, Any]]:
+    """The cluster's metadata and its nodes."""
+    try:
+        with _without_rays_lines():
+            client = InnerGcsClient.standalone(where, cluster_id=None, timeout_ms=int(ANSWER_S * 1000))
+            return client.internal_kv_get(b"CLUSTER_METADATA", b"cluster", ANSWER_S), client.get_all_node_info(ANSWER_S)
+    except RpcError as error:
+        if error.rpc_code == GRPC_STATUS_CODE_UNIMPLEMENTED:
+            raise _no_control_service(where) from error
+        raise ClusterUnreachable(
+            f"the Ray cluster at {where} gives no answer: {_line(error)}", address=where
+        ) from error
+
+
+def _has_token() -> bool:
+    try:
+        return bool(AuthenticationTokenLoader.instance().has_token(ignore_auth_mode=True))
+    except AuthenticationError:  # the file that is to hold it cannot be read, or is empty
+        return False
+
+
+def _token_refused(where: str) -> ClusterRefused:
+    if not asks_for_token():
+        said = "asks for a token, and this program shows none: set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or"
+    elif not _has_token():
+        said = "is to get a token, and this program finds none that can be read: set RAY_AUTH_TOKEN or"
+    else:
+        said = "refuses this program's token: set RAY_AUTH_TOKEN or"
+    return ClusterRefused(f"the Ray cluster at {where} {said} RAY_AUTH_TOKEN_PATH to the cluster's own", address=where)
+
+
+def _check_versions(where: str, metadata: bytes | None) -> None:
+    if metadata is None:
+        return
+    theirs = json.loads(metadata)
+    try:
+        check_version_info(theirs, "this machine")
+    except RuntimeError:
+        ours = compute_version_info()
+        raise ClusterRefused(
+            f"the Ray cluster at {where} runs Ray {theirs['ray_version']} on Python {theirs['python_version']}, this "
+            f"program Ray {ours[0]} on Python {ours[1]}: run it in an environment with the cluster's versions",
+            address=where,
+        ) from None
+
+
+def _line(error: Exception) -> str:
+    """What an error says, in one line."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+@contextmanager
+def _without_rays_lines() -> Iterator[None]:
+    """What Ray's libraries write to stderr by themselves is left out; what others write comes behind."""
+    if sys.stderr is None:  # the program was started without: that file descriptor is another one by now
+        yield
+        return
+    with _aside:  # of two at once the second would put back what the first had put there
+        try:
+            own = os.dup(2)
+        except OSError:  # it is closed
+            yield
+            return
+        sys.stderr.flush()
+        yield from _kept_aside(own)
+
+
+def _kept_aside(own: int) -> Iterator[None]:
+    with tempfile.TemporaryFile() as kept:
+        os.dup2(kept.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(own, 2)
+            os.close(own)
+            kept.seek(0)
+            lines = kept.read().decode(errors="replace").splitlines(keepends=True)
+            os.write(2, "".join(line for line in lines if not _RAYS_LINE.match(line)).encode())

@@ -1,0 +1,140 @@
+"""Functions of Ray's that a program calls with what is rayshot's: each leads on, instead of failing in its own words.
+
+`ray.kill`, `ray.cancel` and `ray.get_actor` are asked here first, in every process that loads rayshot, also where they
+were imported by name before. For all that is Ray's they do what they did. In the process of an actor of ours,
+`ray.actor.exit_actor` ends the actor in order, and the runtime context knows the actor by its own handle and name.
+"""
+
+import functools
+import logging
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import ray
+from ray._private.ray_constants import LOG_PREFIX_ACTOR_NAME
+from ray.actor import exit_actor
+from ray.runtime_context import RuntimeContext
+
+from rayshot.errors import ConfigError, NameOfSystem, UnsupportedVersion
+from rayshot.model.handle import ActorHandle
+from rayshot.model.methods import porting
+from rayshot.runtime.ray.naming import NAMESPACE, system_with
+
+log = logging.getLogger("rayshot")
+_hosts: set[Any] = set()
+_guarded: list[str] = []
+
+
+def know_host(host: Any) -> None:
+    """This Ray actor is one of ours: what its calls return cannot be cancelled."""
+    _hosts.add(host._actor_id)  # noqa: SLF001 - it has no public name
+
+
+def forget_host(host: Any) -> None:
+    """That Ray actor is gone."""
+    _hosts.discard(host._actor_id)  # noqa: SLF001 - it has no public name
+
+
+def guard_functions() -> None:
+    """Have Ray's functions ask here first. A second call changes nothing. Raises UnsupportedVersion."""
+    if not _guarded:
+        for function, guard in (
+            (ray.kill, _guard_kill),
+            (ray.cancel, _guard_cancel),
+            (ray.get_actor, _guard_get_actor),
+        ):
+            _guard(function, guard)
+            _guarded.append(function.__name__)
+
+
+def _guard(function: Any, guard: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    """Ray hands out a wrapper of each function. The function inside is replaced: that reaches all who have it."""
+    inner = getattr(function, "__wrapped__", None)
+    for cell in getattr(function, "__closure__", None) or ():
+        if cell.cell_contents is inner and inner is not None:
+            cell.cell_contents = functools.wraps(inner)(guard(inner))
+            return
+    raise UnsupportedVersion(
+        f"Ray {ray.__version__} has ray.{function.__name__} in another form than this rayshot knows: install Ray 2.60",
+        ray=ray.__version__,
+    )
+
+
+def _guard_kill(inner: Callable[..., Any]) -> Callable[..., Any]:
+    def kill(actor: Any, **options: Any) -> Any:
+        if isinstance(actor, ActorHandle):
+            raise ConfigError(
+                f"ray.kill({actor!r}) would leave messages and snapshots waiting for the actor: call "
+                f"rayshot.kill(handle), which ends it in its turn; see {porting('ray-kill')}"
+            )
+        return inner(actor, **options)
+
+    return kill
+
+
+def _guard_cancel(inner: Callable[..., Any]) -> Callable[..., Any]:
+    def cancel(ray_waitable: Any, **options: Any) -> Any:
+        if isinstance(ray_waitable, ray.ObjectRef) and ray_waitable.task_id().actor_id() in _hosts:
+            raise ConfigError(
+                "ray.cancel(ref): a call of an actor of rayshot is a message with a number, which a snapshot may hold: "
+                "it cannot be taken back. Let the handler look at a flag that another message sets; see "
+                f"{porting('cancel')}"
+            )
+        return inner(ray_waitable, **options)
+
+    return cancel
+
+
+def _guard_get_actor(inner: Callable[..., Any]) -> Callable[..., Any]:
+    def get_actor(name: str, namespace: str | None = None) -> Any:
+        try:
+            return inner(name, namespace)
+        except ValueError:
+            system = None if namespace == NAMESPACE else system_with(name)
+            if system is None:
+                raise
+        raise NameOfSystem(
+            f"ray.get_actor({name!r}) finds actors of Ray's own, and {name!r} is one of system {system!r}: call "
+            f"system.get_actor({name!r}), or Class.options(name={name!r}, get_if_exists=True).remote(...), or give "
+            f"its handle as an argument; see {porting('ray-get-actor')}",
+            actor=name,
+        )
+
+    return get_actor
+
+
+def be_actor(own_handle: Callable[[], ActorHandle], name: str) -> None:
+    """This process is that of an actor of ours."""
+    exit_actor.__code__ = _leave.__code__  # not the name: a module may have imported it before
+    RuntimeContext.current_actor = property(lambda _: own_handle())
+    RuntimeContext.get_actor_name = lambda _: name
+
+
+def name_in_logs(instance: object) -> None:
+    """Let Ray begin the lines that this process prints with the actor's own `repr`, where its class defines one."""
+    if type(instance).__repr__ is object.__repr__:
+        return
+    try:
+        words = " ".join(repr(instance).split())
+    except Exception:
+        log.exception("%s has no name in Ray's log lines, its repr raised", type(instance).__qualname__)
+        return
+    for stream in (sys.stdout, sys.stderr):
+        print(f"{LOG_PREFIX_ACTOR_NAME}{words}", file=stream, flush=True)
+
+
+def _leave() -> None:
+    """What `ray.actor.exit_actor` does in an actor's process. Runs among the globals of Ray's own."""
+    from rayshot.errors import ConfigError, OutsideHandler  # noqa: PLC0415 - see above
+    from rayshot.model.current import current  # noqa: PLC0415
+    from rayshot.model.methods import porting  # noqa: PLC0415
+
+    try:
+        current()
+    except OutsideHandler:
+        raise ConfigError(
+            "ray.actor.exit_actor() ends the actor of the handler that calls it: on another thread, tell the actor, "
+            f"and let a handler call it; see {porting('exit-actor')}"
+        ) from None
+    raise SystemExit("exit_actor() was called")

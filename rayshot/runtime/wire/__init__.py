@@ -1,0 +1,1 @@
+"""All that crosses from one process to another: one module for one form."""

@@ -1,0 +1,43 @@
+"""Results that bring the news of open snapshots along, to whatever process reads them.
+
+The driver that made a call hears of these snapshots from the tags of its answer. It may pass the reference to the
+result on before that, to a plain task, whose messages must bring the news too.
+"""
+
+from typing import Any
+
+import ray
+
+from rayshot.protocol.identity import SnapshotId
+
+
+class WithNews:
+    """A result that is unpickled as itself, and tells the process of snapshots whose effects it may show."""
+
+    def __init__(self, value: Any, life: bytes, tags: tuple[SnapshotId, ...]) -> None:
+        self._value = value
+        self._news = life, tags
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _told, (self._value, *self._news)
+
+
+class ErrorWithNews(WithNews, ray.exceptions.RayTaskError):  # type: ignore[misc]
+    """An error as a result, which Ray must see as one."""
+
+    def __init__(self, error: ray.exceptions.RayTaskError, *news: Any) -> None:
+        self.__dict__.update(error.__dict__)
+        super().__init__(error, *news)
+
+
+def with_news(value: Any, life: bytes, tags: tuple[SnapshotId, ...]) -> Any:
+    """The value, wrapped where there is news; `life` is that of the actor that answered."""
+    wrapped = ErrorWithNews if isinstance(value, ray.exceptions.RayTaskError) else WithNews
+    return wrapped(value, life, tags) if tags else value
+
+
+def _told(value: Any, life: bytes, tags: tuple[SnapshotId, ...]) -> Any:
+    import rayshot  # noqa: PLC0415 - an actor's process needs no drivers, and what they are is above this room
+
+    rayshot._hear(life, tags)  # noqa: SLF001
+    return value

@@ -1,0 +1,106 @@
+"""What calls carry as one `bytes`: packets of messages, their answers, the call for a record, plain values."""
+
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import msgpack
+
+from rayshot.protocol.events import BatchArrived, Marker
+from rayshot.protocol.identity import SnapshotId
+
+_pack = msgpack.Packer(use_bin_type=True).pack
+
+
+class Status(IntEnum):
+    """What became of a packet."""
+
+    TAKEN = 0
+    STOPPED = 1
+    ENDED = 2
+    GONE = 3
+    """The sender, a driver, counts as dead."""
+
+
+class Answer(NamedTuple):
+    """The receiver's answer to a packet.
+
+    `processed` is the last number of the sender that was processed: what lies between is the credit in use. `recorded`
+    are the snapshots that the receiver had recorded when it took the packet, `ended` tags of the packet whose snapshots
+    have ended. `detail` explains a refusal.
+    """
+
+    status: Status
+    processed: int
+    recorded: tuple[SnapshotId, ...] = ()
+    ended: tuple[SnapshotId, ...] = ()
+    detail: str = ""
+
+
+def pack_packet(
+    sender: str,
+    incarnation: int,
+    first: int,
+    count: int,
+    body: bytes,
+    *,
+    markers: tuple[Marker, ...] = (),
+    tags: tuple[SnapshotId, ...] = (),
+    closing: bool = False,
+) -> bytes:
+    """A batch of messages with its header."""
+    return _pack((sender, incarnation, first, count, markers, tags, closing)) + body
+
+
+def unpack_packet(packet: bytes) -> tuple[BatchArrived, memoryview]:
+    """The batch as an event, and its messages."""
+    unpacker = msgpack.Unpacker(None, max_buffer_size=0, use_list=False)
+    unpacker.feed(packet)
+    sender, incarnation, first, count, markers, tags, closing = unpacker.unpack()
+    batch = BatchArrived(
+        sender,
+        incarnation,
+        first,
+        count,
+        tuple(Marker(SnapshotId(*k), sent) for k, sent in markers),
+        tuple(SnapshotId(*k) for k in tags),
+        closing,
+    )
+    return batch, memoryview(packet)[unpacker.tell() :]
+
+
+def pack_answer(answer: Answer) -> bytes:
+    """Encode an answer."""
+    return _pack(answer)
+
+
+def unpack_answer(packed: bytes) -> Answer:
+    """Decode an answer."""
+    status, processed, recorded, ended, detail = msgpack.unpackb(packed, use_list=False)
+    return Answer(
+        Status(status),
+        processed,
+        tuple(SnapshotId(*k) for k in recorded),
+        tuple(SnapshotId(*k) for k in ended),
+        detail,
+    )
+
+
+def pack_begin(snapshot: SnapshotId, floor: int, inputs: frozenset[str]) -> bytes:
+    """Encode the call for a record: one for each actor, and Ray pickles what is not bytes each time."""
+    return _pack((snapshot, floor, tuple(inputs)))
+
+
+def unpack_begin(packed: bytes) -> tuple[SnapshotId, int, frozenset[str]]:
+    """Decode what `pack_begin` encoded."""
+    snapshot, floor, inputs = msgpack.unpackb(packed, use_list=False)
+    return SnapshotId(*snapshot), floor, frozenset(inputs)
+
+
+def pack(value: Any) -> bytes:
+    """Encode plain values for a control call."""
+    return _pack(value)
+
+
+def unpack(packed: bytes) -> Any:
+    """Decode what `pack` encoded; sequences come back as tuples."""
+    return msgpack.unpackb(packed, use_list=False, strict_map_key=False)

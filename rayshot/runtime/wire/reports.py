@@ -1,0 +1,149 @@
+"""What a host hands to the coordinator, and the coordinator to the vaults: records, and the bytes that belong to them.
+
+The coordinator reads the head of a report alone. The body goes on to the vault that writes it: that of a report for
+which the coordinator called over Ray stays an object in Ray's object store until then.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from rayshot.format.codec import Frame, pack_frames
+from rayshot.format.entries import StateCodec
+from rayshot.format.pickled import Referenced
+from rayshot.protocol.cut import Record
+from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.wire.packets import pack, unpack
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """A pickled state: its codec, the stream and its out-of-band buffers.
+
+    In memory as `parts` (the stream first), or in the file `spool` one after the other, `sizes` bytes each.
+    `references` are the ObjectRefs in it, whose buffers are still empty; they keep their objects alive.
+    """
+
+    codec: StateCodec
+    sizes: tuple[int, ...]
+    parts: tuple[bytes, ...] = ()
+    spool: str | None = None
+    references: tuple[Referenced, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Bytes in all."""
+        return sum(self.sizes)
+
+
+class HandedOver(NamedTuple):
+    """One slot in a record. `where` says in words which one of its message it is."""
+
+    kind: Any
+    content: Any
+    """Pickled, or a reference: to the value itself, or with `in_parts` to the parts of its pickle."""
+    where: str
+    in_parts: bool = False
+
+
+Recorded = Mapping[str, Mapping[int, tuple[HandedOver, ...]]]
+"""By the other end of the channel, and by number of the message."""
+
+
+Body = bytes | tuple[bytes, tuple[tuple[Any, ...], ...], tuple[Recorded, Recorded]]
+"""A packed RecordBody; the ObjectRefs in its state lie beside it: Ray must see them to keep them. So do slots."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordBody:
+    """The bytes that belong to the record of `process`.
+
+    `specification` is None and `state` is None for an actor that is not yet born. `outbox` holds, per receiver, the
+    frames of messages released+1 .. sent, `mailbox`, per sender, those of received+1 .. arrived; `outbox_slots` and
+    `mailbox_slots` what lies beside them. `trace` is the segment of a traced actor.
+    """
+
+    process: str
+    specification: bytes | None
+    state: Captured | None
+    outbox: Mapping[str, bytes]
+    mailbox: Mapping[str, bytes]
+    trace: bytes | None
+    outbox_slots: Recorded = field(default_factory=dict)
+    mailbox_slots: Recorded = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordReport:
+    """A record with the bytes that belong to it. `hold_s`: how long the actor was stopped."""
+
+    record: Record
+    hold_s: float
+    body: RecordBody
+
+
+def pack_run(frames: Sequence[Frame], first: int, last: int) -> bytes:
+    """Join frames, empty ones left out; they must be exactly the messages `first` .. `last`."""
+    run = [frame for frame in frames if frame.count]
+    expected = first
+    for frame in run:
+        assert frame.first == expected, f"message {expected} of {first}..{last} was not kept, {frame.first} was"
+        expected = frame.last + 1
+    assert expected == last + 1, f"messages {expected}..{last} were not kept"
+    return pack_frames(run)
+
+
+def pack_record(record: Record) -> tuple[object, ...]:
+    """A record as plain values."""
+    return (
+        record.snapshot,
+        record.process,
+        record.born,
+        dict(record.sent),
+        dict(record.transported),
+        dict(record.released),
+        dict(record.received),
+        dict(record.environment),
+        record.ended,
+        dict(record.closed),
+        record.overlaps,
+        record.aligned,
+        dict(record.arrived),
+        *((record.forgotten,) if record.forgotten else ()),  # most processes have forgotten none, and a byte is a byte
+    )
+
+
+def unpack_record(fields: tuple[object, ...]) -> Record:
+    """A record from plain values."""
+    snapshot, *counters = fields[:10]
+    overlaps, aligned, arrived, *forgotten = fields[10:]
+    assert isinstance(snapshot, tuple)
+    assert isinstance(overlaps, tuple)
+    earlier = tuple(SnapshotId(*k) for k in overlaps)
+    return Record(SnapshotId(*snapshot), *counters, earlier, aligned, arrived, *forgotten)  # type: ignore[arg-type,call-arg]
+
+
+def pack_report(report: RecordReport) -> tuple[bytes, Body]:
+    """A report in two parts: what the coordinator must know of it, and what only a vault reads."""
+    body, state = report.body, report.body.state
+    head = pack((pack_record(report.record), report.hold_s, 0 if state is None else state.size))
+    captured = None if state is None else (state.codec, state.sizes, state.parts, state.spool)
+    fields = body.process, body.specification, captured, dict(body.outbox), dict(body.mailbox), body.trace
+    references = tuple(tuple(found) for found in state.references) if state else ()
+    beside = body.outbox_slots, body.mailbox_slots
+    return head, (pack(fields), references, beside) if references or any(beside) else pack(fields)
+
+
+def unpack_head(head: bytes) -> tuple[Record, float, int]:
+    """A record, for how many seconds its actor was stopped, and the bytes of its state."""
+    record, hold_s, state_bytes = unpack(head)
+    return unpack_record(record), hold_s, state_bytes
+
+
+def unpack_body(body: Body) -> RecordBody:
+    """The bytes of a record."""
+    packed, references, beside = (body, (), ({}, {})) if isinstance(body, bytes) else body
+    process, specification, captured, outbox, mailbox, trace = unpack(packed)
+    found = tuple(Referenced(*reference) for reference in references)
+    state = None if captured is None else replace(Captured(*captured), references=found)
+    return RecordBody(process, specification, state, outbox, mailbox, trace, *beside)

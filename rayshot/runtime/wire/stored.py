@@ -1,0 +1,135 @@
+"""What a vault is told of a cut, and what it answers: where the parts of the snapshot lie that it wrote."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from rayshot.format.manifest import Blob, CapturedState, Chunk, RecordedSlot, RecordedSlots, Span
+from rayshot.model.specification import ActorSpecification
+from rayshot.protocol.cut import ChannelCut, Cut
+from rayshot.protocol.identity import Channel
+from rayshot.runtime.wire.packets import pack, unpack
+
+PackedStored = tuple[bytes, tuple[Chunk, ...]]
+"""Blobs are many, and Ray would pickle each of their spans by itself; chunks are few, and may hold data keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a vault must know of a cut: who recorded, who is unborn, and the channels that are not empty."""
+
+    recorded: frozenset[str]
+    unborn: frozenset[str]
+    channels: tuple[ChannelCut, ...]
+
+
+def pack_share(cut: Cut) -> bytes:
+    """For the way to a vault: without the counters of the records, and without the channels that are empty."""
+    channels = [(*one.channel, one.sent, one.arrived, one.received) for one in cut.channels if one.sent > one.received]
+    return pack((tuple(cut.records), cut.unborn, channels))
+
+
+def unpack_share(packed: bytes) -> Share:
+    """What `pack_share` left of a cut."""
+    recorded, unborn, channels = unpack(packed)
+    return Share(
+        frozenset(recorded),
+        frozenset(unborn),
+        tuple(ChannelCut(Channel(sender, receiver), *numbers) for sender, receiver, *numbers in channels),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StoredActor:
+    """Where one actor's bytes lie. `state` is None for an actor that is not yet born."""
+
+    specification: ActorSpecification
+    class_pickle: Blob | None
+    state: CapturedState | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What one vault wrote of a snapshot, on the `node` with that address.
+
+    `actors` include those that it knows from messages in flight alone.
+    """
+
+    node: str
+    actors: Mapping[str, StoredActor]
+    outboxes: Mapping[Channel, Blob]
+    mailboxes: Mapping[Channel, Blob]
+    slots: Mapping[Channel, tuple[RecordedSlots, ...]]
+    traces: Mapping[str, Blob]
+    chunks: tuple[Chunk, ...]
+    written_bytes: int
+
+
+def pack_stored(stored: Stored) -> PackedStored:
+    """For the way to the coordinator."""
+    actors = [
+        (
+            name,
+            actor.specification.pack(),
+            _spans(actor.class_pickle),
+            None if actor.state is None else _state(actor.state),
+        )
+        for name, actor in stored.actors.items()
+    ]
+    channels = [
+        [(*channel, _spans(blob)) for channel, blob in blobs.items()] for blobs in (stored.outboxes, stored.mailboxes)
+    ]
+    slots = [
+        (
+            *channel,
+            [(message.number, [(slot.kind, *_state(slot.content)) for slot in message.slots]) for message in beside],
+        )
+        for channel, beside in stored.slots.items()
+    ]
+    traces = [(name, _spans(blob)) for name, blob in stored.traces.items()]
+    return pack((stored.node, actors, *channels, slots, traces, stored.written_bytes)), stored.chunks
+
+
+def unpack_stored(answer: PackedStored) -> Stored:
+    """What `pack_stored` packed."""
+    packed, chunks = answer
+    node, actors, outboxes, mailboxes, slots, traces, written_bytes = unpack(packed)
+    read_specification = cache(ActorSpecification.unpack)  # actors of one class share theirs
+    return Stored(
+        node,
+        {
+            name: StoredActor(
+                read_specification(specification),
+                None if class_pickle is None else _blob(class_pickle),
+                None if state is None else _captured(*state),
+            )
+            for name, specification, class_pickle, state in actors
+        },
+        {Channel(sender, receiver): _blob(spans) for sender, receiver, spans in outboxes},
+        {Channel(sender, receiver): _blob(spans) for sender, receiver, spans in mailboxes},
+        {Channel(sender, receiver): tuple(_slots(*of) for of in beside) for sender, receiver, beside in slots},
+        {name: _blob(spans) for name, spans in traces},
+        chunks,
+        written_bytes,
+    )
+
+
+def _spans(blob: Blob | None) -> list[tuple[str, int, int]] | None:
+    return None if blob is None else [(span.chunk, span.offset, span.length) for span in blob.spans]
+
+
+def _state(state: CapturedState) -> tuple[Any, ...]:
+    return (state.codec, _spans(state.stream), [_spans(blob) for blob in state.buffers])
+
+
+def _blob(spans: tuple[tuple[str, int, int], ...]) -> Blob:
+    return Blob(tuple(Span(*span) for span in spans))
+
+
+def _slots(number: int, slots: Any) -> RecordedSlots:
+    return RecordedSlots(number, tuple(RecordedSlot(kind, _captured(*content)) for kind, *content in slots))
+
+
+def _captured(codec: Any, stream: Any, buffers: Any) -> CapturedState:
+    return CapturedState(codec, _blob(stream), tuple(map(_blob, buffers)))

@@ -1,0 +1,151 @@
+"""The runtime's own transport under a hostile network, without Ray: no message and no snapshot is lost or wrong."""
+
+import time
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from rayshot.protocol.events import BatchAcknowledged
+from rayshot.runtime.actor.channels import ActorChannel, Channels
+from rayshot.runtime.actor.host import Host
+from rayshot.runtime.channel import transport
+from rayshot.runtime.channel.outbox import Outbox
+from rayshot.runtime.channel.transport import OutChannel
+from rayshot.runtime.wire.packets import unpack_packet
+from tests.runtime.network import Network
+from tests.runtime.one_process import CODEC
+
+SCHEDULES = 150
+CHOICES = st.binary(min_size=800, max_size=800)
+GIVEN = {"max_examples": SCHEDULES, "deadline": None, "derandomize": True, "database": None}
+
+
+@settings(**GIVEN)
+@given(CHOICES)
+def test_whatever_the_network_does_all_is_handled_once_in_order_and_each_snapshot_is_a_cut(choices):
+    run(choices)
+
+
+def run(choices):
+    network = Network(choices)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(transport.threading, "Timer", timer_of(network))
+        patch.setattr(transport, "DUE", ((1, 1), (1, 1)))  # as if each message were a large one: two calls under way
+        network.run()
+    network.check_rest()
+    return network
+
+
+def timer_of(network):
+    """A timer that fires at some time."""
+    return lambda _s, fire, args: SimpleNamespace(start=lambda: network.due.append(lambda: fire(*args)), daemon=True)
+
+
+# Wrong versions, each of which the test above must notice -----------------------------------------------------------
+
+
+def release_twice(channel, last):
+    for first in [first for first, batch in channel.kept.items() if batch.last <= last]:
+        channel.kept_bytes -= 2 * channel.kept.pop(first).size
+
+
+def settle_out_of_order(channel, batch, answer):
+    with channel.lock:
+        channel.in_flight.pop(batch.first, None)
+        channel.unprocessed.heard(answer.processed, channel.transported, time.monotonic())
+        channel._sender.acknowledged(channel, batch.last, batch, answer)
+        channel.flush()
+
+
+def keep_nothing(channels, channel, last, batch, answer):
+    markers = tuple(marker.snapshot for marker in batch.markers)
+    channels._runner.handle(BatchAcknowledged(channel.receiver, last, markers, answer.recorded))
+
+
+def hear_of_no_record(channels, channel, last, batch, answer, heed=Channels.acknowledged):
+    heed(channels, channel, last, batch, answer._replace(recorded=()))
+
+
+def take_slowly(outbox, count, take=Outbox.take):
+    body, slots = take(outbox, count)
+    outbox.pending_bytes += len(body) > 0
+    return body, slots
+
+
+def forget_batch(channel, batch, _error):
+    channel.in_flight.pop(batch.first)
+
+
+WRONG = {
+    "bytes are given back twice": (ActorChannel, "release", release_twice),
+    "a later batch is acknowledged while an earlier one is open": (OutChannel, "settle_batch", settle_out_of_order),
+    "what a record may need is not kept": (Channels, "acknowledged", keep_nothing),
+    "the answer's news of snapshots is lost": (Channels, "acknowledged", hear_of_no_record),
+    "kept and in flight are not in order": (
+        ActorChannel,
+        "_out_of_the_outbox",
+        lambda channel: [*channel.in_flight.values(), *channel.kept.values()],
+    ),
+    "bytes that have left are counted": (Outbox, "take", take_slowly),
+    "what was lost is not sent again": (OutChannel, "_send_again", lambda _channel, _batch: None),
+    "a batch that was lost gives its number away": (
+        OutChannel,
+        "_try_again",
+        lambda channel, batch, _error: channel.in_flight.pop(batch.first),
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG.keys())
+def test_a_wrong_transport_is_noticed(wrong, monkeypatch):
+    monkeypatch.setattr(*wrong)
+
+    @settings(**GIVEN, phases=[Phase.generate])
+    @given(CHOICES)
+    def find(choices):
+        run(choices)
+
+    with pytest.raises(AssertionError):
+        find()
+
+
+# Memory -----------------------------------------------------------------------------------------------------------
+
+CREDIT_BYTES, BATCH_BYTES, MESSAGE_BYTES = 1 << 20, 256 << 10, 64 << 10
+
+
+@pytest.fixture
+def limits(monkeypatch):
+    monkeypatch.setattr("rayshot.runtime.channel.credit.CREDIT_BYTES", CREDIT_BYTES)
+    monkeypatch.setattr("rayshot.runtime.channel.outbox.BATCH_BYTES_MAX", BATCH_BYTES)
+
+
+def fill_one_who_handles_nothing():
+    """Sixty-four messages for bob, four times his credit; then he handles them. Returns his bytes before that."""
+    network = run([])
+    alice, bob = network.actors["alice"], network.actors["bob"]
+    first = alice.process.cell.instance.sent["bob"] + 1
+    for number in range(first, first + 64):
+        alice.process.channel("bob").append(CODEC.tell("hear", ("alice", number, bytes(MESSAGE_BYTES))))
+    for _ in range(1_000):  # bob handles nothing; alice asks again and again how far he is, as long as she may not send
+        if network.due:
+            network.due.pop(0)()
+    waiting = bob.process.channels.mailbox.size_bytes
+    network.run()
+    assert bob.process.cell.instance.got["alice"] == list(range(1, first + 64))
+    return waiting
+
+
+def test_no_more_than_its_credit_and_a_batch_waits_at_a_receiver_that_handles_nothing(limits):
+    assert CREDIT_BYTES <= fill_one_who_handles_nothing() <= CREDIT_BYTES + BATCH_BYTES + MESSAGE_BYTES
+
+
+def test_a_receiver_that_calls_processed_what_only_arrived_is_noticed(limits, monkeypatch):
+    def take(host, packet, slots=None, take=Host._take):
+        batch, _ = unpack_packet(packet)
+        return take(host, packet, slots)._replace(processed=batch.first + batch.count - 1)
+
+    monkeypatch.setattr(Host, "_take", take)
+    assert fill_one_who_handles_nothing() > CREDIT_BYTES + BATCH_BYTES + MESSAGE_BYTES
