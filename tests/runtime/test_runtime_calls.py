@@ -250,7 +250,7 @@ def test_a_result_whose_connection_broke_on_its_way_is_fetched_again(system):
     alice = Account.options(name="alice").remote(1)
     assert ray.get(alice.read.remote()) == 1
     host, port = ray.get(system._identity.coordinator.actors.remote())["alice"], system._port
-    again = host.result.remote(pack((port.name, port._next_call - 1)))  # as Ray does where a connection broke
+    again = host.result.remote(pack((port.name, port.calls.last_id)))  # as Ray does where a connection broke
     assert ray.get(again[1]) == 1
 
 

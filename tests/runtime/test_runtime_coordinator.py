@@ -60,7 +60,7 @@ def test_a_new_coordinator_takes_over_from_one_that_was_killed(system):
 
 def test_a_handle_of_an_actor_that_dies_while_it_is_asked_for_is_refused_with_its_death(system, monkeypatch):
     ray.get(Account.options(name="alice").remote(1).read.remote())
-    pid, ask = system.status().actors["alice"].pid, system._ask
+    pid, ask = system.status().actors["alice"].pid, system._line.ask
 
     def ask_before_its_death(method, *args):
         answer = ask(method, *args)

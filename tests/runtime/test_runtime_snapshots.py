@@ -145,7 +145,7 @@ def test_nobody_hears_of_an_actor_whose_creation_could_be_outside_of_the_cut(sys
 
 
 def test_an_actor_whose_process_hangs_delays_only_what_needs_it(new_system, monkeypatch, caplog):
-    monkeypatch.setattr(runtime_system, "ANSWER_S", 0.5)
+    monkeypatch.setattr("rayshot.runtime.life.line.ANSWER_S", 0.5)
     system = new_system(snapshot=rayshot.SnapshotConfig(timeout_s=1.5))
     alice, bob = (Account.options(name=name).remote(1) for name in ("alice", "bob"))
     ray.get([alice.read.remote(), bob.read.remote()])

@@ -17,6 +17,7 @@ import rayshot
 from rayshot.errors import ActorDied, NoAnswer, RestoreFailed, SnapshotAborted, SystemStopped
 from rayshot.runtime.coordinator import under_way
 from rayshot.runtime.coordinator.requests import Order
+from rayshot.runtime.life import line, ordering
 from rayshot.runtime.life import system as runtime_system
 from rayshot.runtime.life.driver import DriverPort
 from rayshot.runtime.ray.naming import NAMESPACE, coordinator_name
@@ -106,8 +107,8 @@ def test_a_life_that_was_fenced_out_ends_without_having_taken_a_snapshot(system)
 def test_a_coordinator_that_hangs_is_waited_for_no_longer_than_said(system, coordinator_pid, monkeypatch):
     alice = Account.options(name="alice").remote(1)
     assert ray.get(alice.read.remote()) == 1
-    for limit in ("LOOK_S", "PING_S", "SILENT_S"):
-        monkeypatch.setattr(runtime_system, limit, 0.5)
+    for room, limit in ((ordering, "LOOK_S"), (ordering, "PING_S"), (line, "SILENT_S")):
+        monkeypatch.setattr(room, limit, 0.5)
     with stopped(coordinator_pid):
         with pytest.raises(NoAnswer, match=r"the coordinator of system .* has not answered for 0\.5 s"):
             system.snapshot()

@@ -6,7 +6,6 @@ under the process's lock, between two handlers: this makes it one atomic step ag
 """
 
 import logging
-import os
 import threading
 import time
 import warnings
@@ -15,20 +14,17 @@ from typing import TYPE_CHECKING, Any
 import ray
 
 from rayshot.errors import ActorExited, HandlersTakeTurns, RayshotError, StaleHandle
-from rayshot.format.codec import method_of
 from rayshot.model.methods import silent_methods
 from rayshot.model.port import provide_port
 from rayshot.protocol.events import AlignmentTimedOut, Begun, DeadlinePassed, EverybodyRecorded, SnapshotEnded
 from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.actor.answering import Answering
 from rayshot.runtime.actor.outcomes import GONE, NotYet
 from rayshot.runtime.actor.process import ActorProcess
 from rayshot.runtime.actor.worker import Worker
 from rayshot.runtime.channel.beside import Slots, take_in
-from rayshot.runtime.channel.outbox import waiting_in
 from rayshot.runtime.ray.functions import be_actor, name_in_logs
 from rayshot.runtime.ray.naming import NAMESPACE, actor_name
-from rayshot.runtime.ray.shared_memory import held_buffers
-from rayshot.runtime.wire.dead_letters import DeadLetter
 from rayshot.runtime.wire.host_identity import Abandoned, HostIdentity, Offer, Stop
 from rayshot.runtime.wire.news import with_news
 from rayshot.runtime.wire.packets import Answer, Status, pack, pack_answer, unpack, unpack_begin, unpack_packet
@@ -43,7 +39,7 @@ LINGER_S = 1.0
 """An actor that ended goes on saying so to late senders for this long."""
 
 
-class Host:
+class Host(Answering):
     """One actor's process as Ray sees it. User code never runs on these threads."""
 
     def __init__(self, identity: HostIdentity) -> None:
@@ -240,12 +236,6 @@ class Host:
         return self._process.trace(full)
 
     @ray.method(concurrency_group="control")
-    def receivers(self) -> tuple[str, ...]:
-        """To whom channels lead from here, sorted."""
-        with self._process.runner.lock:
-            return tuple(sorted(self._process.channels.out))
-
-    @ray.method(concurrency_group="control")
     def ended(self, snapshot: SnapshotId, floor: int, committed: bool) -> None:  # noqa: FBT001
         """A snapshot was committed or aborted."""
         process = self._process
@@ -278,56 +268,6 @@ class Host:
         """The system takes no messages any more."""
         with self._process.runner.lock:
             self._process.shut(stop.error())
-
-    @ray.method(concurrency_group="control")
-    def progress(self, snapshot: SnapshotId) -> tuple[bool, str, float]:
-        """Why a snapshot waits here: (recorded, running handler's method or "", for at least so many seconds)."""
-        process = self._process
-        handling = self._worker.handling
-        with process.runner.lock:
-            asked_at, was_handling = self._asked_at.get(snapshot, (time.monotonic(), None))
-            recorded = snapshot not in process.recording.captures
-        if handling is None or handling is not was_handling:
-            return recorded, "", 0.0
-        return recorded, method_of(handling) or "a reply", time.monotonic() - asked_at
-
-    @ray.method(concurrency_group="control")
-    def status(self) -> dict[str, Any]:
-        """Counters for `system.status()`."""
-        process, handling = self._process, self._worker.handling
-        with process.runner.lock:
-            return {
-                "node": ray.util.get_node_ip_address(),
-                "handler": "" if handling is None or self._worker.idle else method_of(handling) or "a reply",
-                "mailbox": len(process.channels.mailbox),
-                "outbox": process.channels.waiting,
-                "dead_letters": process.channels.dead_letters.count,
-                "pinned_bytes": sum(buffer.nbytes for buffer in held_buffers()),
-                "waiting": waiting_in(process.channels.out.values()),
-                "born": process.cell.born,
-                "down": process.runner.down is not None,
-                "pid": os.getpid(),
-            }
-
-    @ray.method(concurrency_group="control")
-    def figures(self) -> tuple[str, int, int, int, int, bool, bool]:
-        """What the system's metrics have of this actor: the fields of `metrics.ActorFigures`."""
-        process, specification = self._process, self._process.cell.specification
-        with process.runner.lock:
-            return (
-                "" if specification is None else specification.class_name,
-                sum(process.channels.mailbox.received().values()),
-                process.channels.dead_letters.count,
-                len(process.channels.mailbox),
-                process.channels.waiting,
-                not self._worker.idle,
-                any(channel.full for channel in process.channels.out.values()),
-            )
-
-    @ray.method(concurrency_group="control")
-    def dead_letters(self) -> tuple[DeadLetter, ...]:
-        """The last dead letters."""
-        return self._process.channels.dead_letters.all()
 
     @ray.method(concurrency_group="control")
     def load(self, plan: "LoadPlan") -> None:

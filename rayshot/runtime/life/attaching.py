@@ -104,7 +104,7 @@ def _tell_news(port: DriverPort) -> None:
     """Tell a port what was heard before it could be found."""
     for life, tags in tuple(_heard):
         if life == port.identity.life:
-            port.hear(tags)
+            port.calls.hear(tags)
 
 
 def hear(life: bytes, tags: Iterable[SnapshotId]) -> None:
@@ -114,4 +114,4 @@ def hear(life: bytes, tags: Iterable[SnapshotId]) -> None:
         _heard.append((life, heard))
     for port in (*_begun, *_attached.values()):
         if port.identity.life == life:
-            port.hear(heard)
+            port.calls.hear(heard)

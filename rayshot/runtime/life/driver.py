@@ -5,7 +5,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import ray
@@ -18,7 +18,6 @@ from rayshot.model.port import OutPort
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.driver import AnswerArrived, Driver, SendTagged
 from rayshot.protocol.events import BatchAcknowledged, BatchTaken, ReceiverEnded, SnapshotEnded
-from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.actor.host import Host
 from rayshot.runtime.actor.spawning import is_there, name_taken, spawn_host
 from rayshot.runtime.channel.batch import InFlight
@@ -27,6 +26,7 @@ from rayshot.runtime.channel.outbox import waiting_in
 from rayshot.runtime.channel.peers import Peers, RayPeer
 from rayshot.runtime.channel.transport import OutChannel
 from rayshot.runtime.life.births import Births
+from rayshot.runtime.life.calls import Calls
 from rayshot.runtime.life.leaving import wait_at_exit
 from rayshot.runtime.life.presence import Presence
 from rayshot.runtime.ray.futures import when_answered
@@ -35,7 +35,7 @@ from rayshot.runtime.ray.references import know_references
 from rayshot.runtime.wire.dead_letters import DeadLetters
 from rayshot.runtime.wire.dropping import Dropped
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Offer
-from rayshot.runtime.wire.packets import Answer, Status, pack, unpack
+from rayshot.runtime.wire.packets import Answer, Status, pack
 
 log = logging.getLogger("rayshot")
 MEET_S = 60.0
@@ -100,7 +100,7 @@ class DriverChannel(OutChannel):
 
     def must_be_there(self, slot: Slot) -> bool:
         """See OutChannel. Outcomes of own calls too: with them comes what the receiver must hear of first."""
-        return slot.kind == VALUE or (slot.kind == OBJECT and self._port.is_unanswered(slot.reference))
+        return slot.kind == VALUE or (slot.kind == OBJECT and self._port.calls.is_unanswered(slot.reference))
 
     def await_actors(self, mentioned: set[str]) -> None:
         """Let the next message wait for those of these actors that are not there yet. Call under the lock."""
@@ -140,11 +140,7 @@ class DriverPort:
         self._handles: dict[str, ActorHandle] = {}
         self._ended: dict[str, ActorExited] = {}
         self._peers = Peers(identity.system, identity.incarnation)
-        self._next_call = 1
-        self._unanswered: dict[str, dict[Any, int]] = {}  # by receiver, the tags to come, with the numbers of the calls
-        self._awaited: set[Any] = set()
-        self._news: deque[tuple[SnapshotId, ...]] = deque()
-        self._calls_max: dict[str, int | None] = {}
+        self.calls = Calls(self._machine, self._is_connected)
         self.starting: set[str] = set()
         self.births = Births(self._peers)
         self._presence = Presence(self.name, identity.coordinator, self._peers.submit, self._lose_coordinator)
@@ -194,19 +190,17 @@ class DriverPort:
             if channel.down is not None:
                 raise channel.down.with_traceback(None)
             assert fetch is not None, f"{receiver} is not there, and nobody says why"
-            self._check_room(receiver)
-            call_id = self._next_call
-            self._next_call += 1
+            self.calls.check_room(receiver)
+            call_id = self.calls.next_id()
             gates = channel.put_call(self.codec.call(call_id, tell))
-            has_all_before = next(iter(self._unanswered.get(receiver, {}).values()), call_id)
-            tags, result = fetch(pack((self.name, call_id, has_all_before)), *gates)
-            self._unanswered.setdefault(receiver, {})[tags] = call_id
-            self._awaited.add(tags.task_id())  # which its result has too
+            tags, result = fetch(pack((self.name, call_id, self.calls.first_open(receiver))), *gates)
+            self.calls.made(receiver, call_id, tags)
         return result
 
-    def is_unanswered(self, reference: Any) -> bool:
-        """Whether it is the outcome of a call of this driver, and is not there. Call under the lock."""
-        return reference.task_id() in self._awaited
+    def _is_connected(self, receiver: str) -> bool:
+        """Whether an actor is found, or gone: one that is not there yet has answered nothing. Call under the lock."""
+        channel = self._channels.get(receiver)
+        return channel is None or channel.peer is not None
 
     def _find_fetch(self, channel: DriverChannel) -> Callable[..., Any] | None:
         """The Ray method for outcomes; None where the actor is not there, and then the channel says why."""
@@ -216,17 +210,6 @@ class DriverPort:
         else:
             channel.fetch = handle.result.remote
         return channel.fetch
-
-    def _check_room(self, receiver: str) -> None:
-        """Raise where as many calls have no outcome yet as the actor's option says. Call under the lock."""
-        limit = self._calls_max.get(receiver)
-        if limit is not None and len(self._unanswered.get(receiver, ())) >= limit:
-            self._heed_answers()
-            if len(self._unanswered.get(receiver, ())) >= limit:
-                raise ray.exceptions.PendingCallsLimitExceeded(
-                    f"{limit} calls of this process to actor {receiver!r} have no result yet, as many as its option "
-                    f"max_pending_calls allows: get results first. This call was not sent"
-                )
 
     def spawn(
         self, specification: ActorSpecification, name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any]
@@ -239,7 +222,7 @@ class DriverPort:
         anonymous, name = name is None, name or new_name(specification.class_name)
         message = self.codec.create(specification.pack(), self.codec.tell("__init__", args, kwargs))
         self._peers.know(name, spawn_host(Host, self.identity, specification, name))
-        self._calls_max[name] = specification.calls_max
+        self.calls.limit(name, specification.calls_max)
         with self.lock:
             self.starting.add(name)
         self.births.add(name)
@@ -303,7 +286,7 @@ class DriverPort:
     def told(self) -> dict[DriverChannel, int]:
         """All that was told until now: the last number on each channel."""
         with self.lock:
-            self._heed_answers()
+            self.calls.heed()
             return {channel: channel.sent for channel in self._channels.values()}
 
     def await_taken(self, told: Mapping[DriverChannel, int], timeout_s: float) -> list[str]:
@@ -333,44 +316,11 @@ class DriverPort:
                 channel.shut(self.down)
         self._dropped.close()
 
-    def hear(self, tags: Iterable[SnapshotId]) -> None:
-        """This process got an outcome that may hold effects of open snapshots: what it sends now brings their news.
-
-        Takes no lock: Ray unpickles the outcome under a lock of its own, which `_heed_answers` needs.
-        """
-        self._news.append(tuple(tags))
-
-    # Answers of calls ------------------------------------------------------------------------------------------
-
-    def _heed_answers(self) -> None:
-        """Take in the tags of answers that the user's code may have seen already. Call under the lock."""
-        while self._news:
-            self._machine.handle(AnswerArrived(self._news.popleft()))
-        for receiver, refs in tuple(self._unanswered.items()):
-            channel = self._channels.get(receiver)
-            if channel is None or channel.peer is not None:  # who is not there has answered nothing
-                ready, _ = ray.wait(list(refs), num_returns=len(refs), timeout=0, fetch_local=False)
-                for ref in ready:
-                    del refs[ref]
-                    self._awaited.discard(ref.task_id())
-                if not refs:
-                    del self._unanswered[receiver]
-                for tags in self._get_all(ready):
-                    self._machine.handle(AnswerArrived(tuple(SnapshotId(*tag) for tag in unpack(tags))))
-
-    def _get_all(self, refs: list[Any]) -> list[bytes]:
-        """The tags that are there; none of calls that failed with their actor."""
-        try:
-            return [tags for tags in ray.get(refs) if tags]
-        except ray.exceptions.RayError:  # it is the caller's, who has a reference to it too
-            return [] if len(refs) == 1 else [tags for ref in refs for tags in self._get_all([ref])]
-
     # Sender ----------------------------------------------------------------------------------------------------
 
     def number(self, receiver: str, count: int) -> InFlight:
         """Number the next `count` messages. Call under the lock."""
-        if self._unanswered or self._news:
-            self._heed_answers()
+        self.calls.heed()
         (batch,) = self._machine.handle(BatchTaken(receiver, count))
         assert isinstance(batch, SendTagged)
         return InFlight(batch.first, batch.count, b"", (), batch.tags)
@@ -422,7 +372,7 @@ class DriverPort:
         with self.lock:
             if offer is not None and not self._dropped.holds(receiver):
                 self.handle_of(receiver)._methods = offer.methods  # noqa: SLF001 - known from now on
-                self._calls_max[receiver] = offer.calls_max
+                self.calls.limit(receiver, offer.calls_max)
             channel.connected(RayPeer(handle))
             channel.flush()
             channel.room.notify_all()
@@ -486,7 +436,7 @@ class DriverPort:
             del self._ended[next(iter(self._ended))]
         self._started(receiver)
         self._handles.pop(receiver, None)
-        self._calls_max.pop(receiver, None)
+        self.calls.forget(receiver)
         self._peers.forget(receiver)
         self.births.forget(receiver)
         channel = self._channels.pop(receiver, None)

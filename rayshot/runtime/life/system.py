@@ -1,10 +1,9 @@
 """`System`: what a driver holds of a running system."""
 
-import contextlib
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import inf
 from types import TracebackType
@@ -15,8 +14,6 @@ import ray
 from rayshot.errors import (
     ActorNotFound,
     ConfigError,
-    NoAnswer,
-    RayshotError,
     SnapshotAborted,
     SystemDown,
     SystemStopped,
@@ -36,15 +33,15 @@ from rayshot.runtime.coordinator.taking_down import take_down
 from rayshot.runtime.coordinator.trace_window import check_window
 from rayshot.runtime.life import attaching
 from rayshot.runtime.life.drain import Drain
-from rayshot.runtime.life.progress import describe, wait_with_progress
+from rayshot.runtime.life.line import Line
+from rayshot.runtime.life.ordering import take_snapshot
 from rayshot.runtime.life.status import SystemStatus, read_status
 from rayshot.runtime.life.terminating import leave_on_sigterm
 from rayshot.runtime.wire.actor_errors import ActorExited
-from rayshot.runtime.wire.answers import SILENT_S, get_answer, the_coordinator
+from rayshot.runtime.wire.answers import SILENT_S
 from rayshot.runtime.wire.dead_letters import DeadLetter
-from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Stop
+from rayshot.runtime.wire.host_identity import HostIdentity
 from rayshot.runtime.wire.initiation import Spread, check_spread, some_names
-from rayshot.runtime.wire.keyring import offer_keys
 from rayshot.store.locate import open_store
 from rayshot.store.repository import open as open_storage
 from rayshot.store.snapshot import Snapshot
@@ -54,8 +51,6 @@ if TYPE_CHECKING:
     from rayshot.properties import Property, Verdict
 
 log = logging.getLogger("rayshot")
-ANSWER_S = 10.0
-"""How long an actor may take to answer a question about it."""
 TOLD_S = 1.0
 """What was told before a snapshot has so long to arrive: a receiver that is behind holds no snapshot up."""
 BIRTH_S = 10.0
@@ -64,9 +59,6 @@ BEGIN_S = 300.0
 """What makes a system has so long to arrive: its first snapshot must hold all of it."""
 STOP_S = 30.0
 """What was told before a system stops has so long to arrive: it would be lost."""
-LOOK_S = 5.0
-PING_S = 15.0
-"""A coordinator that takes a snapshot is asked every LOOK_S whether it lives, and answers within PING_S."""
 
 
 class System:
@@ -79,7 +71,7 @@ class System:
         self._identity = identity
         self._coordinator = identity.coordinator
         self._port = attaching.begin(identity)
-        self._closed = False
+        self._line = Line(identity, self._port)
 
     def __enter__(self) -> Self:
         return self
@@ -115,23 +107,25 @@ class System:
 
     def get_actor(self, name: str) -> ActorHandle:
         """The handle of an actor. Raises ActorNotFound, which lists what there is, or why the system has stopped."""
-        self._check_running()
+        self._line.check_running()
         self._port.meet(name)
-        hosts = self._ask("actors")
+        hosts = self._line.ask("actors")
         if name not in hosts:
-            raise self._no_actor(name, hosts)
+            raise self._line.no_actor(name, hosts)
         found = self._handles({name: hosts[name]})
         if not found:  # it has died since: that has stopped the system, or it had ended
-            raise ActorNotFound(self._fate(name), actor=name)
+            raise ActorNotFound(self._line.fate(name), actor=name)
         return found[name]
 
     def actors(self) -> dict[str, ActorHandle]:
         """Handles of all living actors by name."""
-        return self._handles(self._ask("actors"))
+        return self._handles(self._line.ask("actors"))
 
     def _handles(self, hosts: Mapping[str, Any]) -> dict[str, ActorHandle]:
         """Handles of those of them that live."""
-        return {name: self._port.handle_of(name, offer) for name, offer in self._ask_actors("hello", hosts).items()}
+        return {
+            name: self._port.handle_of(name, offer) for name, offer in self._line.ask_actors("hello", hosts).items()
+        }
 
     def dead_letters(self) -> list[DeadLetter]:
         """Messages that could not be processed: a handler raised, or the receiver had ended.
@@ -139,7 +133,7 @@ class System:
         The last thousand of each actor, of all that have ended together, and of what this process sent. Without those
         of an actor whose process does not answer, which a warning names.
         """
-        ended, living = self._ask("dead_letters"), self._ask_actors("dead_letters").values()
+        ended, living = self._line.ask("dead_letters"), self._line.ask_actors("dead_letters").values()
         return [letter for letters in (ended, *living, self._port.dead_letters.all()) for letter in letters or ()]
 
     # Channels --------------------------------------------------------------------------------------------------
@@ -149,25 +143,25 @@ class System:
 
         None are known of an actor whose process does not answer, which a warning names.
         """
-        return {name: receivers or () for name, receivers in self._ask_actors("receivers").items()}
+        return {name: receivers or () for name, receivers in self._line.ask_actors("receivers").items()}
 
     def connect(self, sender: str | ActorHandle, receiver: str | ActorHandle) -> None:
         """Open the channel between two actors, so that markers go over it before any message does.
 
         Raises ActorNotFound; SystemDown where the system takes no messages any more.
         """
-        self._check_running()
+        self._line.check_running()
         names = [self._name_of(end) for end in (sender, receiver)]
         for name in names:
             self._port.meet(name)
-        hosts = self._ask("actors")
+        hosts = self._line.ask("actors")
         for name in names:
             if name not in hosts:
-                raise self._no_actor(name, hosts)
+                raise self._line.no_actor(name, hosts)
         try:
-            self._get(hosts[names[0]].open_channel.remote(names[1]), f"actor {names[0]!r}", SILENT_S)
+            self._line.get(hosts[names[0]].open_channel.remote(names[1]), f"actor {names[0]!r}", SILENT_S)
         except ray.exceptions.RayActorError:
-            raise ActorExited(self._fate(names[0]), actor=names[0]) from None
+            raise ActorExited(self._line.fate(names[0]), actor=names[0]) from None
 
     # Snapshots -------------------------------------------------------------------------------------------------
 
@@ -201,7 +195,7 @@ class System:
                 of it.
             SystemDown: the system takes no messages any more.
         """
-        self._check_open()
+        self._line.check_open()
         if label is not None:
             check_label(label)
         if mode is not None:
@@ -293,11 +287,11 @@ class System:
         leave_on_sigterm(lambda: self._leave(label, within_s), within_s)
 
     def _leave(self, label: str, within_s: float) -> str:
-        savepoint = "" if self._closed else f" with savepoint {self._stopped(label, within_s).id}"
+        savepoint = "" if self._line.closed else f" with savepoint {self._stopped(label, within_s).id}"
         return f"system {self.name!r} is stopped{savepoint}"
 
     def _stopped(self, label: str, within_s: float = inf) -> Snapshot:
-        self._check_open()
+        self._line.check_open()
         until, told_s = time.monotonic() + within_s, min(STOP_S, within_s)
         drain = Drain(self._port)
         if missing := drain.wait(told_s, BIRTH_S, until):
@@ -313,50 +307,12 @@ class System:
         return savepoint
 
     def _take(self, order: Order, drain: Drain, within_s: float = inf) -> Snapshot:
-        done = self.order(order, within_s)
+        done = take_snapshot(self._line, order, within_s)
         return Snapshot(self._store, self.name, done.record, left_out=drain.left_out(done.sent, done.ended))
 
     def order(self, order: Order, within_s: float = inf) -> Committed:
-        """Have the coordinator take a snapshot, and show how far it is. Nothing of it is read: no storage is needed.
-
-        Raises as `snapshot`; NoAnswer where it is not there within so many seconds, if that is given.
-        """
-        self._check_open()
-        deadline = time.monotonic() + within_s
-        try:
-            return self._ordered(order, deadline)
-        except SnapshotAborted as error:
-            missing = error.evidence.get("reason") == AbortReason.KEYS_MISSING.value
-            if not (missing and offer_keys(self._coordinator, self.name)):
-                raise
-        return self._ordered(order, deadline)
-
-    def _ordered(self, order: Order, deadline: float) -> Committed:
-        ref = self._coordinator.snapshot.remote(order)
-
-        def is_there(timeout_s: float) -> bool:
-            ready, _ = ray.wait([ref], timeout=min(timeout_s, LOOK_S, max(0.0, deadline - time.monotonic())))
-            if not ready and (left_s := deadline - time.monotonic()) <= 0:
-                raise NoAnswer(
-                    "the snapshot is not there in the time that it was given, and may still be committed: see "
-                    "`rayshot status`",
-                    system=self.name,
-                )
-            if not ready:
-                self._answer(self._coordinator.state.remote(), min(PING_S, max(1.0, left_s)))
-            return bool(ready)
-
-        try:
-            wait_with_progress(is_there, lambda: describe(self._ask("status")))
-            committed: Committed = self._answer(ref, PING_S)
-        except ray.exceptions.ActorUnavailableError as error:
-            self._check_running()
-            raise SnapshotAborted(
-                "the coordinator died while it took the snapshot, and another one takes over: the system lives. The "
-                "snapshot is lost, unless it was committed just then and system.snapshots() has it; take another one",
-                reason=AbortReason.COORDINATOR_LOST.value,
-            ) from error
-        return committed
+        """See `take_snapshot`. For commands, which read no storage."""
+        return take_snapshot(self._line, order, within_s)
 
     def snapshots(self) -> list[Snapshot]:
         """The committed snapshots, oldest first."""
@@ -394,18 +350,18 @@ class System:
     def configure(self, snapshot: SnapshotConfig) -> None:
         """Change when snapshots are taken, from now on. Raises SystemDown where none is taken any more."""
         check_config(snapshot, SnapshotConfig)
-        self._check_running()
-        self._ask("configure", snapshot)
+        self._line.check_running()
+        self._line.ask("configure", snapshot)
 
     def config(self) -> SnapshotConfig:
         """When snapshots are taken now, and which are kept."""
-        found = self._ask("config")
+        found = self._line.ask("config")
         assert isinstance(found, SnapshotConfig)
         return found
 
     def status(self) -> SystemStatus:
         """What the system does now, whom a snapshot waits for, and which messages wait for objects."""
-        return read_status(self._ask("status"), self._port.name, self._port.waiting())
+        return read_status(self._line.ask("status"), self._port.name, self._port.waiting())
 
     # The end ---------------------------------------------------------------------------------------------------
 
@@ -415,9 +371,9 @@ class System:
         Only this life of it: what was restored meanwhile lives on. After `ray.shutdown()` nothing can be reached: where
         that ended the cluster the system is gone, and else it lives on, to be attached to.
         """
-        if self._closed:
+        if self._line.closed:
             return
-        self._closed = True
+        self._line.closed = True
         attaching.shut(self._port)
         self._port.close(SystemStopped(f"system {self.name!r} was shut down", system=self.name))
         if ray.is_initialized():  # else Ray would start another cluster, to look there
@@ -426,68 +382,9 @@ class System:
     def learn_why_stopped(self) -> None:
         """The system is stopped: whatever is asked of it from now on raises why."""
         try:
-            self._check_running()
+            self._line.check_running()
         except SystemDown as error:
             self._port.close(error)
 
     def _name_of(self, actor: str | ActorHandle) -> str:
         return actor.name_in(self.name) if isinstance(actor, ActorHandle) else actor
-
-    def _no_actor(self, name: str, actors: Iterable[str]) -> ActorNotFound:
-        return ActorNotFound(f"system {self.name!r} has no actor {name!r}; it has {some_names(actors)}", actor=name)
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise SystemStopped(f"system {self.name!r} was shut down", system=self.name)
-
-    def _check_running(self) -> None:
-        self._fate(self._port.name)  # a driver is not a member, so the answer comes at once
-
-    def _fate(self, name: str) -> str:
-        """What became of an actor, in words. Raises SystemDown where the system takes no messages any more."""
-        fate = self._ask("fate", name)
-        if isinstance(fate, Stop):
-            raise fate.error() from None
-        assert isinstance(fate, Ending)
-        return fate.detail
-
-    def _ask(self, method: str, *args: Any) -> Any:
-        self._check_open()
-        return self._answer(getattr(self._coordinator, method).remote(*args), SILENT_S)
-
-    def _ask_actors(self, method: str, hosts: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """The answers of these hosts by name, by default of all; None of one that lives and does not say anything."""
-        hosts = self._ask("actors") if hosts is None else hosts
-        refs = {name: getattr(host, method).remote() for name, host in hosts.items()}
-        ready, silent = ray.wait(list(refs.values()), num_returns=len(refs), timeout=ANSWER_S) if refs else ([], [])
-        if silent:
-            names = some_names(name for name, ref in refs.items() if ref in silent)
-            log.warning("no answer within %g s from %s: does the process hang?", ANSWER_S, names)
-        answers = {}
-        for name, ref in refs.items():
-            with contextlib.suppress(ray.exceptions.RayActorError):
-                answers[name] = ray.get(ref) if ref in ready else None
-        return answers
-
-    def _answer(self, ref: Any, within_s: float) -> Any:
-        """The coordinator's answer. Raises ActorUnavailableError where it died and is being started anew; NoAnswer."""
-        try:
-            return self._get(ref, the_coordinator(self.name), within_s)
-        except (ray.exceptions.ActorUnavailableError, RayshotError):  # of ours some are Ray's too
-            raise
-        except ray.exceptions.RayActorError as error:
-            raise SystemStopped(
-                f"the coordinator of system {self.name!r} is gone; attach again with rayshot.init, or restore",
-                system=self.name,
-            ) from error
-
-    def _get(self, ref: Any, whom: str, within_s: float) -> Any:
-        """The result of a control call, errors as rayshot's own."""
-        try:
-            return get_answer(ref, whom, within_s)
-        except ray.exceptions.RayTaskError as error:
-            if isinstance(error.cause, RayshotError):
-                if isinstance(error.cause, SystemDown):
-                    self._port.close(error.cause)
-                raise error.cause from None
-            raise

@@ -1,0 +1,79 @@
+"""What an actor's process says of itself: the half of its host that only looks."""
+
+import os
+import time
+from typing import Any
+
+import ray
+
+from rayshot.format.codec import method_of
+from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.actor.process import ActorProcess
+from rayshot.runtime.actor.worker import Worker
+from rayshot.runtime.channel.outbox import waiting_in
+from rayshot.runtime.ray.shared_memory import held_buffers
+from rayshot.runtime.wire.dead_letters import DeadLetter
+
+
+class Answering:
+    """A base of the host's class. `_asked_at`: when each open snapshot was asked for, and what was handled then."""
+
+    _process: ActorProcess
+    _worker: Worker
+    _asked_at: dict[SnapshotId, tuple[float, Any]]
+
+    @ray.method(concurrency_group="control")
+    def receivers(self) -> tuple[str, ...]:
+        """To whom channels lead from here, sorted."""
+        with self._process.runner.lock:
+            return tuple(sorted(self._process.channels.out))
+
+    @ray.method(concurrency_group="control")
+    def progress(self, snapshot: SnapshotId) -> tuple[bool, str, float]:
+        """Why a snapshot waits here: (recorded, running handler's method or "", for at least so many seconds)."""
+        process = self._process
+        handling = self._worker.handling
+        with process.runner.lock:
+            asked_at, was_handling = self._asked_at.get(snapshot, (time.monotonic(), None))
+            recorded = snapshot not in process.recording.captures
+        if handling is None or handling is not was_handling:
+            return recorded, "", 0.0
+        return recorded, method_of(handling) or "a reply", time.monotonic() - asked_at
+
+    @ray.method(concurrency_group="control")
+    def status(self) -> dict[str, Any]:
+        """Counters for `system.status()`."""
+        process, handling = self._process, self._worker.handling
+        with process.runner.lock:
+            return {
+                "node": ray.util.get_node_ip_address(),
+                "handler": "" if handling is None or self._worker.idle else method_of(handling) or "a reply",
+                "mailbox": len(process.channels.mailbox),
+                "outbox": process.channels.waiting,
+                "dead_letters": process.channels.dead_letters.count,
+                "pinned_bytes": sum(buffer.nbytes for buffer in held_buffers()),
+                "waiting": waiting_in(process.channels.out.values()),
+                "born": process.cell.born,
+                "down": process.runner.down is not None,
+                "pid": os.getpid(),
+            }
+
+    @ray.method(concurrency_group="control")
+    def figures(self) -> tuple[str, int, int, int, int, bool, bool]:
+        """What the system's metrics have of this actor: the fields of `metrics.ActorFigures`."""
+        process, specification = self._process, self._process.cell.specification
+        with process.runner.lock:
+            return (
+                "" if specification is None else specification.class_name,
+                sum(process.channels.mailbox.received().values()),
+                process.channels.dead_letters.count,
+                len(process.channels.mailbox),
+                process.channels.waiting,
+                not self._worker.idle,
+                any(channel.full for channel in process.channels.out.values()),
+            )
+
+    @ray.method(concurrency_group="control")
+    def dead_letters(self) -> tuple[DeadLetter, ...]:
+        """The last dead letters."""
+        return self._process.channels.dead_letters.all()

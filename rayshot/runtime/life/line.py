@@ -1,0 +1,91 @@
+"""How a driver asks the coordinator of its system, and its actors, and what it hears where these are gone."""
+
+import contextlib
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import ray
+
+from rayshot.errors import ActorNotFound, RayshotError, SystemDown, SystemStopped
+from rayshot.runtime.life.driver import DriverPort
+from rayshot.runtime.wire.answers import SILENT_S, get_answer, the_coordinator
+from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Stop
+from rayshot.runtime.wire.initiation import some_names
+
+log = logging.getLogger("rayshot")
+ANSWER_S = 10.0
+"""How long an actor may take to answer a question about it."""
+
+
+class Line:
+    """The line from one driver to one life of a system. Once it is `closed` nothing is asked any more."""
+
+    def __init__(self, identity: HostIdentity, port: DriverPort) -> None:
+        self.name = identity.system
+        self.coordinator = identity.coordinator
+        self.port = port
+        self.closed = False
+
+    def check_open(self) -> None:
+        """Raise SystemStopped where this driver shut the system down."""
+        if self.closed:
+            raise SystemStopped(f"system {self.name!r} was shut down", system=self.name)
+
+    def check_running(self) -> None:
+        """Raise SystemDown where the system takes no messages any more."""
+        self.fate(self.port.name)  # a driver is not a member, so the answer comes at once
+
+    def fate(self, name: str) -> str:
+        """What became of an actor, in words. Raises SystemDown where the system takes no messages any more."""
+        fate = self.ask("fate", name)
+        if isinstance(fate, Stop):
+            raise fate.error() from None
+        assert isinstance(fate, Ending)
+        return fate.detail
+
+    def no_actor(self, name: str, actors: Iterable[str]) -> ActorNotFound:
+        """The error for a name that no actor has, with the names there are."""
+        return ActorNotFound(f"system {self.name!r} has no actor {name!r}; it has {some_names(actors)}", actor=name)
+
+    def ask(self, method: str, *args: Any) -> Any:
+        """What the coordinator answers. Raises SystemDown, NoAnswer."""
+        self.check_open()
+        return self.answer(getattr(self.coordinator, method).remote(*args), SILENT_S)
+
+    def ask_actors(self, method: str, hosts: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The answers of these hosts by name, by default of all; None of one that lives and does not say anything."""
+        hosts = self.ask("actors") if hosts is None else hosts
+        refs = {name: getattr(host, method).remote() for name, host in hosts.items()}
+        ready, silent = ray.wait(list(refs.values()), num_returns=len(refs), timeout=ANSWER_S) if refs else ([], [])
+        if silent:
+            names = some_names(name for name, ref in refs.items() if ref in silent)
+            log.warning("no answer within %g s from %s: does the process hang?", ANSWER_S, names)
+        answers = {}
+        for name, ref in refs.items():
+            with contextlib.suppress(ray.exceptions.RayActorError):
+                answers[name] = ray.get(ref) if ref in ready else None
+        return answers
+
+    def answer(self, ref: Any, within_s: float) -> Any:
+        """The coordinator's answer. Raises ActorUnavailableError where it died and is being started anew; NoAnswer."""
+        try:
+            return self.get(ref, the_coordinator(self.name), within_s)
+        except (ray.exceptions.ActorUnavailableError, RayshotError):  # of ours some are Ray's too
+            raise
+        except ray.exceptions.RayActorError as error:
+            raise SystemStopped(
+                f"the coordinator of system {self.name!r} is gone; attach again with rayshot.init, or restore",
+                system=self.name,
+            ) from error
+
+    def get(self, ref: Any, whom: str, within_s: float) -> Any:
+        """The result of a control call, errors as rayshot's own."""
+        try:
+            return get_answer(ref, whom, within_s)
+        except ray.exceptions.RayTaskError as error:
+            if isinstance(error.cause, RayshotError):
+                if isinstance(error.cause, SystemDown):
+                    self.port.close(error.cause)
+                raise error.cause from None
+            raise

@@ -1,0 +1,61 @@
+"""Snapshots that a driver asks for: what it told before arrives first, then the coordinator takes one."""
+
+import time
+from math import inf
+
+import ray
+
+from rayshot.errors import NoAnswer, SnapshotAborted
+from rayshot.protocol.abort import AbortReason
+from rayshot.runtime.coordinator.requests import Committed, Order
+from rayshot.runtime.life.line import Line
+from rayshot.runtime.life.progress import describe, wait_with_progress
+from rayshot.runtime.wire.keyring import offer_keys
+
+LOOK_S = 5.0
+PING_S = 15.0
+"""A coordinator that takes a snapshot is asked every LOOK_S whether it lives, and answers within PING_S."""
+
+
+def take_snapshot(line: Line, order: Order, within_s: float = inf) -> Committed:
+    """Have the coordinator take a snapshot, and show how far it is. Nothing of it is read: no storage is needed.
+
+    Raises as `snapshot`; NoAnswer where it is not there within so many seconds, if that is given.
+    """
+    line.check_open()
+    deadline = time.monotonic() + within_s
+    try:
+        return _ordered(line, order, deadline)
+    except SnapshotAborted as error:
+        missing = error.evidence.get("reason") == AbortReason.KEYS_MISSING.value
+        if not (missing and offer_keys(line.coordinator, line.name)):
+            raise
+    return _ordered(line, order, deadline)
+
+
+def _ordered(line: Line, order: Order, deadline: float) -> Committed:
+    ref = line.coordinator.snapshot.remote(order)
+
+    def is_there(timeout_s: float) -> bool:
+        ready, _ = ray.wait([ref], timeout=min(timeout_s, LOOK_S, max(0.0, deadline - time.monotonic())))
+        if not ready and (left_s := deadline - time.monotonic()) <= 0:
+            raise NoAnswer(
+                "the snapshot is not there in the time that it was given, and may still be committed: see "
+                "`rayshot status`",
+                system=line.name,
+            )
+        if not ready:
+            line.answer(line.coordinator.state.remote(), min(PING_S, max(1.0, left_s)))
+        return bool(ready)
+
+    try:
+        wait_with_progress(is_there, lambda: describe(line.ask("status")))
+        committed: Committed = line.answer(ref, PING_S)
+    except ray.exceptions.ActorUnavailableError as error:
+        line.check_running()
+        raise SnapshotAborted(
+            "the coordinator died while it took the snapshot, and another one takes over: the system lives. The "
+            "snapshot is lost, unless it was committed just then and system.snapshots() has it; take another one",
+            reason=AbortReason.COORDINATOR_LOST.value,
+        ) from error
+    return committed
