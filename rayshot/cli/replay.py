@@ -28,7 +28,7 @@ from rayshot.store.snapshot import Snapshot
 STEPS_SHOWN = 40
 PENDING_SHOWN_MAX = 20
 NUMBER_LENGTH_MAX = 9
-HELP = "Enter: any of these.  A number: that one.  b: branch.  u: back to before the branch.  s: states.  q: quit."
+HELP = "Enter: any of these.  A number: that message.  b: branch.  u: back to before the branch.  s: states.  q: quit."
 
 
 class _Classes(NamedTuple):

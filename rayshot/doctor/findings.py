@@ -80,7 +80,7 @@ def _cluster(seen: ClusterFacts) -> Iterator[Finding]:
         yield Finding(
             "token",
             WARN,
-            "whoever reaches the cluster's port runs programs there, and reads states",
+            "anybody who reaches the cluster's port can run programs there and read states",
             "set RAY_AUTH_MODE=token on all nodes, or let a network policy keep others out",
         )
 

@@ -61,7 +61,7 @@ def _check_chunk(chunk: Chunk) -> None:
         raise BadManifest(f"chunk {digest} is raw, but {chunk.packed_size} bytes are stored for {chunk.size}")
     if chunk.codec == "zstd" and chunk.size <= chunk.packed_size:
         raise BadManifest(
-            f"chunk {digest} is compressed from {chunk.size} to {chunk.packed_size} bytes, which is no less"
+            f"chunk {digest} is compressed from {chunk.size} to {chunk.packed_size} bytes, which is not less"
         )
 
 
@@ -142,7 +142,7 @@ def _check_blob(blob: Blob, what: str, sizes: Sizes) -> None:
     for span in blob.spans:
         size = sizes.get(span.chunk)
         if size is None:
-            raise BadManifest(f"{what} lies in the chunk {reprlib.repr(span.chunk)}, which is not listed")
+            raise BadManifest(f"{what} is in the chunk {reprlib.repr(span.chunk)}, which is not listed")
         check_count(span.length, f"length of a span of {what}", smallest=1)
         if check_count(span.offset, f"offset of a span of {what}") + span.length > size:
             raise BadManifest(f"{what} reaches over the end of the chunk {span.chunk}")

@@ -360,7 +360,7 @@ def _blob(tree: Any, chunks: tuple[Chunk, ...]) -> Blob:
 def _read_span(tree: Any, chunks: tuple[Chunk, ...]) -> Span:
     index, offset, length = _row(tree, 3, "a span")
     if type(index) is not int or not 0 <= index < len(chunks):
-        raise BadManifest("a span lies in a chunk that is not listed")
+        raise BadManifest("a span is in a chunk that is not listed")
     return Span(chunks[index].digest, offset, length)
 
 

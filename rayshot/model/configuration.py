@@ -141,4 +141,4 @@ def _count(name: str, value: object, *, optional: bool = False) -> None:
 def check_config(config: object, kind: type) -> None:
     """Raise ConfigError unless `config` is of that kind."""
     if not isinstance(config, kind):
-        raise ConfigError(f"{config!r} is no {kind.__name__}: write rayshot.{kind.__name__}(...)")
+        raise ConfigError(f"{config!r} is not a {kind.__name__}: write rayshot.{kind.__name__}(...)")

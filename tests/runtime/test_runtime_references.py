@@ -68,7 +68,7 @@ def test_an_object_that_will_never_be_aborts_with_its_path_and_why(system):
     librarian.order_in_vain.tell("novel")
     librarian.put.tell("songs", 1)
     ray.get(librarian.read.remote("songs"))
-    with pytest.raises(SnapshotAborted, match=r"\['novel'\] is not to be had"):
+    with pytest.raises(SnapshotAborted, match=r"\['novel'\] cannot be read"):
         system.snapshot()
 
 

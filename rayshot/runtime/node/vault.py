@@ -199,7 +199,7 @@ def _fetch_objects(body: RecordBody, parts: list[memoryview], deadline: float) -
                 message = f"the object of {path} was not ready before the snapshot's deadline"
                 raise StateNotSerializable(message, path=path) from error
             except ray.exceptions.RayError as error:
-                message = f"the object of {path} is not to be had: {str(error).splitlines()[0]}"
+                message = f"the object of {path} cannot be read: {str(error).splitlines()[0]}"
                 raise StateNotSerializable(message, path=path) from error
 
         try:
