@@ -58,8 +58,8 @@ class _Subset(click.ParamType):  # type: ignore[type-arg]  # generic in newer ve
     type=click.IntRange(0),
     default=0,
     metavar="N",
-    help="Refuse a snapshot before this position of the log. Use it where you know that a later one was committed: then "
-    "the storage was put back to an older state.",
+    help="Refuse a snapshot before this position of the log. Use it where you know that a later one was committed: "
+    "then the storage was put back to an older state.",
 )
 @json_option()
 def verify(
