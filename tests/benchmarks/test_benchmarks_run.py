@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.__main__ import BENCHMARKS
 from tests.processes import ROOT, marked
-from tests.runtime.test_runtime_messages import eventually
+from tests.waiting import eventually
 
 
 @pytest.fixture(scope="module")

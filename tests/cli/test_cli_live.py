@@ -13,7 +13,7 @@ import pytest
 
 from tests.pods import Pod, children, free_port, kill_children, name_spaces_can_be_made
 from tests.processes import ROOT
-from tests.runtime.test_runtime_messages import eventually
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
 OPERATED = Path(__file__).with_name("operated.py")

@@ -8,7 +8,7 @@ import uuid
 import pytest
 
 from tests.processes import ROOT, marked, search_path
-from tests.runtime.test_runtime_messages import eventually
+from tests.waiting import eventually
 
 END_S = 5.0
 

@@ -161,6 +161,17 @@ def test_a_header_that_lies_about_the_size_is_seen(size):
 
 
 @pytest.mark.acceptance("G11")
+def test_a_chunk_announced_as_small_allocates_no_more_whatever_its_header_says(monkeypatch):
+    def decompress(*_args, **_settings):
+        pytest.fail("a decompressor allocates what the header announces")
+
+    large = zstandard.compress(bytes(60 << 20))
+    monkeypatch.setattr(zstandard, "ZstdDecompressor", decompress)
+    with pytest.raises(CorruptChunk, match="header announces another size"):
+        expand(*sealed(large, 10, digest(TEXT)))
+
+
+@pytest.mark.acceptance("G11")
 def test_a_window_that_would_need_gigabytes_is_refused():
     honest = zstandard.compress(TEXT)
     # Descriptor 0xC0: a window byte (here 2**41 bytes) and eight bytes of content size.

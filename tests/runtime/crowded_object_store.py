@@ -9,8 +9,8 @@ import numpy as np
 import ray
 
 import rayshot
-from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.zero_copy import BYTES, Keeper
+from tests.waiting import eventually
 
 
 def main(folder, how):

@@ -8,7 +8,7 @@ import ray
 
 import rayshot
 from tests.runtime.reader import Maker, Reader
-from tests.runtime.test_runtime_messages import eventually
+from tests.waiting import eventually
 
 SIZE = 2 << 20
 

@@ -12,8 +12,8 @@ from ray.cluster_utils import Cluster
 import rayshot
 from rayshot.errors import ConfigError
 from rayshot.runtime.ray.naming import NAMESPACE, actor_name
-from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account
+from tests.waiting import eventually
 
 NOTICED = {"health_check_initial_delay_ms": 1_000, "health_check_period_ms": 1_000, "health_check_failure_threshold": 5}
 """Ray takes a dead node for alive for some seconds, and places actors on it."""

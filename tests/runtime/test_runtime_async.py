@@ -9,7 +9,7 @@ import ray
 import rayshot
 from rayshot.errors import SnapshotAborted, TaskLeftBehind, WaitsForHandler
 from tests.runtime.asynchronous import Busy, Holder, Session
-from tests.runtime.test_runtime_messages import eventually
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.ray, pytest.mark.acceptance("O5")]
 

@@ -11,8 +11,8 @@ import rayshot
 from rayshot.errors import ConfigError, NoAnswer, SnapshotAborted, SystemStopped
 from rayshot.runtime.actor.outcomes import CALLS_AT_ONCE, STAY_BYTES_MAX, NotYet, Outcome, Outcomes
 from rayshot.runtime.wire.packets import pack
-from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account, Occupant
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
 

@@ -13,8 +13,8 @@ from click.testing import CliRunner
 import rayshot
 from rayshot.cli import main
 from rayshot.runtime.ray.cluster import connected_to
-from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account, Sluggish
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
 

@@ -8,7 +8,7 @@ from rayshot.audit import name_messages
 from rayshot.errors import ConfigError, Untrusted
 from rayshot.properties import conservation, quantity
 from tests.runtime.crooked import Branch, Careless, Lender
-from tests.runtime.test_runtime_messages import eventually
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
 MONEY = quantity("balance", "deposit")

@@ -20,8 +20,8 @@ from rayshot.store.records import EpochRecord
 from rayshot.store.repository import Repository
 from tests.runtime.hostile import DoomedCoordinator, Saboteur
 from tests.runtime.librarian import Librarian
-from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
 

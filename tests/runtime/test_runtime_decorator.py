@@ -8,7 +8,7 @@ import ray
 import rayshot
 from rayshot.errors import ConfigError, MessageTooLarge, NotAnObjectRef, SystemStopped
 from tests.model.workloads_over_ray import Alone, Light, Outsider, Plain, RayOver, RayUnder
-from tests.runtime.test_runtime_messages import eventually
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
 PATIENCE_S = 5.0

@@ -17,8 +17,8 @@ from rayshot.properties import (
     termination,
     token_census,
 )
-from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.walking import Asker, Borrower, Oracle, Walker
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
 

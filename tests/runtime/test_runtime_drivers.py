@@ -17,8 +17,8 @@ from rayshot.runtime.life.driver import DriverPort
 from rayshot.runtime.ray.naming import find_coordinator
 from tests.runtime.test_runtime_calls import snapshot_with_in_flight
 from tests.runtime.test_runtime_coordinator import after_take_over, kill_coordinator
-from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
 

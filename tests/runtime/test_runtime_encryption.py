@@ -13,9 +13,9 @@ from rayshot.format.keys import PrivateKey
 from rayshot.model.configuration import FailureConfig, SnapshotConfig
 from rayshot.runtime.wire.keyring import Keyring
 from rayshot.runtime.wire.settings import SystemSettings
-from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.test_runtime_restore import restore
 from tests.runtime.workloads import Account, Holder
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.ray, pytest.mark.acceptance("G4", "G16", "G25")]
 OLD, NEW = EncryptionKey(b"e" * 32), EncryptionKey(b"f" * 32)

@@ -7,8 +7,8 @@ import rayshot
 from rayshot.audit import prove
 from rayshot.errors import CodeMismatch, MigrationFailed, RestoreFailed
 from tests.runtime.evolved import Purse, Unwilling, UnwillingWallet, Wallet
-from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.test_runtime_restore import refuse, restore, running
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
 

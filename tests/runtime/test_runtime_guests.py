@@ -7,8 +7,8 @@ import ray
 
 from rayshot.errors import SnapshotAborted
 from rayshot.runtime.life.attaching import driver_port, hear
-from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
 

@@ -10,8 +10,8 @@ from rayshot.model.calls import OpenCall
 from rayshot.runtime.channel import holding
 from rayshot.runtime.wire.packets import unpack
 from tests.runtime.one_process import CODEC
-from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.test_runtime_outbox import lane
+from tests.waiting import eventually
 
 __all__ = ["lane"]  # a fixture
 pytestmark = pytest.mark.acceptance("O1")

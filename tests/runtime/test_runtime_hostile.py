@@ -25,8 +25,8 @@ from rayshot.runtime.node.capture import spool_folder, sweep_spools
 from tests.runtime.hostile import Rogue, Sticky, Stillborn, Strict
 from tests.runtime.librarian import ForkingLibrarian
 from tests.runtime.test_runtime_coordinator import kill_coordinator
-from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account, Metronome
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
 

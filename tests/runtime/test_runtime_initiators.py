@@ -13,8 +13,8 @@ from rayshot.errors import ActorDied, ActorExited, ActorNotFound, ConfigError, S
 from rayshot.format.figures import FOLLOWS
 from rayshot.runtime.coordinator.requests import Asked, Order, Request
 from rayshot.runtime.wire.initiation import check_spread
-from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
 NAMES = ("a", "b", "c", "d")

@@ -15,7 +15,7 @@ from rayshot.runtime.wire.host_identity import Ending
 from rayshot.runtime.wire.packets import Answer, Status, pack_answer
 from tests.model.workloads_over_ray import Plain
 from tests.runtime.mortal import Frozen, Line, Mortal, Order, Quiet, Unlucky
-from tests.runtime.test_runtime_messages import eventually
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
 

@@ -25,17 +25,9 @@ from rayshot.errors import (
     UnknownMethod,
 )
 from tests.runtime.workloads import Account, Sink, Source
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
-
-
-def eventually(condition, seconds=10.0):
-    """Poll until `condition()` is true: for effects that nothing signals."""
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.01)
-    return value
 
 
 def test_tells_and_calls_of_one_driver_keep_their_order(system):

@@ -10,8 +10,8 @@ from rayshot import SnapshotConfig
 from rayshot.errors import ConfigError, SnapshotAborted
 from rayshot.runtime.coordinator import under_way
 from rayshot.runtime.coordinator.requests import Order
-from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account, Sink, Source, Unfinished
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
 

@@ -15,9 +15,9 @@ from rayshot.errors import ConfigError
 from rayshot.protocol.identity import SnapshotId, initiator_of
 from rayshot.runtime.ray.naming import new_name
 from tests.runtime.test_runtime_coordinator import kill_coordinator
-from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.test_runtime_restore import restore
 from tests.runtime.workloads import Account
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.ray, pytest.mark.acceptance("X3")]
 

@@ -13,8 +13,8 @@ from rayshot.runtime.coordinator.requests import Order
 from rayshot.runtime.ray import failpoints
 from tests.runtime.hostile import Slow, Strict
 from tests.runtime.test_runtime_coordinator import after_take_over, kill_coordinator
-from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account, Unfinished
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
 TAKE_OVER_S = 4.0

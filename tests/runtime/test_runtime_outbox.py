@@ -23,7 +23,7 @@ from rayshot.runtime.channel.outbox import BATCH_BYTES_MAX, BATCH_MESSAGES_MIN
 from rayshot.runtime.channel.transport import WINDOW
 from rayshot.runtime.wire.packets import Answer, Status, unpack_packet
 from tests.runtime.one_process import CODEC, Process, Receiver
-from tests.runtime.test_runtime_messages import eventually
+from tests.waiting import eventually
 
 SNAPSHOT = SnapshotId(1, COORDINATOR, 1)
 

@@ -5,8 +5,8 @@ import ray
 
 import rayshot
 from rayshot.errors import ConfigError, SnapshotDeleted, SnapshotNotFound
-from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
 PIN = "RAYSHOT_RESTORE_SNAPSHOT"

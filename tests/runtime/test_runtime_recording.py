@@ -25,7 +25,7 @@ from rayshot.runtime.node.capture import CaptureChild, Captured, Capturer, read_
 from rayshot.runtime.node.vault import _parts_of
 from rayshot.runtime.wire.reports import RecordBody, RecordReport
 from tests.runtime.one_process import Process
-from tests.runtime.test_runtime_messages import eventually
+from tests.waiting import eventually
 
 SNAPSHOT = SnapshotId(1, COORDINATOR, 1)
 

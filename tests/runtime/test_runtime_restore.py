@@ -31,8 +31,8 @@ from rayshot.runtime.life.restoring import STARTS_MAX
 from rayshot.runtime.ray.naming import NAMESPACE
 from rayshot.simulation import World
 from tests.runtime.hostile import DoomedHost
-from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account, Holder, Occupant, Renamed, Sink, Source
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
 

@@ -13,8 +13,8 @@ from rayshot.cli import main
 from rayshot.errors import ConfigError, LivesElsewhere, SnapshotsExist
 from rayshot.store.heartbeat import Beating, last_heartbeat
 from rayshot.store.local import LocalStore
-from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account, Unfinished
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
 

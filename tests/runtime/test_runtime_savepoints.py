@@ -10,9 +10,9 @@ from rayshot.runtime.ray import failpoints
 from rayshot.store.deletion import delete_snapshot
 from rayshot.store.garbage import collect
 from rayshot.store.local import LocalStore
-from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.test_runtime_restore import restore, running
 from tests.runtime.workloads import Account, Holder, Sink, Source
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
 

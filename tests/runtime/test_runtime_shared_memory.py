@@ -19,8 +19,8 @@ from rayshot.format.pickling import load_state
 from rayshot.runtime.node import capture
 from rayshot.runtime.node.capture import CaptureChild, Captured, Capturer
 from rayshot.runtime.ray.shared_memory import take_shared_memory_away
-from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.zero_copy import Keeper, Mapper
+from tests.waiting import eventually
 
 SIZE = 20_000
 

@@ -18,8 +18,8 @@ from rayshot.format.slots import LARGE_BYTES
 from rayshot.simulation import World
 from tests.runtime.objects_restored import SIZE
 from tests.runtime.reader import Adder, Gate, Maker, Reader, fail, late
-from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.test_runtime_references import restore
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.ray, pytest.mark.acceptance("O1")]
 

@@ -14,8 +14,8 @@ import rayshot
 import rayshot.errors
 from rayshot.errors import SnapshotAborted
 from rayshot.runtime.life import system as runtime_system
-from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account, Holder, Sink, Sluggish, Source
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
 

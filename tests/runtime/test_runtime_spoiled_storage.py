@@ -9,9 +9,9 @@ import rayshot
 from rayshot.errors import ConfigError, LogLost, MissingChunk, SnapshotAborted
 from rayshot.store.leases import reading
 from rayshot.store.local import LocalStore
-from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account
 from tests.store.read_only import disk, looped, remounted, view_of
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
 

@@ -12,8 +12,8 @@ import rayshot
 from rayshot.audit import prove
 from rayshot.runtime.channel.outbox import OUTBOX_MESSAGES_MAX
 from tests.processes import ROOT, search_path
-from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.threaded import Announcer, Caller, Dealer
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.ray, pytest.mark.acceptance("X13")]
 MODES = ("chandy-lamport", "aligned", "stop-the-world")

@@ -11,9 +11,9 @@ from rayshot.audit import prove
 from rayshot.audit.proof import trace_of
 from rayshot.errors import ConfigError
 from rayshot.format.signing import find_key
-from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.test_runtime_tracing import cyclic_flow, dag_with_two_sources, ring, stop
 from tests.runtime.traced import Delegate, Sleeper, Station
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
 

@@ -15,8 +15,8 @@ from rayshot.audit import prove
 from rayshot.errors import ConfigError
 from rayshot.format.signing import find_key
 from rayshot.store.channel_state import ChannelState
-from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.traced import Delegate, Feed, Leaver, Liar, Sleeper, Stage, Station
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
 MODES = ("chandy-lamport", "aligned", "stop-the-world")

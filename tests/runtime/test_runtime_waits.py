@@ -25,8 +25,8 @@ from rayshot.store.local import LocalStore
 from rayshot.store.log import CommitLog
 from tests.processes import search_path
 from tests.runtime.starter import Waiter, begin
-from tests.runtime.test_runtime_messages import eventually
 from tests.runtime.workloads import Account, Sluggish
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.ray
 

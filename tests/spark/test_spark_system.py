@@ -9,8 +9,8 @@ import pytest
 import ray
 
 import rayshot
-from tests.runtime.test_runtime_messages import eventually
 from tests.spark.bookkeeping import Account
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.ray]
 

@@ -130,6 +130,25 @@ def test_a_name_that_could_not_be_synced_is_not_acknowledged(tmp_path: Path, mon
     assert all_files(tmp_path) == ["new", "old"]
 
 
+@pytest.mark.acceptance("D8")
+def test_that_a_key_is_taken_is_not_said_before_its_name_is_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process may have given it the name just now, and a power loss could take it back."""
+    store = LocalStore(tmp_path)
+    store.create("key", b"old")
+    synced, fsync = [], os.fsync
+
+    def note(descriptor: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note)
+    with pytest.raises(AlreadyExists):
+        store.create("key", b"new")
+    assert synced[-1] == tmp_path
+
+
 @pytest.mark.acceptance("D2")
 @pytest.mark.parametrize("at", range(1, 7))
 def test_a_writer_killed_at_any_call_leaves_the_object_whole_or_absent(tmp_path: Path, at: int) -> None:

@@ -1,0 +1,34 @@
+"""Leases of readers, where one is renewed while somebody looks."""
+
+from rayshot.format import canonical
+from rayshot.protocol.identity import COORDINATOR, SnapshotId
+from rayshot.store.layout import lease_folder
+from rayshot.store.leases import LEASE_FORMAT, leases
+from rayshot.store.memory import MemoryStore
+
+SNAPSHOT = SnapshotId(1, COORDINATOR, 1)
+
+
+class Renewing(MemoryStore):
+    """A reader renews its lease right behind the first listing: what was listed is gone when it is read."""
+
+    renewals = 0
+
+    def renew(self):
+        folder, data = lease_folder("bank"), {"format": LEASE_FORMAT, "snapshot": list(SNAPSHOT), "seconds": 60.0}
+        self.create(f"{folder}/reader-{self.renewals:08}", canonical.pack(data))
+        if self.renewals:
+            self.delete(f"{folder}/reader-{self.renewals - 1:08}")
+        self.renewals += 1
+
+    def list(self, prefix=""):
+        listed = list(super().list(prefix))
+        if self.renewals == 1:
+            self.renew()
+        return iter(listed)
+
+
+def test_a_lease_that_is_renewed_between_the_listing_and_the_look_is_seen():
+    store = Renewing()
+    store.renew()
+    assert [lease.snapshot for lease in leases(store, "bank").values()] == [SNAPSHOT]
