@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ROWS ?=
-JOBS ?= 3
+JOBS ?= 4
 
 .PHONY: demo notebooks test acceptance simulate fuzz check bench peers format clean setup java chromium azurite metrics kills heads
 
