@@ -1,4 +1,4 @@
-"""One tree of errors, grouped by what the one who catches it can do.
+"""One tree of errors, grouped by what the catcher can do.
 
 Every error has a stable `kind` (a name for scripts and logs that outlives changes of wording), a message that says
 what happened, to what and what to do next, and `evidence`: the facts as keyword arguments. Errors cross process
@@ -42,31 +42,31 @@ class ConfigError(UsageError):
 
 
 class UnsupportedVersion(UsageError):
-    """A library that rayshot stands on is of a version that it does not know."""
+    """rayshot does not know the installed version of a library that it needs."""
 
 
 class NameTaken(ConfigError, ValueError):
-    """The system has an actor of that name already. Also a ValueError, as in Ray."""
+    """The system already has an actor with this name. Also a ValueError, as in Ray."""
 
 
 class SnapshotsExist(ConfigError):
-    """A system would begin anew where there are snapshots of it; `evidence["snapshot"]` is the latest."""
+    """The storage already holds snapshots of the system that should begin; `evidence["snapshot"]` is the latest."""
 
 
 class Incomparable(ConfigError):
-    """Two snapshots, neither of which leads to the other in one life; `evidence["actors_back"]` would go back."""
+    """Neither of two snapshots comes before the other in one life; `evidence["actors_back"]` would go back."""
 
 
 class NotStable(ConfigError):
-    """A predicate that nobody declared stable: a snapshot says nothing about what it is later."""
+    """The predicate is not declared stable, so a snapshot says nothing about its later value."""
 
 
 class LivesElsewhere(ConfigError):
-    """A life of the system has said a moment ago that it runs; `evidence["seconds_left"]` until it counts as dead."""
+    """Another cluster runs the system; it counts as dead after `evidence["seconds_left"]` without a heartbeat."""
 
 
 class ForeignLake(ConfigError):
-    """A pipeline's destination holds what it did not write: another system or storage, named in `evidence`."""
+    """A pipeline's destination holds tables of another system or storage, which `evidence` names."""
 
 
 class LakeInUse(ConfigError):
@@ -74,11 +74,11 @@ class LakeInUse(ConfigError):
 
 
 class NameOfSystem(ConfigError, ValueError):
-    """`ray.get_actor` was asked for an actor of a system. Also a ValueError, by which Ray knows a free name."""
+    """`ray.get_actor` got the name of a system's actor. Also a ValueError, which Ray takes for a free name."""
 
 
 class StaleHandle(UsageError):
-    """A handle of another system, or of an earlier life of this one."""
+    """The handle belongs to another system, or to an earlier life of this one."""
 
 
 class UnknownMethod(UsageError, AttributeError):
@@ -90,7 +90,7 @@ class WrongArguments(UsageError, TypeError):
 
 
 class ActorExited(UsageError):
-    """The actor ended by its own wish; what is sent to it has no receiver."""
+    """The actor ended itself with `current().exit()`; it receives no more messages."""
 
 
 class NotAnObjectRef(UsageError):
@@ -98,46 +98,46 @@ class NotAnObjectRef(UsageError):
 
 
 class OutsideHandler(UsageError):
-    """`rayshot.current()`, or a reply's `then`, was asked for outside a handler."""
+    """`rayshot.current()`, or a reply's `then`, was called outside a handler."""
 
 
 class TaskLeftBehind(UsageError):
-    """A handler returned while a task that it had started went on; the task was cancelled."""
+    """A handler returned before a task that it had started; the task was cancelled."""
 
 
 class WaitsForHandler(UsageError):
-    """A handler waited for what only another handler of its actor could bring, and these run one at a time."""
+    """A handler waited for another handler of the same actor, and an actor runs one handler at a time."""
 
 
 class PredicateFailed(UsageError):
-    """A predicate over a snapshot raised, or gave no answer; its own exception is the cause of this one."""
+    """A predicate over a snapshot raised or gave no answer; its own exception is the cause of this error."""
 
 
 class StateNotSerializable(UsageError):
-    """An actor's state cannot be captured; the message holds the path to the culprit."""
+    """An actor's state cannot be captured; the message holds the path to the attribute."""
 
 
 class MessageNotSerializable(UsageError):
-    """The arguments of a message cannot be serialised; nothing was sent."""
+    """The arguments of a message cannot be serialised; rayshot sent nothing."""
 
 
 class MessageTooLarge(UsageError):
-    """A message is over the limit; nothing was sent."""
+    """A message is over the limit; rayshot sent nothing."""
 
 
 class KeysMissing(UsageError):
-    """The coordinator was started anew and has not the keys that sign and encrypt; attach with a program that has."""
+    """The restarted coordinator lacks the keys that sign and encrypt; attach with a program that has them."""
 
 
 class EncryptionKeyNeeded(UsageError):
     """A snapshot is encrypted with a key that this reader does not hold; `evidence["key_id"]` says which."""
 
 
-# What was asked for is not there. ---------------------------------------------------------------------------------
+# Something does not exist. ----------------------------------------------------------------------------------------
 
 
 class NotFound(RayshotError):
-    """What was asked for does not exist; the message lists what does."""
+    """Something with this name does not exist; the message lists what exists."""
 
 
 class SystemNotFound(NotFound):
@@ -160,7 +160,7 @@ class ActorNotFound(NotFound, ValueError):
 
 
 class Untrusted(RayshotError):
-    """The bytes are intact, but not signed by a trusted key."""
+    """The bytes are intact, but no trusted key signed them."""
 
 
 class BadSignature(Untrusted):
@@ -168,29 +168,29 @@ class BadSignature(Untrusted):
 
 
 class UnknownKey(Untrusted):
-    """Signed with a key that this reader does not hold."""
+    """This reader does not hold the key that signed."""
 
 
 class Unsigned(Untrusted):
-    """Not signed at all."""
+    """The bytes are not signed."""
 
 
 class SnapshotMismatch(Untrusted):
-    """A valid signature of another system, snapshot or log position."""
+    """The signature is valid, but for another system, snapshot or log position."""
 
 
 class RolledBack(Untrusted):
-    """The storage is older than its reader knows it to be, or the snapshot that was asked for is."""
+    """The storage, or the wanted snapshot, is older than a position that the reader knows to be committed."""
 
 
 # These bytes are damaged; take another snapshot. ------------------------------------------------------------------
 
 
 class Damaged(RayshotError):
-    """Stored bytes are not what was written."""
+    """Stored bytes were changed or lost."""
 
     def inside(self, what: str, **evidence: Any) -> "Damaged":
-        """The same error, which also says of what these bytes were a part."""
+        """The same error, with `what` in front: it says where these bytes belong."""
         return type(self)(f"{what}: {self.message}", **{**evidence, **self.evidence})
 
 
@@ -199,11 +199,11 @@ class BadManifest(Damaged):
 
 
 class LogLost(BadManifest):
-    """Records of a commit log are gone, and what was written after them is there."""
+    """Records of a commit log are gone, but later objects exist."""
 
 
 class BadState(Damaged):
-    """A state or a message is not a pickle that could have been written."""
+    """A state or a message is not a pickle that rayshot writes."""
 
 
 class CorruptChunk(Damaged):
@@ -223,41 +223,41 @@ class LimitExceeded(Damaged):
 
 
 class UnsafePath(Damaged):
-    """A key would lead out of the storage folder, or to what is not a file in it."""
+    """A key would lead out of the storage folder, or not to a regular file."""
 
 
 # Sound bytes, but not for this program. ---------------------------------------------------------------------------
 
 
 class Incompatible(RayshotError):
-    """The snapshot is sound but this program cannot take it."""
+    """The snapshot is sound, but this program cannot use it."""
 
 
 class FormatTooNew(Incompatible):
-    """Written by a newer rayshot."""
+    """A newer rayshot wrote it; install that one."""
 
 
 class CodeMismatch(Incompatible):
-    """A class of the snapshot is not to be found in this program, or does not take what was recorded."""
+    """This program lacks a class of the snapshot, or the class does not accept the recorded state."""
 
 
 class MigrationFailed(Incompatible):
-    """A class's `migrate` did not bring a recorded state up to the class's version."""
+    """A class's `migrate` did not migrate a recorded state to the class's version."""
 
 
 class PythonMismatch(Incompatible):
-    """The snapshot holds code by value, which only the minor version of Python that wrote it can read."""
+    """The snapshot holds code by value. Only the minor version of Python that wrote it can read it."""
 
 
 # The storage failed; what was committed before is intact. ---------------------------------------------------------
 
 
 class StoreError(RayshotError):
-    """The storage did not do what was asked; whatever was committed before is intact."""
+    """The storage failed; all earlier commits are intact."""
 
 
 class AlreadyExists(StoreError):
-    """The key exists and nothing was written."""
+    """The key exists already; the call wrote nothing."""
 
 
 class KeyNotFound(StoreError):
@@ -265,27 +265,27 @@ class KeyNotFound(StoreError):
 
 
 class StoreFull(StoreError):
-    """No room left on the storage."""
+    """The storage is full."""
 
 
 class StoreUnavailable(StoreError):
-    """The storage cannot be reached or refuses."""
+    """The storage cannot be reached, or refuses the call."""
 
 
 class CommitUnknown(StoreError):
-    """Whether the commit record was written cannot be found out now; the next start settles it."""
+    """The commit record may or may not be written; the next start finds out."""
 
 
 class PositionTaken(StoreError):
-    """Another writer's record got the position in the log, and this writer may take the next."""
+    """Another writer took this position in the log; this writer may take the next."""
 
 
 class IntentExpired(StoreError):
-    """What was written took longer than garbage collection waits; it does not count and has to be written anew."""
+    """A snapshot or copy took longer than garbage collection waits; it does not count. Write it again."""
 
 
 class Fenced(StoreError):
-    """A newer coordinator has taken this system over; this one must stop."""
+    """A newer coordinator has taken over the system, so this coordinator must stop."""
 
 
 # The snapshot was not taken; the application is unharmed. ---------------------------------------------------------
@@ -299,7 +299,7 @@ class SnapshotAborted(RayshotError):
 
 
 class SystemDown(RayshotError):
-    """The system takes no messages any more."""
+    """The system does not accept messages any more."""
 
 
 class ActorDied(SystemDown):
@@ -311,44 +311,44 @@ class SystemStopped(SystemDown):
 
 
 class RestoreFailed(SystemDown):
-    """A restore did not finish; everything it had started was taken down again."""
+    """A restore failed; it ended all actors that it had started."""
 
 
-# There is no way to the cluster. ----------------------------------------------------------------------------------
+# The cluster cannot be reached. -----------------------------------------------------------------------------------
 
 
 class ClusterUnreachable(RayshotError):
-    """No Ray cluster answers where one should run, or none that this program can join from here."""
+    """No Ray cluster answers at the address, or this program cannot join it from here."""
 
 
 class ClusterRefused(ClusterUnreachable):
-    """A Ray cluster runs there, and will not have this program: its token, its versions, its kind of address."""
+    """The Ray cluster refuses this program, for its token, its versions or its kind of address."""
 
 
-# Look again: nobody knows what was done. --------------------------------------------------------------------------
+# Look again: the call may or may not have worked. ------------------------------------------------------------------
 
 
 class NotReady(RayshotError):
-    """The system is not there yet: it begins, is being restored, or its coordinator is being started anew."""
+    """The system is not ready: it begins, a restore runs, or its coordinator restarts. Try again."""
 
 
 class NoAnswer(RayshotError):
-    """A process that should live, of a system or of Spark, has not answered in time, or is gone."""
+    """A process of a system or of Spark has not answered in time, or is gone."""
 
 
 # A simulated run. --------------------------------------------------------------------------------------------------
 
 
 class StepsExhausted(UsageError):
-    """A simulated world went on for as many events as it may."""
+    """A simulated world reached its limit of events."""
 
 
 class ScheduleFailed(RayshotError, AssertionError):
-    """What a test says of its actors does not hold in one schedule; `evidence` has its seed and choices."""
+    """A test's check of its actors fails in one schedule; `evidence` has its seed and choices."""
 
 
-# What a program should know, and can go on. ------------------------------------------------------------------------
+# Warnings: the program can go on. ----------------------------------------------------------------------------------
 
 
 class HandlersTakeTurns(UserWarning):
-    """A class has async handlers, and rayshot runs each of them to its end before the next one begins."""
+    """A class has async handlers. rayshot runs each of them to its end before the next begins."""

@@ -1,4 +1,4 @@
-"""Whether two values that the inert reader gave hold the same, cycles and all."""
+"""Whether two values of the inert reader have the same content. Cycles are allowed."""
 
 import array
 import sys
@@ -8,7 +8,7 @@ from typing import Any
 from rayshot.format.inert_record import HandleRecord, Inert, short_repr
 
 PAIRS_MAX = 50_000_000
-"""Pairs compared at most; two values that need more count as different."""
+"""It compares at most so many pairs. Two values that need more count as different."""
 
 _Pairs = Iterable[tuple[Any, Any]]
 _DIFFERENT: _Pairs = ((True, False),)
@@ -68,7 +68,7 @@ def _compare(one: Any, other: Any) -> _Pairs:
 
 
 def _same_bound(one: Any, other: Any) -> bool:
-    """Whether two deques have the same greatest length; true of all other types."""
+    """Whether two deques have the same maximum length. True for all other types."""
     return bool(getattr(one, "maxlen", None) == getattr(other, "maxlen", None))
 
 

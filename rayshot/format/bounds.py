@@ -1,8 +1,7 @@
 """The largest sizes and counts that a reader accepts, and the checks that every field read from bytes passes.
 
-A check returns its value or raises: LimitExceeded where a size or count is over its bound, UnsafePath where
-a key would leave its folder, BadManifest for anything else. Checks look at the type first, so any value may
-be given.
+A check returns its value or raises. It raises LimitExceeded if a size or count is over its bound, UnsafePath if a key
+would leave its folder, and BadManifest for anything else. A check looks at the type first, so it takes any value.
 """
 
 import math
@@ -17,13 +16,13 @@ from rayshot.protocol.identity import DRIVER_PREFIX, check_actor_name, check_nam
 
 MANIFEST_BYTES_MAX = 256 << 20
 ENVELOPE_BYTES_MAX = MANIFEST_BYTES_MAX + (8 << 20)
-"""A manifest as it is stored: signed, and encrypted with its wrapped keys."""
+"""The largest stored manifest: signed, and encrypted with its wrapped keys."""
 
 DATA_KEYS_MAX = 100_000
-"""Snapshots whose chunks one encrypted snapshot may use."""
+"""One encrypted snapshot can use chunks of so many snapshots."""
 
 CONTAINERS_MAX = 16_000_000
-"""Lists and maps in one document: bounds the memory that a document of empty ones blows up to."""
+"""Lists and maps in one document. An empty list is one byte, but takes dozens of bytes of memory."""
 
 ACTORS_MAX = 1_000_000
 CHANNELS_MAX = 4_000_000
@@ -50,11 +49,11 @@ OPTIONS_ITEMS_MAX = 10_000
 """All values of one actor's options together, at any depth."""
 
 TIME_MAX_S = 1e11
-"""Unix seconds, in the year 5138: what is shown of a time has to be one in every time zone."""
+"""Unix seconds, in the year 5138. Every calendar can show times up to it, in every time zone."""
 
 COUNTER_MAX = 2**63 - 1
 INTEGER_MIN, INTEGER_MAX = -(2**63), 2**64 - 1
-"""What msgpack can say."""
+"""The integers that msgpack can write."""
 
 _INTENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,255}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -74,13 +73,13 @@ def check_count(value: Any, what: str, largest: int = COUNTER_MAX, smallest: int
 def check_length(value: Sized, what: str, largest: int) -> None:
     """Raise LimitExceeded if `value` has more than `largest` items."""
     if len(value) > largest:
-        raise LimitExceeded(f"{what}: {len(value)} are above the limit of {largest}", limit=largest)
+        raise LimitExceeded(f"{what}: the length {len(value)} is above the limit of {largest}", limit=largest)
 
 
 def check_text(value: Any, what: str, largest: int = TEXT_LENGTH_MAX) -> str:
-    """Return `value` if it is a string of 1 to `largest` characters that UTF-8 can carry."""
+    """Return `value` if it is a string of 1 to `largest` characters that UTF-8 can encode."""
     if not isinstance(value, str) or not value:
-        raise BadManifest(f"{what} is {reprlib.repr(value)}, not a text of at least one character")
+        raise BadManifest(f"{what} is {reprlib.repr(value)}, not a string of at least one character")
     check_length(value, what, largest)
     _check_utf8(value, what)
     return value
@@ -94,10 +93,10 @@ def check_real(value: Any, what: str) -> float:
 
 
 def check_time(value: Any, what: str) -> float:
-    """Return `value` if it is a float of Unix seconds that any calendar can show, from 1970 to TIME_MAX_S."""
+    """Return `value` if it is a float of Unix seconds from 0 to TIME_MAX_S."""
     time_s = check_real(value, what)
     if not 0 <= time_s <= TIME_MAX_S:
-        raise BadManifest(f"{what} is {time_s}, which is not a time from 1970 on")
+        raise BadManifest(f"{what} is {time_s}, not a time from 1970 to 5138")
     return time_s
 
 
@@ -123,13 +122,13 @@ def _checked(check: Callable[[Any, str, Collection[str]], str], value: Any, what
     try:
         return check(value, what, ())
     except ConfigError as error:
-        raise BadManifest(f"{what} has the name {reprlib.repr(value)}, which cannot name {what}") from error
+        raise BadManifest(f"{reprlib.repr(value)} cannot name {what}") from error
 
 
 def check_initiator(value: Any) -> str:
     """Return `value` if it can be the initiator in the id of a snapshot."""
     if not isinstance(value, str) or not is_initiator(value):
-        raise BadManifest(f"an initiator is {reprlib.repr(value)}, which cannot begin a snapshot")
+        raise BadManifest(f"{reprlib.repr(value)} cannot be the initiator of a snapshot")
     return value
 
 
@@ -141,16 +140,16 @@ def check_digest(value: Any, what: str) -> str:
 
 
 def is_intent(value: Any) -> bool:
-    """Whether `value` can be an intent: 1 to 256 letters, digits, `_`, `.`, `-`, no sign first."""
+    """Whether `value` can be an intent: 1 to 256 letters, digits, `_`, `.` or `-`; the first is a letter or digit."""
     return isinstance(value, str) and _INTENT.fullmatch(value) is not None
 
 
 def check_options(options: Any, what: str) -> None:
-    """Check that `options` is a dict of string keys whose values msgpack gives back as they were.
+    """Check that `options` is a dict with string keys, and that msgpack returns its values unchanged.
 
-    None, bool, int of 64 bits, float, str, bytes, and lists and string-keyed dicts of these, at most
-    OPTIONS_DEPTH_MAX deep and OPTIONS_ITEMS_MAX values in all. Tuples are refused, because they would come
-    back as lists.
+    Allowed are None, bool, int of 64 bits, float, str and bytes, and lists and string-keyed dicts of these. They nest
+    at most OPTIONS_DEPTH_MAX deep and have at most OPTIONS_ITEMS_MAX values in all. Tuples are refused, because
+    msgpack returns them as lists.
     """
     if type(options) is not dict:
         raise BadManifest(f"{what} are of the type {type(options).__name__}, not dict")
@@ -161,14 +160,14 @@ def check_options(options: Any, what: str) -> None:
         level = list(islice(children, OPTIONS_ITEMS_MAX + 1))
         items += len(level)
         if items > OPTIONS_ITEMS_MAX:
-            raise LimitExceeded(f"{what}: more than {OPTIONS_ITEMS_MAX} values", limit=OPTIONS_ITEMS_MAX)
+            raise LimitExceeded(f"{what} hold more than {OPTIONS_ITEMS_MAX} values", limit=OPTIONS_ITEMS_MAX)
         if not level:
             return
-    raise LimitExceeded(f"{what}: nested more than {OPTIONS_DEPTH_MAX} deep", limit=OPTIONS_DEPTH_MAX)
+    raise LimitExceeded(f"{what} are nested more than {OPTIONS_DEPTH_MAX} deep", limit=OPTIONS_DEPTH_MAX)
 
 
 def _children(path: str, value: Any) -> list[tuple[str, Any]]:
-    """What a container holds, each with its path; nothing for a scalar that msgpack can carry."""
+    """The items of a container, each with its path. A scalar has none; it is checked here."""
     if type(value) is dict:
         check_length(value, path, OPTIONS_ITEMS_MAX)
         for key in value:
@@ -189,13 +188,13 @@ def _check_scalar(path: str, value: Any) -> None:
         _check_utf8(value, path)
     elif kind is int:
         if not INTEGER_MIN <= value <= INTEGER_MAX:
-            raise BadManifest(f"{path} is an integer of more than 64 bits")
+            raise BadManifest(f"{path} is an integer that needs more than 64 bits")
     elif kind not in {bool, float, bytes, type(None)}:
-        raise BadManifest(f"{path} is a {kind.__name__}, which msgpack does not give back as it was")
+        raise BadManifest(f"{path} is a {kind.__name__}; msgpack would not return it unchanged")
 
 
 def _check_utf8(value: str, what: str) -> None:
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise BadManifest(f"{what} holds a lone surrogate, which UTF-8 cannot carry") from error
+        raise BadManifest(f"{what} holds a lone surrogate, which UTF-8 cannot encode") from error

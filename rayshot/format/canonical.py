@@ -1,11 +1,10 @@
-"""Canonical msgpack: one document has exactly one spelling, and reading it is bounded.
+"""Canonical msgpack: one document has exactly one spelling, and reading it takes bounded memory.
 
-Theory of operation. The bytes may come from an attacker. First they are walked without building anything:
-that proves that every announced array, map and string is really there, so that the second walk, which builds,
-cannot be talked into allocating for elements that do not exist. Hooks count the containers and refuse
-extension types and repeated keys. At last the result is packed again and compared: longer spellings of an
-integer, a float of 32 bits and whatever else has two spellings do not pass. Therefore pack(unpack(x)) == x
-for every x that `unpack` accepts.
+Theory of operation. The bytes may come from an attacker. A first walk builds nothing. It proves that every announced
+array, map and string is really there. So the second walk, which builds, never allocates for elements that do not
+exist. Hooks count the containers and refuse extension types and repeated keys. At the end the result is packed again
+and compared with the bytes. This refuses a longer spelling of an integer, a float of 32 bits, and anything else that
+has two spellings. Therefore pack(unpack(x)) == x for every x that `unpack` accepts.
 """
 
 from typing import Any, NoReturn
@@ -17,7 +16,7 @@ from rayshot.format.bounds import CONTAINERS_MAX
 from rayshot.format.walking import count_documents
 
 _TIMESTAMP_AS_DATETIME = 3
-"""msgpack's own extension type never reaches `ext_hook`; as a datetime it fails when it is packed again."""
+"""Timestamps never reach `ext_hook`. Read as a datetime, one fails when it is packed again."""
 
 
 def pack(tree: Any) -> bytes:
@@ -29,9 +28,8 @@ def pack(tree: Any) -> bytes:
 def unpack(data: bytes, *, what: str, bytes_max: int) -> Any:
     """Read one canonical document of at most `bytes_max` bytes.
 
-    `what` names the document in errors. Raises LimitExceeded for too many bytes or containers and BadManifest
-    for everything else that is wrong: cut, trailing bytes, unknown types, repeated keys, a non-canonical
-    spelling.
+    `what` names the document in errors. Raises LimitExceeded for too many bytes or containers. Raises BadManifest for
+    everything else: a cut document, trailing bytes, unknown types, repeated keys, a spelling that is not canonical.
     """
     if len(data) > bytes_max:
         raise LimitExceeded(f"{what} has {len(data)} bytes, above the limit of {bytes_max}", limit=bytes_max)
@@ -42,13 +40,13 @@ def unpack(data: bytes, *, what: str, bytes_max: int) -> Any:
     except (msgpack.exceptions.UnpackException, ValueError, TypeError, OverflowError) as error:
         raise BadManifest(f"{what} is not readable msgpack: {type(error).__name__}: {error}") from error
     if not same:
-        raise BadManifest(f"{what} is not spelled canonically: it was not written by rayshot, or was changed")
+        raise BadManifest(f"{what} is not canonical msgpack: another program wrote it, or changed it")
     return tree
 
 
 def _walk(data: bytes, what: str) -> None:
     if count_documents(data, 1) != 1:
-        raise BadManifest(f"{what} is not one document: bytes are missing, or trail behind it")
+        raise BadManifest(f"{what} is not one document: it is cut, or other bytes follow it")
 
 
 def _build(data: bytes, what: str) -> Any:
@@ -68,11 +66,11 @@ def _build(data: bytes, what: str) -> Any:
         count()
         mapping = dict(pairs)
         if len(mapping) != len(pairs):
-            raise BadManifest(f"{what} holds a map that has a key twice")
+            raise BadManifest(f"{what} holds a map with the same key twice")
         return mapping
 
     def refuse(code: int, _data: bytes) -> NoReturn:
-        raise BadManifest(f"{what} holds the extension type {code}; it knows none")
+        raise BadManifest(f"{what} holds the extension type {code}; extension types are not allowed")
 
     return msgpack.unpackb(
         data,

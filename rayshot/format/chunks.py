@@ -1,8 +1,8 @@
 """Chunks: bytes cut to pieces, named by their digest, compressed, and expanded within their announced size.
 
-A chunk of the codec "raw" is stored as it is. One of the codec "zstd" is stored as a zstd frame and a seal: a
-skippable frame, which zstd's own tools pass over, that holds a digest of the first. Without it some flipped
-bits would go unseen, because a zstd frame has bits that do not matter to what it expands to.
+A chunk of the codec "raw" is stored as it is. A chunk of the codec "zstd" is stored as a zstd frame and a seal. The
+seal is a skippable frame, which zstd's own tools skip, and holds a digest of the first frame. Without the seal some
+flipped bits would go unseen, because a zstd frame has bits that do not change the expanded bytes.
 """
 
 import zstandard
@@ -13,12 +13,12 @@ from rayshot.format.bounds import CHUNK_BYTES_MAX
 from rayshot.format.entries import Chunk, ChunkCodec
 
 CHUNK_SIZE = 4 << 20
-"""Bytes of one chunk before compression; the last one of a buffer has what is left."""
+"""Bytes of one chunk before compression. The last chunk of a buffer has the rest."""
 
 ZSTD_LEVEL = 1
 
 SAMPLED_BYTES_MIN = 1 << 20
-"""Of chunks of this size samples are compressed before all of it is."""
+"""A chunk of this size or larger is compressed only if samples of it shrink."""
 
 SAMPLES, SAMPLE_BYTES = 16, 4 << 10
 SHRUNK_SHARE_MAX = 0.98
@@ -32,7 +32,7 @@ Buffer = bytes | bytearray | memoryview
 
 
 def split(buffer: Buffer) -> list[memoryview]:
-    """Views of CHUNK_SIZE bytes each, the last of 1 to CHUNK_SIZE; none of an empty buffer. Copies nothing.
+    """Views of CHUNK_SIZE bytes each, the last of 1 to CHUNK_SIZE. An empty buffer has none. It copies nothing.
 
     `buffer` is contiguous in C's order, of any item size.
     """
@@ -49,10 +49,10 @@ def digest(view: Buffer) -> str:
 
 
 def compress(view: Buffer) -> tuple[ChunkCodec, Buffer]:
-    """The codec and the bytes to store: zstd with the size in its header, or raw where that is no shorter.
+    """The codec and the bytes to store: zstd with the size in its header, or raw if zstd is not shorter.
 
-    Of a large chunk samples are tried first. Where they hardly shrink, neither would the rest in most cases, and it is
-    stored raw. Raw bytes are `view` itself, not copied.
+    A large chunk is sampled first. If the samples hardly shrink, the rest mostly would not either, and the chunk is
+    stored raw. Raw bytes are `view` itself, not a copy.
     """
     size = memoryview(view).nbytes
     if size >= SAMPLED_BYTES_MIN and not _shrinks(view):
@@ -72,11 +72,10 @@ def _shrinks(view: Buffer) -> bool:
 
 
 def expand(stored: bytes, chunk: Chunk) -> bytes:
-    """The uncompressed bytes of `chunk`, proved by its digest, from what the store holds under its key, decrypted.
+    """The uncompressed bytes of `chunk`, proved by its digest. `stored` holds the store's bytes, decrypted.
 
     Never allocates more than the size that the manifest announces. Raises LimitExceeded for a size above
-    CHUNK_BYTES_MAX, announced by the manifest or the bytes, and CorruptChunk for everything that does not
-    fit.
+    CHUNK_BYTES_MAX that the manifest or the bytes announce, and CorruptChunk for everything else that is wrong.
     """
     if chunk.size > CHUNK_BYTES_MAX:
         raise _too_large(chunk, chunk.size)
@@ -102,7 +101,7 @@ def _unseal(stored: bytes, chunk: Chunk) -> memoryview:
 
 
 def _decompress(frame: memoryview, chunk: Chunk) -> bytes:
-    """The header is checked first: a decompressor allocates what it announces, whatever limit it is given."""
+    """Check the header first: a decompressor allocates the announced size, whatever limit it gets."""
     try:
         header = zstandard.get_frame_parameters(frame)
         unknown = header.content_size == zstandard.CONTENTSIZE_UNKNOWN

@@ -295,11 +295,11 @@ def read_frames(blob: bytes) -> Iterator[Frame]:
                 case [int(first), int(count), bytes(body)] if first > 0 and count >= 0:
                     yield Frame(first, count, body)
                 case _:
-                    raise BadManifest("a channel's state holds something that is not a frame")
+                    raise BadManifest("the recorded messages of a channel hold something that is not a frame")
     except (ValueError, msgpack.UnpackException) as error:
-        raise BadManifest(f"a channel's state cannot be read: {error}") from error
+        raise BadManifest(f"the recorded messages of a channel cannot be read: {error}") from error
     if unpacker.tell() != len(blob):
-        raise BadManifest("a channel's state ends in the middle of a frame")
+        raise BadManifest("the recorded messages of a channel end in the middle of a frame")
 
 
 def read_messages(
@@ -359,7 +359,7 @@ def unpack_messages(frame: Frame, most: int) -> Iterator[list[list[Any]]]:
         unpacker.feed(frame.body)
         while messages := list(itertools.islice(unpacker, most)):
             if budget.taken != len(messages) or set(map(type, messages)) != {list}:
-                raise BadManifest("a frame holds messages that are not lists of scalars", first=frame.first)
+                raise BadManifest("a frame holds a message that is not a list of scalars", first=frame.first)
             budget.next()
             yield messages
     except (ValueError, TypeError, msgpack.UnpackException) as error:
@@ -376,7 +376,7 @@ def _ends(frame: Frame) -> list[int]:
             unpacker.skip()
             ends.append(unpacker.tell())
     except msgpack.UnpackException as error:
-        raise BadManifest(f"a frame's messages cannot be told apart: {error}", first=frame.first) from error
+        raise BadManifest(f"a frame cannot be divided into its messages: {error}", first=frame.first) from error
     if len(ends) != frame.count + 1:
         raise BadManifest(f"a frame promises {frame.count} messages and holds {len(ends) - 1}", first=frame.first)
     return ends
@@ -403,7 +403,7 @@ def _recorded(number: int, fields: Any, slots: Sequence[Any]) -> RecordedMessage
         case [4, bool(dropped)]:
             return RecordedMessage(number, "end", "", (dropped,), _NO_KWARGS)
         case _:
-            raise BadManifest(f"message {number} is of no known kind", number=number)
+            raise BadManifest(f"message {number} has an unknown kind", number=number)
 
 
 def _inert_tell(fields: Any, slots: Sequence[Any]) -> tuple[str, tuple[Any, ...], Mapping[str, Any]]:

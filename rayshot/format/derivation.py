@@ -3,9 +3,9 @@
 from blake3 import blake3
 
 OVERHEAD_BYTES = 12 + 16
-"""By so much encrypted bytes are longer: a nonce and a tag."""
+"""Encryption adds so many bytes: a nonce and a tag."""
 
 
 def derive(secret: bytes, context: str) -> bytes:
-    """A key of 32 bytes for one use of `secret`, which `context` names."""
+    """A key of 32 bytes, derived from `secret` for the use that `context` names."""
     return blake3(secret, derive_key_context=context).digest()

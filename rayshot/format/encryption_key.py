@@ -1,8 +1,8 @@
-"""The keys that keep snapshots secret: one for the data of each snapshot, wrapped by one that people keep.
+"""Encryption keys: a data key for each snapshot, wrapped by a key-encryption key that people keep.
 
 A line of text with a key-encryption key is `rayshot-encryption:` and 64 hexadecimal digits. In KEY_VARIABLE, or the
-file that KEY_VARIABLE_FILE names, the first line encrypts what is written; all of them read. So a key is rotated by
-putting a new one above it, and retired by taking it away when the last snapshot under it is gone.
+file that KEY_VARIABLE_FILE names, the key of the first line encrypts new snapshots; all keys decrypt. To rotate a key,
+put a new one above it. Remove a key when the last snapshot that needs it is gone.
 """
 
 import re
@@ -30,9 +30,9 @@ _DIGITS = re.compile(rf"[0-9a-f]{{{2 * KEY_BYTES}}}")
 
 @dataclass(frozen=True)
 class DataKey:
-    """What the chunks and the manifest of one snapshot are encrypted with: 32 random bytes that no repr shows.
+    """Encrypts the chunks and the manifest of one snapshot: 32 random bytes that no repr shows.
 
-    It is made with the snapshot, travels with what is written, and is stored wrapped only.
+    It is made with the snapshot and is stored only wrapped.
     """
 
     secret: bytes = field(repr=False)
@@ -51,7 +51,7 @@ class DataKey:
         return _cipher(self.secret, "manifest")
 
     def chunk_name(self, digest: str) -> str:
-        """What a chunk with that digest is called: 64 digits, by which only who has the key can find what it holds."""
+        """The name of the chunk with this digest: 64 digits that tell nothing without the key."""
         return blake3(bytes.fromhex(digest), key=self._name_key).hexdigest()
 
     @cached_property
@@ -70,23 +70,26 @@ class EncryptionKey:
 
     @cached_property
     def key_id(self) -> str:
-        """Its name in snapshots, which betrays nothing."""
+        """The key's name in snapshots. It tells nothing about the key."""
         return key_id_of("encryption", self.secret)
 
     @property
     def text(self) -> str:
-        """The line of text that it is read from."""
+        """The key as a line of text."""
         return _PREFIX + self.secret.hex()
 
     def wrap(self, key: DataKey) -> bytes:
-        """WRAPPED_BYTES bytes, from which only who has this key gets `key`."""
+        """`key` encrypted, as WRAPPED_BYTES bytes."""
         return self._cipher.encrypt(key.secret, b"")
 
     def unwrap(self, wrapped: bytes) -> DataKey:
-        """The key that `wrap` took. Raises BadManifest for anything else."""
+        """The data key in the bytes that `wrap` returned. Raises BadManifest for other bytes."""
         secret = self._cipher.decrypt(wrapped, b"") if len(wrapped) == WRAPPED_BYTES else None
         if secret is None:
-            raise BadManifest(f"a data key does not open with the key {self.key_id} that is said to have wrapped it")
+            raise BadManifest(
+                f"the key {self.key_id} does not decrypt a data key, though the manifest names it: "
+                "the manifest was changed"
+            )
         return DataKey(secret)
 
     @cached_property
@@ -95,26 +98,26 @@ class EncryptionKey:
 
 
 def new_data_key() -> DataKey:
-    """For one new snapshot."""
+    """A random key for one new snapshot."""
     return DataKey(secrets.token_bytes(KEY_BYTES))
 
 
 def new_encryption_key() -> EncryptionKey:
-    """For a person to keep."""
+    """A random key for a person to keep."""
     return EncryptionKey(secrets.token_bytes(KEY_BYTES))
 
 
 def find_encryption_keys() -> tuple[EncryptionKey, ...]:
-    """The keys of this process's environment, the one that encrypts first; none where nothing is set.
+    """The keys in this process's environment, the encrypting one first; none if none is set.
 
-    Raises ConfigError for what is no such key; the message never repeats it.
+    Raises ConfigError for a malformed key; the message never repeats it.
     """
     found = given(KEY_VARIABLE)
     return () if found is None else parse_encryption_keys(*found)
 
 
 def parse_encryption_keys(text: bytes, source: str) -> tuple[EncryptionKey, ...]:
-    """The keys in `text`, one a line; `source` says in errors where it was. Raises ConfigError."""
+    """The keys in `text`, one a line. Errors name the `source`. Raises ConfigError."""
     lines = [line.decode("ascii", "replace") for line in lines_of(text, source)]
     for line in lines:
         if not line.startswith(_PREFIX) or not _DIGITS.fullmatch(line.removeprefix(_PREFIX)):
@@ -123,12 +126,12 @@ def parse_encryption_keys(text: bytes, source: str) -> tuple[EncryptionKey, ...]
                 "`rayshot keygen --encryption` writes it"
             )
     if not lines:
-        raise ConfigError(f"{source}: there is no encryption key in it; unset it to write without encryption")
+        raise ConfigError(f"{source} holds no encryption key; unset it to write without encryption")
     return tuple(dict.fromkeys(EncryptionKey(bytes.fromhex(line.removeprefix(_PREFIX))) for line in lines))
 
 
 def key_with(key_id: str, keys: Sequence[EncryptionKey]) -> EncryptionKey | None:
-    """The one of `keys` with that id."""
+    """The key with this id, or None."""
     return next((key for key in keys if key.key_id == key_id), None)
 
 

@@ -1,4 +1,4 @@
-"""What a manifest lists: chunks, stretches of them, actors and channels. The Manifest checks them."""
+"""The entries of a manifest: chunks, spans of chunks, actors and channels. The Manifest checks them."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -16,10 +16,10 @@ ActorStatus = Literal["born", "unborn"]
 class Chunk:
     """One object of the store.
 
-    `key` is relative to the system's folder and is always `chunk_key(name, intent)` of the intent that
-    wrote it; `digest` is the BLAKE3 of the uncompressed bytes, 64 hexadecimal digits, once in a manifest;
-    `size` counts the uncompressed bytes, at least 1; `stored_size` the bytes in the store. An encrypted chunk
-    has the `data_key` of the snapshot that wrote it.
+    `key` is relative to the system's folder and is always `chunk_key(name, intent)` of the intent that wrote the chunk.
+    `digest` is the BLAKE3 of the uncompressed bytes, 64 hexadecimal digits, and unique in a manifest. `size` counts the
+    uncompressed bytes, at least 1; `stored_size` counts the bytes in the store. An encrypted chunk has the `data_key`
+    of the snapshot that wrote it.
     """
 
     key: str
@@ -31,18 +31,18 @@ class Chunk:
 
     @property
     def name(self) -> str:
-        """What its key is made of: the digest, or where it is encrypted what does not betray it."""
+        """The name in its key: the digest, or for an encrypted chunk a name that does not tell the digest."""
         return self.digest if self.data_key is None else self.data_key.chunk_name(self.digest)
 
     @property
     def packed_size(self) -> int:
-        """Bytes as compressed, before encryption; equal to `size` for the codec "raw"."""
+        """Compressed bytes, before encryption; equal to `size` for the codec "raw"."""
         return self.stored_size if self.data_key is None else self.stored_size - OVERHEAD_BYTES
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """`length` (at least 1) uncompressed bytes from `offset` on of the chunk with the digest `chunk`."""
+    """`length` (at least 1) uncompressed bytes of the chunk with the digest `chunk`, from `offset` on."""
 
     chunk: str
     offset: int
@@ -51,7 +51,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """The bytes of `spans`, joined in order; no bytes where there are no spans."""
+    """The bytes of `spans`, joined in order; empty if there are no spans."""
 
     spans: tuple[Span, ...]
 
@@ -72,9 +72,9 @@ class CapturedState:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """How one actor recorded: on the `node` with that address, stopped for `hold_s` seconds.
+    """How one actor recorded: on the `node` with this address, paused for `hold_s` seconds.
 
-    Its record reached the coordinator `after_s` seconds after the snapshot's beginning, by the coordinator's clock.
+    Its record reached the coordinator `after_s` seconds after the snapshot began, by the coordinator's clock.
     """
 
     node: str
@@ -84,11 +84,11 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class ActorEntry:
-    """One actor: its class, how it was started, and its state if it is "born", only then.
+    """One actor: its class, how it was started, and its state. Exactly a "born" actor has a state.
 
-    `class_name` is the qualified name inside `class_module`; `class_pickle` holds the class by value where no
-    module can be imported for it. `options` are what `.options()` was given (see `bounds.check_options`).
-    `version` is what the class said that its state is of, from 1. `recording` is None where nobody said.
+    `class_name` is the qualified name inside `class_module`; `class_pickle` holds the class by value if no module can
+    be imported for it. `options` are the arguments of `.options()` (see `bounds.check_options`). `version` is the
+    class's version of the state, from 1. `recording` is None if it is unknown.
     """
 
     name: str
@@ -105,10 +105,10 @@ class ActorEntry:
 
 @dataclass(frozen=True, slots=True)
 class RecordedSlot:
-    """What fills a place of a message, pickled as states are: a value, that of a reference, or an error.
+    """The content of a slot in a message, pickled as states are: a value, the object of a reference, or an error.
 
-    A "value" is there itself when the message is handled, an "object" is put again and the place holds a reference to
-    it, and a "failed" one raises its error.
+    When the message is handled, a "value" is passed itself, an "object" is put into Ray again and passed as a
+    reference, and a "failed" slot raises its error.
     """
 
     kind: RecordedKind
@@ -117,7 +117,7 @@ class RecordedSlot:
 
 @dataclass(frozen=True, slots=True)
 class RecordedSlots:
-    """The slots of the message `number`, at least one, in the order in which its pickle counts them from 0."""
+    """The slots of message `number`, at least one. Its pickle counts them from 0, in this order."""
 
     number: int
     slots: tuple[RecordedSlot, ...]
@@ -127,10 +127,10 @@ class RecordedSlots:
 class ChannelEntry:
     """The cut of one channel: `received <= arrived <= sent`.
 
-    `mailbox` holds exactly the messages received+1 .. arrived, `outbox` exactly arrived+1 .. sent;
-    each is None exactly when its range is empty. Both are msgpack streams of frames `[first, count, body]`.
-    `aligned`: the receiver had waited for the sender's marker, so nothing may be in flight: `received == sent`.
-    `slots` are those of the messages that have any, in the order of their numbers.
+    `mailbox` holds exactly the messages received+1 .. arrived, `outbox` exactly arrived+1 .. sent. Each is None exactly
+    when its range is empty. Both are msgpack streams of frames `[first, count, body]`. `aligned`: the receiver had
+    waited for the sender's marker, so nothing is in flight: `received == sent`. `slots` lists the messages that have
+    slots, in the order of their numbers.
     """
 
     sender: str
@@ -144,22 +144,22 @@ class ChannelEntry:
     slots: tuple[RecordedSlots, ...] = ()
 
     def blobs(self) -> tuple[Blob, ...]:
-        """The blobs of messages that are there, in the order of these."""
+        """The blobs of messages: the mailbox, then the outbox, if they exist."""
         return tuple(blob for blob in (self.mailbox, self.outbox) if blob is not None)
 
     def contents(self) -> tuple[CapturedState, ...]:
-        """What fills the slots of the messages, in their order."""
+        """The contents of all slots, in the order of the messages."""
         return tuple(slot.content for message in self.slots for slot in message.slots)
 
     def all_blobs(self) -> tuple[Blob, ...]:
-        """Those of messages and those beside them."""
+        """The blobs of messages, then the blobs of their slots."""
         beside = (blob for content in self.contents() for blob in (content.stream, *content.buffers))
         return (*self.blobs(), *beside)
 
 
 @dataclass(frozen=True, slots=True)
 class TraceEntry:
-    """What an actor did until it recorded, for those who want to prove it; how it is written is in `rayshot.audit`."""
+    """The trace of an actor: what it did until it recorded. `rayshot.audit` defines its bytes and proves it."""
 
     actor: str
     segment: Blob

@@ -34,18 +34,18 @@ Sizes = Mapping[str, int]
 
 
 def chunk_key(name: str, intent: str) -> str:
-    """Where the chunk of this name lies, relative to the system's folder, if `intent` wrote it; see `Chunk.name`."""
+    """The key of the chunk `name` that `intent` wrote, relative to the system's folder; see `Chunk.name`."""
     return f"chunks/{name[:2]}/{name}-{intent}"
 
 
 def check_chunks(chunks: Sequence[Chunk]) -> Sizes:
-    """Check every chunk by itself and that no digest comes twice."""
+    """Check each chunk, and that no digest comes twice. Return their sizes."""
     check_length(chunks, "chunks", CHUNKS_MAX)
     for chunk in chunks:
         _check_chunk(chunk)
     sizes = {chunk.digest: chunk.size for chunk in chunks}
     if len(sizes) != len(chunks):
-        raise BadManifest("a chunk is listed twice")
+        raise BadManifest("the manifest lists a chunk twice")
     return sizes
 
 
@@ -61,7 +61,7 @@ def _check_chunk(chunk: Chunk) -> None:
         raise BadManifest(f"chunk {digest} is raw, but {chunk.packed_size} bytes are stored for {chunk.size}")
     if chunk.codec == "zstd" and chunk.size <= chunk.packed_size:
         raise BadManifest(
-            f"chunk {digest} is compressed from {chunk.size} to {chunk.packed_size} bytes, which is not less"
+            f"chunk {digest} is compressed from {chunk.size} to {chunk.packed_size} bytes, which is not smaller"
         )
 
 
@@ -73,33 +73,33 @@ def _check_key(key: Any, name: str) -> None:
 
 
 def check_actors(actors: Sequence[ActorEntry], sizes: Sizes) -> set[str]:
-    """Check every actor by itself and that no name comes twice; return the names."""
+    """Check each actor, and that no name comes twice. Return the names."""
     check_length(actors, "actors", ACTORS_MAX)
     names: set[str] = set()
     for actor in actors:
         _check_actor(actor, sizes)
         if actor.name in names:
-            raise BadManifest(f"the actor {actor.name} is listed twice", actor=actor.name)
+            raise BadManifest(f"the manifest lists the actor {actor.name} twice", actor=actor.name)
         names.add(actor.name)
     return names
 
 
 def check_ended(ended: Sequence[str], actors: Collection[str]) -> None:
-    """Check the names of those that ended before the cut: each once, and none of them an actor of the snapshot."""
+    """Check the names of actors that ended before the cut: each comes once and is not an actor of the snapshot."""
     check_length(ended, "ended", ACTORS_MAX)
     names = {check_actor(name, "an actor") for name in ended}
     if len(names) != len(ended) or names & set(actors):
-        raise BadManifest("an actor that ended is listed twice, or as an actor as well")
+        raise BadManifest("the manifest lists an actor that ended twice, or also as a living actor")
 
 
 def check_traces(traces: Sequence[TraceEntry], actors: Collection[str], sizes: Sizes) -> None:
-    """Check that each trace is that of one of these actors, and that none has two."""
+    """Check that each trace belongs to one of these actors, and that no actor has two."""
     check_length(traces, "traces", ACTORS_MAX)
     traced: set[str] = set()
     for trace in traces:
         if trace.actor not in actors or trace.actor in traced:
             raise BadManifest(
-                f"a trace is of {reprlib.repr(trace.actor)}, which is not an actor, or has a trace already"
+                f"the manifest has a trace of {reprlib.repr(trace.actor)}, which is not an actor or has another trace"
             )
         traced.add(trace.actor)
         _check_blob(trace.segment, f"trace of actor {trace.actor}", sizes)
@@ -122,7 +122,7 @@ def _check_actor(actor: ActorEntry, sizes: Sizes) -> None:
         check_text(actor.recording.node, f"node of {what}")
         for seconds in (actor.recording.hold_s, actor.recording.after_s):
             if check_real(seconds, f"the recording of {what}") < 0:
-                raise BadManifest(f"{what} was recorded in less than no time")
+                raise BadManifest(f"{what} was recorded in a negative time")
     if actor.class_pickle is not None:
         _check_blob(actor.class_pickle, f"class_pickle of {what}", sizes)
     if actor.state is not None:
@@ -142,17 +142,17 @@ def _check_blob(blob: Blob, what: str, sizes: Sizes) -> None:
     for span in blob.spans:
         size = sizes.get(span.chunk)
         if size is None:
-            raise BadManifest(f"{what} is in the chunk {reprlib.repr(span.chunk)}, which is not listed")
+            raise BadManifest(f"{what} is in the chunk {reprlib.repr(span.chunk)}, which the manifest does not list")
         check_count(span.length, f"length of a span of {what}", smallest=1)
         if check_count(span.offset, f"offset of a span of {what}") + span.length > size:
-            raise BadManifest(f"{what} reaches over the end of the chunk {span.chunk}")
+            raise BadManifest(f"{what} ends behind the end of the chunk {span.chunk}")
     check_count(blob.size, f"size of {what}", BLOB_BYTES_MAX)
 
 
 def check_channels(
     channels: Sequence[ChannelEntry], actors: Collection[str], senders: Collection[str], sizes: Sizes
 ) -> None:
-    """Check every channel by itself, that its ends are known and that no pair comes twice, and their sum."""
+    """Check each channel, that its ends are known, that no pair comes twice, and the sum of messages in flight."""
     check_length(channels, "channels", CHANNELS_MAX)
     pairs: set[tuple[str, str]] = set()
     for channel in channels:
@@ -163,7 +163,7 @@ def check_channels(
         _check_slots(channel, sizes)
         pairs.add((channel.sender, channel.receiver))
     if len(pairs) != len(channels):
-        raise BadManifest("a channel is listed twice")
+        raise BadManifest("the manifest lists a channel twice")
     check_count(sum(channel.sent - channel.received for channel in channels), "messages in flight on all channels")
 
 
@@ -178,7 +178,7 @@ def _check_ends(channel: ChannelEntry, actors: Collection[str], senders: Collect
 
 
 def _check_cut(channel: ChannelEntry) -> None:
-    """The cut equation as far as the counters go; messages are counted where they are read."""
+    """Check the cut equation for the counters. The messages are counted when they are read."""
     what = f"channel {channel.sender} -> {channel.receiver}"
     sent, arrived, received = channel.sent, channel.arrived, channel.received
     for counter, name in ((sent, "sent"), (arrived, "arrived"), (received, "received")):
@@ -191,9 +191,9 @@ def _check_cut(channel: ChannelEntry) -> None:
             received=received,
         )
     if type(channel.aligned) is not bool:
-        raise BadManifest(f"{what} is neither aligned nor not aligned")
+        raise BadManifest(f"{what} has an `aligned` that is not a bool")
     if channel.aligned and received != sent:
-        raise InconsistentCut(f"{what} was aligned, but of {sent} messages {received} were received", sent=sent)
+        raise InconsistentCut(f"{what} was aligned, but {received} of {sent} messages were received", sent=sent)
     _check_range(channel.mailbox, received, arrived, f"mailbox of {what}")
     _check_range(channel.outbox, arrived, sent, f"outbox of {what}")
 
@@ -206,7 +206,7 @@ def _check_slots(channel: ChannelEntry, sizes: Sizes) -> None:
         before = message.number
         check_length(message.slots, f"slots of message {before} of {what}", SLOTS_MAX)
         if not message.slots:
-            raise BadManifest(f"message {before} of {what} is listed among those with slots and has none")
+            raise BadManifest(f"message {before} of {what} has an empty list of slots")
         for slot in message.slots:
             if slot.kind not in {"value", "object", "failed"}:
                 raise BadManifest(
@@ -220,4 +220,4 @@ def _check_range(blob: Blob | None, before: int, last: int, what: str) -> None:
     if (blob is None or blob.size == 0) and before < last:
         raise InconsistentCut(f"{what}: messages {before + 1} to {last} are missing", first=before + 1, last=last)
     if blob is not None and before == last:
-        raise InconsistentCut(f"{what}: there are bytes where no message can be after number {last}", last=last)
+        raise InconsistentCut(f"{what}: there are bytes, but no messages after number {last}", last=last)

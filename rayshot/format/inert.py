@@ -1,4 +1,4 @@
-"""The inert reader: a state or a message shown without running, importing or believing anything in it.
+"""The inert reader: it shows a state or a message, and runs, imports and trusts nothing of it.
 
 `read` gives containers, scalars and the data types of a closed table (see `inert_types`) as they were, and everything
 else as records: `Inert` for objects, classes and functions, `HandleRecord` for handles of actors. `jsonable` renders
@@ -23,10 +23,10 @@ def read(
 ) -> Any:
     """The value that a pickle of any protocol describes; arrays in it are views on `stream` and `buffers`.
 
-    `slots` are what belongs into those places of a message that its pickle names, read before; see `read_slots`.
+    `slots` fill the places of a message that its pickle names by index; read them before, see `read_slots`.
 
     Raises BadState for bytes that are not a whole pickle, and LimitExceeded for a pickle that asks for more work than
-    its size can be worth.
+    a pickle of its size needs.
     """
     data = bytes(stream)
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 from rayshot.errors import ConfigError
 
 KEYS_BYTES_MAX = 1 << 20
-"""What a variable or a file of keys may hold."""
+"""The largest variable or file of keys."""
 
 KEYS_MAX = 1_000
 KEY_ID_DIGITS = 32
@@ -17,14 +17,14 @@ PRIVATE_MODE, PUBLIC_MODE = 0o600, 0o644
 
 
 def key_id_of(domain: str, secret: bytes) -> str:
-    """A name that follows from a key by a hash: two keys never share one, nobody chooses it, and it betrays nothing."""
+    """The name of a key, a hash of it: two keys never share a name, and a name tells nothing about its key."""
     return hashlib.sha256(f"rayshot {domain} key id\0".encode() + secret).hexdigest()[:KEY_ID_DIGITS]
 
 
 def given(variable: str) -> tuple[bytes, str] | None:
-    """What `variable` holds, else what is in the file that `variable`_FILE names, and in words where that was.
+    """The bytes of `variable`, or of the file that `variable`_FILE names, and their source in words.
 
-    None where neither is set. Raises ConfigError for a file that cannot be read, or for more than KEYS_BYTES_MAX.
+    None if neither is set. Raises ConfigError for a file that cannot be read, or for more than KEYS_BYTES_MAX.
     """
     if variable in os.environ:
         return _bounded(os.fsencode(os.environ[variable]), variable), variable
@@ -36,7 +36,7 @@ def given(variable: str) -> tuple[bytes, str] | None:
 
 
 def read_text(path: Path, said: str = "") -> bytes:
-    """The bytes of a file of keys; `said` opens the error. Raises ConfigError."""
+    """The bytes of a file of keys. Errors begin with `said`. Raises ConfigError."""
     try:
         with path.open("rb") as file:
             text = file.read(KEYS_BYTES_MAX + 1)
@@ -46,7 +46,7 @@ def read_text(path: Path, said: str = "") -> bytes:
 
 
 def lines_of(text: bytes, source: str) -> list[bytes]:
-    """The lines of a list of keys, without the empty ones and those that begin with `#`. Raises ConfigError."""
+    """The lines of a list of keys, without empty lines and comments (`#`). Raises ConfigError."""
     lines = [line for line in map(bytes.strip, text.splitlines()) if line and not line.startswith(b"#")]
     if len(lines) > KEYS_MAX:
         raise ConfigError(f"{source} holds {len(lines)} keys; the limit is {KEYS_MAX}")
@@ -54,7 +54,7 @@ def lines_of(text: bytes, source: str) -> list[bytes]:
 
 
 def create_file(path: Path, text: str, mode: int) -> None:
-    """Put `text` into a new file of exactly that mode, whole or not at all. Raises FileExistsError and OSError."""
+    """Write `text` into a new file with this mode, whole or not at all. Raises FileExistsError and OSError."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         with open(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode), "wb") as file:  # noqa: PTH123

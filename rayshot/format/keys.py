@@ -4,9 +4,8 @@
     rayshot-ed25519-public:<64 hexadecimal digits>      proves and cannot sign, so it is not a secret
     anything else of 32 bytes and more                  a secret for HMAC-SHA256: who can prove can also sign
 
-What begins like one of ours and is none is refused, and so is what holds one of ours - in quotes, behind a comment or a
-byte order mark: were it taken for an HMAC secret, a public key with a slip of the pen would be a secret that everybody
-knows.
+A line that begins like one of our keys but is malformed is refused. So is a line that holds one in quotes, behind a
+comment or behind a byte order mark. Otherwise a mistyped public key would become an HMAC secret that everybody knows.
 """
 
 import hmac
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 SECRET_BYTES_MIN = 32
 SECRET_BYTES_MAX = 64 << 10
 OURS = "rayshot-"
-"""What all keys begin with that are not plain secrets."""
+"""The start of all keys that are not plain secrets."""
 
 _PRIVATE, _PUBLIC = "rayshot-ed25519-private:", "rayshot-ed25519-public:"
 _MARKS = (b"rayshot-ed25519-", b"rayshot-encryption:")
@@ -72,7 +71,7 @@ class SigningKey:
 
 @dataclass(frozen=True)
 class PublicKey:
-    """The public half of an Ed25519 pair, 32 bytes: it proves and cannot sign."""
+    """The public half of an Ed25519 pair, 32 bytes. It proves signatures and cannot sign."""
 
     algorithm: ClassVar[Algorithm] = "ed25519"
     value: bytes = field(repr=False)
@@ -147,18 +146,18 @@ def new_private_key() -> PrivateKey:
 
 
 def parse_key(line: bytes) -> SigningKey | PrivateKey | PublicKey:
-    """The key that a line of text holds, blanks around it left out. Raises ConfigError, which never repeats it."""
+    """The key in a line of text, without blanks around it. Raises ConfigError, which never repeats the key."""
     line = line.strip()
     text = line.lower()
     if not text.startswith(OURS.encode()):
         if any(mark in text for mark in _MARKS):
-            raise ConfigError("a key is not alone: leave out quotes, comments and other keys around it")
+            raise ConfigError("a key must stand alone: leave out quotes, comments and other keys")
         return SigningKey(line)
     for prefix, kind in ((_PRIVATE, PrivateKey), (_PUBLIC, PublicKey)):
         digits = line.removeprefix(prefix.encode()).decode("ascii", "replace")
         if line.startswith(prefix.encode()) and _ED25519_DIGITS.fullmatch(digits):
             return kind(bytes.fromhex(digits))
     raise ConfigError(
-        f"a key that begins with {OURS!r} is not one that signs or proves: {_PRIVATE} or {_PUBLIC} and 64 hexadecimal "
+        f"a key that begins with {OURS!r} is {_PRIVATE} or {_PUBLIC} and 64 hexadecimal "
         "digits, as `rayshot keygen --algorithm ed25519` writes them"
     )

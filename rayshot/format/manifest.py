@@ -78,7 +78,7 @@ __all__ = [
 ]
 
 FORMAT_VERSION = 1
-"""Rises when a reader of the version before would misread the bytes."""
+"""It rises when a reader of the version before would misread the bytes."""
 
 _HEADER = (
     "format",
@@ -101,13 +101,13 @@ _KEYS = (*_HEADER, "actors", "ended", "channels", "chunks", "stats", "traces")
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A snapshot in full; checked when it is built, so that one that exists is consistent in itself.
+    """A whole snapshot. It checks itself when it is built, so every Manifest is consistent.
 
-    `position` is that of its COMMIT record in the log; `taken_at` counts Unix seconds; `intent` names the
-    write that made it and ends the keys of the chunks it wrote itself; `label` is a person's word for a
-    savepoint; `stats` are finite numbers by name; `traces` are there where the system is traced. `data_key` is that
-    of an encrypted snapshot, whose chunks all are encrypted too; it is not part of the document. Building one raises
-    BadManifest, InconsistentCut, LimitExceeded or UnsafePath.
+    `position` is the position of its COMMIT record in the log. `taken_at` counts Unix seconds. `intent` names the
+    write that made it; the keys of the chunks that it wrote end with it. `label` is a person's name for a savepoint.
+    `stats` are finite numbers by name. A traced system has `traces`. An encrypted snapshot has a `data_key`, and all
+    its chunks are encrypted too; the key is not part of the document. Building a Manifest raises BadManifest,
+    InconsistentCut, LimitExceeded or UnsafePath.
     """
 
     system: str
@@ -129,7 +129,7 @@ class Manifest:
 
     @property
     def data_keys(self) -> tuple[DataKey, ...]:
-        """Its own and then those of chunks that it did not write itself; none where nothing is encrypted."""
+        """Its own data key, then the keys of chunks that it reuses; empty if nothing is encrypted."""
         found = dict.fromkeys([self.data_key, *(chunk.data_key for chunk in self.chunks)])
         return tuple(key for key in found if key is not None)
 
@@ -138,7 +138,7 @@ class Manifest:
         _check_stats(self.stats)
         sizes = check_chunks(self.chunks)
         if any((chunk.data_key is None) is not (self.data_key is None) for chunk in self.chunks):
-            raise BadManifest("a chunk is encrypted and the manifest is not, or the other way round")
+            raise BadManifest("either the manifest or one of its chunks is encrypted, but not both")
         names = check_actors(self.actors, sizes)
         check_ended(self.ended, names)
         check_channels(self.channels, names, names | set(self.ended), sizes)
@@ -154,7 +154,7 @@ class Manifest:
         for name in ("mode", "rayshot_version", "python_version"):
             check_text(getattr(self, name), name)
         if not is_intent(self.intent):
-            raise BadManifest("the intent is not a name that could end the key of a chunk")
+            raise BadManifest("the intent cannot be the end of a chunk's key")
         if self.label is not None:
             check_text(self.label, "label", LABEL_LENGTH_MAX)
 
@@ -236,7 +236,7 @@ def _blob_tree(blob: Blob | None, index: Mapping[str, int]) -> list[Any] | None:
 def decode(data: bytes, data_keys: Sequence[DataKey] = ()) -> Manifest:
     """Read what `encode` wrote, and nothing else: `encode(decode(data)) == data`.
 
-    `data_keys` are those that came with an encrypted manifest, see `encryption`.
+    `data_keys` came with an encrypted manifest, see `encryption`.
 
     Raises FormatTooNew for a newer format, else BadManifest, InconsistentCut, LimitExceeded or UnsafePath.
     """
@@ -261,7 +261,7 @@ def decode(data: bytes, data_keys: Sequence[DataKey] = ()) -> Manifest:
 
 def _check_format(tree: Any) -> None:
     if type(tree) is not dict or type(tree.get("format")) is not int:
-        raise BadManifest("this is not a manifest: it does not start with its format")
+        raise BadManifest("these bytes are not a manifest: they do not start with a format")
     version, writer = tree["format"], tree.get("rayshot_version")
     if version > FORMAT_VERSION:
         wanted = f"rayshot {writer}" if isinstance(writer, str) and writer.isprintable() else "a newer rayshot"
@@ -272,7 +272,7 @@ def _check_format(tree: Any) -> None:
             supported=FORMAT_VERSION,
         )
     if version != FORMAT_VERSION:
-        raise BadManifest(f"the manifest has format {version}, which no rayshot ever wrote")
+        raise BadManifest(f"the manifest has format {version}, which does not exist")
 
 
 def _rows(tree: Any, what: str) -> list[Any]:
@@ -360,12 +360,12 @@ def _blob(tree: Any, chunks: tuple[Chunk, ...]) -> Blob:
 def _read_span(tree: Any, chunks: tuple[Chunk, ...]) -> Span:
     index, offset, length = _row(tree, 3, "a span")
     if type(index) is not int or not 0 <= index < len(chunks):
-        raise BadManifest("a span is in a chunk that is not listed")
+        raise BadManifest("a span names a chunk that the manifest does not list")
     return Span(chunks[index].digest, offset, length)
 
 
 def _text(value: Any, what: str) -> Any:
-    """A word of a closed set; the set itself is checked with the whole manifest."""
+    """A word of a closed set. The Manifest checks that it is in the set."""
     if type(value) is not str:
-        raise BadManifest(f"the {what} is not a text")
+        raise BadManifest(f"the {what} is not a string")
     return value

@@ -179,14 +179,14 @@ class PickleMachine:
     def _push_quoted_line(self) -> None:
         line = self._line()
         if len(line) < len("''") or line[:1] != line[-1:] or line[:1] not in {b'"', b"'"} or b"\\" in line:
-            raise BadState("a pickle of Python 2 holds a text that is not plain")
+            raise BadState("a pickle of Python 2 holds a string without quotes or with an escape")
         self._stack.append(str(line[1:-1], "ascii"))
 
     def _push_next_buffer(self) -> None:
         try:
             self._stack.append(next(self._buffers))
         except StopIteration:
-            raise BadState("a pickle wants more buffers than there are beside it") from None
+            raise BadState("a pickle needs more buffers than were stored with it") from None
 
     def _make_top_read_only(self) -> None:
         if type(self._stack[-1]) not in {bytes, bytearray, memoryview}:
@@ -197,7 +197,7 @@ class PickleMachine:
 
     def _push_tuple_of(self, size: int) -> None:
         if len(self._stack) < size:
-            raise BadState("a pickle takes more from its stack than there is")
+            raise BadState("a pickle takes more items from its stack than the stack has")
         self._stack[-size:] = [tuple(self._stack[-size:])]
 
     def _push_dict(self) -> None:
@@ -259,7 +259,7 @@ class PickleMachine:
 
     def _push_global(self, module: Any, name: Any) -> None:
         if type(module) is not str or type(name) is not str:
-            raise BadState("a pickle names a global by something that is not a text")
+            raise BadState("a pickle names a global with something that is not a string")
         full = checked_name(_OLD_MODULES.get(module, module), name)
         full = _OLD_NAMES.get(full, full)
         self._push(_SINGLETONS[full] if full in _SINGLETONS else Inert(full))
@@ -294,7 +294,7 @@ class PickleMachine:
     def _create_with_keywords(self) -> None:
         keywords, arguments, cls = self._stack.pop(), self._stack.pop(), self._stack.pop()
         if type(keywords) is not dict or not all(type(keyword) is str for keyword in keywords):
-            raise BadState("a pickle creates an object with keywords that are none")
+            raise BadState("a pickle creates an object with keyword arguments that are not a dict with string keys")
         self._push_instance(cls, arguments, keywords)
 
     def _push_instance(self, cls: Any, arguments: Any, keywords: dict[str, Any] | None) -> None:

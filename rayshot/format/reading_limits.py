@@ -43,7 +43,7 @@ class ReadingLimits:
         """Take `work` from the budget; raises LimitExceeded when it is spent."""
         self._left -= work
         if self._left < 0:
-            raise LimitExceeded("the pickle asks for more copies and hashes than its size can be worth")
+            raise LimitExceeded("the pickle asks for more copies and hashes than a pickle of its size needs")
 
     def check_key(self, key: Any) -> None:
         """Let `key` be hashed and compared: charge its size as a tree; raises LimitExceeded where it nests too deep.

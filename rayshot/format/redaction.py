@@ -235,7 +235,7 @@ def check_hidden(names: Collection[str]) -> None:
     for name in names:
         if not is_secret_name(name) and name_taken(name) is None:
             raise ConfigError(
-                f"nothing is ever hidden for its name {name!r}, so there is nothing to show: is it misspelled?",
+                f"rayshot never hides anything named {name!r}, so there is nothing to show: check the spelling",
                 name=name,
             )
 

@@ -76,7 +76,7 @@ def open_envelope(data: bytes) -> Envelope:
         case [str(magic), int(version), *fields] if magic == _MAGIC and version is ENVELOPE_VERSION:
             return _read_fields(fields)
         case _:
-            raise BadManifest("this is not an envelope of a manifest")
+            raise BadManifest("these bytes are not the envelope of a manifest")
 
 
 def _read_fields(fields: list[Any]) -> Envelope:
@@ -88,7 +88,7 @@ def _read_fields(fields: list[Any]) -> Envelope:
         ) and _KEY_ID.fullmatch(key_id):
             return Envelope(payload, key_id, signature, algorithm)
         case _:
-            raise BadManifest("the envelope's signature is of no known form")
+            raise BadManifest("the envelope's signature has an unknown form")
 
 
 def verify(envelope: Envelope, keys: Iterable[Prover]) -> Prover:
@@ -97,13 +97,13 @@ def verify(envelope: Envelope, keys: Iterable[Prover]) -> Prover:
     Raises Unsigned, UnknownKey (signed, but with none of `keys`) or BadSignature.
     """
     if envelope.key_id is None:
-        raise Unsigned("the manifest is not signed, and a restore would execute what it holds")
+        raise Unsigned("the manifest is not signed, and a restore would execute the code that it holds")
     known = {key.key_id: key for key in keys}
     key = known.get(envelope.key_id)
     if key is None:
         raise UnknownKey(
-            f"the manifest is signed with the {envelope.algorithm} key {envelope.key_id}, which is not among the "
-            f"{len(known)} at hand: set RAYSHOT_SIGNING_KEY to the key of the system that wrote it, or list it in "
+            f"the manifest is signed with the {envelope.algorithm} key {envelope.key_id}, and this program has "
+            f"{len(known)} others: set RAYSHOT_SIGNING_KEY to the key of the system that wrote it, or list it in "
             "RAYSHOT_TRUSTED_KEYS",
             key_id=envelope.key_id,
             known=sorted(known),

@@ -88,7 +88,8 @@ def _signer(text: bytes, source: str) -> Signer:
     key = _parse(text, source)
     if isinstance(key, PublicKey):
         raise ConfigError(
-            f"{source}: a public key cannot sign: give it to readers as {TRUSTED_VARIABLE}, sign with the private one"
+            f"{source} holds a public key, which cannot sign: "
+            f"sign with the private key, and give readers the public key as {TRUSTED_VARIABLE}"
         )
     return key
 
@@ -96,7 +97,7 @@ def _signer(text: bytes, source: str) -> Signer:
 def _prover(text: bytes, source: str) -> Prover:
     key = _parse(text, source)
     if isinstance(key, PrivateKey):
-        raise ConfigError(f"{source}: holds a private key, which only who signs should have: list its public part")
+        raise ConfigError(f"{source} holds a private key, which only the signer should have: list its public key")
     return key
 
 

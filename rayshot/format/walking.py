@@ -52,5 +52,5 @@ class ContainerBudget:
     def _take(self, container: Any) -> Any:
         self._left -= 1
         if self._left < 0:
-            raise ValueError(f"more than {self._most} lists and maps, which nobody writes")
+            raise ValueError(f"more than {self._most} lists and maps; rayshot writes fewer")
         return container

@@ -1,8 +1,8 @@
-"""Notes of aborted snapshots: for people who look at a history. Nothing that is committed or restored depends on them.
+"""Notes of aborted snapshots, for people who look at a history. No commit and no restore depends on them.
 
-Each is an object of its own, `<system>/aborts/<snapshot>`. It is written when the snapshot is over, and lost where
-the coordinator dies before that. Whoever writes one removes the oldest: NOTES_KEPT stay. Where the system is encrypted
-its notes are too, each as a manifest is, with a data key of its own; they are not signed.
+Each note is an object of its own, `<system>/aborts/<snapshot>`. The coordinator writes it when the snapshot is over; if
+the coordinator dies before, there is no note. Writing a note removes the oldest ones: NOTES_KEPT stay. An encrypted
+system encrypts its notes as it does manifests, each with a data key of its own. Notes are not signed.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ NOTE_FORMAT = 1
 NOTES_KEPT = 100
 NOTE_BYTES_MAX = 256 << 10
 NAMES_MAX = 100
-"""So many processes and so many channels are named in one note; the rest is counted."""
+"""A note names so many processes and so many channels, and counts the rest."""
 DETAIL_LENGTH_MAX = 4_000
 
 
@@ -30,10 +30,10 @@ DETAIL_LENGTH_MAX = 4_000
 class AbortNote:
     """Why `snapshot` was aborted.
 
-    `began_at` counts Unix seconds by the coordinator's clock, `seconds` those until the abort. `mode` and `trigger` are
-    what was asked for and by whom, `reason` is the value of an AbortReason, `detail` a sentence. Of the processes that
-    had not recorded, and the channels that were open, the first NAMES_MAX are `missing` and `open_channels`;
-    `missing_count` and `open_count` count all.
+    `began_at` counts Unix seconds by the coordinator's clock; `seconds` is the time until the abort. `mode` is the
+    snapshot's mode, `trigger` says who asked for it. `reason` is the value of an AbortReason, `detail` a sentence.
+    `missing` names the processes that had not recorded and `open_channels` the open channels, at most NAMES_MAX of
+    each; `missing_count` and `open_count` count all.
     """
 
     snapshot: SnapshotId
@@ -50,14 +50,14 @@ class AbortNote:
 
 
 class Aborts(NamedTuple):
-    """The notes that could be read, the oldest first, and how many could not: damaged, or their key is not at hand."""
+    """The readable notes, oldest first, and the number of unreadable ones: damaged, or no key for them is here."""
 
     notes: tuple[AbortNote, ...]
     unreadable: int
 
 
 def write_abort(store: Store, system: str, note: AbortNote, key: EncryptionKey | None) -> None:
-    """Write a note, encrypted with `key` if there is one, and remove what is above NOTES_KEPT. Raises StoreError."""
+    """Write a note, encrypted with `key` if given, and remove the oldest above NOTES_KEPT. Raises StoreError."""
     tree = {"format": NOTE_FORMAT, **asdict(note)}
     tree["snapshot"] = list(note.snapshot)
     tree["detail"] = note.detail[:DETAIL_LENGTH_MAX] or note.reason
@@ -68,13 +68,13 @@ def write_abort(store: Store, system: str, note: AbortNote, key: EncryptionKey |
     try:
         store.create(f"{abort_folder(system)}/{note.snapshot}", data)
     except AlreadyExists:
-        return  # the coordinator before this one wrote it
+        return  # an earlier coordinator wrote it
     for entry in _entries(store, system)[:-NOTES_KEPT]:
         store.delete(entry.key)
 
 
 def read_aborts(store: Store, system: str, keys: Sequence[EncryptionKey] | None = None) -> Aborts:
-    """All notes of a system. `keys` open what is encrypted; None means those of the environment. Raises StoreError."""
+    """All notes of a system. `keys` decrypt them; None means the environment's keys. Raises StoreError."""
     notes, unreadable = [], 0
     for entry in _entries(store, system):
         try:
@@ -88,7 +88,7 @@ def read_aborts(store: Store, system: str, keys: Sequence[EncryptionKey] | None 
 
 
 def _entries(store: Store, system: str) -> list[Entry]:
-    """The notes that are there, the oldest first."""
+    """The entries of all notes, oldest first."""
     named = [(snapshot_of(entry.key.rpartition("/")[2]), entry) for entry in store.list(abort_folder(system))]
     dated = [(snapshot.incarnation, entry.modified, entry.key, entry) for snapshot, entry in named if snapshot]
     return [entry for *_, entry in sorted(dated, key=lambda one: one[:3])]
@@ -101,7 +101,10 @@ def _decode(document: bytes, key: str) -> AbortNote:
         raise BadManifest(f"{what} is not a map")
     version = check_count(tree.pop("format", None), f"the format of {what}", smallest=1)
     if version > NOTE_FORMAT:
-        raise FormatTooNew(f"{what} has format {version} and this rayshot reads up to {NOTE_FORMAT}")
+        raise FormatTooNew(
+            f"{what} has format {version} and this rayshot reads up to {NOTE_FORMAT}: install a newer one "
+            "(pip install --upgrade rayshot)"
+        )
     if tuple(tree) != tuple(field.name for field in fields(AbortNote)):
         raise BadManifest(f"{what} does not have the fields of its format")
     note = AbortNote(**{name: _check(name, value, what) for name, value in tree.items()})

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
 from rayshot.errors import ConfigError
+from rayshot.format.wording import did_you_mean
 
 CLOUDS = {"s3": "s3", "s3a": "s3", "gs": "gs", "az": "az", "abfs": "az", "abfss": "az"}
 """Scheme of an address -> the cloud it means: S3 and what speaks like it, Google Cloud Storage, Azure Blob Storage."""
@@ -138,12 +139,14 @@ def _options(cloud: str, pairs: list[tuple[str, str]]) -> dict[str, Any]:
 def _refuse(cloud: str, name: str, taken: str) -> None:
     if _SECRET.search(name):
         raise ConfigError(
-            f"a secret does not belong into a {cloud}:// address, which is shown and logged: "
-            "give it in the environment, as the cloud's own tools take it",
+            f"a {cloud}:// address must not hold a secret, because rayshot shows and logs addresses: "
+            "set it in the environment, as for the cloud's own tools",
             scheme=cloud,
         )
     shown = repr(name) if _NAME.fullmatch(name) else "(not repeated here)"
-    raise ConfigError(f"{cloud}:// has no option {shown}; it takes {taken}", scheme=cloud)
+    raise ConfigError(
+        f"{cloud}:// has no option {shown}; it takes {taken}{did_you_mean(name, _TAKEN[cloud])}", scheme=cloud
+    )
 
 
 def _endpoint(name: str, text: str) -> str:

@@ -1,4 +1,4 @@
-"""Whether a system may begin anew, or be resumed, in a storage: not over its snapshots, nor beside a life that runs."""
+"""Checks before a system begins or resumes in a storage: it holds no snapshots of it, and no other life runs."""
 
 from rayshot.errors import LivesElsewhere, SnapshotsExist, SystemNotFound
 from rayshot.store.catalog import open_system
@@ -9,7 +9,7 @@ from rayshot.store.store import Store
 
 
 def find_history(store: Store, system: str) -> History:
-    """What the log of `system` says; nothing where there is no such system. Raises as `CommitLog.refresh`."""
+    """The history of `system`; an empty one if the system does not exist. Raises as `CommitLog.refresh`."""
     try:
         open_system(store, system)
     except SystemNotFound:
@@ -18,7 +18,7 @@ def find_history(store: Store, system: str) -> History:
 
 
 def check_nobody_lives(store: Store, system: str) -> None:
-    """Raise LivesElsewhere where a life of `system` may still run that this cluster does not know; and StoreError."""
+    """Raise LivesElsewhere if another cluster may still run a life of `system`. Also raises StoreError."""
     last = last_heartbeat(store, system)
     if last is None or not last.alive:
         return
@@ -35,7 +35,7 @@ def check_nobody_lives(store: Store, system: str) -> None:
 
 
 def check_no_snapshots(history: History, system: str, storage: str) -> None:
-    """Raise SnapshotsExist where the log of `system` has snapshots: those of a new life would be the latest ones."""
+    """Raise SnapshotsExist if the log of `system` has snapshots: the snapshots of a new life would hide them."""
     latest = next(reversed([*history.retained.values()]), None)
     if latest is None:
         return

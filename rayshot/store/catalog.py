@@ -1,4 +1,4 @@
-"""From a storage to its systems to their snapshots: what reading starts with."""
+"""From a storage to its systems and their snapshots. Reading starts here."""
 
 import json
 import re
@@ -19,6 +19,7 @@ from rayshot.errors import (
     SystemNotFound,
 )
 from rayshot.format.encryption_key import EncryptionKey
+from rayshot.format.wording import did_you_mean
 from rayshot.protocol.identity import NAME_LENGTH_MAX, SnapshotId, check_name
 from rayshot.store.aborts import Aborts, read_aborts
 from rayshot.store.history import History
@@ -37,10 +38,10 @@ _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_.-]{{0,{NAME_LENGTH_MAX - 1}}}")
 
 
 class SystemView:
-    """The committed snapshots of one system. Every question looks at the log anew.
+    """The committed snapshots of one system. Each call reads the log again.
 
-    Raises FormatTooNew and BadManifest where the system cannot be read, StoreError, and RolledBack where the newest
-    snapshot lies before `min_position` in the log.
+    Calls raise FormatTooNew and BadManifest if the system cannot be read, StoreError, and RolledBack if the newest
+    snapshot is before `min_position` in the log.
     """
 
     def __init__(self, store: Store, name: str, min_position: int = 0) -> None:
@@ -49,7 +50,7 @@ class SystemView:
         self._log = CommitLog(store, name)
         self.name = name
         self.end: int | None = None
-        """How many records of the log are looked at; None for all that are there."""
+        """How many records of the log this view reads; None for all."""
 
     def __repr__(self) -> str:
         return f"<SystemView {self.name!r} in {self.url}>"
@@ -60,40 +61,39 @@ class SystemView:
         return self._store.url
 
     def as_of(self, end: int | None) -> "SystemView":
-        """This system at the moment when its log had `end` records, see `log_end`; None means whenever it is asked.
+        """This system when its log had `end` records, see `log_end`; None means the time of each call.
 
-        What was deleted since is still there as a snapshot, and reading it raises SnapshotDeleted.
+        Snapshots that were deleted since are listed, and reading one raises SnapshotDeleted.
         """
         view = copy(self)
         view.end = end
         return view
 
     def now(self) -> "SystemView":
-        """This system as of the log that is read now, to ask several things of one moment. Raises as any question."""
+        """This system as its log is now, so that several calls see one moment. Raises as any call."""
         self.history()
         return self.as_of(self._log.next_position if self.end is None else self.end)
 
     def log_end(self) -> int:
-        """How many records the log has now; none of them is read. Raises StoreError."""
+        """How many records the log has now. It reads none of them. Raises StoreError."""
         return find_end(self._store, self.name)
 
     def snapshots(self) -> list[Snapshot]:
-        """All committed snapshots, by life, and in each by the position that they were committed at."""
+        """All committed snapshots, ordered by life and then by log position."""
         return [self.open(record) for record in self.history().retained.values()]
 
     def latest(self) -> Snapshot:
-        """The last of `snapshots`. Raises SnapshotNotFound where there is none."""
+        """The last of `snapshots`. Raises SnapshotNotFound if there are none."""
         records = list(self.history().retained.values())
         if not records:
             raise SnapshotNotFound(f"the system {self.name!r} has no committed snapshot yet", exists=[])
         return self.open(records[-1])
 
     def snapshot(self, which: SnapshotId | str | None = None) -> Snapshot:
-        """The snapshot with that id; None means the latest.
+        """The snapshot with this id; None means the latest.
 
-        Raises SnapshotNotFound, which lists what there is (SnapshotDeleted where it was there once), RolledBack for one
-        before `min_position`, and ConfigError
-        for a text that is not a snapshot id.
+        Raises SnapshotNotFound, which lists the snapshots that exist (SnapshotDeleted if it was deleted), RolledBack if
+        it is before `min_position`, and ConfigError for a string that is not a snapshot id.
         """
         if which is None:
             return self.latest()
@@ -112,32 +112,32 @@ class SystemView:
         )
 
     def records(self) -> tuple[Record, ...]:
-        """All records of the log, those that do not count included."""
+        """All records of the log, also records that do not count."""
         self.history()
         return self._log.records()[: self.end]
 
     def aborts(self) -> Aborts:
-        """The notes of aborted snapshots, the newest NOTES_KEPT, with the keys of the environment."""
+        """The newest NOTES_KEPT notes of aborted snapshots, decrypted with the environment's keys."""
         return read_aborts(self._store, self.name)
 
     def restored_from(self) -> Mapping[int, SnapshotId]:
-        """By life, the snapshot that it was restored from; without those that were not."""
+        """Life -> the snapshot that it was restored from; lives that were not restored are missing."""
         return {life: record.snapshot for life, record in self.history().restores.items()}
 
     def ends_in_its_storage(self) -> dict[str, int]:
-        """By name, how many records the log of each system has now that lies in the same storage, itself included."""
+        """Name of each system in this storage -> how many records its log has now."""
         return {name: view.log_end() for name, view in Storage(self._store, self._min_position).systems.items()}
 
     def beside(self, name: str) -> "SystemView":
-        """The system of that name in the same storage."""
+        """The system `name` in the same storage."""
         return SystemView(self._store, name, self._min_position)
 
     def stored_bytes(self) -> int:
-        """The sizes of all that lies in its folder, by a listing: also of what is deleted and not collected yet."""
+        """The bytes in the system's folder, from a listing. Deleted snapshots count until garbage collection."""
         return sum(entry.size for entry in self._store.list(self.name))
 
     def committed_at(self, snapshot: SnapshotId) -> int:
-        """The log index of the first commit of that id, also where it was deleted since; raises SnapshotNotFound."""
+        """The log index of the id's first commit, even if it was deleted since. Raises SnapshotNotFound."""
         history = History()
         for record in self.records():
             history.add(record)
@@ -146,11 +146,11 @@ class SystemView:
         return self.snapshot(snapshot).record.position  # raises
 
     def owns(self, snapshot: Snapshot) -> bool:
-        """Whether retention may delete a snapshot of this system; raises as `snapshot`."""
+        """Whether retention may delete the snapshot. Raises as `snapshot`."""
         return self.history().owns(snapshot.record)
 
     def history(self) -> History:
-        """What the log means."""
+        """The meaning of the log."""
         open_system(self._store, self.name)
         history = self._log.refresh() if self.end is None else self._history_at(self.end)
         self._check_position("the newest snapshot", next(reversed([*history.retained.values()]), None))
@@ -166,13 +166,13 @@ class SystemView:
         return history
 
     def _check_position(self, what: str, record: CommitRecord | None) -> None:
-        """Only a snapshot's own position is looked at, which its signature covers: anyone could lengthen the log."""
+        """Compare a snapshot's own position, which its signature covers: anyone could lengthen the log."""
         found = None if record is None else record.sealed_for
         if self._min_position > (found or 0):
             where = "there is none" if found is None else f"{what} is at position {found} of the log"
             raise RolledBack(
-                f"{where}, and position {self._min_position} is known to have been committed: the storage of "
-                f"{self.name!r} was put back to an older state, or snapshots were deleted; find out which",
+                f"{where}, but position {self._min_position} was committed before: somebody put the storage of "
+                f"{self.name!r} back to an older state, or deleted snapshots; find out which",
                 found=found,
                 min_position=self._min_position,
             )
@@ -213,14 +213,14 @@ class Storage:
 
     @property
     def systems(self) -> Mapping[str, SystemView]:
-        """The systems by name, looked up now; also those that only a newer rayshot can read."""
+        """The systems by name, listed now; also systems that only a newer rayshot can read."""
         return MappingProxyType({name: self._view(name) for name in system_names(self._store)})
 
     def system(self, name: str | None = None) -> SystemView:
-        """The system of that name; None means the only one.
+        """The system `name`; None means the only one.
 
-        Raises SystemNotFound, which lists what there is, and ConfigError where there are several to choose
-        from.
+        Raises SystemNotFound, which lists the systems that exist, and ConfigError if `name` is None and the storage
+        holds several.
         """
         if name is not None:
             open_system(self._store, name)
@@ -243,7 +243,7 @@ class Storage:
 
 
 def system_names(store: Store) -> list[str]:
-    """The names of all systems in `store`, sorted. Folders that are none of ours are passed over."""
+    """The sorted names of all systems in `store`. Other folders are skipped."""
     folders = (entry.key.removesuffix("/") for entry in store.list(shallow=True) if entry.key.endswith("/"))
     return [name for name in folders if _NAME.fullmatch(name) and _read_format(store, name) is not None]
 
@@ -256,16 +256,18 @@ def open_system(store: Store, name: str) -> None:
         _refuse_commits(store, name)
         names = system_names(store)
         raise SystemNotFound(
-            f"{store.url} holds no system {name!r}; there is {', '.join(names) or 'none'}", system=name, exists=names
+            f"{store.url} holds no system {name!r}; there is {', '.join(names) or 'none'}{did_you_mean(name, names)}",
+            system=name,
+            exists=names,
         )
     _check_format(data, name)
 
 
 def make_system(store: Store, name: str) -> None:
-    """Make `name` a system in `store`, if it is none yet.
+    """Make `name` a system in `store`, unless it is one.
 
-    Raises ConfigError for a store that cannot be written or has no conditional create, BadManifest where commits lie in
-    the folder and FORMAT, which is written first, does not, FormatTooNew, StoreError.
+    Raises ConfigError for a store that cannot be written or has no conditional create, BadManifest if the folder holds
+    commits but no FORMAT, which is written first, FormatTooNew, StoreError.
     """
     check_name(name, "a system")
     store.check()
@@ -278,7 +280,7 @@ def make_system(store: Store, name: str) -> None:
 
 
 def _refuse_commits(store: Store, name: str) -> None:
-    """Raise where the folder without a FORMAT is one of a system that was, and lost it: BadManifest, LogLost."""
+    """Raise BadManifest or LogLost if the folder belongs to a system that has lost its FORMAT."""
     if next(iter(store.list(log_folder(name))), None) is not None:
         raise BadManifest(
             f"{format_key(name)} is missing, but {log_folder(name)} holds commits: put it back with the content "
@@ -295,12 +297,12 @@ def _refuse_commits(store: Store, name: str) -> None:
 
 
 def format_document() -> bytes:
-    """What FORMAT holds: the version of the layout and of everything in it."""
+    """The content of FORMAT: the version of the layout and of everything in it."""
     return json.dumps({"rayshot": STORAGE_FORMAT}).encode() + b"\n"
 
 
 def _read_format(store: Store, name: str) -> bytes | None:
-    """What makes the folder a system; None where it is none."""
+    """The content of FORMAT; None if the folder has no such object, so is not a system."""
     try:
         return store.read_range(format_key(name), 0, FORMAT_BYTES_MAX)
     except KeyNotFound:
@@ -308,11 +310,11 @@ def _read_format(store: Store, name: str) -> bytes | None:
 
 
 def _check_format(data: bytes, name: str) -> None:
-    """Raise unless this rayshot reads that format."""
+    """Raise unless this rayshot can read the format."""
     try:
         document = json.loads(data.decode())  # as bytes it would guess an encoding, and import it
     except (ValueError, RecursionError) as error:
-        raise BadManifest(f"{format_key(name)} is not what rayshot writes: {error}") from error
+        raise BadManifest(f"{format_key(name)} was not written by rayshot, or is damaged: {error}") from error
     match document:
         case {"rayshot": version} if type(version) is int and version > STORAGE_FORMAT:
             raise FormatTooNew(
@@ -324,7 +326,7 @@ def _check_format(data: bytes, name: str) -> None:
         case {"rayshot": version} if type(version) is int and version == STORAGE_FORMAT:
             return
         case _:
-            raise BadManifest(f"{format_key(name)} is not what rayshot writes")
+            raise BadManifest(f"{format_key(name)} was not written by rayshot, or is damaged")
 
 
 def _newest(ids: Iterable[str]) -> str:

@@ -16,7 +16,7 @@ from rayshot.store.state import read_parts
 
 @dataclass(frozen=True)
 class ChannelState:
-    """The cut of one channel. Messages are read from the store when they are asked for, and never executed."""
+    """The cut of one channel. It reads messages from the store on demand, and never executes them."""
 
     entry: ChannelEntry
     _reader: ChunkReader = field(repr=False, compare=False)
@@ -33,7 +33,7 @@ class ChannelState:
 
     @property
     def arrived(self) -> int:
-        """The number of the last message that had come to the receiver's mailbox."""
+        """The number of the last message that had reached the receiver's mailbox."""
         return self.entry.arrived
 
     @property
@@ -48,7 +48,7 @@ class ChannelState:
 
     @property
     def aligned(self) -> bool:
-        """Whether the receiver had waited for the sender's marker, so that nothing may be in flight."""
+        """Whether the receiver had waited for the sender's marker, so that nothing can be in flight."""
         return self.entry.aligned
 
     @property
@@ -71,21 +71,21 @@ class ChannelState:
         return read_messages(frame, self.slots_of)
 
     def slots_of(self, number: int) -> Sequence[Any]:
-        """What lies beside the message of that number, inert; raises Damaged and StoreError."""
+        """The inert contents of the slots of message `number`. Raises Damaged and StoreError."""
         message = self.with_slots.get(number)
         contents = () if message is None else message.slots
         return read_slots([read_parts(slot.content, self._reader) for slot in contents])
 
     @cached_property
     def with_slots(self) -> Mapping[int, RecordedSlots]:
-        """By number the messages beside which something lies."""
+        """The messages that have slots, by number."""
         return {message.number: message for message in self.entry.slots}
 
     def frames(self, first: int | None = None, last: int | None = None) -> Iterator[Frame]:
         """The messages `first` .. `last`, by default all, undecoded; a frame lies in the mailbox or in the outbox.
 
-        Of these two only what holds them is read. Raises InconsistentCut where what was read does not go on from one
-        frame to the next, or ends elsewhere than the counters say; Damaged and StoreError.
+        It reads a mailbox or outbox only if it holds one of them. Raises InconsistentCut if a frame does not follow
+        the frame before, or if the last one does not end where the counters say. Raises Damaged and StoreError.
         """
         first = self.received + 1 if first is None else first
         last = self.sent if last is None else last
@@ -106,7 +106,7 @@ class ChannelState:
     def check(self) -> None:
         """Prove the cut equation from the bytes: exactly the messages received+1 .. sent are there, in order.
 
-        Raises InconsistentCut where the numbers do not fit, and BadManifest for a message that cannot be read.
+        Raises InconsistentCut if the numbers do not fit, and BadManifest for a message that cannot be read.
         """
         for frame in self.frames():
             for _ in read_messages(frame):

@@ -1,4 +1,4 @@
-"""Chunks back into blobs, every byte proved by its digest."""
+"""Joins chunks to blobs, and proves every byte by its digest."""
 
 from collections.abc import Mapping
 from io import BytesIO
@@ -28,7 +28,7 @@ class ChunkReader:
         self._folder = folder or system
         self._chunks = chunks
         self._last: tuple[str, bytes] = ("", b"")
-        """Digest and bytes of the chunk read last."""
+        """The digest and the bytes of the last chunk."""
 
     def read(self, blob: Blob) -> bytes:
         """Return the bytes of `blob`; raises MissingChunk, CorruptChunk, LimitExceeded, StoreError."""
@@ -41,7 +41,7 @@ class ChunkReader:
     def read_writable(self, blob: Blob) -> bytearray:
         """As `read`, several chunks at once, and without a second copy of the whole.
 
-        All that the manifest announces is allocated first: use it where that was signed.
+        It allocates all that the manifest announces first: use it only for signed manifests.
         """
         _check_size(blob)
         whole = bytearray(blob.size)
@@ -84,5 +84,5 @@ def _check_size(blob: Blob) -> None:
 
 
 def read_blob(store: Store, system: str, blob: Blob, chunks_by_digest: Mapping[str, Chunk]) -> bytes:
-    """Read a single blob; where there are several, use one ChunkReader for all of them."""
+    """Read a single blob. For several blobs use one ChunkReader."""
     return ChunkReader(store, system, chunks_by_digest).read(blob)

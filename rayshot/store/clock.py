@@ -1,8 +1,7 @@
-"""The store's own clock: the only one that ages are measured by.
+"""The store's own clock, which measures all ages.
 
-Machines disagree about the time by minutes, sometimes by hours. What decides whether an object is old is
-therefore when the store says that it was written, against when the same store says that something was
-written just now.
+The clocks of machines differ by minutes, sometimes by hours. So the age of an object is the difference of two times of
+the same store: when it wrote the object, and when it wrote another object just now.
 """
 
 import uuid
@@ -16,16 +15,18 @@ from rayshot.store.store import Store
 
 CLOCK_SUFFIX = ".clock"
 CLOCK_AGE_MAX_S = 3600.0
-"""What is older was left by a process that was killed while it looked."""
+"""A process that was killed while it looked left older objects."""
 
 
 def store_now(store: Store, system: str) -> float:
-    """The time by the store's clock, in Unix seconds. An object is written, listed, removed; raises StoreError."""
+    """The store's time in Unix seconds. It writes, lists and removes an object. Raises StoreError."""
     with _probe(store, system) as key:
         for entry in store.list(gc_folder(system)):
             if entry.key == key:
                 return entry.modified
-    raise StoreUnavailable(f"{key} was written and is not listed: the store's clock cannot be read", key=key)
+    raise StoreUnavailable(
+        f"{key} was written, but the listing does not show it, so the store's clock cannot be read; try again", key=key
+    )
 
 
 @contextmanager

@@ -87,7 +87,9 @@ def copy(
     """
     from_store, to_store = open_store(source), open_store(destination)
     if from_store.url == to_store.url:
-        raise ConfigError(f"{from_store.url} is source and destination at once", url=from_store.url)
+        raise ConfigError(
+            f"{from_store.url} is both source and destination: give another destination", url=from_store.url
+        )
     chosen = Storage(from_store).system(system).snapshot(snapshot)
     return copy_snapshot(from_store, to_store, chosen, keys=keys, progress=progress)
 
@@ -143,7 +145,7 @@ class _Copy:
         record = self._snapshot.record
         data = self._source.read_range(inside(self._snapshot.system, record.manifest_key), 0, ENVELOPE_BYTES_MAX + 1)
         if digest(data) != record.manifest_digest:
-            raise BadManifest(f"the manifest of {self._snapshot.id} has changed while it was copied; nothing is copied")
+            raise BadManifest(f"the manifest of {self._snapshot.id} changed during the copy; nothing was copied")
         return data
 
     def _copy_chunks(self, present: frozenset[str]) -> None:
@@ -184,7 +186,7 @@ class _Copy:
         try:
             stored = self._source.read_range(key, 0, chunk.stored_size + 1)
         except KeyNotFound as error:
-            raise MissingChunk(f"{key} is not in the store; nothing is copied", key=key) from error
+            raise MissingChunk(f"{key} is not in the store; nothing was copied", key=key) from error
         expand(decrypt_chunk(stored, chunk, self._snapshot.system), chunk)
         create_once(self._destination, inside(self._folder, chunk.key), stored)
         return len(stored)
@@ -195,8 +197,8 @@ class _Copy:
             return None
         if history.attempt(snapshot.id) != self._attempt:
             raise IntentExpired(
-                f"the copy of {snapshot.id} stood still for so long that garbage collection at the destination gave it "
-                "up; copy again",
+                f"the copy of {snapshot.id} paused for so long that garbage collection at the destination removed it; "
+                "copy again",
                 snapshot=str(snapshot.id),
             )
         record = snapshot.record

@@ -18,7 +18,7 @@ from rayshot.store.store import Store
 
 
 def deletion(writer: str, snapshot: SnapshotId) -> Callable[[History, int], DeleteRecord | None]:
-    """What `CommitLog.append_next` needs to delete `snapshot`: nothing is written where it is not retained."""
+    """For `CommitLog.append_next`: delete `snapshot`, or write nothing if it is not retained."""
 
     def make(history: History, position: int) -> DeleteRecord | None:
         return DeleteRecord(position, writer, snapshot) if snapshot in history.retained else None
@@ -29,32 +29,32 @@ def deletion(writer: str, snapshot: SnapshotId) -> Callable[[History, int], Dele
 def delete_snapshot(
     store: Store, system: str, snapshot: SnapshotId | str, keys: Sequence[EncryptionKey] | None = None
 ) -> Sweep:
-    """Delete a snapshot, savepoints too: first for all readers, then its bytes that nobody needs.
+    """Delete a snapshot, also a savepoint: first for all readers, then the bytes that nothing else needs.
 
-    Safe beside a running system: its coordinator goes on. What a reader or a snapshot under way leans on stays, for
-    the next retention or garbage collection to remove.
+    This is safe beside a running system: its coordinator goes on. Bytes that a reader or a running snapshot needs stay;
+    the next retention or garbage collection removes them.
 
     Args:
-        store: where.
-        system: whose.
-        snapshot: its id, as text too.
-        keys: open what is encrypted, to know what others need; None means those of the environment.
+        store: the storage of the system.
+        system: the name of the system.
+        snapshot: the snapshot's id, or its text.
+        keys: decrypt other manifests, to learn which bytes they need; None means the environment's keys.
 
-    Raises SnapshotNotFound (SnapshotDeleted for one that is gone already), ConfigError for a text that is not an id,
+    Raises SnapshotNotFound (SnapshotDeleted if it is deleted already), ConfigError for a string that is not an id,
     EncryptionKeyNeeded (then nothing is deleted), FormatTooNew, BadManifest and StoreError.
     """
     wanted = SystemView(store, system).snapshot(snapshot).id
     log, sweeper = CommitLog(store, system), Sweeper(store, system, keys)
     sweeper.check_keys(log.refresh())
     if log.append_next(deletion(f"outside-{uuid.uuid4().hex[:12]}", wanted)) is None:
-        raise SnapshotNotFound(f"somebody else has just deleted {wanted}", snapshot=str(wanted))
+        raise SnapshotNotFound(f"another program has just deleted {wanted}", snapshot=str(wanted))
     return sweeper.sweep(log.refresh())
 
 
 class ForeignClaim:
     """A snapshot in another storage that the present life of `system` was restored from, and claimed.
 
-    `keys` open what is encrypted there; None means those of the environment.
+    `keys` decrypt it; None means the environment's keys.
     """
 
     def __init__(self, system: str, keys: Sequence[EncryptionKey] | None) -> None:

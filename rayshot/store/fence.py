@@ -7,13 +7,13 @@ from rayshot.store.store import Store
 
 
 class Fence:
-    """Looks for an EPOCH behind one's own. For one thread at a time.
+    """Looks for a later EPOCH than its own. One thread at a time may use it.
 
     Each look tries one key and reads the records that are new, however long the log is.
 
     Args:
-        store: where.
-        system: whose log.
+        store: the storage of the system.
+        system: the name of the system.
         epoch: the record with which this life took the storage over.
     """
 
@@ -24,7 +24,7 @@ class Fence:
         self._position = epoch.position + 1
 
     def check(self) -> None:
-        """Raise Fenced where somebody else has taken the storage over; BadManifest, FormatTooNew, StoreError."""
+        """Raise Fenced if another life has taken over the storage. Also BadManifest, FormatTooNew, StoreError."""
         while (record := read_record(self._store, self._system, self._position)) is not None:
             if isinstance(record, EpochRecord) and record.incarnation >= self._epoch.incarnation:
                 raise Fenced(

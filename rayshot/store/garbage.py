@@ -300,7 +300,9 @@ class _Pass:
             case {"format": 1, "keys": list(keys)}:
                 return frozenset(key for key in keys if isinstance(key, str))
             case _:
-                raise BadManifest(f"the marks {entry.key} are not what rayshot writes; delete this object")
+                raise BadManifest(
+                    f"the marks {entry.key} were not written by rayshot, or are damaged; delete this object"
+                )
 
     def _remove_clocks(self, now: float) -> None:
         """Remove looks at the clock that killed processes left."""

@@ -1,9 +1,9 @@
-"""Heartbeats: a life of a system says in its storage that it runs, so that nobody begins or resumes it elsewhere.
+"""Heartbeats: a life of a system says in its storage that it runs, so that no program begins or resumes it elsewhere.
 
-A heartbeat is an object that tells whose it is, and its age is counted by the clock of the store. Objects never
-change, so the next one is written before the last one is removed. A life that ends removes its own. One that was
-killed cannot; it counts as living until its last heartbeat is ALIVE_S old, but for who can see its machine's
-processes and that they are gone. Nothing is fenced by a heartbeat: that is what EPOCH is for.
+A heartbeat is an object that names its life. The clock of the store counts its age. Objects never change, so a life
+writes the next heartbeat before it removes the last. A life that ends removes its own. A life that was killed cannot:
+it counts as running until its last heartbeat is ALIVE_S old. A program on the same machine knows earlier, because it
+sees that the process is gone. A heartbeat fences nothing: EPOCH does that.
 """
 
 import socket
@@ -22,21 +22,21 @@ from rayshot.store.store import Store
 HEARTBEAT_FORMAT = 1
 HEARTBEAT_BYTES_MAX = 4096
 BEAT_S = 15.0
-"""How often a life that runs says so."""
+"""The time between two heartbeats."""
 ALIVE_S = 60.0
-"""How long it counts as running behind its last heartbeat."""
+"""For how long a life counts as running after its last heartbeat."""
 LIFE_DIGITS = 10
 HOST_LENGTH_MAX = 128
 LOOKS_MAX = 20
 UNKNOWN = "?"
-"""Where the operating system does not say which process is meant."""
+"""Stands for a host or process that the operating system does not tell."""
 
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
     """The life `incarnation` of a system ran on `host`, `age_s` seconds ago by the clock of the store.
 
-    `process` is the one without which it cannot run, as `process_mark` writes it.
+    The life cannot run without `process`, which is written as `process_mark` writes it.
     """
 
     incarnation: int
@@ -46,18 +46,18 @@ class Heartbeat:
 
     @property
     def alive(self) -> bool:
-        """Whether that life may still run."""
+        """Whether the life may still run."""
         return self.age_s < ALIVE_S and not _is_gone(self.process)
 
 
 class Beating:
-    """The heartbeats of one life. For one thread at a time.
+    """Writes the heartbeats of one life. One thread at a time may use it.
 
     Args:
-        store: where.
-        system: whose.
-        incarnation: which life.
-        pid: the process without which that life cannot run.
+        store: the storage of the system.
+        system: the name of the system.
+        incarnation: the number of the life.
+        pid: the process without which the life cannot run.
     """
 
     def __init__(self, store: Store, system: str, incarnation: int, pid: int) -> None:
@@ -75,14 +75,14 @@ class Beating:
         )
 
     def beat(self) -> None:
-        """Say that the life runs, and remove all that it and earlier lives have said before. Raises StoreError."""
+        """Write a heartbeat and remove the earlier ones, also of earlier lives. Raises StoreError."""
         key = f"{self._folder}/{self._incarnation:0{LIFE_DIGITS}}-{self._number:08}-{uuid.uuid4().hex}"
         create_once(self._store, key, self._data)
         self._number += 1
         self._clear(key)
 
     def end(self) -> None:
-        """Say that the life is over. Raises StoreError."""
+        """Remove all heartbeats of this life and of earlier ones. Raises StoreError."""
         self._clear(None)
 
     def _clear(self, but: str | None) -> None:
@@ -93,9 +93,9 @@ class Beating:
 
 
 def last_heartbeat(store: Store, system: str) -> Heartbeat | None:
-    """That of the latest life that has one; None where that life ended by itself, or none ever ran.
+    """The last heartbeat of the latest life; None if that life ended by itself, or no life ever ran.
 
-    Raises BadManifest for one that cannot be read, and StoreError.
+    Raises BadManifest for a heartbeat that cannot be read, and StoreError.
     """
     for _ in range(LOOKS_MAX):
         last = max(store.list(heartbeat_folder(system)), key=lambda entry: entry.key, default=None)
@@ -106,7 +106,7 @@ def last_heartbeat(store: Store, system: str) -> Heartbeat | None:
         except KeyNotFound:  # the next one has been written, or the life has ended
             continue
         return _decode(data, last.key, max(0.0, store_now(store, system) - last.modified))
-    raise StoreUnavailable(f"{heartbeat_folder(system)} changed {LOOKS_MAX} times while it was read; try again")
+    raise StoreUnavailable(f"{heartbeat_folder(system)} changed during each of {LOOKS_MAX} reads; try again")
 
 
 def _decode(data: bytes, key: str, age_s: float) -> Heartbeat:
@@ -120,24 +120,24 @@ def _decode(data: bytes, key: str, age_s: float) -> Heartbeat:
                 age_s,
             )
         case _:
-            raise BadManifest(f"{what} is not what rayshot writes; delete this object")
+            raise BadManifest(f"{what} was not written by rayshot, or is damaged; delete this object")
 
 
 def process_mark(pid: int) -> str:
-    """Name a process so that nobody takes another one for it: machine, name space, number and start; or UNKNOWN."""
+    """Name a process uniquely, by machine, name space, number and start time; UNKNOWN if one of them is unknown."""
     place, started = _place(), _started(pid)
     return UNKNOWN if place is None or started is None else f"{place} pid {pid} {started}"
 
 
 def _is_gone(mark: str) -> bool:
-    """Whether the process of `mark` would be seen from here if it lived, and is not."""
+    """Whether the process of `mark` is certainly gone: it ran on this machine and is not there any more."""
     place, _, process = mark.rpartition(" pid ")
     pid, _, started = process.partition(" ")
     return place == _place() and pid.isdecimal() and _started(int(pid)) != started
 
 
 def _place() -> str | None:
-    """Which machine since which start, and whose numbers processes have here; None where that is not told."""
+    """The machine's boot and the name space of process numbers; None if the operating system does not tell."""
     try:
         return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {Path('/proc/self/ns/pid').readlink()}"
     except OSError:
@@ -145,7 +145,7 @@ def _place() -> str | None:
 
 
 def _started(pid: int) -> str | None:
-    """When a process was started, as the operating system counts; None where it has ended, or that is not told."""
+    """When a process started, as the operating system counts; None if it has ended or the system does not tell."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

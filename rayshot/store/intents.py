@@ -1,8 +1,8 @@
-"""Intents: which snapshots are being written, and which committed one each leans on.
+"""Intents: which snapshots are being written, and on which committed snapshot each is based.
 
-An intent is written before anything else of its snapshot. It names the *base*: the retained snapshot whose
-chunks may be reused. As long as the intent is open, the base's bytes stay, whatever becomes of the base
-itself. It says too for how long its snapshot may take, so that nobody expires it before.
+A writer writes the intent before all other parts of its snapshot. The intent names the *base*: the retained snapshot
+whose chunks may be reused. As long as the intent is open, the base's bytes stay, even if the base is deleted. The
+intent also says how long its snapshot may take, so that garbage collection does not expire it earlier.
 """
 
 from typing import NamedTuple
@@ -21,7 +21,7 @@ INTENT_BYTES_MAX = 4096
 
 
 class Intent(NamedTuple):
-    """Who announced a snapshot, which one it leans on, and for how long it may take, in seconds (0: not said).
+    """Who announced a snapshot, its base, and how many seconds it may take (0: unknown).
 
     `announced_at` is the time of the announcement by the store's clock, in Unix seconds.
     """
@@ -35,7 +35,7 @@ class Intent(NamedTuple):
 def write_intent(
     store: Store, system: str, snapshot: SnapshotId, writer: str, base: SnapshotId | None, timeout_s: float
 ) -> None:
-    """Announce `snapshot`; raises AlreadyExists where another intent has its name, StoreFull, StoreUnavailable."""
+    """Announce `snapshot`. Raises AlreadyExists if it has another intent, StoreFull and StoreUnavailable."""
     tree = {
         "format": INTENT_FORMAT,
         "writer": writer,
@@ -46,10 +46,10 @@ def write_intent(
 
 
 def open_intents(store: Store, system: str, history: History) -> dict[SnapshotId, Intent]:
-    """The snapshots that were announced and may still be committed; call it after the log was read into `history`.
+    """The announced snapshots that may still be committed. Read the log into `history` before.
 
-    Those of coordinators that were taken over are over. A writer that `history` does not know may have begun its
-    epoch since, so what it announced is open. Raises BadManifest for an intent that cannot be read.
+    The intents of a superseded coordinator are not open. A writer that `history` does not know may have begun its epoch
+    since, so its intents are open. Raises BadManifest for an intent that cannot be read.
     """
     found = {}
     for entry in store.list(intent_folder(system)):
@@ -65,12 +65,12 @@ def open_intents(store: Store, system: str, history: History) -> dict[SnapshotId
 
 
 def leased_bases(store: Store, system: str, history: History) -> set[SnapshotId]:
-    """The snapshots that open intents lean on. Raises as `open_intents`."""
+    """The bases of open intents. Raises as `open_intents`."""
     return {intent.base for intent in open_intents(store, system, history).values() if intent.base is not None}
 
 
 def read_intent(store: Store, system: str, snapshot: SnapshotId, announced_at: float) -> Intent | None:
-    """The intent of `snapshot`; None where it was given up. Raises BadManifest where it cannot be read."""
+    """The intent of `snapshot`; None if it was given up. Raises BadManifest if it cannot be read."""
     what = f"the intent of {snapshot}"
     try:
         data = store.read_range(intent_key(system, snapshot), 0, INTENT_BYTES_MAX + 1)
@@ -85,7 +85,7 @@ def read_intent(store: Store, system: str, snapshot: SnapshotId, announced_at: f
                 announced_at,
             )
         case _:
-            raise BadManifest(f"{what} is not what rayshot writes")
+            raise BadManifest(f"{what} was not written by rayshot, or is damaged")
 
 
 def _base(tree: object, what: str) -> SnapshotId:
@@ -97,4 +97,4 @@ def _base(tree: object, what: str) -> SnapshotId:
                 check_count(counter, f"the counter in {what}", smallest=1),
             )
         case _:
-            raise BadManifest(f"{what} names no snapshot as its base")
+            raise BadManifest(f"{what} has a base that is not the id of a snapshot")

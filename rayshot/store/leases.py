@@ -1,9 +1,9 @@
-"""Leases: who reads a snapshot says so, and its bytes stay even if it is deleted meanwhile.
+"""Leases: a reader announces which snapshot it reads, and the bytes stay even if the snapshot is deleted meanwhile.
 
-A lease is an object that names the snapshot and how long it is to be honoured, counted from when the store
-wrote it. Objects never change, so a lease is renewed by writing the next one and removing the last. It is
-written first and the log is read after it; who deletes writes the log first and looks for leases after it.
-So one of the two sees the other: the reader is told that the snapshot is gone, or its bytes stay.
+A lease is an object that names the snapshot and for how long it holds, counted from when the store wrote it. Objects
+never change, so a reader renews its lease by writing the next one and removing the last. A reader writes its lease
+first and reads the log after it. A deleter writes the log first and looks for leases after it. So one of the two sees
+the other: the reader learns that the snapshot is gone, or its bytes stay.
 """
 
 import logging
@@ -36,14 +36,14 @@ LEASE_FORMAT = 1
 LEASE_BYTES_MAX = 4096
 LEASE_S = 600.0
 RENEWALS = 3
-"""A lease is renewed so many times before its time is up."""
+"""A reader renews its lease so many times before the time is up."""
 LOOKS_MAX = 20
 LEASE_MAX_S = 86400.0
-"""Longer ones are honoured for so long only: a reader that died must not keep a snapshot for ever."""
+"""Longer leases end after this time: a reader that died must not keep a snapshot for ever."""
 
 
 class Lease(NamedTuple):
-    """Somebody reads `snapshot`; to be honoured until `until`, by the store's clock in Unix seconds."""
+    """A reader needs `snapshot` until `until`, in Unix seconds by the store's clock."""
 
     snapshot: SnapshotId
     until: float
@@ -51,15 +51,15 @@ class Lease(NamedTuple):
 
 @contextmanager
 def hold(store: Store, system: str, snapshot: SnapshotId, seconds: float = LEASE_S) -> Iterator[None]:
-    """Keep the bytes of `snapshot` for as long as this is open, renewing the lease in a thread of its own.
+    """Keep the bytes of `snapshot` while this context is open. A thread of its own renews the lease.
 
     Args:
-        store: where it lies.
-        system: whose it is.
-        snapshot: a committed one.
-        seconds: for how long it is kept if this process dies, at most LEASE_MAX_S.
+        store: the storage of the system.
+        system: the name of the system.
+        snapshot: a committed snapshot.
+        seconds: for how long its bytes stay if this process dies, at most LEASE_MAX_S.
 
-    Raises SnapshotDeleted where it is gone already, and StoreError where no lease can be written.
+    Raises SnapshotDeleted if the snapshot is gone already, and StoreError if no lease can be written.
     """
     name = f"{lease_folder(system)}/{uuid.uuid4().hex}"
     data = canonical.pack({"format": LEASE_FORMAT, "snapshot": list(snapshot), "seconds": float(seconds)})
@@ -74,7 +74,7 @@ def hold(store: Store, system: str, snapshot: SnapshotId, seconds: float = LEASE
                 renewals[0] += 1
                 store.delete(_key(name, renewals[0] - 1))
             except StoreError as error:
-                log.warning("the lease of snapshot %s could not be renewed now: %s", snapshot, error)
+                log.warning("the lease of snapshot %s could not be renewed; another try follows: %s", snapshot, error)
 
     thread = threading.Thread(target=renew, name="rayshot-lease", daemon=True)
     try:
@@ -89,20 +89,22 @@ def hold(store: Store, system: str, snapshot: SnapshotId, seconds: float = LEASE
         try:
             store.delete(_key(name, renewals[0]))
         except StoreError as error:
-            log.warning("the lease of snapshot %s stays until its time is up: %s", snapshot, error)
+            log.warning(
+                "the lease of snapshot %s could not be removed and stays until its time is up: %s", snapshot, error
+            )
 
 
 @contextmanager
 def reading(store: Store, system: str, snapshot: SnapshotId) -> Iterator[None]:
-    """As `hold`, for as long as this is open, but go on without a lease in a storage that cannot be written.
+    """As `hold`, but go on without a lease if the storage cannot be written.
 
-    Damage that is met because the snapshot was deleted all the same is raised as SnapshotDeleted.
+    If the snapshot is deleted meanwhile and the reader therefore meets damage, this raises SnapshotDeleted.
     """
     with ExitStack() as stack:
         try:
             stack.enter_context(hold(store, system, snapshot))
         except StoreError as error:
-            log.warning("snapshot %s is read without a lease, so let nobody delete it now: %s", snapshot, error)
+            log.warning("snapshot %s is read without a lease; do not delete it during the read: %s", snapshot, error)
         try:
             yield
         except (Damaged, KeyNotFound, SnapshotNotFound) as error:
@@ -114,24 +116,24 @@ def reading(store: Store, system: str, snapshot: SnapshotId) -> Iterator[None]:
 
 
 def _key(name: str, renewal: int) -> str:
-    """Newer ones sort behind older ones, so that a listing under way does not miss both."""
+    """A newer key sorts behind an older one, so that a listing meanwhile does not miss both."""
     return f"{name}-{renewal:08}"
 
 
 def leases(store: Store, system: str) -> dict[str, Lease]:
-    """All leases by key, those whose time is up included; call it after the log was read.
+    """All leases by key, also leases whose time is up. Read the log before.
 
-    Raises BadManifest for one that cannot be read, and StoreError.
+    Raises BadManifest for a lease that cannot be read, and StoreError.
     """
     for _ in range(LOOKS_MAX):
         found = _look(store, system)
         if found is not None:
             return found
-    raise StoreUnavailable(f"{lease_folder(system)} changed {LOOKS_MAX} times while it was read; try again")
+    raise StoreUnavailable(f"{lease_folder(system)} changed during each of {LOOKS_MAX} reads; try again")
 
 
 def _look(store: Store, system: str) -> dict[str, Lease] | None:
-    """None where one vanished: it may have been renewed, and its successor come too late for the listing."""
+    """None if a lease vanished: it may have been renewed, and its successor may be missing in the listing."""
     found = {}
     for entry in store.list(lease_folder(system)):
         try:
@@ -153,11 +155,11 @@ def _decode(data: bytes, entry: Entry) -> Lease:
             )
             return Lease(snapshot, entry.modified + min(check_real(seconds, f"seconds in {what}"), LEASE_MAX_S))
         case _:
-            raise BadManifest(f"{what} is not what rayshot writes")
+            raise BadManifest(f"{what} was not written by rayshot, or is damaged")
 
 
 def leased_by_readers(store: Store, system: str) -> set[SnapshotId]:
-    """The snapshots that somebody reads now; call it after the log was read. Raises as `leases`, and StoreError."""
+    """The snapshots that readers need now. Read the log before. Raises as `leases`, and StoreError."""
     found = leases(store, system)
     if not found:
         return set()

@@ -111,7 +111,7 @@ class LocalStore:
             self._remove_stale()
         except OSError as error:
             raise ConfigError(
-                f"{self.folder} cannot be rid of what killed writers left: {error}", url=self.url
+                f"{self.folder} holds files that killed writers left, and they cannot be removed: {error}", url=self.url
             ) from error
 
     def _path(self, key: str) -> Path:

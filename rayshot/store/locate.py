@@ -1,4 +1,4 @@
-"""From the address of a storage to the store: the only place that knows all kinds."""
+"""From the address of a storage to the store. Only this module knows all kinds of stores."""
 
 import os
 import re
@@ -30,7 +30,7 @@ def open_store(url: str | os.PathLike[str]) -> Store:
     """
     text = os.fspath(url) if isinstance(url, str | os.PathLike) else None
     if not isinstance(text, str) or not text or "\0" in unquote(text):
-        raise ConfigError(f"a storage address is a path or a text that is not empty; give {SUPPORTED}")
+        raise ConfigError(f"a storage address is a path or a string, and not empty; give {SUPPORTED}")
     if "://" not in text:
         _refuse_half_address(text)
         return LocalStore(text)
@@ -44,11 +44,11 @@ def open_store(url: str | os.PathLike[str]) -> Store:
             return ObjectStore(parse_address(text))
         case _:
             kind = repr(scheme) if _SCHEME.fullmatch(scheme) else "(not repeated here)"
-            raise ConfigError(f"storage of kind {kind} is not supported; give {SUPPORTED}")
+            raise ConfigError(f"rayshot does not support storage of the kind {kind}; give {SUPPORTED}")
 
 
 def _refuse_half_address(text: str) -> None:
-    """Raise where a slash of an address was lost, as `pathlib` does: that would be a folder with a strange name."""
+    """Raise if an address lost a slash, as in a Path: it would name a folder like `s3:`."""
     scheme = text.partition(":")[0].lower()
     if ":" in text and scheme in {*CLOUDS, "file", "memory"}:
         rest = {"file": "/folder", "memory": "name"}.get(scheme, "bucket/folder")
@@ -60,7 +60,7 @@ def _refuse_half_address(text: str) -> None:
 
 
 def is_local(store: Store) -> bool:
-    """Whether what is in `store` can only be reached from this machine."""
+    """Whether only this machine can reach `store`."""
     return urlsplit(store.url).scheme in {"file", "memory"}
 
 

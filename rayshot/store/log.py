@@ -137,7 +137,8 @@ class CommitLog:
             self._expect(record)
         except StoreUnavailable as error:
             raise CommitUnknown(
-                f"whether record {record.position} was written is not known: {error}", position=record.position
+                f"rayshot cannot find out whether record {record.position} was written: {error}",
+                position=record.position,
             ) from error
         else:
             self._take(record)
@@ -170,7 +171,9 @@ class CommitLog:
             except PositionTaken:
                 continue
             return record
-        raise StoreUnavailable(f"{RACES_MAX} others were faster to write to the log of {self._system!r}")
+        raise StoreUnavailable(
+            f"other writers were faster {RACES_MAX} times to write to the log of {self._system!r}; try again"
+        )
 
     def begin_epoch(
         self, incarnation: int, writer: str, *, began_at: float | None = None, cause: Cause | None = None
@@ -200,7 +203,9 @@ class CommitLog:
                 continue
             self.epoch = record
             return record
-        raise StoreUnavailable(f"{RACES_MAX} others were faster to begin an epoch of {self._system!r}")
+        raise StoreUnavailable(
+            f"other writers were faster {RACES_MAX} times to begin an epoch of {self._system!r}; try again"
+        )
 
     def begun_by(self, prefix: str) -> EpochRecord | None:
         """The latest EPOCH of a writer whose name begins so, as far as the log was read; None if none."""

@@ -1,8 +1,7 @@
 """Creating an object exactly once over a store whose answers can get lost.
 
-"Already exists" and time-outs are no proof of loss: the object that is there may be the one this call has
-written. So the bytes are compared; and where nothing is there, trying again is safe, because only one
-creation can succeed.
+"Already exists" and a time-out do not prove that the call failed: it may have written the existing object. So the bytes
+are compared. If there is no object, another try is safe, because only one creation can succeed.
 """
 
 from rayshot.errors import AlreadyExists, KeyNotFound, StoreError, StoreFull, StoreUnavailable
@@ -12,12 +11,12 @@ ATTEMPTS_MAX = 4
 
 
 def create_once(store: Store, key: str, data: Data) -> None:
-    """Return when exactly `data` is there under `key`, durably, whoever wrote it.
+    """Return when the object `key` durably holds exactly `data`. Another program may have written it.
 
     Raises:
-        AlreadyExists: other bytes are there.
-        StoreFull: no room; nothing was written.
-        StoreUnavailable: whether it was written, or will yet be, is not known.
+        AlreadyExists: the object has other bytes.
+        StoreFull: the store is full; nothing was written.
+        StoreUnavailable: the object may or may not have been written, or may be written later.
     """
     unknown: StoreError | None = None
     for _ in range(ATTEMPTS_MAX):
@@ -42,14 +41,14 @@ def create_once(store: Store, key: str, data: Data) -> None:
         else:
             return
     raise StoreUnavailable(
-        f"whether {key} was written is not known after {ATTEMPTS_MAX} attempts: {unknown}", key=key
+        f"it is not known whether {key} was written, after {ATTEMPTS_MAX} attempts: {unknown}", key=key
     ) from unknown
 
 
 def _holds(store: Store, key: str, data: Data) -> bool:
-    """Whether exactly `data` is there; reads no more than it needs."""
+    """Whether the object holds exactly `data`. It reads no more than it needs."""
     expected = b"".join(buffers(data))
     found = store.read_range(key, 0, len(expected) + 1)
     if len(found) < len(expected) and expected.startswith(found):
-        raise StoreUnavailable(f"{key} was answered short: objects are never there in part", key=key)
+        raise StoreUnavailable(f"the storage returned only a part of {key}", key=key)
     return found == expected

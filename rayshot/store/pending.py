@@ -1,4 +1,4 @@
-"""What an actor has recorded of its own future: replies that it awaits, and timers that it has set."""
+"""What an actor has recorded of its future: the replies that it awaits and the timers that it has set."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -12,8 +12,8 @@ _IN_S_MAX = 2**40
 class PendingCall(NamedTuple):
     """A call whose reply an actor awaits.
 
-    `number` is the caller's for it, which request and reply have too. `method` gets the reply and `context`, and
-    `on_error` an exception. `callee` is whose reply it is, None where an older rayshot wrote.
+    `number` is the caller's number for the call; request and reply have it too. `method` gets the reply and `context`;
+    `on_error` gets an exception. `callee` is the actor that replies, None in snapshots of an older rayshot.
     """
 
     number: int
@@ -24,7 +24,7 @@ class PendingCall(NamedTuple):
 
 
 class SetTimer(NamedTuple):
-    """A timer: after `in_s` seconds from the record on, `method` gets `args`."""
+    """A timer: `in_s` seconds after the record, `method` gets `args`."""
 
     in_s: float
     method: str
@@ -32,7 +32,7 @@ class SetTimer(NamedTuple):
 
 
 def read_calls(actor: str, calls: Any, callees: Any) -> Iterator[PendingCall]:
-    """The calls of a RecordedState, perhaps redacted. Raises BadState for what no actor records."""
+    """The calls of a RecordedState, perhaps redacted. Raises BadState if they have another form."""
     match calls, {} if callees is None else callees:
         case dict(), dict() as known:
             for number, call in calls.items():
@@ -48,7 +48,7 @@ def read_calls(actor: str, calls: Any, callees: Any) -> Iterator[PendingCall]:
 
 
 def read_timers(actor: str, timers: Any) -> Iterator[SetTimer]:
-    """The timers of a RecordedState, perhaps redacted. Raises BadState for what no actor records."""
+    """The timers of a RecordedState, perhaps redacted. Raises BadState if they have another form."""
     match timers:
         case list():
             for timer in timers:
@@ -62,4 +62,4 @@ def read_timers(actor: str, timers: Any) -> Iterator[SetTimer]:
 
 
 def _damaged(what: str, actor: str) -> BadState:
-    return BadState(f"the {what} of {actor!r} are not what an actor records", actor=actor)
+    return BadState(f"the {what} of {actor!r} do not have the form that an actor records", actor=actor)

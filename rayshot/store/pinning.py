@@ -51,5 +51,5 @@ def _pins(store: Store, system: str) -> dict[int, SnapshotId]:
         try:
             pins[int(life)] = SnapshotId.parse(pin)
         except (ValueError, ConfigError) as error:
-            raise BadManifest(f"{entry.key} is not what rayshot writes; delete this object") from error
+            raise BadManifest(f"{entry.key} was not written by rayshot, or is damaged; delete this object") from error
     return pins

@@ -1,4 +1,4 @@
-"""Trying out whether a store can be read, and whether it keeps the promise that commits are built on."""
+"""Tries whether a store can be read, and whether `create` refuses an existing key, as commits need."""
 
 import uuid
 from contextlib import suppress
@@ -10,7 +10,7 @@ _FIRST, _SECOND = b"first", b"second"
 
 
 def prove_create_only(store: Store) -> None:
-    """Raise ConfigError unless a second `create` of a key is refused and leaves the first one's bytes."""
+    """Raise ConfigError unless the store refuses a second `create` of a key and keeps the first bytes."""
     key = f"{PROBE_PREFIX}{uuid.uuid4().hex}"
     try:
         with suppress(AlreadyExists):  # an answer that was lost on the way: whose bytes are there is compared below
@@ -30,7 +30,7 @@ def prove_create_only(store: Store) -> None:
 
 
 def prove_readable(store: Store) -> None:
-    """Raise ConfigError unless the place answers a reader: it is there, and the credentials at hand may list it."""
+    """Raise ConfigError unless the store exists and the given credentials can list it."""
     try:
         next(store.list(shallow=True), None)
     except StoreError as error:

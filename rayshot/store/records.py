@@ -1,7 +1,7 @@
 """The records of the commit log, and their bytes: canonical msgpack maps, so that equal records are equal bytes.
 
-Each ends with the digest of the rest. Without it one flipped bit could make another record of it, such as a commit by a
-writer that nobody knows, which everyone would read over: the snapshot were gone, and nobody would say why.
+Each record ends with a digest of the rest. Without it, one flipped bit could turn a record into another valid one, such
+as a commit by an unknown writer. Readers skip those, so the snapshot would be gone without an error.
 """
 
 from dataclasses import asdict, dataclass
@@ -23,20 +23,20 @@ from rayshot.store.layout import copy_folder, manifest_name
 
 RECORD_FORMAT = 3
 _WITHOUT_DIGEST = 1
-"""The format of records that were written before they had a digest."""
+"""The format of records without a digest."""
 _WITH_CAUSE = 3
-"""The format from which on an EPOCH says when and why it was begun."""
+"""From this format on an EPOCH says when and why it began."""
 RECORD_BYTES_MAX = 16 << 10
 ORIGIN_LENGTH_MAX = 2048
 Cause = Literal["begin", "restore", "takeover"]
-"""Why an EPOCH was begun: a life without a past, one that goes on from a snapshot, a new coordinator for the same."""
+"""Why an EPOCH began: a new life, a life that goes on from a snapshot, or a new coordinator for the same life."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpochRecord:
-    """From here on only `writer` may commit, in the life `incarnation` of the system.
+    """From this record on only `writer` may commit, in the life `incarnation` of the system.
 
-    `began_at` counts Unix seconds by the writer's clock; it and `cause` are None where an older rayshot wrote it.
+    `began_at` counts Unix seconds by the writer's clock. An older rayshot wrote neither it nor `cause`: both are None.
     """
 
     position: int
@@ -48,10 +48,10 @@ class EpochRecord:
 
 @dataclass(frozen=True, slots=True)
 class CommitRecord:
-    """`snapshot` is committed: its sealed manifest lies under `manifest_key` and has the BLAKE3 `manifest_digest`.
+    """`snapshot` is committed. Its sealed manifest is stored under `manifest_key` and has the BLAKE3 `manifest_digest`.
 
-    `manifest_key` is relative to the system's folder; `taken_at` counts Unix seconds; a snapshot with a
-    `label` is a savepoint.
+    `manifest_key` is relative to the system's folder. `taken_at` counts Unix seconds. A snapshot with a `label` is a
+    savepoint.
     """
 
     position: int
@@ -70,7 +70,7 @@ class CommitRecord:
 
     @property
     def folder(self) -> str:
-        """Where its chunks lie, relative to the system's folder; empty for the folder itself."""
+        """The folder of its chunks, relative to the system's folder; empty for that folder itself."""
         return ""
 
 
@@ -78,8 +78,8 @@ class CommitRecord:
 class CopyRecord(CommitRecord):
     """`snapshot` was copied here, whole, from another log, where it was committed at position `origin_position`.
 
-    Everything of it lies in a folder of its own, that of the `attempt`: one above that of the last one that came to
-    nothing or was deleted, from 0.
+    The copy has a folder of its own, numbered by `attempt`. Attempts count from 0; each copy that fails or is deleted
+    uses one up.
     """
 
     origin_position: int
@@ -98,7 +98,7 @@ class CopyRecord(CommitRecord):
 
 @dataclass(frozen=True, slots=True)
 class DeleteRecord:
-    """`snapshot` is not to be had any more; its bytes may go."""
+    """`snapshot` is deleted; garbage collection may remove its bytes."""
 
     position: int
     writer: str
@@ -107,7 +107,7 @@ class DeleteRecord:
 
 @dataclass(frozen=True, slots=True)
 class ExpireRecord:
-    """What was written of `snapshot` may go, as it took too long: neither a COMMIT of it nor this copy counts now."""
+    """`snapshot` took too long: its bytes may go, and neither a COMMIT of it nor this attempt of a copy counts."""
 
     position: int
     writer: str
@@ -118,8 +118,8 @@ class ExpireRecord:
 class RestoreRecord:
     """The present life was restored from `snapshot`.
 
-    `origin` is the address of the storage in which that lies, None for this one. What was not `claimed` belongs to
-    whoever made it, and retention never deletes it.
+    `origin` is the address of the storage that holds the snapshot, None for this storage. A snapshot that was not
+    `claimed` belongs to its maker, and retention never deletes it.
     """
 
     position: int
@@ -143,12 +143,12 @@ _NAMES = {kind: name for name, kind in _KINDS.items()}
 
 
 def kind_of(record: Record) -> str:
-    """The kind of a record, in the word that stands for it in the log."""
+    """The word for the record's kind in the log."""
     return _NAMES[type(record)]
 
 
 def encode_record(record: Record) -> bytes:
-    """Spell `record`."""
+    """The bytes of `record`."""
     fields = asdict(record)
     if "snapshot" in fields:
         fields["snapshot"] = list(fields["snapshot"])
@@ -157,7 +157,7 @@ def encode_record(record: Record) -> bytes:
 
 
 def decode_record(data: bytes, position: int) -> Record:
-    """Read the record that lies at `position`; raises BadManifest, LimitExceeded or FormatTooNew."""
+    """Read the record at `position`. Raises BadManifest, LimitExceeded or FormatTooNew."""
     what = f"record {position} of the commit log"
     tree = canonical.unpack(data, what=what, bytes_max=RECORD_BYTES_MAX)
     if type(tree) is not dict:
@@ -171,7 +171,7 @@ def decode_record(data: bytes, position: int) -> Record:
             supported=RECORD_FORMAT,
         )
     if version > _WITHOUT_DIGEST and tree.pop("digest", None) != digest(canonical.pack(tree)):
-        raise BadManifest(f"{what} is not what was written", position=position)
+        raise BadManifest(f"{what} was changed after it was written: its digest does not fit", position=position)
     del tree["format"]
     record = _build(tree, version, what)
     if record.position != position:
@@ -183,17 +183,17 @@ def _build(tree: dict[str, Any], version: int, what: str) -> Record:
     name = tree.pop("kind", None)
     kind = _KINDS.get(name) if isinstance(name, str) else None
     if kind is None or set(tree) != _fields(kind, version):
-        raise BadManifest(f"{what} is of no known kind, or does not have the fields of its kind")
+        raise BadManifest(f"{what} has an unknown kind, or not the fields of its kind")
     for field, value in tree.items():
         tree[field] = _check(field, value, what)
     record = kind(**tree)
     if isinstance(record, CommitRecord) and record.manifest_key not in _manifest_keys(record):
-        raise BadManifest(f"{what} names a manifest that is not that of its snapshot")
+        raise BadManifest(f"{what} names the manifest of another snapshot")
     return record
 
 
 def _fields(kind: type[Record], version: int) -> set[str]:
-    """What a record of this kind had in that format."""
+    """The fields of this kind of record in that format."""
     later = {"began_at", "cause"} if kind is EpochRecord and version < _WITH_CAUSE else set[str]()
     return set(kind.__dataclass_fields__) - later
 
@@ -234,13 +234,13 @@ def _check(field: str, value: Any, what: str) -> Any:
 
 def _check_flag(value: Any, what: str) -> bool:
     if type(value) is not bool:
-        raise BadManifest(f"{what} is neither true nor false")
+        raise BadManifest(f"{what} is not a bool")
     return value
 
 
 def _check_cause(value: Any, what: str) -> Any:
     if value is not None and value not in get_args(Cause):
-        raise BadManifest(f"{what} has no cause that is known")
+        raise BadManifest(f"{what} has an unknown cause")
     return value
 
 
@@ -253,4 +253,4 @@ def _snapshot(value: Any, what: str) -> SnapshotId:
                 check_count(counter, f"the snapshot's counter in {what}", smallest=1),
             )
         case _:
-            raise BadManifest(f"{what} names no snapshot")
+            raise BadManifest(f"{what} has a snapshot that is not the id of one")

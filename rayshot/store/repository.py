@@ -133,20 +133,21 @@ class Repository:
         """
         epoch = self._own_epoch()
         if snapshot in self.log.history.retained:
-            raise AlreadyExists(
-                f"there is a snapshot {snapshot} already, which was maybe copied here", snapshot=str(snapshot)
-            )
+            raise AlreadyExists(f"the snapshot {snapshot} exists already; it may be a copy", snapshot=str(snapshot))
         if self.log.history.attempt(snapshot):
             raise IntentExpired(f"the id {snapshot} was used, and then deleted or given up", snapshot=str(snapshot))
         if base is not None and not self._may_be_leant_on(base, self.log.history):
             raise SnapshotNotFound(
-                f"the snapshot {base} is not retained, or is a copy, so none can lean on it", snapshot=str(base)
+                f"the snapshot {base} is not retained, or is a copy, so it cannot be the base of another",
+                snapshot=str(base),
             )
         write_intent(self.store, self.system, snapshot, epoch.writer, base, timeout_s)
         if base is not None and not self._may_be_leant_on(base, self.log.refresh()):
             # Whoever deleted it may have looked for intents before this one was there.
             self.store.delete(intent_key(self.system, snapshot))
-            raise SnapshotDeleted(f"the snapshot {base} was deleted, so none can lean on it", snapshot=str(base))
+            raise SnapshotDeleted(
+                f"the snapshot {base} was deleted, so it cannot be the base of another", snapshot=str(base)
+            )
         return str(snapshot)
 
     def _may_be_leant_on(self, base: SnapshotId, history: History) -> bool:
@@ -181,7 +182,9 @@ class Repository:
                 self.store.delete(inside(self.system, name))  # nothing can commit it any more
                 manifest = replace(manifest, position=self.log.next_position)
                 name = manifest_name(manifest.snapshot, manifest.position)
-        raise StoreUnavailable(f"{RACES_MAX} others were faster to write to the log of {self.system!r}")
+        raise StoreUnavailable(
+            f"other writers were faster {RACES_MAX} times to write to the log of {self.system!r}; try again"
+        )
 
     def _commit_at(self, manifest: Manifest, name: str, key: Signer | None) -> CommitRecord:
         """Commit for the position that `manifest` says, or find that this was done; raises PositionTaken."""
@@ -208,7 +211,7 @@ class Repository:
             create_once(self.store, inside(self.system, name), envelope)
         except AlreadyExists as error:
             raise Fenced(
-                f"another manifest of {manifest.snapshot} exists: someone else writes under its id",
+                f"another manifest of {manifest.snapshot} exists: another program writes under the same id",
                 snapshot=str(manifest.snapshot),
             ) from error
         record = CommitRecord(
@@ -245,9 +248,7 @@ class Repository:
         history = self.log.refresh()
         position = self._unsettled.get(snapshot)
         if position is not None and position >= self.log.next_position:
-            raise CommitUnknown(
-                f"the bytes of {snapshot} stay, because whether it was committed is not known", position=position
-            )
+            raise CommitUnknown(f"the bytes of {snapshot} stay, because it may have been committed", position=position)
         if snapshot not in history.retained and snapshot not in history.deleted:
             self._sweeper.remove_uncommitted(snapshot)
         self._unsettled.pop(snapshot, None)

@@ -26,14 +26,14 @@ from rayshot.store.store import Store
 def read_sealed(
     store: Store, system: str, record: CommitRecord, keys: Sequence[EncryptionKey] | None = None
 ) -> tuple[Envelope, Manifest]:
-    """Read the manifest of a committed snapshot; whether a trusted key signed it is the caller's question.
+    """Read the manifest of a committed snapshot. The caller checks whether a trusted key signed it.
 
-    `keys` open it where it is encrypted; None means those of the environment.
+    `keys` decrypt it if it is encrypted; None means the environment's keys.
 
     Raises:
-        EncryptionKeyNeeded: it is encrypted with a key that is not among them.
+        EncryptionKeyNeeded: it is encrypted and `keys` does not hold its key.
         SnapshotDeleted: it was deleted meanwhile.
-        SnapshotMismatch: the manifest is that of another system, snapshot or log position, or has another time or label
+        SnapshotMismatch: the manifest belongs to another system, snapshot or log position, or has another time or label
             than the log.
         BadManifest: it is missing, or not what was committed; also LimitExceeded, InconsistentCut,
             UnsafePath. FormatTooNew, StoreError.
@@ -42,7 +42,7 @@ def read_sealed(
     if digest(data) != record.manifest_digest:
         _refuse_foreign(data, system, record, keys)
         raise BadManifest(
-            f"the manifest of {record.snapshot} is not what was committed; take another snapshot",
+            f"the manifest of {record.snapshot} was changed after the commit; take another snapshot",
             key=record.manifest_key,
         )
     envelope = open_envelope(data)
@@ -65,7 +65,7 @@ def _read(store: Store, system: str, record: CommitRecord) -> bytes:
 
 
 def _refuse_foreign(data: bytes, system: str, record: CommitRecord, keys: Sequence[EncryptionKey] | None) -> None:
-    """Raise SnapshotMismatch where the bytes are a manifest, but of something else: it was put in this place."""
+    """Raise SnapshotMismatch if the bytes are a valid manifest of something else, which was put in this place."""
     try:
         manifest = decode(*open_manifest(open_envelope(data).payload, keys))
     except (Damaged, Incompatible, EncryptionKeyNeeded):
@@ -79,15 +79,15 @@ def _check_binding(manifest: Manifest, system: str, record: CommitRecord) -> Non
     if found != expected:
         raise SnapshotMismatch(
             "a manifest of system {!r}, snapshot {}, position {} ".format(*found)
-            + "lies where that of system {!r}, snapshot {}, position {} should be".format(*expected),
+            + "is in the place of a manifest of system {!r}, snapshot {}, position {}".format(*expected),
             found=found,
             expected=expected,
         )
     said, signed = (record.taken_at, record.label), (manifest.taken_at, manifest.label)
     if said != signed:
         raise SnapshotMismatch(
-            "the log says of {} that it was taken at {}, label {!r}; ".format(record.snapshot, *said)
-            + "its manifest says at {}, label {!r}".format(*signed),
+            "the log says that {} was taken at {}, label {!r}; ".format(record.snapshot, *said)
+            + "the manifest says at {}, label {!r}".format(*signed),
             found=said,
             expected=signed,
         )

@@ -12,6 +12,7 @@ from rayshot.format.encryption import decrypt_chunk, open_manifest
 from rayshot.format.encryption_key import EncryptionKey
 from rayshot.format.manifest import ActorEntry, Blob, Chunk, Manifest
 from rayshot.format.signing import Envelope, Prover, find_trusted_keys
+from rayshot.format.wording import did_you_mean
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.store.channel_state import ChannelState
 from rayshot.store.chunk_reader import ChunkReader
@@ -170,7 +171,8 @@ class Snapshot:
         """Read all that is recorded of one actor: state, pending calls, timers. Raises ActorNotFound."""
         entry = self._entries.get(actor)
         if entry is None:
-            raise ActorNotFound(f"{self.id} has no actor {actor!r}; it has {some_of(self._entries)}", actor=actor)
+            known = f"{some_of(self._entries)}{did_you_mean(actor, self._entries)}"
+            raise ActorNotFound(f"{self.id} has no actor {actor!r}; it has {known}", actor=actor)
         if entry.state is None:
             raise ActorNotFound(f"the actor {actor!r} has no state in {self.id}: it is {entry.status}", actor=actor)
         try:

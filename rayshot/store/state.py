@@ -41,7 +41,7 @@ def read_captured(captured: CapturedState, reader: ChunkReader) -> RecordedState
     """Read a state; raises BadState, MissingChunk, CorruptChunk, LimitExceeded, StoreError."""
     tree = read_inertly(*read_parts(captured, reader))
     if not isinstance(tree, dict) or "state" not in tree:
-        raise BadState("a recorded state is not the pickle that an actor writes")
+        raise BadState("a recorded state does not have the form that an actor writes")
     return RecordedState(tree["state"], tree.get("calls"), tree.get("timers"), tree.get("callees"))
 
 

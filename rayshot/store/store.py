@@ -95,7 +95,9 @@ def is_key(key: str) -> bool:
 def check_key(key: str) -> str:
     """Return `key` if it stays inside every kind of store, else raise UnsafePath."""
     if not is_key(key):
-        raise UnsafePath(f"the key {key[:200]!r} could lead out of the storage folder; it is not followed", key=key)
+        raise UnsafePath(
+            f"the key {key[:200]!r} could lead out of the storage folder, so rayshot does not open it", key=key
+        )
     return key
 
 

@@ -56,5 +56,5 @@ def test_timers_say_when_they_are_due():
     ],
 )
 def test_what_no_actor_records_is_an_error_and_no_empty_table(view, damage):
-    with pytest.raises(BadState, match="of 'alice' are not what an actor records"):
+    with pytest.raises(BadState, match="of 'alice' do not have the form that an actor records"):
         rows_of(view, Bank(STATES, {}, **damage))

@@ -73,8 +73,8 @@ def test_a_name_that_shows_nothing_is_not_passed_over_in_silence(shots: Path, co
     refused = run(command, shots, "--show-secret", "max_tokens", "--show-secret", "pasword")
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert refused.stderr == (
-        "error: config_error: nothing is ever hidden for its name 'pasword', so there is nothing to show: is it "
-        "misspelled?\n"
+        "error: config_error: rayshot never hides anything named 'pasword', so there is nothing to show: check the "
+        "spelling\n"
     )
 
 

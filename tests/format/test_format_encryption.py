@@ -115,7 +115,7 @@ def test_a_chunk_opens_in_its_place_only():
     assert decrypt_chunk(stored, chunk, "bank") == PACKED
     elsewhere = replace(chunk, key=chunk_key(chunk.name, "1-coordinator-2"))
     for wrong, system in ((chunk, "shop"), (elsewhere, "bank"), (replace(chunk, data_key=EARLIER), "bank")):
-        with pytest.raises(CorruptChunk, match="belongs elsewhere"):
+        with pytest.raises(CorruptChunk, match="moved from another place"):
             decrypt_chunk(stored, wrong, system)
 
 

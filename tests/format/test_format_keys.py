@@ -60,13 +60,13 @@ def test_a_public_key_is_no_secret_for_hmac():
 def test_a_key_with_something_around_it_is_no_secret_that_everybody_knows(monkeypatch, around, key):
     text = around.format(key)
     monkeypatch.setenv("RAYSHOT_SIGNING_KEY", text)
-    with pytest.raises(ConfigError, match="RAYSHOT_SIGNING_KEY: a key is not alone") as caught:
+    with pytest.raises(ConfigError, match="RAYSHOT_SIGNING_KEY: a key must stand alone") as caught:
         find_key()
     assert key not in str(caught.value)
     monkeypatch.delenv("RAYSHOT_SIGNING_KEY")
     if "\n" not in text:
         monkeypatch.setenv("RAYSHOT_TRUSTED_KEYS", text)
-        with pytest.raises(ConfigError, match="RAYSHOT_TRUSTED_KEYS: a key is not alone"):
+        with pytest.raises(ConfigError, match="RAYSHOT_TRUSTED_KEYS: a key must stand alone"):
             find_trusted_keys()
 
 

@@ -273,7 +273,7 @@ def test_what_is_asked_for_by_name_is_shown_and_nothing_else():
 def test_a_name_that_hides_nothing_cannot_be_asked_for():
     check_hidden(["token", "set_password", "api_key", "has_token"])
     for name in ("balance", "pasword", "tokn", "", "true", "take_tokens_type"):
-        with pytest.raises(ConfigError, match="is it misspelled"):
+        with pytest.raises(ConfigError, match="check the spelling"):
             check_hidden(["token", name])
 
 

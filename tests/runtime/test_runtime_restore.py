@@ -430,5 +430,5 @@ def test_bad_storages_are_refused_in_one_line(cluster, tmp_path):
         with pytest.raises(ConfigError) as caught:
             rayshot.init("bank", storage=storage)
         assert "\n" not in str(caught.value)
-    with pytest.raises(ConfigError, match="a storage address is a path or a text"):
+    with pytest.raises(ConfigError, match="a storage address is a path or a string"):
         rayshot.restore(None)

@@ -264,7 +264,7 @@ def test_a_base_that_is_deleted_while_it_is_announced_is_not_leant_on() -> None:
         create(key, data)  # type: ignore[arg-type]
 
     store.create = delete_before_the_intent_is_there  # type: ignore[method-assign,assignment]
-    with pytest.raises(SnapshotDeleted, match="none can lean on it"):
+    with pytest.raises(SnapshotDeleted, match="cannot be the base of another"):
         repository.intend(SnapshotId(1, "coordinator", 2), base.id)
     assert repository.intend(SnapshotId(1, "coordinator", 2)) == "1-coordinator-2"
 

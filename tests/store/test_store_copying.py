@@ -261,7 +261,7 @@ def test_a_copy_under_way_is_not_collected_until_it_stood_still_and_then_does_no
 
     expired: list[object] = []
     destination.create = stall  # type: ignore[method-assign,assignment]
-    with pytest.raises(IntentExpired, match="stood still for so long"):
+    with pytest.raises(IntentExpired, match="paused for so long"):
         copy_snapshot(source, destination, snapshot)
     assert stalled == [len(snapshot.manifest.chunks)]
     assert expired == [(snapshot.id,)]
@@ -330,7 +330,7 @@ def test_an_id_that_a_copy_has_is_not_used_again_beside_it() -> None:
     snapshot = bank_in(source)[0]
     repository = open_bank(destination, "other")
     copy_snapshot(source, destination, snapshot)
-    with pytest.raises(AlreadyExists, match="copied here"):
+    with pytest.raises(AlreadyExists, match="may be a copy"):
         make_snapshot(repository, Bank(), 1)
     assert make_snapshot(repository, Bank(), 2).verify([KEY]).trusted
 

@@ -77,7 +77,7 @@ def test_a_manifest_copied_from_another_position_is_refused() -> None:
     copied = store.read(f"bank/{old.record.manifest_key}")
     store.put_raw(f"bank/{new.record.manifest_key}", copied)
     forge_commit(store, replace(new.record, manifest_digest=digest(copied)))
-    with pytest.raises(SnapshotMismatch, match=r"position 1 lies where .* position 2"):
+    with pytest.raises(SnapshotMismatch, match=r"position 1 is in the place of .* position 2"):
         reopened(store).verify()
 
 
@@ -89,7 +89,7 @@ def test_a_manifest_that_was_moved_on_to_another_position_is_refused() -> None:
     forge_commit(store, replace(snapshot.record, position=2))
     store.delete("bank/log/" + "0" * 19 + "1")
     forge_commit(store, replace(make_other(snapshot), position=1))
-    with pytest.raises(SnapshotMismatch, match=r"position 1 lies where .* position 2"):
+    with pytest.raises(SnapshotMismatch, match=r"position 1 is in the place of .* position 2"):
         Storage(store).system("bank").snapshot(snapshot.id).verify()
 
 

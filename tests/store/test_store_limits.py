@@ -96,7 +96,7 @@ def test_documents_behind_the_last_one_are_not_even_counted(reader: str) -> None
 
 def test_what_is_no_event_and_nested_deep_is_described_in_short() -> None:
     deep = b"\x91" * 1000 + b"\x00"
-    with pytest.raises(Unproved, match="more than 2 lists and maps, which nobody writes") as refused:
+    with pytest.raises(Unproved, match="more than 2 lists and maps; rayshot writes fewer") as refused:
         READERS["events of a trace"](deep)
     assert len(str(refused.value)) < 150
 

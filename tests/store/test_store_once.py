@@ -45,7 +45,7 @@ def test_what_is_there_already_with_the_same_bytes_is_done() -> None:
 def test_a_part_of_the_bytes_is_a_short_answer_and_no_rival() -> None:
     store = MemoryStore()
     store.create("a", b"bytes")
-    with pytest.raises(StoreUnavailable, match="answered short"):
+    with pytest.raises(StoreUnavailable, match="returned only a part"):
         create_once(store, "a", b"bytes and more")
 
 

@@ -57,7 +57,7 @@ def test_a_snapshot_is_copied_out_of_storage_that_cannot_be_written(
 ) -> None:
     copied = rayshot.copy(unwritable, tmp_path / "backup")
     assert copied.verify([KEY]).trusted
-    assert "1-coordinator-2 is read without a lease, so let nobody delete it now: " in caplog.text
+    assert "1-coordinator-2 is read without a lease; do not delete it during the read: " in caplog.text
 
 
 def test_what_is_deleted_elsewhere_while_it_is_read_without_a_lease_is_said_to_be_deleted(

@@ -98,6 +98,8 @@ def test_several_systems_share_a_storage_and_must_be_named(tmp_path: Path) -> No
         storage.system()
     with pytest.raises(SystemNotFound, match="there is bank, shop"):
         storage.system("other")
+    with pytest.raises(SystemNotFound, match=r"there is bank, shop\. Did you mean 'shop'\?$"):
+        storage.system("shpo")
     assert storage.system("shop").latest().system == "shop"
 
 

@@ -66,6 +66,8 @@ def test_what_is_not_there_is_refused_with_what_is() -> None:
     snapshot = made(unborn=["carol"])
     with pytest.raises(ActorNotFound, match="it has alice, bob, carol"):
         snapshot.state("dave")
+    with pytest.raises(ActorNotFound, match=r"has no actor 'alcie'; it has alice.* Did you mean 'alice'\?$"):
+        snapshot.state("alcie")
     with pytest.raises(ActorNotFound, match="it is unborn"):
         snapshot.state("carol")
     with pytest.raises(NotFound, match="it has alice -> bob, driver:main -> alice"):
