@@ -7,7 +7,7 @@ failure reports its seed and its choices, and prints its story, one line per eve
     choices       where decisions come from: a seed, a recorded list, or what a test plugs in
     settings, topologies, networks    which graph, network and faults, and how many; drawn by choices too
     application   the bare application, which knows nothing of snapshots: accounts that transfer, create, end
-    process, driver, coordinator    what drives one Participant, Driver, Collector each, and keeps its duties
+    process, account_process, driver, coordinator    what drives one Participant, Driver, Collector each, and keeps its duties
     events, network, driving, world, recovery    the world, floor upon floor: the list of events; packets; drivers;
                   processes and snapshots; crashes, rollback, take-over
     truth         what really happened, written down beside the world and judged apart from it

@@ -5,9 +5,9 @@ from typing import Any
 from rayshot.protocol.driver import AnswerArrived
 from rayshot.protocol.events import DriverDied, DriversForgotten
 from rayshot.protocol.identity import Channel, SnapshotId
+from rayshot.simulation.account_process import AccountProcess
 from rayshot.simulation.driver import SimulatedDriver
 from rayshot.simulation.network import Network
-from rayshot.simulation.process import Process
 from rayshot.simulation.settings import PROCESSES_MAX
 from rayshot.simulation.truth import Answer
 
@@ -47,7 +47,7 @@ class DrivenWorld(Network):
             if receiver in driver.waiting():
                 self.push_once("take_driver", driver, receiver)
 
-    def answer(self, process: Process, driver: str) -> None:
+    def answer(self, process: AccountProcess, driver: str) -> None:
         """See Surroundings."""
         answer = Answer(process.name, self.truth.position(process.name))
         self.push("answer", driver, process.machine.open_snapshots, process.incarnation, answer)
@@ -79,12 +79,12 @@ class DrivenWorld(Network):
         for process in self.processes.values():
             self.push("driver_died", process, driver.name)
 
-    def tell_of_dead_drivers(self, process: Process) -> None:
+    def tell_of_dead_drivers(self, process: AccountProcess) -> None:
         """A process that comes up is told of the drivers that died before."""
         for driver in sorted(self.truth.dead_drivers):
             self.push("driver_died", process, driver)
 
-    def on_driver_died(self, process: Process, driver: str) -> None:
+    def on_driver_died(self, process: AccountProcess, driver: str) -> None:
         """A process hears that a driver died."""
         if process.alive and not process.ended:
             process.tell(DriverDied(driver))

@@ -3,6 +3,7 @@
 from collections import defaultdict, deque
 
 from rayshot.protocol.identity import Channel
+from rayshot.simulation.account_process import AccountProcess
 from rayshot.simulation.application import Account
 from rayshot.simulation.choices import Choices
 from rayshot.simulation.driver import SimulatedDriver
@@ -10,7 +11,6 @@ from rayshot.simulation.events import EventList
 from rayshot.simulation.machines import Machines
 from rayshot.simulation.networks import NETWORKS
 from rayshot.simulation.packets import Acknowledgement, Packet
-from rayshot.simulation.process import Process
 from rayshot.simulation.settings import Settings
 from rayshot.simulation.truth import Truth
 
@@ -28,10 +28,10 @@ class Network(EventList):
         self.machines = machines
         self.incarnation = 1
         self.ended: set[str] = set()
-        self.processes: dict[str, Process] = {}
+        self.processes: dict[str, AccountProcess] = {}
         self.drivers: dict[str, SimulatedDriver] = {}
         self.parked: dict[str, list[Packet]] = defaultdict(list)
-        self.connecting: dict[str, list[Process]] = defaultdict(list)
+        self.connecting: dict[str, list[AccountProcess]] = defaultdict(list)
         self.keeps_order = NETWORKS[settings.network].keeps_order
         self.wires: dict[Channel, deque[Packet]] = defaultdict(deque)
         initial = {name: Account(name, 100, known, settings.timers) for name, known in settings.contacts.items()}
@@ -45,7 +45,7 @@ class Network(EventList):
             driver.contacts = list(self.settings.contacts)
             self.push("drive", driver, self.settings.activity // 3)
 
-    def is_current(self, process: Process) -> bool:
+    def is_current(self, process: AccountProcess) -> bool:
         """Whether this process is alive, and of the present life of the system."""
         return process.alive and process.incarnation == self.incarnation
 
@@ -106,12 +106,12 @@ class Network(EventList):
         elif process is not None and process.alive:
             process.acknowledged(acknowledgement)
 
-    def on_take(self, process: Process, receiver: str) -> None:
+    def on_take(self, process: AccountProcess, receiver: str) -> None:
         """The transport takes some of what waits for a receiver."""
         if not process.is_quiet and receiver in process.ready and process.outbox[receiver]:
             process.take(receiver, 1 + self.choose(len(process.outbox[receiver])))
 
-    def on_connect(self, process: Process, receiver: str) -> None:
+    def on_connect(self, process: AccountProcess, receiver: str) -> None:
         """A process looks for a receiver: it is there, has ended, or is awaited."""
         if not self.is_current(process) or process.ended or receiver in process.ready:
             return
@@ -155,7 +155,7 @@ class Network(EventList):
             self.push_once("connect", waiting, name)
 
 
-def _is_early(packet: Packet, process: Process) -> bool:
+def _is_early(packet: Packet, process: AccountProcess) -> bool:
     """Whether a packet overtook one that its receiver still waits for."""
     machine = process.machine
     if packet.incarnation != machine.incarnation or process.ended or not packet.messages:
