@@ -21,9 +21,13 @@ class Packet(NamedTuple):
     tags: tuple[SnapshotId, ...] = ()
     closing: bool = False
 
+    @property
+    def last(self) -> int:
+        """The number of the last message."""
+        return self.first + len(self.messages) - 1
+
     def __str__(self) -> str:
-        last = self.first + len(self.messages) - 1
-        what = f"{self.first}..{last}" if self.messages else "end" if self.closing else "-"
+        what = f"{self.first}..{self.last}" if self.messages else "end" if self.closing else "-"
         news = "".join(f" {m.snapshot}({m.sent})" for m in self.markers)
         tags = "".join(f" tag {tag}" for tag in self.tags)
         return f"{self.sender} -> {self.receiver} i{self.incarnation} {what}{news}{tags}"
