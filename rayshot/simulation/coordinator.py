@@ -84,6 +84,7 @@ class Coordinator:
         if not self.alive:
             return
         effects = self.collector.handle(event)
+        self.collector.validate()
         for snapshot in self.collector.open_snapshots:
             if snapshot not in self.known:
                 self.known.add(snapshot)

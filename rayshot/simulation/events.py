@@ -64,21 +64,25 @@ class EventList:
         if self.put_off:
             event = self._pick_weighted()
         elif events:
-            event = self.take_event(self.choose(len(events)))
+            index = self.choose(len(events))
+            event, events[index] = events[index], events[-1]
+            events.pop()
         else:
             return False
         self.steps += 1
         if self.steps > STEPS_MAX:
             raise OracleFailure("termination", f"{STEPS_MAX} events and no end")
         kind, args = event
+        if kind in ONCE:
+            self.scheduled.discard(event)
         if self.story is not None:
             self.story.append(f"{self.steps:5} {kind} {', '.join(map(show, args))}")
         getattr(self, "on_" + kind)(*args)
         return True
 
-    def take_event(self, index: int, events: list[Pending] | None = None) -> Pending:
+    def take_event(self, index: int) -> Pending:
         """Remove an event: the last one comes to its place."""
-        events = self.pending if events is None else events
+        events = self.pending
         event, events[index] = events[index], events[-1]
         events.pop()
         if event[0] in ONCE:
@@ -98,7 +102,9 @@ class EventList:
         index, part = divmod(self.choose(weight * len(events) + len(self.put_off)), weight)
         if index >= len(events):
             index, events = weight * (index - len(events)) + part, self.put_off
-        return self.take_event(index, events)
+        event, events[index] = events[index], events[-1]
+        events.pop()
+        return event
 
     def note(self, line: str) -> None:
         """Write a line of the story that is not an event."""

@@ -328,6 +328,7 @@ class Process:
                     self.world.report(self, effect, None)
                 case _:
                     assert_never(effect)
+        self.machine.validate()
         self.world.wake(self)
 
     def _content(self, record: Record) -> Recorded:
