@@ -168,6 +168,21 @@ class Collector:
             case _:
                 assert_never(event)
 
+    def validate(self) -> None:
+        """Assert what holds between any two events, derived anew from what is gathered here; for tests."""
+        both = self._open.keys() & self._unannounced.keys()
+        assert not both, f"{both} are open, and not announced"
+        for snapshot, collection in (*self._open.items(), *self._unannounced.items()):
+            assert not self._is_over(snapshot), f"{snapshot} is open, and over"
+            assert not snapshot.by_coordinator or snapshot.counter <= self._counter, f"{snapshot} will begin again"
+            for process, record in collection.records.items():
+                assert (record.process, record.snapshot) == (process, snapshot), f"{record} is kept for {process}"
+            assert snapshot.initiator == STOPPED or not collection.loud, f"{snapshot} waits for {collection.loud}"
+        storing = [k for k, collection in self._open.items() if collection.storing]
+        assert len(storing) <= 1, f"{storing} are stored at a time"
+        assert not self._processes & self._ended, f"{self._processes & self._ended} are alive, and have ended"
+        assert self._settled.keys() <= self._last_records.keys() <= self._ended, "last records are of who ended"
+
     # Beginning and ending ------------------------------------------------------------------------
 
     def _floor(self, snapshot: SnapshotId) -> int:

@@ -89,6 +89,7 @@ from rayshot.protocol.identity import ALIGNED, STOPPED, SnapshotId, initiator_of
 from rayshot.protocol.out_channel import OutChannel, spreads
 from rayshot.protocol.recorder import Recorder, limits_of
 from rayshot.protocol.tombstones import Tombstones
+from rayshot.protocol.validation import check_counters, check_recorders
 
 
 class Participant:
@@ -165,6 +166,11 @@ class Participant:
             for receiver, n in sent.items()
             if receiver != self.name and receiver not in self._gone
         )
+
+    def validate(self) -> None:
+        """Assert what holds between any two events, derived anew from what is counted here; for tests."""
+        check_counters(self._out, self._arrived, self._held, self._closed_at, self._forgotten)
+        check_recorders(self.incarnation, self._recorders, self._tombstones, self._out.values())
 
     def handle(self, event: Event) -> tuple[Effect, ...]:
         """Take one fact; return the orders that follow from it, in order."""
@@ -257,8 +263,7 @@ class Participant:
         effects: list[Effect] = []
         for snapshot in answer.recorded:
             effects += self._learn(snapshot)
-            recorder = self._recorders.get(snapshot)
-            if recorder is not None and recorder.waits:
+            if (recorder := self._recorders.get(snapshot)) and recorder.waits:
                 channel.kept_from.setdefault(snapshot, channel.acknowledged)
         channel.acknowledged = max(channel.acknowledged, answer.last)
         for snapshot in answer.markers:
@@ -334,8 +339,7 @@ class Participant:
 
     def _driver_died(self, driver: str) -> tuple[Effect, ...]:
         self._closed_at[driver] = self._arrived.get(driver, 0)
-        held = self._held.pop(driver, {})
-        return tuple(DropBatch(driver, first, "dead letter") for first in sorted(held))
+        return tuple(DropBatch(driver, first, "dead letter") for first in sorted(self._held.pop(driver, {})))
 
     def _forget_drivers(self, drivers: frozenset[str]) -> tuple[Effect, ...]:
         for driver in drivers & self._closed_at.keys():
@@ -357,23 +361,20 @@ class Participant:
     def _learn(self, snapshot: SnapshotId) -> tuple[Effect, ...]:
         if snapshot.incarnation != self.incarnation or snapshot in self._tombstones or snapshot in self._recorders:
             return ()
-        stopped = snapshot.initiator == STOPPED
-        self._recorders[snapshot] = Recorder(paused=stopped)
-        if stopped:
+        self._recorders[snapshot] = Recorder(paused=snapshot.initiator == STOPPED)
+        if snapshot.initiator == STOPPED:
             return (PauseHandlers(snapshot),)
         return (AwaitMarkers(snapshot),) if snapshot.initiator == ALIGNED else (CaptureState(snapshot),)
 
     def _capture_now(self, snapshot: SnapshotId) -> tuple[Effect, ...]:
-        recorder = self._recorders.get(snapshot)
-        return (CaptureState(snapshot),) if recorder is not None and recorder.waits else ()
+        return (CaptureState(snapshot),) if (recorder := self._recorders.get(snapshot)) and recorder.waits else ()
 
     def _report_quiet(self, receivers: Iterable[str]) -> tuple[Effect, ...]:
         """Say of each snapshot that paused the handlers, once, that all has arrived that was sent before.
 
         `receivers` are those of whom something was heard: only their channels are looked at.
         """
-        recorders = self._recorders.items()
-        return tuple(ReportQuiet(snapshot) for snapshot, r in recorders if r.falls_quiet(receivers, self._out))
+        return tuple(ReportQuiet(k) for k, r in self._recorders.items() if r.falls_quiet(receivers, self._out))
 
     def _align(self, snapshot: SnapshotId, inputs: frozenset[str]) -> tuple[Effect, ...]:
         """Take in with whose markers an aligned snapshot is aligned; a source has none and records at once."""
@@ -398,8 +399,7 @@ class Participant:
             return ()  # over before it was recorded here
         assert not recorder.recorded, f"{self.name} captured {captured.snapshot} twice"
         recorder.recorded = True
-        own = captured.sent.get(self.name, 0)
-        if own:
+        if own := captured.sent.get(self.name, 0):
             self._arrived[self.name] = own  # what a process sends itself never leaves it
         record = self._make_record(captured, recorder)
         effects: list[Effect] = [ReportRecord(record)]
@@ -479,13 +479,13 @@ class Participant:
             if channel.transported > 0 and receiver not in self._gone
         ]
         sent = {receiver: n for receiver, n in event.sent.items() if receiver not in self._gone}
-        none = SnapshotId(self.incarnation, self._initiator, 0)
-        last = last_record(none, self.name, sent, event.received, self._closed_at)
+        last = last_record(
+            SnapshotId(self.incarnation, self._initiator, 0), self.name, sent, event.received, self._closed_at
+        )
         return (*closing, ReportEnd(last, tuple(self._recorders)))
 
     def _restored(self, event: Restored) -> tuple[Effect, ...]:
-        kept = (snapshot for snapshot, recorder in self._recorders.items() if not recorder.abandoned)
-        forgotten = tuple(ForgetSnapshot(snapshot) for snapshot in kept)
+        forgotten = tuple(ForgetSnapshot(snapshot) for snapshot, r in self._recorders.items() if not r.abandoned)
         self.incarnation = event.incarnation
         self._out = {receiver: OutChannel(n, n) for receiver, n in event.sent.items() if receiver != self.name}
         self._arrived = dict(event.arrived)

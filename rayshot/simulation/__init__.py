@@ -8,8 +8,9 @@ failure reports its seed and its choices, and prints its story, one line per eve
     settings, topologies, networks    which graph, network and faults, and how many; drawn by choices too
     application   the bare application, which knows nothing of snapshots: accounts that transfer, create, end
     process, driver, coordinator    what drives one Participant, Driver, Collector each, and keeps its duties
-    events, network, driving, world, recovery    the world, floor upon floor: the list of events; packets; drivers;
-                  processes and snapshots; crashes, rollback, take-over
+    events, network    what may happen next; packets that are delayed, lost, doubled, overtaken
+    account_process, driving, world, recovery    the world of accounts: what runs in a process; drivers; processes and
+                  snapshots; crashes, rollback, take-over
     truth         what really happened, written down beside the world and judged apart from it
     oracles       the judges of cuts and of final states
     schedule, acceptance    run one or many schedules and count; which cases of the acceptance table they saw
@@ -23,12 +24,11 @@ A user's own actors run on the same machines:
 
     actor_world   World: actors made, run, stepped through, branched; loaded from a snapshot
     exploration   explore: a scenario under many schedules, and the story of the one that fails
-    actor_machine, actor_process    what drives one Participant, and the Cell on it
-    actor_driver, actor_coordinator    what drives the Driver and the Collector
-    agenda, actor_network, actor_recovery, actor_schedule, actor_steps    what the world stands on: what may happen; who
-                  is there; beginning from a snapshot; running by choices; one message at a time
+    actor_process, actor_driver    a process with a Cell inside, and the test as a driver
+    actor_network, actor_recovery, actor_schedule, actor_steps    the world of actors: who is there; beginning from a
+                  snapshot; running by choices; one message at a time
     world_snapshot, snapshot_loading    what the records hold; a stored snapshot becomes such a one
-    future, stepping, wording, actor_packet    answers to come; what a step did; messages as words; what travels
+    future, stepping, wording    answers to come; what a step did; messages as words
 
 Beside the seeded worlds there is a door for outside data, which leaves nothing to a seed:
 

@@ -6,7 +6,7 @@ numbers, as the Driver's machine says; so what a test asked for is done once, wh
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, assert_never, cast
+from typing import Any, Protocol, cast
 
 from rayshot.errors import ConfigError, StaleHandle
 from rayshot.format.codec import CALL, Codec
@@ -14,12 +14,13 @@ from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.handle import ActorHandle
 from rayshot.model.port import OutPort, find_port
 from rayshot.model.specification import ActorSpecification
-from rayshot.protocol.driver import AnswerArrived, Driver, DriverEvent, ReleaseMessages, RolledBack, SendTagged
-from rayshot.protocol.events import BatchArrived, BatchTaken
+from rayshot.protocol.driver import AnswerArrived, Driver, RolledBack
+from rayshot.protocol.events import BatchTaken
 from rayshot.protocol.identity import DRIVER_PREFIX, SnapshotId
-from rayshot.simulation.actor_packet import ActorPacket
 from rayshot.simulation.actor_process import ActorProcess, ended, name_in, sendable
+from rayshot.simulation.driver import SimulatedDriver
 from rayshot.simulation.future import Future
+from rayshot.simulation.packets import Packet
 
 NAME = f"{DRIVER_PREFIX}main"
 _call_ids = itertools.count(1)
@@ -32,7 +33,7 @@ class Surroundings(Protocol):
     system: str
     running: str | None
 
-    def transmit(self, packet: ActorPacket) -> None:
+    def transmit(self, packet: Packet) -> None:
         """Send a packet."""
 
     def driver_has_to_send(self, receiver: str) -> None:
@@ -69,23 +70,20 @@ class DriverOutPort(OutPort):
         self._driver.send(self._receiver, message)
 
 
-class ActorDriver:
-    """See the module. `log` holds what was sent per receiver, from number `before` + 1 on."""
+class ActorDriver(SimulatedDriver):
+    """See the module."""
 
-    def __init__(self, world: Surroundings, incarnation: int, sent: Mapping[str, int], gone: frozenset[str]) -> None:
-        self.name = NAME
+    def __init__(self, world: Surroundings, machine: Driver, sent: Mapping[str, int], gone: frozenset[str]) -> None:
+        super().__init__(NAME, machine, world.transmit)
         self.system = world.system
         self.codec = Codec(ActorHandle, lambda handle: name_in(handle, world), self.handle_of)
-        self.creations: list[str] = []
-        self.log: dict[str, list[bytes]] = {}
-        self.before = dict(sent)
-        self.taken = dict(sent)
         self.world = world
-        self._machine = Driver(NAME, incarnation)
         self._futures: dict[int, Future] = {}
-        self._gone = set(gone)
+        self.before = dict(sent)
+        self.taken.update(sent)
+        self.ended = set(gone)
         for receiver, n in sent.items():
-            self._machine.handle(BatchTaken(receiver, n))
+            self.machine.handle(BatchTaken(receiver, n))
 
     # Port ------------------------------------------------------------------------------------------------------
 
@@ -134,9 +132,9 @@ class ActorDriver:
                 f"a handler of {self.world.running!r} used a handle of the test: news would take a way that no "
                 "snapshot sees. Give the actor a handle as an argument"
             )
-        if receiver in self._gone:
+        if receiver in self.ended:
             raise ended(receiver)
-        self.log.setdefault(receiver, []).append(message)
+        self.log[receiver].append(message)
         self.world.driver_has_to_send(receiver)
 
     def settle(self, call_id: int, value: Any, tags: tuple[SnapshotId, ...], *, ok: bool) -> None:
@@ -154,58 +152,25 @@ class ActorDriver:
 
     # Transport -------------------------------------------------------------------------------------------------
 
-    def waiting(self, receiver: str) -> int:
-        """How many messages to `receiver` were not yet transported."""
-        if receiver in self._gone:
-            return 0
-        return self.sent(receiver) - self.taken.get(receiver, 0)
-
-    def sent(self, receiver: str) -> int:
-        """The number of the last message written to `receiver`."""
-        return self.before.get(receiver, 0) + len(self.log.get(receiver, ()))
-
-    def message(self, receiver: str, number: int) -> bytes:
-        """A message that was sent."""
-        return self.log[receiver][number - self.before.get(receiver, 0) - 1]
-
-    def transport(self, receiver: str, count: int) -> None:
-        """Hand the next messages to the network."""
-        self.tell(BatchTaken(receiver, count))
-
     def roll_back(self, incarnation: int, sent: Mapping[str, int], gone: frozenset[str]) -> None:
         """The system went back to a cut that holds these numbers of this driver."""
-        self._gone = set(gone)
         self.tell(RolledBack(incarnation, sent, gone))
-        for receiver in self.log:
-            if self.waiting(receiver):
-                self.world.driver_has_to_send(receiver)
+        self.ended = set(gone)
+        for receiver in self.waiting():
+            self.world.driver_has_to_send(receiver)
 
     def receiver_ended(self, receiver: str) -> None:
         """What waits for `receiver` are dead letters."""
-        if receiver in self._gone:
+        if receiver in self.ended:
             return
-        waiting = range(self.taken.get(receiver, 0) + 1, self.sent(receiver) + 1)
+        waiting = range(self.taken[receiver] + 1, self.sent(receiver) + 1)
         for number in waiting:
             letter = DeadLetter(receiver, NAME, number, "", f"actor {receiver!r} ended")
             self.world.lose(letter, self.message(receiver, number))
-        self._gone.add(receiver)
+        super().receiver_ended(receiver)
 
     def lost(self, receiver: str, message: bytes) -> None:
         """A message of this driver has no effect: whoever waits for its answer hears of it."""
         fields = next(self.codec.unpacker(message))
         if fields[0] == CALL and fields[1] in self._futures:
             self._futures[fields[1]].settle(ended(receiver), ok=False)
-
-    def tell(self, event: DriverEvent) -> None:
-        """Give the machine a fact and do what follows."""
-        for effect in self._machine.handle(event):
-            match effect:
-                case SendTagged(receiver, incarnation, first, count, tags):
-                    messages = tuple(self.message(receiver, number) for number in range(first, first + count))
-                    self.taken[receiver] = max(self.taken.get(receiver, 0), first + count - 1)
-                    batch = BatchArrived(NAME, incarnation, first, count, (), tags)
-                    self.world.transmit(ActorPacket(receiver, batch, messages))
-                case ReleaseMessages():
-                    pass  # all is kept for as long as the world lives
-                case _:
-                    assert_never(effect)

@@ -1,16 +1,16 @@
 """Simulated actors, what is on its way between them, and the snapshots that are taken of them.
 
-One thread. Whatever may happen next stands in the agenda; whoever runs the world picks. Reports to the coordinator are
-heard at once, what it says to the actors is under way like everything else. Packets of one channel may overtake each
-other: the machines put them in order.
+One thread. Whatever may happen next stands in the list of events; whoever runs the world picks. Reports to the
+coordinator are heard at once, what it says to the actors is under way like everything else.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rayshot.errors import NameTaken
+from rayshot.errors import InconsistentCut, NameTaken
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.specification import ActorSpecification
+from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import (
     AnnounceEnd,
     CaptureRefused,
@@ -20,56 +20,71 @@ from rayshot.protocol.collecting import (
     ProcessQuiet,
     RecordArrived,
     SnapshotAnnounced,
+    SnapshotStored,
     SnapshotWanted,
 )
 from rayshot.protocol.cut import Record
 from rayshot.protocol.effects import AnnounceSnapshot, Effect, ReportEnd, ReportFailure, ReportQuiet, ReportRecord
-from rayshot.protocol.events import BatchAcknowledged, Begun, Event, EverybodyRecorded, SnapshotEnded
-from rayshot.protocol.identity import SnapshotId, check_actor_name
+from rayshot.protocol.events import Begun, Event, EverybodyRecorded, SnapshotEnded
+from rayshot.protocol.identity import Channel, SnapshotId, check_actor_name
 from rayshot.protocol.topology import forward_inputs
-from rayshot.simulation.actor_coordinator import ActorCoordinator
 from rayshot.simulation.actor_driver import NAME as DRIVER
 from rayshot.simulation.actor_driver import ActorDriver
-from rayshot.simulation.actor_machine import ActorMachine
-from rayshot.simulation.actor_packet import ActorPacket, RecordContent
 from rayshot.simulation.actor_process import ActorProcess
-from rayshot.simulation.agenda import Agenda
 from rayshot.simulation.choices import Choices
+from rayshot.simulation.coordinator import Coordinator
+from rayshot.simulation.machines import Machines
+from rayshot.simulation.network import Network
+from rayshot.simulation.networks import Traffic
+from rayshot.simulation.packets import Packet, Stored
+from rayshot.simulation.process import Process
 from rayshot.simulation.virtual_loop import VirtualLoop
 from rayshot.simulation.wording import words
-from rayshot.simulation.world_snapshot import WorldSnapshot
+from rayshot.simulation.world_snapshot import RecordedActor, RecordedChannel, WorldSnapshot
 
 DEAD_LETTERS_MAX = 1000
 
 
-class ActorNetwork:
-    """See the module. `running` is the actor whose handler runs. `ended` maps every actor that has ended to the reason.
+class ActorNetwork(Network[ActorProcess]):
+    """See the module. `running` is the actor whose handler runs. `reasons` tells why each actor ended that has.
 
-    Public for its users here: the processes by name, the driver, the agenda, the snapshots committed so far.
+    Public for its users here: the processes by name, the driver, the events, the snapshots committed so far.
     """
 
     def __init__(
-        self, choices: Choices, system: str, run_until: Callable[[Callable[[], bool], str], None], *, tell: bool
+        self,
+        choices: Choices,
+        system: str,
+        run_until: Callable[[Callable[[], bool], str], None],
+        traffic: Traffic,
+        *,
+        tell: bool,
     ) -> None:
+        super().__init__(choices, traffic, Machines(), tell=tell)
+        self.choose = lambda count: choices.choose(count) if count > 1 else 0
         self.system = system
         self.run_until = run_until
-        self.incarnation = 1
-        self.agenda = Agenda(choices)
         self.now = 0.0
-        self.events = 0
-        self.story: list[str] | None = [] if tell else None
-        self.processes: dict[str, ActorProcess] = {}
-        self.ended: dict[str, str] = {}
+        self.reasons: dict[str, str] = {}
         self.snapshots: list[WorldSnapshot] = []
         self.dead_letters: list[DeadLetter] = []
         self.running: str | None = None
-        self.coordinator = ActorCoordinator(self, 1)
-        self.driver = ActorDriver(self, 1, {}, frozenset())
+        self.coordinator = Coordinator(1, self.machines.collector(1), self)
+        self.begin_driver({}, frozenset())
         self.over: list[SnapshotEnded] = []
         self.aborted: dict[SnapshotId, str] = {}
         self._joining: str | None = None
         self._loop: VirtualLoop | None = None
         self._made: dict[str, int] = {}
+
+    def begin_driver(self, sent: Mapping[str, int], gone: frozenset[str]) -> None:
+        """The test is a new driver, of which the snapshot that the world was made from holds what it sent."""
+        self.driver = ActorDriver(self, self.machines.driver(DRIVER, self.incarnation), sent, gone)
+        self.drivers[DRIVER] = self.driver
+
+    def odds(self, one_in: int) -> bool:
+        """See EventList; here the choice 0, which is the simplest, lets nothing go wrong."""
+        return one_in > 0 and self.choose(one_in) == one_in - 1
 
     def clock(self) -> float:
         """Virtual time in seconds."""
@@ -90,20 +105,19 @@ class ActorNetwork:
     def note(self, line: str) -> None:
         """Write a line of the story."""
         if self.story is not None:
-            self.story.append(f"{self.events:5}  {line}")
+            self.story.append(f"{self.steps:5}  {line}")
 
     # Events ----------------------------------------------------------------------------------------------------
 
-    def happen(self, kind: str, args: tuple[Any, ...]) -> None:
-        """Let one event of the agenda happen."""
+    def happens(self, event: tuple[str, tuple[Any, ...]]) -> None:
+        """Let an event happen that was taken from the list."""
+        kind, args = event
         getattr(self, f"on_{kind}")(*args)
 
-    def on_handle(self, name: str) -> None:
+    def on_handle(self, process: ActorProcess) -> None:
         """An actor handles the next message of one of its senders."""
-        process = self.processes[name]
-        senders = process.next_senders()
-        if senders:
-            self.handle(process, senders[self.agenda.choose(len(senders))] if len(senders) > 1 else senders[0])
+        if senders := process.next_senders():
+            self.handle(process, senders[self.choose(len(senders))])
 
     def handle(self, process: ActorProcess, sender: str) -> str:
         """Let an actor handle the next message of `sender`; returns the traceback where the handler raised."""
@@ -119,94 +133,72 @@ class ActorNetwork:
             self.note(f"  it raised {report.strip().splitlines()[-1]}")
         return report
 
-    def on_fire(self, name: str) -> None:
+    def on_fire(self, process: ActorProcess) -> None:
         """The next timer of an actor fires, and time goes on to when it was due."""
-        process = self.processes[name]
         due = process.cell.next_due()
         if due is not None:
             self.now = max(self.now, due)
-            self.note(f"a timer of {name} fires at {self.now:g} s")
+            self.note(f"a timer of {process.name} fires at {self.now:g} s")
             process.fire()
 
-    def on_take(self, name: str, receiver: str) -> None:
-        """The transport takes some of what waits for a receiver."""
-        process = self.processes[name]
-        count = process.transportable(receiver)
-        if count:
-            process.transport(receiver, self._some(count))
-            if process.transportable(receiver):
-                self.agenda.push("take", name, receiver)
-
-    def on_take_from_driver(self, receiver: str) -> None:
-        """The transport takes some of what the driver wrote."""
-        count = self.driver.waiting(receiver)
-        if count:
-            self.driver.transport(receiver, self._some(count))
-            if self.driver.waiting(receiver):
-                self.agenda.push("take_from_driver", receiver)
-
-    def _some(self, count: int) -> int:
-        return 1 + self.agenda.choose(count) if count > 1 else 1
-
-    def on_deliver(self, packet: ActorPacket) -> None:
-        """A packet comes to the end of its way."""
+    def deliver(self, packet: Packet) -> None:
+        """See Network."""
         if self.story is not None:
-            self.note(f"arrives: {packet}")
-        self.processes[packet.receiver].arrive(packet)
+            self.note(f"arrives: {_packet_words(packet)}")
+        super().deliver(packet)
 
-    def on_acknowledge(self, sender: str, answer: BatchAcknowledged) -> None:
-        """A sender hears that a packet arrived."""
-        if sender == DRIVER:
-            self.driver.tell(answer)
-        elif (process := self.processes.get(sender)) is not None:  # else it was a driver before this world
-            process.acknowledged(answer)
+    def lost(self, packet: Packet) -> None:
+        """See Network."""
+        super().lost(packet)
+        self.note(f"is lost: {_packet_words(packet)}")
 
-    def on_refuse(self, sender: str, receiver: str) -> None:
-        """A sender hears that a receiver has ended."""
-        if sender == DRIVER:
-            self.driver.receiver_ended(receiver)
-        elif (process := self.processes.get(sender)) is not None:
-            process.receiver_ended(receiver)
+    def doubled(self, packet: Packet) -> None:
+        """See Network."""
+        super().doubled(packet)
+        self.note(f"will come again: {_packet_words(packet)}")
 
     def on_tell(self, name: str, event: Event) -> None:
         """An actor hears something of the coordinator."""
         process = self.processes[name]
         if not process.ended:
             process.tell(event)
-            process.settle()
 
     # What processes and the driver ask -------------------------------------------------------------------------
 
-    def wake(self, process: ActorMachine) -> None:
-        """There may be something to handle."""
-        if process.next_senders():
-            self.agenda.push("handle", process.name)
+    def wake(self, process: Process) -> None:
+        """See Surroundings; what does not wait is done at once."""
+        assert isinstance(process, ActorProcess)
+        if process.settle():
+            if process.next_senders():
+                self.push_once("handle", process)
+            for receiver in process.transportable():
+                self.push_once("take", process, receiver)
 
-    def has_to_send(self, process: ActorMachine, receiver: str) -> None:
-        """Something waits to be transported."""
-        self.agenda.push("take", process.name, receiver)
+    def find(self, process: Process, receiver: str) -> None:
+        """See Surroundings; it is there, has ended, or is of a snapshot that this world does not hold."""
+        there = self.is_there(receiver)
+        if there is False:
+            process.receiver_ended(receiver)
+        elif there:
+            process.connected(receiver)
+
+    def captured(self, process: Process, snapshot: SnapshotId) -> None:
+        """See Surroundings."""
+        self.note(f"{process.name} records {snapshot}")
+
+    def capture_fails(self) -> bool:
+        """See Surroundings: a state that cannot be captured raises here."""
+        return False
 
     def driver_has_to_send(self, receiver: str) -> None:
         """Something waits to be transported."""
-        self.agenda.push("take_from_driver", receiver)
-
-    def transmit(self, packet: ActorPacket) -> None:
-        """A packet is on its way."""
-        self.agenda.push("deliver", packet)
-
-    def acknowledge(self, sender: str, answer: BatchAcknowledged) -> None:
-        """An acknowledgement is on its way."""
-        self.agenda.push("acknowledge", sender, answer)
+        self.push_once("take_driver", self.driver, receiver)
 
     def is_there(self, name: str) -> bool | None:
         """Whether an actor is there; None where nobody of that name ever was, False where it has ended."""
-        return False if name in self.ended else True if name in self.processes else None
+        return False if name in self.reasons else True if name in self.processes else None
 
-    def refuse(self, sender: str, receiver: str) -> None:
-        """A sender is to hear that a receiver has ended."""
-        self.agenda.push("refuse", sender, receiver)
-
-    def answer(self, process: ActorMachine, driver: str, call_id: int, value: object, *, ok: bool) -> None:
+    def answer_driver(self, process: ActorProcess, driver: str, call_id: int, value: object, *, ok: bool) -> None:
         """A driver's call is answered."""
         if driver == DRIVER:
             self.driver.settle(call_id, value, process.machine.open_snapshots, ok=ok)
@@ -223,7 +215,7 @@ class ActorNetwork:
         if name is None:
             name = self._free_name(specification.class_name.rpartition(".")[2].lower())
         check_actor_name(name)
-        if name in self.processes or name in self.ended:
+        if name in self.processes or name in self.reasons:
             raise NameTaken(f"there is an actor {name!r} already, or there was: give another name", actor=name)
         self.come_up(name)
         return name
@@ -232,7 +224,7 @@ class ActorNetwork:
         while True:
             count = self._made[stem] = self._made.get(stem, 0) + 1
             name = f"{stem}-{count}"
-            if name not in self.processes and name not in self.ended:
+            if name not in self.processes and name not in self.reasons:
                 return name
 
     def come_up(self, name: str) -> ActorProcess:
@@ -240,27 +232,22 @@ class ActorNetwork:
 
         On Ray a late marker of one that is over is forgotten at its deadline; here is no clock.
         """
-        process = self.processes[name] = ActorProcess(name, self.incarnation, self)
+        process = self.processes[name] = ActorProcess(name, self.machines.participant(name, self.incarnation), self)
+        process.joining = True
         for over in self.over:
             process.tell(over)
         self._joining = name
         self.coordinator.tell(ProcessJoined(name))
         self._joining = None
+        process.joining = False
+        self.wake(process)
         return process
 
     def created(self, name: str) -> None:
         """The driver made an actor: its constructor's call arrives before anything that mentions the actor is sent."""
-        if self.driver.waiting(name):
-            self.driver.transport(name, self.driver.waiting(name))
-        self.deliver_all(lambda packet: packet.receiver == name and packet.batch.sender == DRIVER)
-
-    def deliver_all(self, wanted: Callable[[ActorPacket], bool]) -> None:
-        """Let all packets of a kind arrive now, in the order in which they were sent."""
-        while True:
-            event = self.agenda.take_first(lambda event: event.kind == "deliver" and wanted(event.args[0]))
-            if event is None:
-                return
-            self.on_deliver(*event.args)
+        if count := self.driver.unsent(name):
+            self.driver.take(name, count)
+        self.hurry(lambda sender, receiver: receiver == name and sender == DRIVER)
 
     def failed_to_start(self, names: Sequence[str]) -> None:
         """The constructor of the last one raised: it never was an actor of the system, nor were those that it made."""
@@ -285,12 +272,11 @@ class ActorNetwork:
         self.coordinator.tell(SnapshotWanted(forward_inputs(channels)))
         return True
 
-    def report(self, process: ActorMachine, effect: Effect, content: RecordContent | None) -> None:
-        """The coordinator hears something of a process, at once."""
+    def report(self, process: Process, effect: Effect, content: Any) -> None:
+        """See Surroundings; the coordinator hears it at once."""
         match effect:
             case ReportRecord(record):
-                assert content is not None
-                self.coordinator.keep(record, content)
+                self.coordinator.keep_record(record, content)
                 event: CollectorEvent = RecordArrived(record)
             case ReportFailure(snapshot, detail):
                 event = CaptureRefused(snapshot, process.name, detail)
@@ -308,31 +294,50 @@ class ActorNetwork:
 
     def _end(self, end: ProcessEnded, reason: str) -> None:
         name = end.record.process
-        self.ended[name] = reason
+        self.reasons[name] = reason
+        self.ended.add(name)
         self.coordinator.tell(end)
         for other in (*self.processes, DRIVER):
             if other != name:
-                self.agenda.push("refuse", other, name)
+                self.refuse(other, name, self.incarnation)
 
-    def begin(self, process: str, begun: Begun) -> None:
-        """A process is to hear that a snapshot began; one that joins hears it before anything else."""
+    def opened(self, coordinator: Coordinator, snapshot: SnapshotId) -> None:
+        """See Surroundings of a coordinator."""
+
+    def begin(self, coordinator: Coordinator, process: str, begun: Begun) -> None:
+        """See Surroundings of a coordinator; a process that joins hears it before anything else."""
+        del coordinator
         if process == self._joining:
             self.processes[process].tell(begun)
         else:
-            self.agenda.push("tell", process, begun)
+            self.push("tell", process, begun)
 
-    def everybody_recorded(self, snapshot: SnapshotId) -> None:
-        """All processes are to hear so."""
+    def everybody_recorded(self, coordinator: Coordinator, snapshot: SnapshotId) -> None:
+        """See Surroundings of a coordinator."""
+        del coordinator
         for name in self.processes:
-            self.agenda.push("tell", name, EverybodyRecorded(snapshot))
+            self.push("tell", name, EverybodyRecorded(snapshot))
 
-    def committed(self, snapshot: WorldSnapshot) -> None:
-        """A snapshot is complete."""
+    def store(self, coordinator: Coordinator, stored: Stored) -> None:
+        """See Surroundings of a coordinator; nothing can happen to a snapshot that is complete."""
+        cut = stored.cut
+        actors = {**stored.states, **dict.fromkeys(cut.unborn, RecordedActor(None, None))}
+        channels = {
+            of.channel: RecordedChannel(of.channel, of.sent, of.received, stored.messages[of.channel])
+            for of in cut.channels
+        }
+        snapshot = WorldSnapshot(
+            cut.snapshot, self.system, actors, dict(sorted(channels.items())), cut.ended, cut.advances, self.now
+        )
         self.note(f"snapshot {snapshot.id} is complete, with {snapshot.in_flight} messages in flight")
         self.snapshots.append(snapshot)
+        coordinator.tell(SnapshotStored(snapshot.id))
 
-    def announce(self, end: AnnounceEnd) -> None:
-        """Everybody is to hear that a snapshot ended."""
+    def announce(self, coordinator: Coordinator, end: AnnounceEnd, stored: Stored | None) -> None:
+        """See Surroundings of a coordinator."""
+        del coordinator, stored
+        if end.reason is AbortReason.INCONSISTENT:
+            raise InconsistentCut(f"{end.snapshot}: {end.detail}", snapshot=str(end.snapshot))
         if end.reason is not None:
             self.aborted[end.snapshot] = f"{end.reason.value}: {end.detail}"
             self.note(f"snapshot {end.snapshot} was given up: {end.detail}")
@@ -340,4 +345,10 @@ class ActorNetwork:
         self.over.append(ended)
         self.driver.tell(ended)
         for name in self.processes:
-            self.agenda.push("tell", name, ended)
+            self.push("tell", name, ended)
+
+
+def _packet_words(packet: Packet) -> str:
+    count, first = len(packet.messages), packet.first
+    what = "a marker" if count == 0 else f"message {first}" if count == 1 else f"messages {first} .. {packet.last}"
+    return f"{Channel(packet.sender, packet.receiver)}: {'its end' if packet.closing else what}"

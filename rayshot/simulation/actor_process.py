@@ -1,6 +1,7 @@
-"""One simulated actor: a Cell on top of a machine. What a handler sends is numbered when the handler has ended.
+"""A process with a user's actor inside, a Cell. What a handler sends is numbered when the handler has ended.
 
-The counterpart of `rayshot.runtime.actor.process` and its worker, for one thread.
+The counterpart of `rayshot.runtime.actor.process` and its worker, for one thread. A snapshot is recorded as soon as the
+process has learned of it: no handler runs when a machine is told something.
 """
 
 import traceback
@@ -8,20 +9,54 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from rayshot.errors import ActorDied, ActorExited, MessageNotSerializable, OutsideHandler, RayshotError, StaleHandle
-from rayshot.format.codec import Codec
+from rayshot.format.codec import Codec, Frame, creation_of
+from rayshot.format.pickling import dump_state
 from rayshot.model.calls import OpenCall
 from rayshot.model.cell import Cell
 from rayshot.model.current import enter
 from rayshot.model.dead_letter import DeadLetter
-from rayshot.model.event_loop import Coroutines
+from rayshot.model.event_loop import ActorLoop, Coroutines
 from rayshot.model.handle import ActorHandle
 from rayshot.model.port import OutPort, swap_port
 from rayshot.model.reply import Reply
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.events import SnapshotRequested
 from rayshot.protocol.identity import is_driver
-from rayshot.simulation.actor_machine import ActorMachine, Surroundings
+from rayshot.protocol.participant import Participant
+from rayshot.simulation.packets import Packet
+from rayshot.simulation.process import Process, Surroundings
 from rayshot.simulation.virtual_loop import no_loop_around
+from rayshot.simulation.world_snapshot import RecordedActor
+
+
+class ActorSurroundings(Surroundings, Protocol):
+    """What an actor asks of its world, beside what every process does."""
+
+    system: str
+
+    def clock(self) -> float:
+        """Virtual time in seconds."""
+
+    def event_loop(self) -> ActorLoop:
+        """Where coroutines run."""
+
+    def note(self, line: str) -> None:
+        """Write a line of the story."""
+
+    def is_there(self, name: str) -> bool | None:
+        """Whether an actor is there; None where nobody of that name ever was, False where it has ended."""
+
+    def failed_to_start(self, names: Sequence[str]) -> None:
+        """The constructor of the last one raised: it never was an actor of the system, nor were those that it made."""
+
+    def spawn(self, specification: ActorSpecification, name: str | None) -> str:
+        """Let a process come up for a new actor; returns its name."""
+
+    def answer_driver(self, process: "ActorProcess", driver: str, call_id: int, value: object, *, ok: bool) -> None:
+        """Answer a driver's call."""
+
+    def lose(self, letter: DeadLetter, message: bytes | None) -> None:
+        """A message has no effect."""
 
 
 class ProcessOutPort(OutPort):
@@ -45,17 +80,51 @@ class NamedWorld(Protocol):
     system: str
 
 
-class ActorProcess(ActorMachine):
-    """See the module. `children` are the actors that the running handler made."""
+class ActorProcess(Process):
+    """See the module. `children` are the actors that the running handler made, `ending` whether it handles no more."""
 
-    def __init__(self, name: str, incarnation: int, world: Surroundings) -> None:
-        super().__init__(name, incarnation, world)
+    world: ActorSurroundings
+
+    def __init__(self, name: str, machine: Participant, world: ActorSurroundings) -> None:
+        super().__init__(name, machine, world)
         self.system = world.system
         self.codec = Codec(ActorHandle, lambda handle: name_in(handle, world), self.handle_of)
         self.cell = Cell(name, self, world.clock, Coroutines(name, world.event_loop))
         self.children: list[str] = []
+        self.ending = False
+        self._busy = False
+        self._settling = False
+        self._gone: set[str] = set()
+        self._refused: dict[str, int] = {}
         self._sends: list[tuple[str, bytes | OpenCall]] | None = None
         self._requests = 0
+
+    @property
+    def is_born(self) -> bool:
+        """See Process."""
+        return self.cell.born
+
+    @property
+    def is_ending(self) -> bool:
+        """See Process."""
+        return self.ending
+
+    @property
+    def is_busy(self) -> bool:
+        """See Process."""
+        return self._busy
+
+    def is_creation(self, message: bytes) -> bool:
+        """See Process."""
+        return creation_of(Frame(1, 1, message)) is not None
+
+    def state(self) -> RecordedActor:
+        """See Process."""
+        if not self.cell.born:
+            return RecordedActor(self.cell.specification, None)
+        captured = dump_state(self.cell.state(), self.name, self.cell.instance)
+        copies = tuple(memoryview(bytes(buffer)) for buffer in captured.buffers)  # they are views of what lives
+        return RecordedActor(self.cell.specification, captured._replace(buffers=copies))
 
     # Port: what user code reaches ------------------------------------------------------------------------------
 
@@ -100,7 +169,7 @@ class ActorProcess(ActorMachine):
     def answer(self, sender: str, call_id: int, value: object, *, ok: bool) -> None:
         """Send the outcome of a call back."""
         if is_driver(sender):
-            self.world.answer(self, sender, call_id, value, ok=ok)
+            self.world.answer_driver(self, sender, call_id, value, ok=ok)
             return
         try:
             reply = self.codec.reply(call_id, value, ok=ok)
@@ -120,6 +189,75 @@ class ActorProcess(ActorMachine):
         """Whether messages wait that this actor sent to itself."""
         return bool(self.mailbox.get(self.name))
 
+    # Between two handlers --------------------------------------------------------------------------------------
+
+    def settle(self) -> bool:
+        """Record, pause, end, if no handler runs; returns whether it did, and is there. Call whenever it is woken."""
+        if self._busy or self._settling or self.is_quiet:
+            return False
+        self._settling = True
+        try:
+            while (snapshot := self.next_capture()) is not None:
+                self.capture(snapshot)
+            while self.pauses:
+                self.pause()
+            self.try_to_end()
+        finally:
+            self._settling = False
+        if self.ended:
+            self.world.note(f"{self.name} ends")
+            self.leave()
+        return not self.ended
+
+    def put(self, receiver: str, message: bytes) -> None:
+        """See Process; what is for an actor that has ended is lost."""
+        if receiver in self._gone:
+            self._lose(receiver, self.name, 0, message, f"actor {receiver!r} ended")
+            return
+        super().put(receiver, message)
+        if receiver != self.name and receiver not in self.ready:
+            self.world.find(self, receiver)
+
+    def receiver_ended(self, receiver: str) -> None:
+        """See Process; what waits for `receiver`, and what will, are dead letters."""
+        if self.ended or receiver in self._gone:
+            return
+        self._gone.add(receiver)
+        for message in self.outbox.pop(receiver, ()):
+            self._lose(receiver, self.name, 0, message, f"actor {receiver!r} ended")
+        super().receiver_ended(receiver)
+
+    def arrive(self, packet: Packet) -> None:
+        """See Process; after the end nothing is delivered, be it that the machine has not heard of it."""
+        if self.ended and packet.incarnation == self.incarnation:
+            self.refuse(packet)
+        else:
+            super().arrive(packet)
+
+    def refuse(self, packet: Packet) -> None:
+        """See Process; the messages are dead letters."""
+        sender = packet.sender
+        known = self._refused.get(sender, self.machine.arrived(sender))
+        for number, message in enumerate(packet.messages, packet.first):
+            if number > known:  # once, however often it comes
+                self._lose(self.name, sender, number, message, f"actor {self.name!r} ended")
+        self._refused[sender] = max(known, packet.last)
+        super().refuse(packet)
+
+    def leave(self) -> None:
+        """Process nothing any more: what waits here are dead letters."""
+        self.ended = True
+        self.cell.timers.clear()
+        for sender, messages in self.mailbox.items():
+            for number, message in enumerate(messages, self.received.get(sender, 0) + 1):
+                self._lose(self.name, sender, number, message, f"actor {self.name!r} ended")
+        self.mailbox.clear()
+
+    def _lose(self, receiver: str, sender: str, number: int, message: bytes, detail: str) -> None:
+        head = next(self.codec.unpacker(message))[0]
+        letter = DeadLetter(receiver, sender, number, head if isinstance(head, str) else "", detail)
+        self.world.lose(letter, message)
+
     # Handling --------------------------------------------------------------------------------------------------
 
     def handle_next(self, sender: str) -> str:
@@ -127,8 +265,15 @@ class ActorProcess(ActorMachine):
 
         Raises ActorDied where the actor's class says that this is a failure of the system.
         """
-        message = self.mailbox[sender].popleft()
-        number = self.received[sender] = self.received.get(sender, 0) + 1
+        self._busy = True
+        try:
+            return self._handle_next(sender)
+        finally:
+            self._busy = False
+
+    def _handle_next(self, sender: str) -> str:
+        message = self.pop_message(sender)
+        number = self.received[sender]
         was_born = self.cell.born
         error = self._run_handler(sender, message)
         sends, self._sends = self._sends or [], None
@@ -145,7 +290,8 @@ class ActorProcess(ActorMachine):
         while self._requests:
             self._requests -= 1
             self.tell(SnapshotRequested())
-        self.settle()
+        self._busy = False
+        self.world.wake(self)
         specification = self.cell.specification
         if error is not None and specification is not None and specification.on_error == "stop":
             raise ActorDied(
@@ -155,16 +301,15 @@ class ActorProcess(ActorMachine):
 
     def skip_next(self, sender: str) -> bytes:
         """Count the next message of `sender` as processed, without processing it."""
-        self.received[sender] = self.received.get(sender, 0) + 1
-        message = self.mailbox[sender].popleft()
-        self.settle()
+        message: bytes = self.pop_message(sender)
+        self.world.wake(self)
         return message
 
     def fire(self) -> None:
         """Let the timers fire that are due: each sends its message to this actor itself."""
         messages = self.cell.take_due()
         self._send_all([(self.name, message) for message in messages])
-        self.settle()
+        self.world.wake(self)
 
     def _run_handler(self, sender: str, message: bytes) -> BaseException | None:
         cell = self.cell

@@ -1,6 +1,5 @@
 """Simulated actors that begin a life from a snapshot: when a world is made from one, and when it rolls back to one."""
 
-from collections import deque
 from collections.abc import Callable
 
 from rayshot.errors import CodeMismatch, SnapshotNotFound
@@ -8,13 +7,13 @@ from rayshot.format.slots import OBJECT, Slot, SlottedMessage, StoredValue
 from rayshot.model.port import swap_port
 from rayshot.model.recasting import Recasting
 from rayshot.protocol.collecting import ProcessJoined
-from rayshot.protocol.events import Restored
-from rayshot.simulation.actor_coordinator import ActorCoordinator
 from rayshot.simulation.actor_driver import NAME as DRIVER
-from rayshot.simulation.actor_driver import ActorDriver
 from rayshot.simulation.actor_network import ActorNetwork
 from rayshot.simulation.actor_process import ActorProcess
 from rayshot.simulation.choices import Choices
+from rayshot.simulation.coordinator import Coordinator
+from rayshot.simulation.networks import Traffic
+from rayshot.simulation.packets import Load
 from rayshot.simulation.snapshot_loading import load_cell
 from rayshot.simulation.world_snapshot import WorldSnapshot
 
@@ -23,9 +22,15 @@ class RecoverableActors(ActorNetwork):
     """See the module. `origin` is the snapshot that the world was made from."""
 
     def __init__(
-        self, choices: Choices, system: str, run_until: Callable[[Callable[[], bool], str], None], *, tell: bool
+        self,
+        choices: Choices,
+        system: str,
+        run_until: Callable[[Callable[[], bool], str], None],
+        traffic: Traffic,
+        *,
+        tell: bool,
     ) -> None:
-        super().__init__(choices, system, run_until, tell=tell)
+        super().__init__(choices, system, run_until, traffic, tell=tell)
         self.rollbacks = 0
         self.origin: WorldSnapshot | None = None
 
@@ -35,7 +40,7 @@ class RecoverableActors(ActorNetwork):
         self.now = snapshot.taken_at
         self.dead_letters.extend(snapshot.dead_letters)
         self._load(snapshot, snapshot.id.incarnation + 1)
-        self.driver = ActorDriver(self, self.incarnation, _sent_by_driver(snapshot), frozenset(snapshot.ended))
+        self.begin_driver(_sent_by_driver(snapshot), frozenset(snapshot.ended))
 
     def target(self) -> WorldSnapshot | None:
         """The snapshot that a rollback would go to."""
@@ -50,7 +55,7 @@ class RecoverableActors(ActorNetwork):
         self.close_loop()
         self._load(snapshot, self.incarnation + 1)
         self.note(f"all crash, and come back from {snapshot.id}, as life {self.incarnation}")
-        again = [name for name in self.driver.creations if name not in self.processes and name not in self.ended]
+        again = [name for name in self.driver.creations if name not in self.processes and name not in self.reasons]
         for name in again:
             self.come_up(name)
         self.driver.roll_back(self.incarnation, _sent_by_driver(snapshot), frozenset(snapshot.ended))
@@ -59,11 +64,13 @@ class RecoverableActors(ActorNetwork):
 
     def _load(self, snapshot: WorldSnapshot, incarnation: int) -> None:
         self.incarnation = incarnation
-        self.agenda.clear()
-        self.over.clear()
-        self.coordinator = ActorCoordinator(self, incarnation, snapshot.ended)
-        self.ended = dict.fromkeys(snapshot.ended, "it ended before the snapshot")
-        self.processes = {name: ActorProcess(name, incarnation, self) for name in snapshot.actors}
+        for waiting in (self.pending, self.scheduled, self.wires, self.over):
+            waiting.clear()
+        self.coordinator = Coordinator(incarnation, self.machines.collector(incarnation, 0, snapshot.ended), self)
+        self.reasons = dict.fromkeys(snapshot.ended, "it ended before the snapshot")
+        self.ended = set(snapshot.ended)
+        machines = {name: self.machines.participant(name, incarnation) for name in snapshot.actors}
+        self.processes = {name: ActorProcess(name, machine, self) for name, machine in machines.items()}
         for name, recorded in snapshot.actors.items():
             process = self.processes[name]
             before = swap_port(lambda process=process: process)  # type: ignore[misc]  # handles in the state are its own
@@ -75,7 +82,8 @@ class RecoverableActors(ActorNetwork):
         for process in self.processes.values():
             self.coordinator.tell(ProcessJoined(process.name))
         for process in tuple(self.processes.values()):
-            process.settle()
+            process.loading = False
+            self.wake(process)
 
 
 def _recast(process: ActorProcess, recasting: Recasting, number: int, recorded: bytes) -> bytes:
@@ -99,22 +107,25 @@ def _recast(process: ActorProcess, recasting: Recasting, number: int, recorded: 
 def _fill(process: ActorProcess, snapshot: WorldSnapshot) -> None:
     """Counters of all channels, and what was in flight into the mailbox."""
     name = process.name
-    arrived = {}
     recorded = snapshot.actors[name]
     unborn = recorded.specification if recorded.state is None else None
     recasting = Recasting(process.codec, name, snapshot.names, unborn and unborn.recast(snapshot.names))
-    for channel in snapshot.channels.values():
-        if channel.channel.sender == name:
-            process.sent[channel.channel.receiver] = channel.sent
-        if channel.channel.receiver == name:
-            sender = channel.channel.sender
-            arrived[sender] = channel.sent
-            process.received[sender] = channel.received
-            bodies = enumerate(channel.bodies, channel.received + 1)
-            process.mailbox[sender] = deque(_recast(process, recasting, number, body) for number, body in bodies)
-    ended = frozenset(snapshot.ended) & arrived.keys()
-    effects = process.machine.handle(Restored(process.machine.incarnation, dict(process.sent), arrived, ended))
-    assert not effects, "a fresh machine has nothing to forget"
+    into = {of.sender: channel for of, channel in snapshot.channels.items() if of.receiver == name}
+    process.load(
+        Load(
+            process.incarnation,
+            {of.receiver: channel.sent for of, channel in snapshot.channels.items() if of.sender == name},
+            {sender: channel.sent for sender, channel in into.items()},
+            {sender: channel.received for sender, channel in into.items()},
+            {
+                sender: tuple(
+                    _recast(process, recasting, *one) for one in enumerate(channel.bodies, channel.received + 1)
+                )
+                for sender, channel in into.items()
+            },
+            frozenset(snapshot.ended) & into.keys(),
+        )
+    )
 
 
 def _sent_by_driver(snapshot: WorldSnapshot) -> dict[str, int]:

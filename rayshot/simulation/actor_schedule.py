@@ -4,10 +4,11 @@ import math
 from collections.abc import Callable, Sequence
 
 from rayshot.errors import ConfigError, SnapshotAborted, StepsExhausted, SystemStopped
-from rayshot.simulation.actor_machine import ActorMachine
+from rayshot.simulation.actor_process import ActorProcess
 from rayshot.simulation.actor_recovery import RecoverableActors
 from rayshot.simulation.actor_steps import settle
 from rayshot.simulation.choices import CheckedChoices, Choices, RecordedChoices, SeededChoices
+from rayshot.simulation.networks import Traffic
 from rayshot.simulation.world_snapshot import WorldSnapshot
 
 STEPS_MAX = 10_000
@@ -23,20 +24,29 @@ class ActorSchedule:
     """See the module. `actors` are who is scheduled."""
 
     def __init__(
-        self, choices: Choices, system: str, *, snapshots: int, crashes: int, mode: str, steps_max: int, tell: bool
+        self,
+        choices: Choices,
+        system: str,
+        traffic: Traffic,
+        *,
+        snapshots: int,
+        crashes: int,
+        mode: str,
+        steps_max: int,
+        tell: bool,
     ) -> None:
         self.choices = choices
         self.mode = mode
         self.steps_max = steps_max
-        self.actors = RecoverableActors(choices, system, self._run_until, tell=tell)
+        self.actors = RecoverableActors(choices, system, self._run_until, traffic, tell=tell)
         self._plan = sorted((self._moment(), kind) for kind in ["snapshot"] * snapshots + ["crash"] * crashes)
 
     def run(self, seconds: float | None, until: Callable[[], bool] | None) -> int:
         """Let events happen: see World.run."""
         horizon = math.inf if seconds is None else self.actors.now + seconds
-        before = self.actors.events
+        before = self.actors.steps
         while not (until is not None and until()):
-            if self.actors.events - before >= self.steps_max:
+            if self.actors.steps - before >= self.steps_max:
                 raise StepsExhausted(
                     f"{self.steps_max:,} events, and there is still something to do. Do timers set themselves again "
                     "for ever? Then say run(seconds=...). Else raise steps_max",
@@ -46,7 +56,7 @@ class ActorSchedule:
                 if horizon < math.inf:
                     self.actors.now = max(self.actors.now, horizon)
                 break
-        return self.actors.events - before
+        return self.actors.steps - before
 
     def _run_until(self, done: Callable[[], bool], what: str) -> None:
         if self.actors.running is not None:
@@ -58,9 +68,9 @@ class ActorSchedule:
     def _happen(self, horizon: float) -> bool:
         """Let one event happen; False where nothing is left to do."""
         actors = self.actors
-        while self._plan and self._plan[0][0] <= actors.events:
+        while self._plan and self._plan[0][0] <= actors.steps:
             self._follow_plan(at_rest=False)
-        events = actors.agenda.events
+        events = actors.pending
         timed = [name for name, process in actors.processes.items() if process.cell.timers]
         if timed:
             timed = [name for name in timed if _may_fire(actors.processes[name], horizon)]
@@ -70,13 +80,12 @@ class ActorSchedule:
                 return False
             self._follow_plan(at_rest=True)
             return True
-        actors.events += 1
-        index = self.choices.choose(count) if count > 1 else 0
+        actors.steps += 1
+        index = actors.choose(count)
         if index < len(events):
-            kind, args = actors.agenda.take(index)
-            actors.happen(kind, args)
+            actors.happens(actors.take_event(index))
         else:
-            actors.on_fire(timed[index - len(events)])
+            actors.on_fire(actors.processes[timed[index - len(events)]])
         return True
 
     def _moment(self) -> int:
@@ -94,7 +103,7 @@ class ActorSchedule:
         elif possible:
             actors.roll_back()
         if not possible and not at_rest:
-            self._plan.append((actors.events + _AGAIN, kind))
+            self._plan.append((actors.steps + _AGAIN, kind))
             self._plan.sort()
 
     def take(self, mode: str) -> WorldSnapshot:
@@ -129,6 +138,6 @@ def source_of(seed: int, choices: Sequence[int] | Choices | None) -> Choices:
     return CheckedChoices(choices)
 
 
-def _may_fire(process: ActorMachine, horizon: float) -> bool:
+def _may_fire(process: ActorProcess, horizon: float) -> bool:
     due = process.cell.next_due()
     return due is not None and due <= horizon and not (process.machine.paused or process.ending)

@@ -1,38 +1,36 @@
 """Steps through a world of actors: one message at a time, what is on its way to it hurried along."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rayshot.errors import ActorDied, ConfigError, StateNotSerializable
 from rayshot.format.codec import RecordedMessage
 from rayshot.protocol.identity import Channel
 from rayshot.simulation.actor_driver import NAME as DRIVER
-from rayshot.simulation.actor_packet import ActorPacket
 from rayshot.simulation.actor_process import ActorProcess
 from rayshot.simulation.actor_recovery import RecoverableActors
-from rayshot.simulation.agenda import Event
 from rayshot.simulation.stepping import TIMER, Pending, Step, changes_between, new_awaits, timers_set, view_of
 from rayshot.simulation.wording import read
 from rayshot.store.diff import WHOLE_STATE
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 
 def settle(actors: RecoverableActors) -> None:
     """Let everything arrive that is neither a message nor makes a handler run."""
-    while (event := actors.agenda.take_first(_is_news)) is not None:
-        actors.happen(*event)
+    while (event := actors.take_first(_is_news)) is not None:
+        actors.hurry_one(event)
 
 
-def _is_news(event: Event) -> bool:
-    return event.kind in ("tell", "acknowledge", "refuse") or (
-        event.kind == "deliver" and event.args[0].batch.count == 0
-    )
+def _is_news(kind: str, args: tuple[Any, ...]) -> bool:
+    return kind in ("tell", "acknowledge", "receiver_ended", "resend") or (kind == "deliver" and not args[0].messages)
 
 
 def drain_driver(actors: RecoverableActors) -> None:
     """Let all that the driver sent arrive."""
-    for receiver in tuple(actors.driver.log):
-        if count := actors.driver.waiting(receiver):
-            actors.driver.transport(receiver, count)
-    actors.deliver_all(lambda packet: packet.batch.sender == DRIVER)
+    for receiver in actors.driver.waiting():
+        actors.driver.take(receiver, actors.driver.unsent(receiver))
+    actors.hurry(lambda sender, _: sender == DRIVER)
 
 
 def give_birth(actors: RecoverableActors) -> None:
@@ -69,18 +67,22 @@ def _head(actors: RecoverableActors, sender: str, process: ActorProcess) -> Pend
 def _find(actors: RecoverableActors, sender: str, receiver: str, number: int) -> bytes | None:
     """A message that was sent and not handled, wherever it is; None where it was not sent."""
     there = actors.processes.get(receiver)
-    mailbox = there.mailbox.get(sender) if there else None
+    mailbox: list[bytes] | None = there.mailbox.get(sender) if there else None
     if mailbox and there and number - there.received.get(sender, 0) <= len(mailbox):
         return mailbox[number - there.received.get(sender, 0) - 1]
     if sender == DRIVER:
-        return actors.driver.message(receiver, number) if number <= actors.driver.sent(receiver) else None
+        written: bytes | None = (
+            actors.driver.message(receiver, number) if number <= actors.driver.sent(receiver) else None
+        )
+        return written
     process = actors.processes.get(sender)
     if process is None or number > process.sent.get(receiver, 0):
         return None
-    if number in (under_way := process.under_way.get(receiver, {})):
-        return under_way[number]
+    if number in (under_way := process.under_way(receiver)):
+        transported: bytes = under_way[number]
+        return transported
     behind = process.sent[receiver] - number
-    outbox = process.outbox.get(receiver, ())
+    outbox: Sequence[bytes] = process.outbox.get(receiver, ())
     return outbox[len(outbox) - 1 - behind] if behind < len(outbox) else None
 
 
@@ -102,10 +104,10 @@ def do_step(actors: RecoverableActors, chosen: Pending) -> Step:
     settle(actors)
     process = actors.processes[chosen.receiver]
     before, sent_before = _seen(process), dict(process.sent)
-    actors.events += 1
+    actors.steps += 1
     report, death = "", None
     if chosen.kind == TIMER:
-        actors.on_fire(process.name)
+        actors.on_fire(process)
     else:
         hurry(actors, chosen)
         try:
@@ -151,15 +153,13 @@ def hurry(actors: RecoverableActors, chosen: Pending) -> None:
     """Bring a message into its receiver's mailbox. Raises ConfigError where it may not be handled now."""
     process = actors.processes[chosen.receiver]
 
-    def of_channel(packet: ActorPacket) -> bool:
-        return (packet.batch.sender, packet.receiver) == chosen.channel
+    def of_channel(sender: str, receiver: str) -> bool:
+        return (sender, receiver) == chosen.channel
 
-    actors.deliver_all(of_channel)
+    actors.hurry(of_channel)
     if not process.mailbox.get(chosen.sender):
-        if chosen.sender == DRIVER:
-            actors.driver.transport(chosen.receiver, 1)
-        else:
-            actors.processes[chosen.sender].transport(chosen.receiver, 1)
-        actors.deliver_all(of_channel)
+        sender = actors.driver if chosen.sender == DRIVER else actors.processes[chosen.sender]
+        sender.take(chosen.receiver, 1)
+        actors.hurry(of_channel)
     if chosen.sender not in process.next_senders():
         raise ConfigError(f"{chosen} must wait for a snapshot that is under way: let it end with world.run()")

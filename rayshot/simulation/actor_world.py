@@ -28,11 +28,14 @@ from rayshot.simulation.actor_process import ActorProcess
 from rayshot.simulation.actor_schedule import STEPS_MAX, ActorSchedule, source_of
 from rayshot.simulation.actor_steps import do_step, drain_driver, give_birth, hurry, pending, settle
 from rayshot.simulation.choices import Choices
+from rayshot.simulation.networks import NETWORKS, Traffic
 from rayshot.simulation.snapshot_loading import read_stored
 from rayshot.simulation.stepping import TIMER, Pending, Step, view_of
 from rayshot.simulation.world_snapshot import WorldSnapshot
 from rayshot.store.snapshot import Snapshot
 
+LOST_ONE_IN = DUPLICATED_ONE_IN = 5
+"""Of so many packets, and answers, one is lost, or comes twice, on a network that does such things."""
 MODES = ("chandy-lamport", "aligned", "stop-the-world")
 
 
@@ -47,6 +50,8 @@ class World:
         crashes: how many times all actors crash, at moments that are chosen, and come back from the last committed
             snapshot. There is no crash before the first one.
         mode: "chandy-lamport", "aligned" or "stop-the-world".
+        network: what happens to what is sent: "ordered" (packets of a channel arrive in the order in which they were
+            sent), "reordering" (they take any time), "duplicating", "lossy", or "hostile" (all of this).
         steps_max: how many events one `run` may take.
         system: the system's name.
         tell: write the `story`, one line per event.
@@ -63,6 +68,7 @@ class World:
         snapshots: int = 1,
         crashes: int = 0,
         mode: str = "chandy-lamport",
+        network: str = "reordering",
         steps_max: int = STEPS_MAX,
         system: str = "world",
         tell: bool = False,
@@ -71,9 +77,11 @@ class World:
             raise ConfigError(f"mode={mode!r}: give one of {', '.join(map(repr, MODES))}")
         if snapshots < 0 or crashes < 0 or steps_max < 1:
             raise ConfigError("snapshots and crashes are 0 or more, steps_max is 1 or more")
+        self._network = network
         self._schedule = ActorSchedule(
             source_of(seed, choices),
             check_name(system, "a system"),
+            _traffic(network),
             snapshots=snapshots,
             crashes=crashes,
             mode=mode,
@@ -95,6 +103,7 @@ class World:
         skip_missing_classes: SkipMissing = False,
         snapshots: int = 0,
         crashes: int = 0,
+        network: str = "reordering",
         steps_max: int = STEPS_MAX,
         tell: bool = False,
     ) -> "World":
@@ -113,6 +122,7 @@ class World:
             choices: instead of a seed.
             snapshots: how many are taken while it runs.
             crashes: how many times all crash, and come back from the last snapshot, be it this one.
+            network: what happens to what is sent.
             steps_max: how many events one `run` may take.
             tell: write the story.
 
@@ -128,6 +138,7 @@ class World:
             choices=choices,
             snapshots=snapshots,
             crashes=crashes,
+            network=network,
             steps_max=steps_max,
             system=recorded.system,
             tell=tell,
@@ -136,7 +147,7 @@ class World:
         return world
 
     def __repr__(self) -> str:
-        living = len(self._actors.processes) - len(self._actors.processes.keys() & self._actors.ended.keys())
+        living = len(self._actors.processes) - len(self._actors.processes.keys() & self._actors.ended)
         return f"<World {self.system!r} with {living} actors, after {self.events} events>"
 
     def __enter__(self) -> Self:
@@ -202,7 +213,7 @@ class World:
     @property
     def ended(self) -> Mapping[str, str]:
         """The names of the actors that have ended, and why."""
-        return MappingProxyType(self._actors.ended)
+        return MappingProxyType(self._actors.reasons)
 
     @property
     def snapshots(self) -> tuple[WorldSnapshot, ...]:
@@ -227,7 +238,7 @@ class World:
     @property
     def events(self) -> int:
         """How many events happened."""
-        return self._actors.events
+        return self._actors.steps
 
     @property
     def rollbacks(self) -> int:
@@ -325,16 +336,25 @@ class World:
         drain_driver(self._actors)
         taken = self._schedule.take("chandy-lamport")
         self._actors.snapshots.remove(taken)
-        return World.from_snapshot(taken, seed=seed, choices=choices, steps_max=self._schedule.steps_max)
+        return World.from_snapshot(
+            taken, seed=seed, choices=choices, network=self._network, steps_max=self._schedule.steps_max
+        )
 
     def _process(self, name: str) -> ActorProcess:
         process = self._actors.processes.get(name)
-        if name in self._actors.ended:
-            raise ActorExited(f"actor {name!r} is no more: {self._actors.ended[name]}", actor=name)
+        if name in self._actors.reasons:
+            raise ActorExited(f"actor {name!r} is no more: {self._actors.reasons[name]}", actor=name)
         if process is None:
             there = ", ".join(self._actors.processes) or "none"
             raise ActorNotFound(f"the world has no actor {name!r}; it has {there}", actor=name)
         return process
+
+
+def _traffic(network: str) -> Traffic:
+    behaviour = NETWORKS.get(network)
+    if behaviour is None:
+        raise ConfigError(f"network={network!r}: give one of {', '.join(map(repr, NETWORKS))}")
+    return Traffic(behaviour.keeps_order, LOST_ONE_IN * behaviour.loses, DUPLICATED_ONE_IN * behaviour.duplicates)
 
 
 def _chosen(choices: Sequence[Pending], which: int | Pending | None, channel: tuple[str, str] | None) -> Pending:

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import Protocol, assert_never
+from typing import Any, Protocol, assert_never
 
 from rayshot.protocol.collecting import (
     AnnounceEnd,
@@ -16,10 +16,8 @@ from rayshot.protocol.collector import Collector
 from rayshot.protocol.cut import Cut, Record
 from rayshot.protocol.events import Begun
 from rayshot.protocol.identity import STOPPED, Channel, SnapshotId
-from rayshot.simulation.application import Account, Message
 from rayshot.simulation.failure import OracleFailure
-from rayshot.simulation.oracles import Stored
-from rayshot.simulation.packets import Recorded
+from rayshot.simulation.packets import Recorded, Stored
 
 
 class Surroundings(Protocol):
@@ -57,9 +55,9 @@ class Coordinator:
     highest: int = 0
     lost: dict[str, tuple[SnapshotId, ...]] = field(default_factory=dict)
     waiting: list[tuple[CollectorEvent, object]] = field(default_factory=list)
-    states: dict[SnapshotId, dict[str, Account | None]] = field(default_factory=lambda: defaultdict(dict))
-    outboxes: dict[SnapshotId, dict[Channel, tuple[Message, ...]]] = field(default_factory=lambda: defaultdict(dict))
-    mailboxes: dict[SnapshotId, dict[Channel, tuple[Message, ...]]] = field(default_factory=lambda: defaultdict(dict))
+    states: dict[SnapshotId, dict[str, Any]] = field(default_factory=lambda: defaultdict(dict))
+    outboxes: dict[SnapshotId, dict[Channel, tuple[Any, ...]]] = field(default_factory=lambda: defaultdict(dict))
+    mailboxes: dict[SnapshotId, dict[Channel, tuple[Any, ...]]] = field(default_factory=lambda: defaultdict(dict))
     storing: dict[SnapshotId, Stored] = field(default_factory=dict)
     known: set[SnapshotId] = field(default_factory=set)
     over: set[SnapshotId] = field(default_factory=set)
@@ -86,6 +84,7 @@ class Coordinator:
         if not self.alive:
             return
         effects = self.collector.handle(event)
+        self.collector.validate()
         for snapshot in self.collector.open_snapshots:
             if snapshot not in self.known:
                 self.known.add(snapshot)
@@ -120,7 +119,7 @@ class Coordinator:
     def _assemble(self, cut: Cut) -> Stored:
         """Put a snapshot together: of each channel the receiver's mailbox, then what the sender has behind that."""
         snapshot = cut.snapshot
-        messages: dict[Channel, tuple[Message, ...]] = {}
+        messages: dict[Channel, tuple[Any, ...]] = {}
         for channel_cut in cut.channels:
             waiting, behind = channel_cut.arrived - channel_cut.received, channel_cut.sent - channel_cut.arrived
             mailbox = self.mailboxes[snapshot].get(channel_cut.channel, ())[:waiting]

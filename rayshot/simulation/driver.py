@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable
-from typing import assert_never
+from typing import Any, assert_never
 
 from rayshot.protocol.driver import Driver, DriverEffect, DriverEvent, ReleaseMessages, SendTagged
 from rayshot.protocol.events import BatchAcknowledged, BatchTaken
@@ -12,7 +12,7 @@ from rayshot.simulation.packets import Acknowledgement, Packet
 
 
 class SimulatedDriver:
-    """`log` holds all that was ever sent per receiver, `released` up to where the machine let go of it.
+    """`log` holds what was sent per receiver, from number `before` + 1 on, `released` up to where it is let go of.
 
     `flight` holds the packets that were not acknowledged; a packet keeps the tags that it was first sent with, or
     gets the present ones, as a choice of the world.
@@ -24,7 +24,8 @@ class SimulatedDriver:
         self.transmit = transmit
         self.alive = True
         self.contacts: list[str] = []
-        self.log: dict[str, list[Message]] = defaultdict(list)
+        self.log: dict[str, list[Any]] = defaultdict(list)
+        self.before: dict[str, int] = {}
         self.taken: dict[str, int] = defaultdict(int)
         self.released: dict[str, int] = defaultdict(int)
         self.flight: dict[str, dict[int, Packet]] = defaultdict(dict)
@@ -37,13 +38,21 @@ class SimulatedDriver:
         self.log[receiver].append(message)
         return message
 
+    def sent(self, receiver: str) -> int:
+        """The number of the last message written to `receiver`."""
+        return self.before.get(receiver, 0) + len(self.log.get(receiver, ()))
+
+    def message(self, receiver: str, number: int) -> Any:
+        """A message that was sent."""
+        return self.log[receiver][number - self.before.get(receiver, 0) - 1]
+
+    def unsent(self, receiver: str) -> int:
+        """How many messages to `receiver` are still to be transported."""
+        return 0 if receiver in self.ended else self.sent(receiver) - self.taken[receiver]
+
     def waiting(self) -> list[str]:
         """Receivers for whom something is not yet transported."""
-        return [
-            receiver
-            for receiver, messages in self.log.items()
-            if len(messages) > self.taken[receiver] and receiver not in self.ended
-        ]
+        return [receiver for receiver in self.log if self.unsent(receiver)]
 
     def take(self, receiver: str, count: int) -> None:
         """Hand the next messages to the transport."""
@@ -90,7 +99,7 @@ class SimulatedDriver:
                         "release", f"{self.name} let go of {first} to {receiver}, which is needed again"
                     )
                 self.taken[receiver] = max(self.taken[receiver], first + count - 1)
-                messages = tuple(self.log[receiver][first - 1 : first - 1 + count])
+                messages = tuple(self.message(receiver, number) for number in range(first, first + count))
                 packet = Packet(self.name, receiver, incarnation, first, messages, tags=tags)
                 self.flight[receiver][first] = packet
                 self.transmit(packet)

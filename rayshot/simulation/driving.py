@@ -5,15 +5,35 @@ from typing import Any
 from rayshot.protocol.driver import AnswerArrived
 from rayshot.protocol.events import DriverDied, DriversForgotten
 from rayshot.protocol.identity import Channel, SnapshotId
+from rayshot.simulation.account_process import AccountProcess
+from rayshot.simulation.application import Account
+from rayshot.simulation.choices import Choices
 from rayshot.simulation.driver import SimulatedDriver
+from rayshot.simulation.machines import Machines
 from rayshot.simulation.network import Network
-from rayshot.simulation.process import Process
-from rayshot.simulation.settings import PROCESSES_MAX
-from rayshot.simulation.truth import Answer
+from rayshot.simulation.networks import NETWORKS, Traffic
+from rayshot.simulation.settings import PROCESSES_MAX, Settings
+from rayshot.simulation.truth import Answer, Truth
 
 
-class DrivenWorld(Network):
-    """What drivers do, and what happens to them."""
+class DrivenWorld(Network[AccountProcess]):
+    """What drivers do, and what happens to them, and the truth of it."""
+
+    def __init__(self, choices: Choices, settings: Settings, machines: Machines, *, tell: bool = False) -> None:
+        keeps_order = NETWORKS[settings.network].keeps_order
+        traffic = Traffic(keeps_order, settings.lost_one_in, settings.duplicated_one_in)
+        super().__init__(choices, traffic, machines, settings.slow, tell=tell)
+        self.settings = settings
+        initial = {name: Account(name, 100, known, settings.timers) for name, known in settings.contacts.items()}
+        self.truth = Truth(initial)
+
+    def add_drivers(self) -> None:
+        """Begin the drivers of this run."""
+        for index in range(self.settings.drivers):
+            name = f"driver:{index}"
+            driver = self.drivers[name] = SimulatedDriver(name, self.machines.driver(name, 1), self.transmit)
+            driver.contacts = list(self.settings.contacts)
+            self.push("drive", driver, self.settings.activity // 3)
 
     def on_drive(self, driver: SimulatedDriver, moves: int) -> None:
         """A driver sends something, and goes on."""
@@ -39,15 +59,7 @@ class DrivenWorld(Network):
         """Drivers' sent messages are the driver's own log: the truth shares it."""
         self.truth.sent[Channel(driver.name, receiver)] = driver.log[receiver]
 
-    def on_take_driver(self, driver: SimulatedDriver, receiver: str) -> None:
-        """The transport takes some of what a driver wrote."""
-        count = len(driver.log[receiver]) - driver.taken[receiver]
-        if driver.alive and count and receiver not in driver.ended:
-            driver.take(receiver, 1 + self.choose(count))
-            if receiver in driver.waiting():
-                self.push_once("take_driver", driver, receiver)
-
-    def answer(self, process: Process, driver: str) -> None:
+    def answer(self, process: AccountProcess, driver: str) -> None:
         """See Surroundings."""
         answer = Answer(process.name, self.truth.position(process.name))
         self.push("answer", driver, process.machine.open_snapshots, process.incarnation, answer)
@@ -79,12 +91,12 @@ class DrivenWorld(Network):
         for process in self.processes.values():
             self.push("driver_died", process, driver.name)
 
-    def tell_of_dead_drivers(self, process: Process) -> None:
+    def tell_of_dead_drivers(self, process: AccountProcess) -> None:
         """A process that comes up is told of the drivers that died before."""
         for driver in sorted(self.truth.dead_drivers):
             self.push("driver_died", process, driver)
 
-    def on_driver_died(self, process: Process, driver: str) -> None:
+    def on_driver_died(self, process: AccountProcess, driver: str) -> None:
         """A process hears that a driver died."""
         if process.alive and not process.ended:
             process.tell(DriverDied(driver))

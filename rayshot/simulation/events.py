@@ -5,18 +5,18 @@ else decides anything.
 """
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from rayshot.simulation.choices import Choices
 from rayshot.simulation.failure import OracleFailure
-from rayshot.simulation.settings import Settings
 from rayshot.simulation.story import show
 
 STEPS_MAX = 50_000
 PUT_OFF_ONE_IN = 4
 Pending = tuple[str, tuple[Any, ...]]
 """The name of what may happen, and its arguments."""
-ONCE = frozenset({"work", "fire", "end", "take", "connect", "take_driver"})
+ONCE = frozenset({"work", "handle", "fire", "end", "take", "connect", "take_driver"})
 
 
 class EventList:
@@ -27,10 +27,9 @@ class EventList:
     since the last event. `calm` is true from when the faults stop; then nothing is slow any more.
     """
 
-    def __init__(self, choices: Choices, settings: Settings, *, tell: bool = False) -> None:
+    def __init__(self, choices: Choices, slow: frozenset[str] = frozenset(), *, tell: bool = False) -> None:
         self.choose = choices.choose
-        self.settings = settings
-        self.slow = settings.slow
+        self.slow = slow
         self.counts: Counter[str] = Counter()
         self.story: list[str] | None = [] if tell else None
         self.pending: list[Pending] = []
@@ -80,6 +79,23 @@ class EventList:
             self.story.append(f"{self.steps:5} {kind} {', '.join(map(show, args))}")
         getattr(self, "on_" + kind)(*args)
         return True
+
+    def take_event(self, index: int) -> Pending:
+        """Remove an event: the last one comes to its place."""
+        events = self.pending
+        event, events[index] = events[index], events[-1]
+        events.pop()
+        if event[0] in ONCE:
+            self.scheduled.discard(event)
+        return event
+
+    def take_first(self, wanted: Callable[[str, tuple[Any, ...]], bool]) -> Pending | None:
+        """Remove the first event that is `wanted`, without a choice; None where there is none."""
+        for index, event in enumerate(self.pending):
+            if wanted(*event):
+                self.scheduled.discard(event)
+                return self.pending.pop(index)
+        return None
 
     def _pick_weighted(self) -> Pending:
         events, weight = self.pending, 1 if self.calm else PUT_OFF_ONE_IN

@@ -34,6 +34,7 @@ from rayshot.protocol.effects import AnnounceSnapshot, Effect, ReportRecord
 from rayshot.protocol.events import Begun, SnapshotEnded, SnapshotRequested
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.protocol.participant import Participant
+from rayshot.simulation.account_process import AccountProcess
 from rayshot.simulation.application import Account, Message, Received, Sent, Step
 from rayshot.simulation.coordinator import Coordinator
 from rayshot.simulation.exercise_script import (
@@ -48,9 +49,7 @@ from rayshot.simulation.exercise_script import (
     placed,
 )
 from rayshot.simulation.exercise_text import parse_events, parse_topology, render_snapshot
-from rayshot.simulation.oracles import Stored
-from rayshot.simulation.packets import Acknowledgement, Packet
-from rayshot.simulation.process import Process
+from rayshot.simulation.packets import Acknowledgement, Packet, Stored
 
 __all__ = [
     "ExerciseEvent",
@@ -128,7 +127,7 @@ class _Exercise:
         self.complete: dict[SnapshotId, RecordedSnapshot] = {}
         self.coordinator = Coordinator(1, Collector(1), self)
         self.processes = {
-            name: Process(name, Participant(name), self, Account(name, topology.processes[name], known))
+            name: AccountProcess(name, Participant(name), self, Account(name, topology.processes[name], known))
             for name, known in self.receivers.items()
         }
         for name, known in self.receivers.items():
@@ -158,7 +157,7 @@ class _Exercise:
             self._pass_time(due - self.time)
         return tuple(self.complete[snapshot] for snapshot in self.numbers)
 
-    def _send(self, process: Process, receiver: str, tokens: int) -> None:
+    def _send(self, process: AccountProcess, receiver: str, tokens: int) -> None:
         assert process.account is not None, process.name
         balance = process.account.balance
         if tokens > balance:
@@ -196,7 +195,7 @@ class _Exercise:
                 self._settle(process)
                 return
 
-    def _settle(self, process: Process) -> None:
+    def _settle(self, process: AccountProcess) -> None:
         """Do what follows at once: record, before anything that came is processed, then process it, then report."""
         while (snapshot := process.next_capture()) is not None:
             process.capture(snapshot)
@@ -236,7 +235,7 @@ class _Exercise:
         else:
             self.answers[sender].append(acknowledgement)
 
-    def report(self, process: Process, effect: Effect, content: Any) -> None:
+    def report(self, process: AccountProcess, effect: Effect, content: Any) -> None:
         """Keep it for the coordinator; a snapshot that begins gets its number, and nobody is told of it."""
         match effect:
             case AnnounceSnapshot(snapshot, floor):
@@ -247,11 +246,11 @@ class _Exercise:
             case _:
                 raise AssertionError(f"{process.name}: {effect}")
 
-    def captured(self, process: Process, snapshot: SnapshotId) -> None:
+    def captured(self, process: AccountProcess, snapshot: SnapshotId) -> None:
         """Note who has recorded what."""
         self.recorded[process.name].add(snapshot)
 
-    def plan(self, process: Process, cause: Received) -> list[Step | str]:
+    def plan(self, process: AccountProcess, cause: Received) -> list[Step | str]:
         """Nothing: what a handler does is to take the tokens of its cause."""
         del process, cause
         return []
@@ -260,17 +259,17 @@ class _Exercise:
         """No capture fails."""
         return False
 
-    def find(self, process: Process, receiver: str) -> None:
+    def find(self, process: AccountProcess, receiver: str) -> None:
         """All channels are open from the start."""
         raise AssertionError(f"{process.name} looks for {receiver}")
 
-    def wake(self, process: Process) -> None:
+    def wake(self, process: AccountProcess) -> None:
         """Nothing waits for a later moment: `_settle` leaves nothing."""
 
-    def happened(self, process: Process, step: Step, emitted: tuple[str, Message] | None) -> None:
+    def happened(self, process: AccountProcess, step: Step, emitted: tuple[str, Message] | None) -> None:
         """Nobody watches."""
 
-    def answer(self, process: Process, driver: str) -> None:
+    def answer(self, process: AccountProcess, driver: str) -> None:
         """There are no drivers."""
         raise AssertionError(f"{process.name} answers {driver}")
 

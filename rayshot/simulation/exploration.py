@@ -39,6 +39,7 @@ def explore(
     snapshots: int = 1,
     crashes: int = 0,
     mode: str = "chandy-lamport",
+    network: str = "reordering",
     steps_max: int = STEPS_MAX,
 ) -> Exploration:
     """Run a scenario in so many worlds, each with a schedule of its own.
@@ -53,6 +54,7 @@ def explore(
         snapshots: how many in each world, see World, as for what follows.
         crashes: how many in each world.
         mode: of the snapshots.
+        network: what happens to what is sent: "reordering", or "ordered", "duplicating", "lossy", "hostile".
         steps_max: events of one run at most.
 
     Returns counts of what was seen.
@@ -67,7 +69,7 @@ def explore(
     if schedules < 1:
         raise ConfigError(f"schedules={schedules}: run at least one")
     trial = _Trial(scenario, check, seconds, {"snapshots": snapshots, "crashes": crashes, "mode": mode})
-    trial.settings["steps_max"] = steps_max
+    trial.settings.update(network=network, steps_max=steps_max)
     seen = Exploration()
     for number in range(seed, seed + schedules):
         source = SeededChoices(number)

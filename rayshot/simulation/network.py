@@ -1,21 +1,22 @@
 """The network of a simulated world: packets and acknowledgements that are delayed, lost, doubled and overtaken."""
 
 from collections import defaultdict, deque
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
 
 from rayshot.protocol.identity import Channel
-from rayshot.simulation.application import Account
 from rayshot.simulation.choices import Choices
 from rayshot.simulation.driver import SimulatedDriver
-from rayshot.simulation.events import EventList
+from rayshot.simulation.events import EventList, Pending
 from rayshot.simulation.machines import Machines
-from rayshot.simulation.networks import NETWORKS
+from rayshot.simulation.networks import Traffic
 from rayshot.simulation.packets import Acknowledgement, Packet
 from rayshot.simulation.process import Process
-from rayshot.simulation.settings import Settings
-from rayshot.simulation.truth import Truth
+
+P = TypeVar("P", bound=Process)
 
 
-class Network(EventList):
+class Network(EventList, Generic[P]):
     """Who is there, and what is on its way between them.
 
     `ended` are the names of processes that the coordinator knows to have ended; `parked` are packets, and
@@ -23,29 +24,28 @@ class Network(EventList):
     on its way on each channel, the oldest first.
     """
 
-    def __init__(self, choices: Choices, settings: Settings, machines: Machines, *, tell: bool = False) -> None:
-        super().__init__(choices, settings, tell=tell)
+    def __init__(
+        self,
+        choices: Choices,
+        traffic: Traffic,
+        machines: Machines,
+        slow: frozenset[str] = frozenset(),
+        *,
+        tell: bool = False,
+    ) -> None:
+        super().__init__(choices, slow, tell=tell)
+        self.traffic = traffic
         self.machines = machines
         self.incarnation = 1
         self.ended: set[str] = set()
-        self.processes: dict[str, Process] = {}
+        self.processes: dict[str, P] = {}
         self.drivers: dict[str, SimulatedDriver] = {}
         self.parked: dict[str, list[Packet]] = defaultdict(list)
-        self.connecting: dict[str, list[Process]] = defaultdict(list)
-        self.keeps_order = NETWORKS[settings.network].keeps_order
+        self.connecting: dict[str, list[P]] = defaultdict(list)
+        self.keeps_order = traffic.keeps_order
         self.wires: dict[Channel, deque[Packet]] = defaultdict(deque)
-        initial = {name: Account(name, 100, known, settings.timers) for name, known in settings.contacts.items()}
-        self.truth = Truth(initial)
 
-    def add_drivers(self) -> None:
-        """Begin the drivers of this run."""
-        for index in range(self.settings.drivers):
-            name = f"driver:{index}"
-            driver = self.drivers[name] = SimulatedDriver(name, self.machines.driver(name, 1), self.transmit)
-            driver.contacts = list(self.settings.contacts)
-            self.push("drive", driver, self.settings.activity // 3)
-
-    def is_current(self, process: Process) -> bool:
+    def is_current(self, process: P) -> bool:
         """Whether this process is alive, and of the present life of the system."""
         return process.alive and process.incarnation == self.incarnation
 
@@ -57,17 +57,26 @@ class Network(EventList):
 
     def on_deliver(self, packet: Packet) -> None:
         """A packet comes to the end of its way, or gets lost, or is doubled."""
+        packet = self._next_on(packet)
+        driver = self.drivers.get(packet.sender)
+        if self.odds(self.traffic.lost_one_in) or (driver and not driver.alive and self.choose(3)):
+            self.lost(packet)
+            self.push("resend", packet.sender, packet.receiver, packet.incarnation, packet.first)
+            return
+        if self.odds(self.traffic.duplicated_one_in):
+            self.doubled(packet)
+            self.transmit(packet)
+        self.deliver(packet)
+
+    def _next_on(self, packet: Packet) -> Packet:
+        """What comes in the place of this packet: where the order is kept, the oldest one of its channel."""
         if self.keeps_order:
             packet = self.wires[Channel(packet.sender, packet.receiver)].popleft()
             self.note(f"the oldest comes first: {packet}")
-        driver = self.drivers.get(packet.sender)
-        if self.odds(self.settings.lost_one_in) or (driver and not driver.alive and self.choose(3)):
-            self.counts["packets lost"] += 1
-            self.push("resend", packet.sender, packet.receiver, packet.incarnation, packet.first)
-            return
-        if self.odds(self.settings.duplicated_one_in):
-            self.counts["packets duplicated"] += 1
-            self.transmit(packet)
+        return packet
+
+    def deliver(self, packet: Packet) -> None:
+        """A packet is there; its receiver may not be yet."""
         process = self.processes.get(packet.receiver)
         if process is None or process.incarnation < packet.incarnation:
             if packet.incarnation == self.incarnation:
@@ -77,6 +86,35 @@ class Network(EventList):
             if packet.closing and process.machine.open_snapshots:
                 self.counts["channels closed in mid-snapshot"] += 1
             process.arrive(packet)
+
+    def lost(self, packet: Packet) -> None:
+        """A packet is lost."""
+        del packet
+        self.counts["packets lost"] += 1
+
+    def doubled(self, packet: Packet) -> None:
+        """A packet comes twice."""
+        del packet
+        self.counts["packets duplicated"] += 1
+
+    def hurry(self, wanted: Callable[[str, str], bool]) -> None:
+        """Let all packets between a sender and a receiver that are wanted arrive now, lost ones too."""
+
+        def is_wanted(kind: str, args: tuple[Any, ...]) -> bool:
+            if kind == "deliver":
+                return wanted(args[0].sender, args[0].receiver)
+            return kind == "resend" and wanted(args[0], args[1])
+
+        while (event := self.take_first(is_wanted)) is not None:
+            self.hurry_one(event)
+
+    def hurry_one(self, event: Pending) -> None:
+        """Let an event happen without anything going wrong."""
+        kind, args = event
+        if kind == "deliver":
+            self.deliver(self._next_on(args[0]))
+        else:
+            getattr(self, "on_" + kind)(*args)
 
     def on_resend(self, sender: str, receiver: str, incarnation: int, first: int) -> None:
         """A sender missed an acknowledgement."""
@@ -95,7 +133,7 @@ class Network(EventList):
         """An acknowledgement comes to the end of its way, or gets lost."""
         sender, receiver, incarnation = acknowledgement.sender, acknowledgement.receiver, acknowledgement.incarnation
         driver, process = self.drivers.get(sender), self.processes.get(sender)
-        if self.odds(self.settings.lost_one_in):
+        if self.odds(self.traffic.lost_one_in):
             self.counts["acknowledgements lost"] += 1
             flight = driver.flight[receiver] if driver else process.flight[receiver] if process else ()
             for first in flight or (0,):
@@ -106,12 +144,20 @@ class Network(EventList):
         elif process is not None and process.alive:
             process.acknowledged(acknowledgement)
 
-    def on_take(self, process: Process, receiver: str) -> None:
+    def on_take(self, process: P, receiver: str) -> None:
         """The transport takes some of what waits for a receiver."""
         if not process.is_quiet and receiver in process.ready and process.outbox[receiver]:
             process.take(receiver, 1 + self.choose(len(process.outbox[receiver])))
 
-    def on_connect(self, process: Process, receiver: str) -> None:
+    def on_take_driver(self, driver: SimulatedDriver, receiver: str) -> None:
+        """The transport takes some of what a driver wrote."""
+        count = driver.unsent(receiver)
+        if driver.alive and count:
+            driver.take(receiver, 1 + self.choose(count))
+            if driver.unsent(receiver):
+                self.push_once("take_driver", driver, receiver)
+
+    def on_connect(self, process: P, receiver: str) -> None:
         """A process looks for a receiver: it is there, has ended, or is awaited."""
         if not self.is_current(process) or process.ended or receiver in process.ready:
             return

@@ -7,6 +7,14 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 
+class Traffic(NamedTuple):
+    """A network as it is in one run: of how many packets, and answers, one is lost; 0 for never."""
+
+    keeps_order: bool = False
+    lost_one_in: int = 0
+    duplicated_one_in: int = 0
+
+
 class Behaviour(NamedTuple):
     """Whether packets of one channel arrive in their order, and what else may happen to them."""
 

@@ -5,22 +5,13 @@ its history of steps, and what was in flight follows from where the histories up
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import Channel, is_driver
-from rayshot.simulation.application import Account, Message
+from rayshot.simulation.application import Account
 from rayshot.simulation.failure import OracleFailure
+from rayshot.simulation.packets import Stored
 from rayshot.simulation.truth import Truth
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """What a snapshot holds: the cut, each member's state (None before birth), each channel's messages in flight."""
-
-    cut: Cut
-    states: Mapping[str, Account | None]
-    messages: Mapping[Channel, tuple[Message, ...]]
 
 
 def judge_cut(stored: Stored, truth: Truth, live: Mapping[str, Account]) -> dict[str, int]:

@@ -1,11 +1,12 @@
-"""What travels between processes."""
+"""What travels between processes, and what comes of it: messages and states are opaque."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from rayshot.protocol.cut import Cut
 from rayshot.protocol.events import Marker
-from rayshot.protocol.identity import SnapshotId
-from rayshot.simulation.application import Account, Message
+from rayshot.protocol.identity import Channel, SnapshotId
 
 
 class Packet(NamedTuple):
@@ -15,14 +16,18 @@ class Packet(NamedTuple):
     receiver: str
     incarnation: int
     first: int
-    messages: tuple[Message, ...]
+    messages: tuple[Any, ...]
     markers: tuple[Marker, ...] = ()
     tags: tuple[SnapshotId, ...] = ()
     closing: bool = False
 
+    @property
+    def last(self) -> int:
+        """The number of the last message."""
+        return self.first + len(self.messages) - 1
+
     def __str__(self) -> str:
-        last = self.first + len(self.messages) - 1
-        what = f"{self.first}..{last}" if self.messages else "end" if self.closing else "-"
+        what = f"{self.first}..{self.last}" if self.messages else "end" if self.closing else "-"
         news = "".join(f" {m.snapshot}({m.sent})" for m in self.markers)
         tags = "".join(f" tag {tag}" for tag in self.tags)
         return f"{self.sender} -> {self.receiver} i{self.incarnation} {what}{news}{tags}"
@@ -48,9 +53,9 @@ class Acknowledgement(NamedTuple):
 class Recorded:
     """What a process hands in with its record: its state (None before birth), and messages by the other end."""
 
-    state: Account | None
-    outboxes: dict[str, tuple[Message, ...]]
-    mailbox: dict[str, tuple[Message, ...]]
+    state: Any
+    outboxes: dict[str, tuple[Any, ...]]
+    mailbox: dict[str, tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,5 +66,14 @@ class Load:
     sent: dict[str, int]
     arrived: dict[str, int]
     received: dict[str, int]
-    mailbox: dict[str, tuple[Message, ...]]
+    mailbox: dict[str, tuple[Any, ...]]
     ended: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What a snapshot holds: the cut, each member's state (None before birth), each channel's messages in flight."""
+
+    cut: Cut
+    states: Mapping[str, Any]
+    messages: Mapping[Channel, tuple[Any, ...]]

@@ -1,4 +1,8 @@
-"""One simulated process: drives a Participant and keeps the duties that `rayshot.protocol` lists."""
+"""One simulated process: drives a Participant and keeps the duties that `rayshot.protocol` lists.
+
+What runs inside says a subclass: an account of the bare application (`account_process`) or a user's actor
+(`actor_process`). Messages and states are opaque here.
+"""
 
 import math
 from collections import defaultdict
@@ -32,23 +36,19 @@ from rayshot.protocol.events import (
     ReceiverEnded,
     ReceiverReady,
     Restored,
-    SnapshotRequested,
     StateCaptured,
 )
 from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.participant import Participant
-from rayshot.simulation.application import Account, Ended, Message, Received, Step, TimerFired, newborn
 from rayshot.simulation.failure import OracleFailure
 from rayshot.simulation.packets import Acknowledgement, Load, Packet, Recorded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-SNAPSHOT = "snapshot"
-
 
 class Surroundings(Protocol):
-    """What a process asks of its world. None of it happens at once, except `happened` and `captured`."""
+    """What a process asks of its world."""
 
     def transmit(self, packet: Packet) -> None:
         """Send a packet."""
@@ -68,17 +68,8 @@ class Surroundings(Protocol):
     def find(self, process: "Process", receiver: str) -> None:
         """Look the receiver up, and say whether it is there or has ended."""
 
-    def plan(self, process: "Process", cause: Received) -> list[Step | str]:
-        """Decide what a handler does: steps, SNAPSHOT to ask for one, or the name of a driver to answer."""
-
     def capture_fails(self) -> bool:
         """Whether this capture fails."""
-
-    def happened(self, process: "Process", step: Step, emitted: tuple[str, Message] | None) -> None:
-        """A step was done."""
-
-    def answer(self, process: "Process", driver: str) -> None:
-        """Answer a driver's call."""
 
     def captured(self, process: "Process", snapshot: SnapshotId) -> None:
         """The state was captured."""
@@ -88,16 +79,17 @@ class Surroundings(Protocol):
 
 
 class Process:
-    """See the module. `account` is None before birth; `outbox` holds what was sent and not yet transported.
+    """See the module. `outbox` holds what was sent and not yet transported.
 
-    `flight` holds, per receiver and first number, what was transported and not released.
+    `flight` holds, per receiver and first number, what was transported and not released. A subclass says whether what
+    runs inside `is_born`, `is_ending` (it handles no more messages) and `is_busy` (a handler is not done yet), which
+    messages create it, and what its state is.
     """
 
-    def __init__(self, name: str, machine: Participant, world: Surroundings, account: Account | None = None) -> None:
+    def __init__(self, name: str, machine: Participant, world: Surroundings) -> None:
         self.name = name
         self.machine = machine
         self.world = world
-        self.account = account
         self.alive = True
         self.loading = False
         self.joining = False
@@ -105,18 +97,45 @@ class Process:
         self.generation = 1
         self.highest_heard = 0
         self.last_record: ReportEnd | None = None
-        self.outbox: dict[str, list[Message]] = defaultdict(list)
-        self.flight: dict[str, dict[int, tuple[Message, ...]]] = defaultdict(dict)
+        self.outbox: dict[str, list[Any]] = defaultdict(list)
+        self.flight: dict[str, dict[int, tuple[Any, ...]]] = defaultdict(dict)
         self.closings: set[str] = set()
         self.ready: set[str] = set()
         self.sent: dict[str, int] = {}
         self.received: dict[str, int] = {}
-        self.mailbox: dict[str, list[Message]] = defaultdict(list)
-        self.early: dict[str, dict[int, Message]] = defaultdict(dict)
+        self.mailbox: dict[str, list[Any]] = defaultdict(list)
+        self.early: dict[str, dict[int, Any]] = defaultdict(dict)
         self.pauses: list[SnapshotId] = []
         self.ready_at_pause: dict[SnapshotId, frozenset[str]] = {}
         self.captures: dict[SnapshotId, Mapping[str, int]] = {}
-        self.todo: list[Step | str] = []
+        self._captured: Any = None
+
+    # What runs inside ------------------------------------------------------------------------------
+
+    @property
+    def is_born(self) -> bool:
+        """Whether it has a state."""
+        raise NotImplementedError
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether it handles no more messages, and waits until it may leave."""
+        raise NotImplementedError
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a handler has begun and is not done."""
+        raise NotImplementedError
+
+    def is_creation(self, message: Any) -> bool:
+        """Whether this message is the constructor's."""
+        raise NotImplementedError
+
+    def state(self) -> Any:
+        """A copy of the state, None before birth."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------------------------------------
 
     @property
     def is_quiet(self) -> bool:
@@ -130,65 +149,35 @@ class Process:
 
     # Working ---------------------------------------------------------------------------------------
 
-    def has_work(self) -> bool:
-        """Whether there is anything to do for its worker: the rest of a handler, a capture, a message."""
-        return bool(self.todo or self.pauses or self.next_capture() is not None or self.next_senders())
-
     def next_senders(self) -> list[str]:
         """Senders whose next message may be processed now; before birth only the constructor's."""
         waiting = [sender for sender, messages in self.mailbox.items() if messages]
-        if not waiting or self.machine.paused or (self.account is not None and self.account.ending):
+        if not waiting or self.machine.paused or self.is_ending:
             return []
         if limits := self.machine.limits:
             waiting = [sender for sender in waiting if self.received.get(sender, 0) < limits.get(sender, math.inf)]
-        if self.account is None:
-            return [sender for sender in waiting if self.mailbox[sender][0].kind == "construct"]
+        if not self.is_born:
+            return [sender for sender in waiting if self.is_creation(self.mailbox[sender][0])]
         return waiting
 
-    def begin_handler(self, sender: str) -> None:
-        """Take the next message of `sender` from the mailbox."""
-        message = self.mailbox[sender].pop(0)
+    def pop_message(self, sender: str) -> Any:
+        """Count the next message of `sender` as processed."""
         self.received[sender] = self.received.get(sender, 0) + 1
-        if self.account is None:
-            self.account = newborn(self.name)
-        step = Received(sender, message)
-        self.step(step)
-        self.todo = self.world.plan(self, step)
+        return self.mailbox[sender].pop(0)
 
-    def go_on(self) -> None:
-        """Do the next part of the running handler."""
-        step = self.todo.pop(0)
-        if not isinstance(step, str):
-            self.step(step)
-        elif step == SNAPSHOT:
-            self.tell(SnapshotRequested())
-        else:
-            self.world.answer(self, step)
-        self.world.wake(self)
-
-    def step(self, step: Step) -> None:
-        """Do one step of the application; what it sends goes into the outbox, or into the own mailbox."""
-        assert self.account is not None
-        emitted = self.account.apply(step)
-        self.world.happened(self, step, emitted)
-        if emitted is not None:
-            receiver, message = emitted
-            self.sent[receiver] = self.sent.get(receiver, 0) + 1
-            (self.mailbox if receiver == self.name else self.outbox)[receiver].append(message)
-        if isinstance(step, Ended):
-            self.todo.clear()
-        self.world.wake(self)
-
-    def fire(self) -> None:
-        """A timer fires: atomic with its removal from the table."""
-        if self.account is not None and self.account.timers and not self.account.ending and not self.machine.paused:
-            self.step(TimerFired())
+    def put(self, receiver: str, message: Any) -> None:
+        """Number a message and put it into the outbox, or into the own mailbox."""
+        self.sent[receiver] = self.sent.get(receiver, 0) + 1
+        (self.mailbox if receiver == self.name else self.outbox)[receiver].append(message)
 
     def next_capture(self) -> SnapshotId | None:
         """The oldest snapshot that may be recorded at the next moment between two handlers."""
         for snapshot, behind in self.captures.items():
-            ending = self.account is not None and self.account.ending
-            if not behind or ending or all(self.received.get(sender, 0) >= end for sender, end in behind.items()):
+            if (
+                not behind
+                or self.is_ending
+                or all(self.received.get(sender, 0) >= end for sender, end in behind.items())
+            ):
                 return snapshot
         return None
 
@@ -199,7 +188,9 @@ class Process:
             self.tell(CaptureFailed(snapshot, "simulated"))
             return
         self.world.captured(self, snapshot)
-        self.tell(StateCaptured(snapshot, self.account is not None, dict(self.sent), dict(self.received)))
+        self._captured = self.state()
+        self.tell(StateCaptured(snapshot, self.is_born, dict(self.sent), dict(self.received)))
+        self._captured = None
 
     def pause(self) -> None:
         """Say that no handler runs; call between two handlers."""
@@ -208,8 +199,8 @@ class Process:
         self.tell(HandlersPaused(snapshot, dict(self.sent)))
 
     def try_to_end(self) -> None:
-        """Leave, if the account wants to and the protocol allows it."""
-        if self.account is None or not self.account.ending or self.ended or self.captures or self.todo:
+        """Leave, if what runs inside wants to and the protocol allows it."""
+        if not self.is_ending or self.ended or self.captures or self.is_busy:
             return
         sent = {receiver: n for receiver, n in self.sent.items() if receiver != self.name}
         if self.machine.may_end(sent):
@@ -257,13 +248,17 @@ class Process:
         if packet.incarnation != self.incarnation:
             return
         if self.ended:
-            self.world.refuse(packet.sender, self.name, packet.incarnation)
+            self.refuse(packet)
             return
         markers = tuple(marker.snapshot for marker in packet.markers)
         last, recorded = self.machine.arrived(packet.sender), self.machine.recorded_snapshots
         self.world.acknowledge(
             Acknowledgement(packet.sender, self.name, self.incarnation, last, markers, recorded, packet.closing)
         )
+
+    def refuse(self, packet: Packet) -> None:
+        """A packet arrived after the end."""
+        self.world.refuse(packet.sender, self.name, packet.incarnation)
 
     def acknowledged(self, acknowledgement: Acknowledgement) -> None:
         """A receiver has something of what was sent."""
@@ -294,7 +289,7 @@ class Process:
         """Give the machine a fact and do what follows."""
         self.carry_out(self.machine.handle(event), {})
 
-    def carry_out(self, effects: tuple[Effect, ...], batch: dict[int, Message]) -> None:
+    def carry_out(self, effects: tuple[Effect, ...], batch: dict[int, Any]) -> None:
         """Do what the machine orders; `batch` are the messages that came with the event."""
         for effect in effects:
             match effect:
@@ -333,6 +328,7 @@ class Process:
                     self.world.report(self, effect, None)
                 case _:
                     assert_never(effect)
+        self.machine.validate()
         self.world.wake(self)
 
     def _content(self, record: Record) -> Recorded:
@@ -342,10 +338,10 @@ class Process:
             sender: self._in_mailbox(sender, record.received.get(sender, 0) + 1, last)
             for sender, last in record.arrived.items()
         }
-        return Recorded(self.account.copy() if self.account else None, outboxes, mailbox)
+        return Recorded(self._captured, outboxes, mailbox)
 
     def _send(self, receiver: str, first: int, count: int, markers: Any, *, closing: bool) -> None:
-        messages: tuple[Message, ...] = ()
+        messages: tuple[Any, ...] = ()
         if count:
             outbox = self.outbox[receiver]
             messages = self.flight[receiver][first] = tuple(outbox[:count])
@@ -354,17 +350,18 @@ class Process:
             self.closings.add(receiver)
         self.world.transmit(Packet(self.name, receiver, self.incarnation, first, messages, markers, closing=closing))
 
-    def _unreleased(self, receiver: str, record: Record) -> tuple[Message, ...]:
+    def _unreleased(self, receiver: str, record: Record) -> tuple[Any, ...]:
         """The messages released+1 .. sent: what is under way, and behind it the outbox."""
-        under_way = {
-            number: message
-            for first, messages in self.flight[receiver].items()
-            for number, message in enumerate(messages, first)
-        }
+        under_way = self.under_way(receiver)
         wanted = range(record.released[receiver] + 1, record.transported[receiver] + 1)
         if missing := [number for number in wanted if number not in under_way]:
             raise OracleFailure("released", f"{self.name} has no {missing} for {receiver} any more")
         return (*(under_way[number] for number in wanted), *self.outbox[receiver])
+
+    def under_way(self, receiver: str) -> dict[int, Any]:
+        """What was transported to `receiver` and not released, by number."""
+        flight = self.flight[receiver].items()
+        return {number: message for first, messages in flight for number, message in enumerate(messages, first)}
 
     def _release(self, receiver: str) -> None:
         released = self.machine.released(receiver)
@@ -372,7 +369,7 @@ class Process:
         for first in [first for first, messages in flight.items() if first + len(messages) - 1 <= released]:
             del flight[first]
 
-    def _in_mailbox(self, sender: str, first: int, last: int) -> tuple[Message, ...]:
+    def _in_mailbox(self, sender: str, first: int, last: int) -> tuple[Any, ...]:
         taken = self.received.get(sender, 0)
         return tuple(self.mailbox[sender][first - taken - 1 : last - taken])
 

@@ -12,10 +12,10 @@ from rayshot.protocol.driver import RolledBack
 from rayshot.protocol.events import AlignmentTimedOut, DeadlinePassed, SnapshotRequested
 from rayshot.protocol.identity import ALIGNED
 from rayshot.protocol.topology import forward_inputs, reached_from
+from rayshot.simulation.account_process import AccountProcess
 from rayshot.simulation.coordinator import Coordinator
 from rayshot.simulation.driver import SimulatedDriver
 from rayshot.simulation.packets import Load
-from rayshot.simulation.process import Process
 from rayshot.simulation.world import Commit, World
 
 
@@ -185,7 +185,7 @@ class RecoveringWorld(World):
         self.generation = self.writer = coordinator.generation
         self.coordinator = self.coordinators[coordinator.generation] = coordinator
 
-    def on_kill(self, process: Process) -> None:
+    def on_kill(self, process: AccountProcess) -> None:
         """A process outside of the restored snapshot ends."""
         process.alive = False
 
@@ -197,7 +197,7 @@ class RecoveringWorld(World):
         machine = old.machine if old and old.alive and self.choose(2) else self.machines.participant(name, incarnation)
         if old:
             old.alive = False
-        process = self.processes[name] = Process(name, machine, self)
+        process = self.processes[name] = AccountProcess(name, machine, self)
         process.generation = self.generation
         state = commit.stored.states.get(name) if commit else self.truth.initial[name]
         process.account = state.copy() if state else None
@@ -216,7 +216,7 @@ class RecoveringWorld(World):
         for driver in self.drivers.values():
             self.push("roll_back_driver", driver, self.incarnation, commit)
 
-    def on_resume(self, process: Process) -> None:
+    def on_resume(self, process: AccountProcess) -> None:
         """A loaded process goes on."""
         process.loading = False
         self.wake(process)

@@ -9,12 +9,12 @@ from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import AbortWanted, SnapshotWanted
 from rayshot.protocol.events import DeadlinePassed
 from rayshot.protocol.identity import ALIGNED, STOPPED, SnapshotId
+from rayshot.simulation.account_process import AccountProcess
 from rayshot.simulation.application import Account
 from rayshot.simulation.choices import Choices, RecordedChoices, SeededChoices
 from rayshot.simulation.failure import OracleFailure
 from rayshot.simulation.machines import Machines
 from rayshot.simulation.oracles import judge_rest
-from rayshot.simulation.process import Process
 from rayshot.simulation.recovery import RecoveringWorld
 from rayshot.simulation.settings import Settings, draw_settings, narrow
 
@@ -170,7 +170,7 @@ def _come_to_rest(world: RecoveringWorld) -> None:
     _judge_rest(world)
 
 
-def _working(world: RecoveringWorld) -> list[Process]:
+def _working(world: RecoveringWorld) -> list[AccountProcess]:
     return [process for process in world.processes.values() if world.is_current(process) and not process.ended]
 
 
@@ -192,7 +192,7 @@ def _pass_deadlines_that_block(world: RecoveringWorld) -> None:
     _drain(world)
 
 
-def _judge_memory(world: RecoveringWorld, process: Process, snapshot: SnapshotId) -> None:
+def _judge_memory(world: RecoveringWorld, process: AccountProcess, snapshot: SnapshotId) -> None:
     """A process keeps something at rest for a snapshot only if nobody could tell it of the end.
 
     Be it that the news was lost, or that a late marker brought it a snapshot of which no coordinator knows any more: of

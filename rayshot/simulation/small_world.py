@@ -31,14 +31,14 @@ from rayshot.protocol.events import (
 )
 from rayshot.protocol.identity import ALIGNED, STOPPED, SnapshotId
 from rayshot.protocol.topology import forward_inputs
+from rayshot.simulation.account_process import AccountProcess
 from rayshot.simulation.application import Account, Message, Received, Sent, Step
 from rayshot.simulation.coordinator import Coordinator
 from rayshot.simulation.enumeration import Enumeration, Odometer, enumerate_runs, frozen
 from rayshot.simulation.failure import OracleFailure
 from rayshot.simulation.machines import Machines
-from rayshot.simulation.oracles import Stored, judge_cut, judge_rest
-from rayshot.simulation.packets import Acknowledgement, Packet
-from rayshot.simulation.process import Process
+from rayshot.simulation.oracles import judge_cut, judge_rest
+from rayshot.simulation.packets import Acknowledgement, Packet, Stored
 from rayshot.simulation.small_case import Found, Happening, SmallCase
 from rayshot.simulation.truth import Truth
 
@@ -83,7 +83,7 @@ class SmallWorld:
         self.truth = Truth(accounts)
         self.coordinator = Coordinator(1, machines.collector(1), self)
         self.processes = {
-            name: Process(name, machines.participant(name, 1), self, account.copy())
+            name: AccountProcess(name, machines.participant(name, 1), self, account.copy())
             for name, account in accounts.items()
         }
         self.channels = {
@@ -122,7 +122,7 @@ class SmallWorld:
         if self.left["abort"]:
             yield from (Happening("abort", (snapshot,)) for snapshot in self.coordinator.collector.open_snapshots)
 
-    def _of_process(self, name: str, process: Process) -> Iterator[Happening]:
+    def _of_process(self, name: str, process: AccountProcess) -> Iterator[Happening]:
         if self.sends[name] and not process.machine.paused:
             yield Happening("send", (process,))
         for receiver in process.transportable():
@@ -179,32 +179,32 @@ class SmallWorld:
 
     # What happens ----------------------------------------------------------------------------------
 
-    def on_send(self, process: Process) -> None:
+    def on_send(self, process: AccountProcess) -> None:
         """A process sends its next message."""
         receiver = self.sends[process.name].pop(0)
         process.step(Sent(receiver, 1 + process.sent.get(receiver, 0)))
 
-    def on_transport(self, process: Process, receiver: str) -> None:
+    def on_transport(self, process: AccountProcess, receiver: str) -> None:
         """The transport takes one message."""
         process.take(receiver, 1)
 
-    def on_take(self, process: Process, sender: str) -> None:
+    def on_take(self, process: AccountProcess, sender: str) -> None:
         """A process takes a message from its mailbox; the handler is one event."""
         process.begin_handler(sender)
         while process.todo:
             process.go_on()
 
-    def on_capture(self, process: Process) -> None:
+    def on_capture(self, process: AccountProcess) -> None:
         """A process records."""
         snapshot = process.next_capture()
         assert snapshot is not None, process.name
         process.capture(snapshot)
 
-    def on_pause(self, process: Process) -> None:
+    def on_pause(self, process: AccountProcess) -> None:
         """A process stands still."""
         process.pause()
 
-    def on_timeout(self, process: Process, snapshot: SnapshotId) -> None:
+    def on_timeout(self, process: AccountProcess, snapshot: SnapshotId) -> None:
         """A process has waited long enough to be aligned."""
         self.left["timeout"] -= 1
         self.inputs[snapshot, process.name] = frozenset()
@@ -281,7 +281,7 @@ class SmallWorld:
         """See Surroundings."""
         self.acknowledgements.append(acknowledgement)
 
-    def report(self, process: Process, effect: Effect, content: Any) -> None:
+    def report(self, process: AccountProcess, effect: Effect, content: Any) -> None:
         """See Surroundings."""
         match effect:
             case ReportRecord(record):
@@ -293,17 +293,17 @@ class SmallWorld:
             case _:
                 raise AssertionError(effect)
 
-    def plan(self, process: Process, cause: Received) -> list[Step | str]:
+    def plan(self, process: AccountProcess, cause: Received) -> list[Step | str]:
         """One message to each to whom it relays."""
         del cause
         receivers = self.case.relays.get(process.name, ())
         return [Sent(receiver, 1 + process.sent.get(receiver, 0)) for receiver in receivers]
 
-    def happened(self, process: Process, step: Step, emitted: tuple[str, Message] | None) -> None:
+    def happened(self, process: AccountProcess, step: Step, emitted: tuple[str, Message] | None) -> None:
         """See Surroundings."""
         self.truth.happened(process.name, 1, step, emitted)
 
-    def captured(self, process: Process, snapshot: SnapshotId) -> None:
+    def captured(self, process: AccountProcess, snapshot: SnapshotId) -> None:
         """See Surroundings."""
         self.truth.captured(process.name, snapshot)
 
@@ -311,13 +311,13 @@ class SmallWorld:
         """None fails."""
         return False
 
-    def find(self, process: Process, receiver: str) -> None:
+    def find(self, process: AccountProcess, receiver: str) -> None:
         """All have found each other."""
 
-    def wake(self, process: Process) -> None:
+    def wake(self, process: AccountProcess) -> None:
         """What may happen follows from what is there."""
 
-    def answer(self, process: Process, driver: str) -> None:
+    def answer(self, process: AccountProcess, driver: str) -> None:
         """There are no drivers."""
         raise AssertionError(f"{process.name} answers {driver}")
 

@@ -21,14 +21,15 @@ from rayshot.protocol.driver import CutCommitted
 from rayshot.protocol.effects import AnnounceSnapshot, Effect, ReportEnd, ReportFailure, ReportQuiet, ReportRecord
 from rayshot.protocol.events import Begun, EverybodyRecorded, SnapshotEnded
 from rayshot.protocol.identity import ALIGNED, STOPPED, SnapshotId
+from rayshot.simulation.account_process import SNAPSHOT, AccountProcess
 from rayshot.simulation.application import Created, Ended, Message, Received, Sent, Step, TimerSet
 from rayshot.simulation.choices import Choices
 from rayshot.simulation.coordinator import Coordinator
 from rayshot.simulation.driving import DrivenWorld
 from rayshot.simulation.failure import OracleFailure
 from rayshot.simulation.machines import Machines
-from rayshot.simulation.oracles import Stored, judge_advance, judge_cut
-from rayshot.simulation.process import SNAPSHOT, Process
+from rayshot.simulation.oracles import judge_advance, judge_cut
+from rayshot.simulation.packets import Stored
 from rayshot.simulation.settings import PROCESSES_MAX, Settings
 from rayshot.simulation.story import show
 
@@ -67,7 +68,7 @@ class World(DrivenWorld):
         self.coordinator = Coordinator(1, machines.collector(1), self)
         self.coordinators = {1: self.coordinator}
         for name, account in self.truth.initial.items():
-            self.processes[name] = Process(name, machines.participant(name, 1), self, account.copy())
+            self.processes[name] = AccountProcess(name, machines.participant(name, 1), self, account.copy())
             self.coordinator.tell(ProcessJoined(name))
         self.add_drivers()
         for process in self.processes.values():
@@ -78,11 +79,11 @@ class World(DrivenWorld):
 
     # Processes at work -----------------------------------------------------------------------------
 
-    def wake(self, process: Process) -> None:
+    def wake(self, process: AccountProcess) -> None:
         """See Surroundings."""
         self.woken[process] = None
 
-    def list_work(self, process: Process) -> None:
+    def list_work(self, process: AccountProcess) -> None:
         """See EventList."""
         if process.is_quiet:
             return
@@ -98,7 +99,7 @@ class World(DrivenWorld):
             if messages:
                 self.push_once("take" if receiver in process.ready else "connect", process, receiver)
 
-    def on_work(self, process: Process) -> None:
+    def on_work(self, process: AccountProcess) -> None:
         """A process does the next thing: a part of its handler, a capture, or the next message."""
         if process.is_quiet:
             return
@@ -112,13 +113,13 @@ class World(DrivenWorld):
             process.begin_handler(senders[self.choose(len(senders))])
         self.wake(process)
 
-    def on_fire(self, process: Process) -> None:
+    def on_fire(self, process: AccountProcess) -> None:
         """A timer of a process fires."""
         if not process.is_quiet:
             process.fire()
             self.wake(process)
 
-    def on_end(self, process: Process) -> None:
+    def on_end(self, process: AccountProcess) -> None:
         """A process that wants to end looks whether it may."""
         if not process.is_quiet:
             process.try_to_end()
@@ -128,7 +129,7 @@ class World(DrivenWorld):
                 if process.incarnation == self.incarnation and self.coordinator.collector.open_snapshots:
                     self.counts["ends in mid-snapshot"] += 1
 
-    def plan(self, process: Process, cause: Received) -> list[Step | str]:
+    def plan(self, process: AccountProcess, cause: Received) -> list[Step | str]:
         """See Surroundings."""
         account = process.account
         assert account is not None
@@ -153,7 +154,7 @@ class World(DrivenWorld):
             return [*steps, *answer, Ended(heirs[0] if heirs else "")]
         return steps + answer
 
-    def happened(self, process: Process, step: Step, emitted: tuple[str, Message] | None) -> None:
+    def happened(self, process: AccountProcess, step: Step, emitted: tuple[str, Message] | None) -> None:
         """See Surroundings."""
         self.truth.happened(process.name, process.incarnation, step, emitted)
         self.counts["steps"] += 1
@@ -162,7 +163,7 @@ class World(DrivenWorld):
         if isinstance(step, Created):
             self.push("spawn", step.name, process.incarnation)
 
-    def find(self, process: Process, receiver: str) -> None:
+    def find(self, process: AccountProcess, receiver: str) -> None:
         """See Surroundings."""
         self.push_once("connect", process, receiver)
 
@@ -170,7 +171,7 @@ class World(DrivenWorld):
         """See Surroundings."""
         return self.odds(self.settings.capture_failures_one_in)
 
-    def captured(self, process: Process, snapshot: SnapshotId) -> None:
+    def captured(self, process: AccountProcess, snapshot: SnapshotId) -> None:
         """See Surroundings."""
         self.note(f"{process.name} records {snapshot} at step {self.truth.position(process.name)}")
         self.counts["records"] += 1
@@ -187,7 +188,7 @@ class World(DrivenWorld):
             return
         if there is not None:
             there.alive = False
-        process = self.processes[name] = Process(name, self.machines.participant(name, incarnation), self)
+        process = self.processes[name] = AccountProcess(name, self.machines.participant(name, incarnation), self)
         self.counts["creations"] += 1
         self.counts["creations in mid-snapshot"] += bool(self.coordinator.collector.open_snapshots)
         process.generation = self.generation
@@ -196,7 +197,7 @@ class World(DrivenWorld):
         self.tell_of_dead_drivers(process)
         self.arrived(name)
 
-    def on_joined(self, process: Process, news: tuple[SnapshotEnded | Begun, ...]) -> None:
+    def on_joined(self, process: AccountProcess, news: tuple[SnapshotEnded | Begun, ...]) -> None:
         """A process hears that the coordinator knows it, and which snapshots have ended and which are open."""
         if process.joining:
             process.joining = False
@@ -206,7 +207,7 @@ class World(DrivenWorld):
 
     # The coordinator -------------------------------------------------------------------------------
 
-    def report(self, process: Process, effect: Effect, content: Any) -> None:
+    def report(self, process: AccountProcess, effect: Effect, content: Any) -> None:
         """See Surroundings."""
         match effect:
             case ReportRecord(record):
@@ -295,7 +296,7 @@ class World(DrivenWorld):
             process.highest_heard = max(process.highest_heard, event.snapshot.counter)
         self._tell(process, event)
 
-    def _tell(self, process: Process, event: Begun | EverybodyRecorded | SnapshotEnded) -> None:
+    def _tell(self, process: AccountProcess, event: Begun | EverybodyRecorded | SnapshotEnded) -> None:
         if isinstance(event, SnapshotEnded):
             self.told_of_end.add((process.name, event.snapshot))
         process.tell(event)

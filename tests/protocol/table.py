@@ -13,9 +13,9 @@ from rayshot.protocol.effects import AnnounceSnapshot, ReportEnd, ReportRecord
 from rayshot.protocol.events import Begun, SnapshotEnded
 from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.participant import Participant
+from rayshot.simulation.account_process import AccountProcess
 from rayshot.simulation.application import Account, Sent
 from rayshot.simulation.coordinator import Coordinator
-from rayshot.simulation.process import Process
 
 
 class Table:
@@ -36,7 +36,7 @@ class Table:
         self.slow_answers = False
         self.coordinator = Coordinator(1, Collector(1), self)
         self.processes = {
-            name: Process(name, Participant(name), self, Account(name, balance, ()))
+            name: AccountProcess(name, Participant(name), self, Account(name, balance, ()))
             for name, balance in balances.items()
         }
         for name in balances:

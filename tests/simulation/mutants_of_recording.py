@@ -10,6 +10,7 @@ from rayshot.protocol.events import StateCaptured
 from rayshot.protocol.identity import ALIGNED, is_driver
 from rayshot.protocol.participant import Participant
 from rayshot.protocol.tombstones import Tombstones
+from rayshot.simulation.account_process import AccountProcess
 from rayshot.simulation.process import Process
 from tests.simulation.mutation import mutant, patched
 
@@ -82,7 +83,7 @@ class CompleteByItself(Collector):
     """Nobody looks for those whom the records prove to lie inside the cut as well."""
 
 
-begin_handler, content, capture = Process.begin_handler, Process._content, Process.capture
+begin_handler, content, capture = AccountProcess.begin_handler, Process._content, Process.capture
 load, next_senders = Process.load, Process.next_senders
 
 
@@ -98,7 +99,7 @@ def content_of_before(self, record):
 
 patched(
     "the captured state is one message early",
-    (Process, "begin_handler", begin_handler_and_remember),
+    (AccountProcess, "begin_handler", begin_handler_and_remember),
     (Process, "_content", content_of_before),
 )
 

@@ -14,8 +14,8 @@ from rayshot.protocol.driver import AnswerArrived
 from rayshot.protocol.events import AlignmentTimedOut, SnapshotRequested
 from rayshot.protocol.identity import ALIGNED, Channel
 from rayshot.protocol.topology import forward_inputs
+from rayshot.simulation.account_process import AccountProcess
 from rayshot.simulation.application import Account, Created, Ended, Sent
-from rayshot.simulation.process import Process
 from tests.simulation.stage import Stage
 
 RULE = "----"
@@ -240,7 +240,7 @@ class Script:
 
     def do_join(self, name):
         """A process that was created says hello to the coordinator, and is not born yet."""
-        self.stage.processes[name] = Process(name, self.stage.machine(name), self.stage)
+        self.stage.processes[name] = AccountProcess(name, self.stage.machine(name), self.stage)
         self.stage.coordinator.tell(ProcessJoined(name))
 
     def do_end(self, name, heir):

@@ -22,11 +22,11 @@ from rayshot.protocol.effects import AnnounceSnapshot, ReportEnd, ReportFailure,
 from rayshot.protocol.events import EverybodyRecorded, SnapshotEnded
 from rayshot.protocol.identity import Channel
 from rayshot.protocol.participant import Participant
+from rayshot.simulation.account_process import AccountProcess
 from rayshot.simulation.application import Received
 from rayshot.simulation.coordinator import Coordinator
 from rayshot.simulation.driver import SimulatedDriver
 from rayshot.simulation.packets import Load
-from rayshot.simulation.process import Process
 from tests.simulation.narrator import Narrator
 
 
@@ -79,7 +79,7 @@ class Stage:
 
     def add(self, name, account=None):
         """A process is there, and the coordinator knows it; an account of None is not born yet."""
-        self.processes[name] = Process(name, self.machine(name), self, account)
+        self.processes[name] = AccountProcess(name, self.machine(name), self, account)
         self.coordinator.tell(ProcessJoined(name))
 
     def add_driver(self, name):
@@ -156,7 +156,7 @@ class Stage:
         for name in cut.records:
             into = [c for c in cut.channels if c.channel.receiver == name]
             out = [c for c in cut.channels if c.channel.sender == name]
-            process = self.processes[name] = Process(name, self.machine(name), self, stored.states[name].copy())
+            process = self.processes[name] = AccountProcess(name, self.machine(name), self, stored.states[name].copy())
             process.load(
                 Load(
                     self.life,

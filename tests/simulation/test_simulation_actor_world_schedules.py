@@ -24,6 +24,11 @@ EVERYTHING = [
     {"snapshots": 2, "crashes": 2},
     {"mode": "aligned", "snapshots": 2, "crashes": 1},
     {"mode": "stop-the-world", "snapshots": 2, "crashes": 1},
+    {"network": "ordered", "snapshots": 2, "crashes": 1},
+    {"network": "duplicating", "snapshots": 2, "crashes": 1},
+    {"network": "lossy", "mode": "aligned", "snapshots": 2, "crashes": 1},
+    {"network": "hostile", "snapshots": 2, "crashes": 1},
+    {"network": "hostile", "mode": "stop-the-world", "snapshots": 2, "crashes": 1},
 ]
 
 
@@ -60,6 +65,66 @@ def test_everything_that_actors_do_holds_in_every_schedule_and_every_cut(setting
     assert seen.snapshots > SCHEDULES
     assert seen.in_flight > seen.snapshots
     assert seen.rollbacks == SCHEDULES * settings.get("crashes", 0)
+
+
+@pytest.mark.parametrize(
+    ("network", "seen"),
+    [
+        ("ordered", {"overtaken": False, "lost": False, "twice": False}),
+        ("reordering", {"overtaken": True, "lost": False, "twice": False}),
+        ("duplicating", {"overtaken": True, "lost": False, "twice": True}),
+        ("lossy", {"overtaken": True, "lost": True, "twice": False}),
+        ("hostile", {"overtaken": True, "lost": True, "twice": True}),
+    ],
+)
+def test_a_network_does_what_its_name_says(network, seen):
+    worlds = [World(seed, network=network, tell=True) for seed in range(20)]
+    for world in worlds:
+        trade(world)
+        world.run()
+        all_is_well(world)
+    stories = [line for world in worlds for line in world.story]
+    found = {"lost": any("is lost: " in line for line in stories)}
+    found["twice"] = any("will come again: " in line for line in stories)
+    found["overtaken"] = any(world._actors.counts["batches held back"] for world in worlds)
+    assert found == seen
+
+
+def test_an_actor_on_a_lossy_network_can_be_stepped_through():
+    world = World(3, network="hostile")
+    alice = world.create(Account, 100, name="alice")
+    for amount in range(10):
+        alice.deposit.tell(amount)
+    world.run(until=lambda: world.events > 12)
+    while world.pending:
+        world.step()
+    assert world.actors["alice"].balance == 145
+
+
+def test_a_network_that_nobody_knows_is_refused():
+    with pytest.raises(ConfigError, match=r"network='wet': give one of 'ordered', 'reordering', 'duplicating'"):
+        World(network="wet")
+
+
+@rayshot.actor
+class Guest(Account):
+    """Leaves when it is told to."""
+
+    def leave(self):
+        rayshot.current().exit()
+
+
+def test_a_letter_to_one_that_ended_comes_once_however_often_the_network_brings_it():
+    for seed in range(40):
+        world = World(seed, network="hostile", snapshots=0)
+        bob = world.create(Guest, 100, name="bob")
+        world.run()
+        bob.leave.tell()
+        for amount in range(4):
+            bob.deposit.tell(amount)
+        world.run()
+        numbers = [letter.number for letter in world.dead_letters if letter.number]
+        assert sorted(set(numbers)) == sorted(numbers)
 
 
 def pay(world):

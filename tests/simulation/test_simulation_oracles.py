@@ -8,7 +8,8 @@ from rayshot.protocol.cut import ChannelCut, Cut, Record
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.simulation.application import Account, Ended, Message, Received, Sent
 from rayshot.simulation.failure import OracleFailure
-from rayshot.simulation.oracles import Stored, judge_advance, judge_cut, judge_rest
+from rayshot.simulation.oracles import judge_advance, judge_cut, judge_rest
+from rayshot.simulation.packets import Stored
 from rayshot.simulation.truth import Answer, Truth
 
 K = SnapshotId(1, "coordinator", 1)

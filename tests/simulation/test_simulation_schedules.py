@@ -2,6 +2,8 @@
 
 import pytest
 
+from rayshot.protocol.participant import Participant
+from rayshot.simulation.machines import Machines
 from rayshot.simulation.networks import NETWORKS
 from rayshot.simulation.schedule import run_seed
 from rayshot.simulation.settings import MODES
@@ -152,3 +154,19 @@ def test_a_replaced_coordinator_that_does_not_know_who_has_ended_is_refused_by_t
     outcome = run_seed(4080115)  # its cut lacks the channel to one that recorded, gave up and ended
     assert outcome.failure is None
     assert outcome.counts["commits fenced"] > 0
+
+
+def test_a_machine_that_counts_wrongly_is_seen_at_the_event_and_not_in_a_cut():
+    class KeepsMarkers(Participant):
+        def _forget(self, snapshot):
+            due = [(channel, channel.due.get(snapshot)) for channel in self._out.values()]
+            effects = super()._forget(snapshot)
+            for channel, marker in due:
+                if marker:
+                    channel.due[snapshot] = marker
+            return effects
+
+    machines = Machines(participant=KeepsMarkers)
+    failures = [outcome.failure for seed in range(20) if (outcome := run_seed(seed, machines)).failure]
+    assert failures
+    assert all("is due, which is not open" in str(failure) for failure in failures)
