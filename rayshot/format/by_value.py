@@ -1,8 +1,8 @@
-"""Classes that pickles hold by value, as cloudpickle writes them: their names, and what stands for one that moved.
+"""Classes that cloudpickle writes by value: their names, and the replacements of moved ones.
 
-cloudpickle gives each such class an id, by which a process that unpickles it a second time finds it again: which class
-has which id stands in two tables of its module. It leaves out the qualified name, without which `Outer.Inner` could not
-be told from another `Inner`; here it is added.
+cloudpickle gives each such class an id, so that a process which unpickles it again finds the same class. Two tables of
+its module map ids to classes. cloudpickle leaves out the qualified name, without which `Outer.Inner` looks like another
+`Inner`. This module adds it.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,24 +12,24 @@ from typing import Any
 import cloudpickle
 
 CLOUDPICKLE_MODULE: ModuleType = cloudpickle.cloudpickle
-"""Whose functions pickles name where they hold a class by value, and whose tables say which class has which id."""
+"""The module whose functions make classes by value, and whose tables map ids to classes."""
 
 
 def with_qualified_name(reduced: Any, cls: type) -> Any:
-    """Cloudpickle's reduction of a class by value, with its qualified name; any other reduction as it is."""
+    """The reduction of a class by value, with the qualified name added; another reduction unchanged."""
     if reduced is not NotImplemented and reduced[0] is CLOUDPICKLE_MODULE._make_skeleton_class:  # noqa: SLF001
         add_qualified_name(reduced[1], cls)
     return reduced
 
 
 def add_qualified_name(arguments: tuple[Any, ...], cls: type) -> tuple[Any, ...]:
-    """What cloudpickle makes a class of, its qualified name added: among the keywords, as a class statement has it."""
+    """The arguments that make a class, with the qualified name added to the keywords, as in a class statement."""
     arguments[3]["__qualname__"] = "".join(_qualified_name(cls))  # a copy, else bytes depend on who interned the text
     return arguments
 
 
 def _qualified_name(cls: type) -> str:
-    """Of a class that came from a process without rayshot, which leaves it out, the methods still know it."""
+    """The qualified name. A process without rayshot leaves it out of the class; then its methods still have it."""
     for name, member in vars(cls).items():
         if isinstance(member, FunctionType) and member.__module__ == cls.__module__:
             outer, _, method = member.__qualname__.rpartition(".")
@@ -39,9 +39,9 @@ def _qualified_name(cls: type) -> str:
 
 
 class ClassMakers:
-    """In the place of cloudpickle's functions that make classes, for a pickle of which some globals have moved.
+    """Replaces cloudpickle's functions that make classes, for a pickle with moved globals.
 
-    A class by value that is recorded under one of `names` is not made: what stands for it is taken, and left as it is.
+    If a class by value is recorded under one of `names`, it is not made: its replacement is used, unchanged.
     """
 
     def __init__(self, names: Mapping[str, object]) -> None:
@@ -54,7 +54,7 @@ class ClassMakers:
         }
 
     def find(self, module: str, name: str) -> Any:
-        """What is called in the place of a global of cloudpickle's; None for all others."""
+        """The replacement for a function of cloudpickle; None for all others."""
         return self._makers.get(name) if module == CLOUDPICKLE_MODULE.__name__ else None
 
     def _make_class(
@@ -75,7 +75,7 @@ class ClassMakers:
         return CLOUDPICKLE_MODULE._make_skeleton_enum(bases, name, qualified, members, module, *rest)  # noqa: SLF001
 
     def _take(self, recorded: str, metaclass: type) -> Any:
-        """What stands for the recorded class: of a decorated one the user's own, where that is what was recorded."""
+        """The replacement for the recorded class: for a decorated one the user's class, if that was recorded."""
         moved = self._names.get(recorded)
         user_class = getattr(moved, "__rayshot_user_class__", moved)
         if user_class is not moved and not issubclass(metaclass, type(moved)):

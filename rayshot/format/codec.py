@@ -1,4 +1,4 @@
-"""Messages as bytes: what travels on channels, and what channel state is made of.
+"""Messages as bytes, on channels and in recorded channel state.
 
 A message is one msgpack array. Its first element says what it is:
 
@@ -7,12 +7,12 @@ A message is one msgpack array. Its first element says what it is:
     [CALL, call id, tell]            a call whose caller waits for a reply under that id
     [REPLY, call id, ok, tell]       the reply: a tell of method "" with one argument, the result or the exception
     [CREATE, specification, tell]    number 1 on the channel from an actor's creator: the constructor's call
-    [END, dropped]                   the receiver is to end; with `dropped` only if nobody can miss it
+    [END, dropped]                   the receiver ends; with `dropped` only if no other actor can still use it
 
-msgpack is used exactly where it loses nothing. Containers go through pickle, because msgpack has no tuple, set or
-wide integer, takes bytearray for bytes, and forgets that two arguments were one object. Handles are flat: they
-travel as an extension that holds the actor's name. References to objects, and large arguments, lie beside the message
-in slots, see `slots`: the encoded message is a SlottedMessage then.
+msgpack is used exactly where it loses nothing. Containers are pickled, because msgpack has no tuple, set or wide
+integer, turns bytearray into bytes, and forgets that two arguments were one object. Handles are flat: a handle is an
+extension with the actor's name. References to objects, and large arguments, are outside of the message in slots, see
+`slots`; then the encoded message is a SlottedMessage.
 
 A *frame* is a numbered run of messages, `[first number, count, the messages one after the other]`; a channel's
 recorded state is a sequence of frames.
@@ -35,14 +35,14 @@ PICKLED, CALL, REPLY, CREATE, END = 0, 1, 2, 3, 4
 _ENDS = frozenset(msgpack.packb([END, dropped]) for dropped in (False, True))
 HANDLE_EXTENSION = 1
 FLAT = frozenset({type(None), bool, int, float, str, bytes})
-"""Types that msgpack carries without loss. Handles join them at run time."""
+"""Types that msgpack encodes without loss. The type of handles is added at run time."""
 _all_flat = FLAT.issuperset
 all_numbers = frozenset({type(None), bool, int, float}).issuperset
 """Whether an iterable of types holds only numbers: these cannot change, and are small."""
 NUMBERS_MAX = 64
 
 MESSAGE_BYTES_MAX = 256 << 20
-"""Of one message's bytes; what is large lies beside them where there is an object store."""
+"""The largest message in bytes. With an object store, large arguments are outside of these bytes."""
 _NO_KWARGS: Mapping[str, Any] = {}
 
 
@@ -62,7 +62,7 @@ class Frame(NamedTuple):
 class RecordedMessage(NamedTuple):
     """One message as a snapshot holds it; arguments are inert.
 
-    `kind` is "tell", "call", "reply", "create" or "end"; `call_id` is that of a call and of its reply.
+    `kind` is "tell", "call", "reply", "create" or "end". A call and its reply have the same `call_id`.
     """
 
     number: int
@@ -74,7 +74,7 @@ class RecordedMessage(NamedTuple):
 
 
 class Codec:
-    """Writes and reads live messages; `handle_type` instances travel as the name that `name_of` gives them.
+    """Writes and reads live messages. An instance of `handle_type` is written as the name that `name_of` returns.
 
     `bind(name)` makes the receiver's own handle of that name.
     """
@@ -88,7 +88,7 @@ class Codec:
         self.pack: Callable[[Any], bytes] = msgpack.Packer(strict_types=True, use_bin_type=True).pack
 
     def tell(self, method: str, args: Sequence[Any], kwargs: Mapping[str, Any] = _NO_KWARGS) -> bytes:
-        """Encode a one-way message. Raises MessageNotSerializable or MessageTooLarge; nothing is kept then."""
+        """Encode a one-way message. Raises MessageNotSerializable or MessageTooLarge, and then keeps nothing."""
         try:
             if _all_flat(map(type, args)) and not kwargs:
                 message = self.pack([method, *args])
@@ -138,7 +138,7 @@ class Codec:
         return SlottedMessage.of(self.pack([*head, bytes(tell)]), tell.slots)
 
     def end(self, *, dropped: bool) -> bytes:
-        """Encode the order to end. `dropped`: its creator has let go of the only handle, see `Cell`."""
+        """Encode the order to end. `dropped`: the creator has dropped the only handle, see `Cell`."""
         return self.pack([END, dropped])
 
     def unpacker(self, body: bytes | memoryview) -> msgpack.Unpacker:
@@ -202,7 +202,7 @@ _UNBOUNDED: dict[str, Any] = {"max_bin_len": MESSAGE_BYTES_MAX, "max_str_len": M
 
 
 def creation_of(frame: Frame) -> bytes | None:
-    """The specification in the message that creates the frame's receiver; None where the frame begins with none."""
+    """The specification in the message that creates the frame's receiver; None if the frame begins with another one."""
     if frame.first != 1 or frame.count == 0:
         return None
     unpacker = msgpack.Unpacker(None, max_buffer_size=0, **_UNBOUNDED)
@@ -214,9 +214,9 @@ def creation_of(frame: Frame) -> bytes | None:
 
 
 def method_of(message: list[Any]) -> str:
-    """The method that a live message calls, given as `unpacker` yields it; "" for a reply and an end, which name none.
+    """The method that a live message calls, given as `unpacker` yields it; "" for a reply and an end.
 
-    Nothing is unpickled, and no more is read than stands before the name.
+    It unpickles nothing, and reads nothing behind the name.
     """
     if message[0] == END:
         return ""
@@ -232,12 +232,12 @@ def method_of_encoded(message: bytes) -> str:
 
 
 def is_end(message: bytes) -> bool:
-    """Whether a message, given as bytes, is the order to end: nobody misses it at a receiver that has ended."""
+    """Whether a message, given as bytes, is the order to end. A receiver that has ended does not need it."""
     return message in _ENDS
 
 
 def _fields(tell: bytes) -> Iterator[Any]:
-    """The fields of a tell one by one, each decoded when it is asked for."""
+    """The fields of a tell, each decoded on demand."""
     unpacker = msgpack.Unpacker(io.BytesIO(tell), max_buffer_size=0, **_UNBOUNDED)
     for _ in range(unpacker.read_array_header()):
         yield unpacker.unpack()
@@ -252,9 +252,9 @@ def _named(fields: Iterator[Any]) -> str:
 
 
 def cut_frame(frame: Frame, first: int, last: int) -> Frame:
-    """The part of `frame` that holds the messages numbered `first` .. `last`, without decoding any.
+    """The part of `frame` with the messages `first` .. `last`. It decodes none.
 
-    Raises BadManifest where the frame is to be cut and holds other than it promises.
+    Raises BadManifest if the frame must be cut and does not hold what it promises.
     """
     first, last = max(first, frame.first), min(last, frame.last)
     if (first, last) == (frame.first, frame.last):
@@ -266,7 +266,7 @@ def cut_frame(frame: Frame, first: int, last: int) -> Frame:
 
 
 def split_frame(frame: Frame) -> list[bytes]:
-    """The frame's messages, each by itself, none decoded. Raises BadManifest where it holds other than it promises."""
+    """The frame's messages, one by one, not decoded. Raises BadManifest if it does not hold what it promises."""
     return [bytes(frame.body[begin:end]) for begin, end in itertools.pairwise(_ends(frame))]
 
 
@@ -305,10 +305,10 @@ def read_frames(blob: bytes) -> Iterator[Frame]:
 def read_messages(
     frame: Frame, slots_of: Callable[[int], Sequence[Any]] = lambda _number: ()
 ) -> Iterator[RecordedMessage]:
-    """Decode a frame's messages inertly: nothing of them is imported or called.
+    """Decode a frame's messages inertly: it imports and calls nothing of them.
 
-    `slots_of` gives the contents of the slots of a message by its number, inert too. Without it a place of a message
-    that a slot fills holds a record.
+    `slots_of` returns the contents of a message's slots by its number, also inert. Without it, a record stands in the
+    place of each slot.
     """
     budget = ContainerBudget(1)  # a message is one list of scalars; what is nested lies in pickles
     unpacker = msgpack.Unpacker(
@@ -341,8 +341,8 @@ def read_messages(
 def unpack_messages(frame: Frame, most: int) -> Iterator[list[list[Any]]]:
     """The frame's messages as the lists that the module's docstring describes, up to `most` at once.
 
-    As inert as `read_messages` and much faster. Raises BadManifest for all that it refuses; only it says which message
-    is to blame.
+    As inert as `read_messages` and much faster. Raises BadManifest for the same messages, but only `read_messages` says
+    which message is damaged.
     """
     budget = ContainerBudget(most)
     unpacker = msgpack.Unpacker(
@@ -367,7 +367,7 @@ def unpack_messages(frame: Frame, most: int) -> Iterator[list[list[Any]]]:
 
 
 def _ends(frame: Frame) -> list[int]:
-    """Where the frame's messages begin, and where the last one ends. Raises BadManifest."""
+    """The start of each message in the frame, and the end of the last. Raises BadManifest."""
     unpacker = msgpack.Unpacker(None, max_buffer_size=0, **_UNBOUNDED)
     ends = [0]
     try:
@@ -383,7 +383,7 @@ def _ends(frame: Frame) -> list[int]:
 
 
 def recorded_message(number: int, fields: Any, slots: Sequence[Any]) -> RecordedMessage:
-    """One of the messages that `unpack_messages` gives; `slots` are the contents of its slots. As `read_messages`."""
+    """Read one message of `unpack_messages`; `slots` are the contents of its slots. As `read_messages`."""
     try:
         return _recorded(number, fields, slots)
     except (ValueError, TypeError, msgpack.UnpackException) as error:

@@ -1,11 +1,11 @@
-"""A digest of what a value holds, which is the same in two snapshots where the inert reader gives the same content.
+"""A digest of a value's content. Two snapshots give the same digest if the inert reader reads the same content.
 
-Theory of operation. A value is encoded from its leaves up. What msgpack knows is its msgpack; everything else is a byte
-that msgpack never writes, and a digest of its type and of the encodings of its parts. So encodings that stand one
-behind the other cannot be mistaken. Those of dicts and sets are sorted, and an object that is met again is encoded
-once: neither order nor sharing changes a digest. Of a cycle there is the distance to where it began.
+Theory of operation. A value is encoded from its leaves up. A value that msgpack knows is encoded as its msgpack. Any
+other value is a byte that msgpack never writes, and a digest of its type and of the encodings of its parts. So a row of
+encodings has only one meaning. The parts of dicts and sets are sorted, and an object that occurs again is encoded once:
+neither order nor sharing changes a digest. A cycle is encoded as the distance to its start.
 
-What is redacted is the same whatever it is: a digest of a PIN would tell the PIN.
+All redacted values have the same digest, because the digest of a PIN would tell the PIN.
 """
 
 import array
@@ -28,22 +28,22 @@ _TEXTS = frozenset({str})
 _FEW = 16
 """Plain values in a container that is quicker encoded again than looked up."""
 _TEXT_LENGTH_MAX = 4096
-"""A longer text may be held many times, and is encoded once."""
+"""A longer string may occur many times, and is encoded once."""
 _LONG_MIN, _LONG_MAX = -(2**63), 2**64 - 1
-"""The integers that msgpack has."""
+"""The integers that msgpack can write."""
 _Encodings = list[bytes]
 
 
 def content_digest(value: Any) -> str:
     """The digest in hexadecimal. 1, 1.0 and True have different ones, and so have a list and a tuple.
 
-    Takes time and memory linear in what the value holds, however it is nested.
+    It takes time and memory linear in the content of the value, however it is nested.
     """
     return blake3(_Encoding().encode(value)).hexdigest(DIGEST_BYTES)
 
 
 class _Open:
-    """A container of which some parts are encoded."""
+    """A container with some of its parts encoded."""
 
     __slots__ = ("encodings", "join", "parts", "value")
 
@@ -149,7 +149,7 @@ def _flat(value: Any) -> bytes | None:
 
 
 def _opened(value: Any) -> _Open | None:
-    """The parts of a container; None where the value is none."""
+    """The parts of a container; None for other values."""
     kind = _kind(value)
     if isinstance(value, list | tuple):
         return _Open(value, value, lambda encodings: _digest(kind, encodings))
@@ -179,7 +179,7 @@ def _sorted_pairs(encodings: _Encodings) -> Iterator[bytes]:
 
 
 def _leaf(value: Any) -> bytes:
-    """What is neither plain nor a container."""
+    """Encode a value that is neither plain nor a container."""
     kind = _kind(value)
     if type(value) is str:
         return _digest(kind, [value.encode("utf-8", "surrogatepass")])

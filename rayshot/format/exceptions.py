@@ -1,9 +1,9 @@
-"""Exceptions that their own classes do not make again from a pickle.
+"""Exceptions that do not survive an ordinary pickle.
 
-A pickle holds an exception as its class, called with its `args`, and its attributes. A class that requires other
-arguments raises there, one that makes a text of them makes another text, and a frozen one refuses its attributes. The
-classes of such exceptions are learned when one is met. From then on this process pickles theirs in another way, in
-which no code of the class takes part; so does Ray, which asks the same table.
+A pickle holds an exception as a call of its class with `args`, and its attributes. A class that requires other
+arguments raises there; a class that formats its arguments makes another message; a frozen class refuses the attributes.
+When this process meets such an exception, it learns its class. From then on it pickles exceptions of that class in
+another way, which runs no code of the class. Ray does so too, because it uses the same table.
 """
 
 import copyreg
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def learn(kind: type[BaseException]) -> None:
-    """Pickle exceptions of this class so that they come through, from now on."""
+    """From now on, pickle exceptions of this class so that they survive."""
     copyreg.pickle(kind, _reduce)
 
 
@@ -23,7 +23,7 @@ def _reduce(error: Any) -> tuple[Any, ...]:
 
 
 def exception_again(kind: type[BaseException], args: tuple[Any, ...], attributes: dict[str, Any]) -> BaseException:
-    """The exception, made by what its class is derived from. Snapshots hold this function by name: keep it here."""
+    """Make the exception with its built-in base class. Snapshots hold this function by name: keep it here."""
     learn(kind)  # it may be passed on
     builtin: Any = _builtin_of(kind)
     error = builtin.__new__(kind, *args)
@@ -38,7 +38,7 @@ def _builtin_of(kind: type[BaseException]) -> Any:
 
 
 def make_leniently(kind: type[BaseException], args: tuple[Any, ...]) -> BaseException:
-    """Call the class as its pickle says; where it refuses the arguments, do without it."""
+    """Call the class as its pickle says. If it refuses the arguments, make the exception without it."""
     try:
         return kind(*args)
     except TypeError:
@@ -46,7 +46,7 @@ def make_leniently(kind: type[BaseException], args: tuple[Any, ...]) -> BaseExce
 
 
 def fill_leniently(error: BaseException, attributes: dict[str, Any]) -> None:
-    """Set attributes as a pickle says; where the class refuses them, do without it."""
+    """Set attributes as a pickle says. If the class refuses them, set them without it."""
     try:
         error.__setstate__(attributes)
     except AttributeError:
@@ -55,7 +55,7 @@ def fill_leniently(error: BaseException, attributes: dict[str, Any]) -> None:
 
 
 def is_same(error: BaseException, again: object) -> bool:
-    """Whether an exception came through a pickle as it was."""
+    """Whether an exception survived a pickle unchanged."""
     if type(again) is not type(error):
         return False
     try:

@@ -1,9 +1,9 @@
 """numpy's part of the closed table: arrays, scalars and dtypes, rebuilt by public constructors from checked arguments.
 
-numpy's own `__setstate__` of a dtype believes what it is told, and a dtype that says "object" where bytes are turns
-them into pointers. So dtypes are made anew here from their parts, and no array of bytes ever has a dtype with objects.
-Arrays are views on the pickle's bytes: nothing is copied. numpy is imported when the first of them is met; where it is
-not installed they stay records. An array of a class of its own becomes a record of that class, which holds plain ones.
+numpy's own `__setstate__` of a dtype trusts its arguments, and a dtype that says "object" for plain bytes turns them
+into pointers. So this module makes dtypes from their parts, and no array of bytes ever has a dtype with objects. Arrays
+are views on the pickle's bytes, without a copy. numpy is imported for the first array; if it is not installed, arrays
+stay records. An array of another class becomes a record of that class, which holds plain arrays.
 """
 
 import importlib

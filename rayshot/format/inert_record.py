@@ -1,4 +1,4 @@
-"""What stands in for an object that the inert reader does not build: its name, its arguments and its state."""
+"""Records: they stand for objects that the inert reader does not build, with name, arguments and state."""
 
 import reprlib
 import sys
@@ -16,7 +16,7 @@ _FIELDS_MAX = 1_000
 
 
 class Parts(NamedTuple):
-    """What an object's pickle holds by name, and what it holds besides of arguments and state, which have no names."""
+    """The named values in an object's pickle, and the other arguments and state, which have no names."""
 
     attributes: dict[str, Any]
     args: tuple[Any, ...]
@@ -26,8 +26,8 @@ class Parts(NamedTuple):
 class Inert:
     """An object of a pickle, described instead of built. Nothing of it was imported or called.
 
-    Records are compared and hashed by identity, because what is equal is for the class to say, which is not here;
-    `alike` compares by content.
+    Records are compared and hashed by identity, because only the missing class could say what is equal; `alike`
+    compares by content.
     """
 
     __slots__ = ("_fields", "args", "bases", "class_name", "cls", "entries", "items", "kwargs", "members", "state")
@@ -36,26 +36,26 @@ class Inert:
     """`module.Qualname` of the class or function."""
 
     args: tuple[Any, ...] | None
-    """What it was called with; None for the class or function itself, which was not called."""
+    """The arguments of its call; None for the class or function itself, which was not called."""
 
     kwargs: dict[str, Any]
     state: Any
-    """What `__setstate__` would get, or None."""
+    """The argument of `__setstate__`, or None."""
 
     items: list[Any]
-    """What would be appended or extended, for example of a subclass of list."""
+    """The appended items, for example of a subclass of list."""
 
     entries: dict[Any, Any]
-    """What would be set by key, for example of a subclass of dict."""
+    """The values set by key, for example of a subclass of dict."""
 
     members: Mapping[tuple[type, Any], str] | None
-    """Of an enum that is in the pickle: the name of each member by the value's type and the value."""
+    """For an enum in the pickle: (type of the value, value) -> the name of the member."""
 
     cls: "Inert | None"
-    """Of an object: the record of its class, which tells more where the pickle holds that by value."""
+    """For an object: the record of its class, which tells more if the pickle holds the class by value."""
 
     bases: tuple[Any, ...]
-    """Of a class that is in the pickle."""
+    """For a class in the pickle."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Inert:
 
     @property
     def member(self) -> str | None:
-        """The name of a member of an enum, where the pickle tells; None for anything else."""
+        """The name of a member of an enum, if the pickle holds it; None for other values."""
         match self.args:
             case (int() | str() as value,) if self.cls is not None and self.cls.members is not None:
                 return self.cls.members.get((type(value), value))
@@ -85,15 +85,15 @@ class Inert:
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """Attribute -> value, as far as the pickle tells, see `parts`."""
+        """Attribute -> value, as far as the pickle names them, see `parts`."""
         return self.parts.attributes
 
     @property
     def parts(self) -> Parts:
-        """What of the arguments and the state has names, and the rest.
+        """The named values of the arguments and the state, and the rest.
 
-        Named are what was in `__dict__` and in slots. Where the pickle holds the class, so are the fields of a named
-        tuple, which are arguments, and those of a frozen dataclass with slots, whose state is a list.
+        The values of `__dict__` and slots have names. If the pickle holds the class, so have the fields of a named
+        tuple, which are arguments, and the fields of a frozen dataclass with slots, whose state is a list.
         """
         args, state = self.args or (), self.state
         fields = _NO_FIELDS if self.cls is None else self.cls._own_fields()  # noqa: SLF001 - its own kind
@@ -136,7 +136,7 @@ _NO_FIELDS = _Fields((), ())
 
 
 def _attributes(state: Any) -> dict[str, Any]:
-    """What a state holds by name: from `__dict__` and from slots."""
+    """The named values of a state: from `__dict__` and from slots."""
     pair = isinstance(state, tuple) and len(state) == _STATE_PAIR
     parts = state if pair else (state,)
     mappings = [part for part in parts if isinstance(part, Mapping)]
@@ -161,7 +161,7 @@ def _dataclass_fields(cls: Inert) -> tuple[str, ...]:
 
 
 def _has_value(field: Any) -> bool:
-    """Whether a dataclass's objects have the field, which is not so for ClassVar and InitVar."""
+    """Whether a dataclass's objects have the field. They do not have a ClassVar or InitVar."""
     kind = field.attributes.get("_field_type") if isinstance(field, Inert) else None
     return not isinstance(kind, Inert) or kind.args == ("_FIELD",)
 
@@ -174,7 +174,7 @@ def _field_names(names: Any) -> tuple[str, ...]:
 
 
 def _class_member(cls: Inert, name: str) -> Any:
-    """What a class that is in the pickle, or the first of its bases that has it, has under `name`, or None."""
+    """The attribute `name` of a class in the pickle, or of its first base that has it, or None."""
     waiting: list[Any] = [cls]
     for _ in range(_BASES_LOOKED_AT_MAX):
         if not waiting:
@@ -191,19 +191,19 @@ def _class_member(cls: Inert, name: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class HandleRecord:
-    """A handle of an actor. `system` is empty where the bytes leave it to their place, as messages do."""
+    """A handle of an actor. `system` is empty if the bytes do not name it, as in messages."""
 
     system: str
     name: str
 
 
 def is_inert(value: object) -> TypeGuard[Inert]:
-    """Whether `value` stands in for an object that was not built."""
+    """Whether `value` stands for an object that was not built."""
     return isinstance(value, Inert)
 
 
 class _Short(reprlib.Repr):
-    """A repr of bounded depth, length and work, whatever the records hold; secrets are redacted."""
+    """A repr of bounded depth, length and work. Secrets are redacted."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -261,5 +261,5 @@ _SHORT = _Short()
 
 
 def short_repr(value: object) -> str:
-    """A repr of bounded depth and length for anything that the inert reader gives."""
+    """A repr of bounded depth and length for any value of the inert reader."""
     return _SHORT.repr(value)

@@ -1,9 +1,9 @@
-"""The closed table: the only types that the inert reader builds from a pickle's calls, and what it checks before.
+"""The closed table: the only types that the inert reader builds from a pickle's calls, and its checks before.
 
-Each maker gets the arguments of one call and either gives what the type's own function would give, or raises TypeError,
-ValueError or ArithmeticError: then the call becomes a record. So a maker accepts exactly the arguments that the type's
-`__reduce__` writes, only of exact and cheap types, and charges for what it copies. Nothing made here calls back, opens
-files or holds more than its arguments.
+Each maker gets the arguments of one call. It returns the result of the type's own function, or raises TypeError,
+ValueError or ArithmeticError; then the call becomes a record. So a maker accepts exactly the arguments that the type's
+`__reduce__` writes, only of exact and cheap types, and charges for its copies. The values made here never call back,
+open files or hold more than their arguments.
 """
 
 import array
@@ -43,7 +43,7 @@ _ARRAY_FORMATS = {
 
 
 def make(name: str, arguments: _Arguments, limits: ReadingLimits) -> Any:
-    """What calling `name` with `arguments` gives, or NOT_MADE."""
+    """The result of calling `name` with `arguments`, or NOT_MADE."""
     maker = _MAKERS.get(name)
     if maker is None:
         return NOT_MADE
@@ -54,12 +54,12 @@ def make(name: str, arguments: _Arguments, limits: ReadingLimits) -> Any:
 
 
 def is_finished_by_build(record: Inert) -> bool:
-    """Whether a type of the table begins as a record and is made when its state arrives."""
+    """Whether a type of the table is a record first, and is made from its state."""
     return record.class_name in _BUILDERS
 
 
 def build(record: Inert, state: Any, limits: ReadingLimits) -> Any:
-    """What `record` becomes when it gets `state`, or NOT_MADE."""
+    """The value of `record` with `state`, or NOT_MADE."""
     builder = _BUILDERS.get(record.class_name)
     if builder is None or record.args is None:
         return NOT_MADE
@@ -93,7 +93,7 @@ def _make_range(arguments: _Arguments, _: ReadingLimits) -> range:
 
 
 def _make_slice(arguments: _Arguments, _: ReadingLimits) -> slice:
-    """Only of integers: slices inside slices are freed by recursion."""
+    """A slice, only of integers: slices inside slices are freed by recursion."""
     start, stop, step = arguments
     _check_small(*(part for part in arguments if part is not None))
     return slice(start, stop, step)
@@ -216,7 +216,7 @@ def _make_timezone(arguments: _Arguments, _: ReadingLimits) -> dt.timezone:
 def _packed(arguments: _Arguments, size: int) -> _Arguments:
     """The arguments of a date or time: its bytes, and perhaps a time zone.
 
-    The type itself believes the bytes nearly blindly; `.replace()` checks what came out of them.
+    The type itself hardly checks the bytes; `.replace()` checks the result.
     """
     match arguments:
         case (bytes(data),) if len(data) == size:
@@ -274,7 +274,7 @@ def _make_handle(arguments: _Arguments, _: ReadingLimits) -> HandleRecord:
 
 
 def _make_class(arguments: _Arguments, _: ReadingLimits) -> Inert:
-    """A class that cloudpickle wrote by value; its members arrive by `_give_state`."""
+    """A class that cloudpickle wrote by value. `_give_state` adds its members."""
     match arguments:
         case (_, str(name), tuple(bases), {"__module__": str(module), **others}, *_):
             qualified_name = others.get("__qualname__", name)  # rayshot did not always write it
@@ -358,7 +358,7 @@ def _make_referenced(arguments: _Arguments, limits: ReadingLimits) -> Any:
 
 
 def _make_slot(arguments: _Arguments, limits: ReadingLimits) -> Any:
-    """What lies beside a message."""
+    """The content of a slot."""
     match arguments:
         case (int(index),) if type(index) is int and 0 <= index < len(limits.slots):
             return limits.slots[index]

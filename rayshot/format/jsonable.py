@@ -1,8 +1,8 @@
-"""What the inert reader gave, as JSON: for the command line, for tables and for eyes.
+"""Values of the inert reader as JSON, for the command line, for tables and for people.
 
-A rendering, not an encoding: it ends for every value, and tells what it leaves out. Values that JSON knows stay; tuples
-and arrays become lists; dates, numbers and paths become their text, and so do integers wider than 64 bits. An object
-whose keys start with `$` describes what JSON has no word for:
+This is a rendering, not an encoding: it ends for every value, and shows what it leaves out. Values that JSON knows
+stay; tuples and arrays become lists; dates, numbers and paths become strings, and so do integers wider than 64 bits. An
+object whose keys start with `$` describes a value that JSON does not have:
 
     {"$class": name, attribute: value}                  an object of a class that is not here, by its attributes
     {.. "$args": [], "$kwargs": {}, "$state": .., "$items": [], "$entries": ..}     what else its pickle holds, such as
@@ -64,22 +64,22 @@ _Json = Any
 def jsonable(value: Any, *, nodes_max: int = NODES_MAX, depth_max: int = DEPTH_MAX) -> _Json:
     """Render `value` as at most about `nodes_max` values, `depth_max` levels deep, for `json.dumps`.
 
-    Never raises and never calls anything of an object that it does not know. A text that was cut says so at its end.
+    It never raises, and never calls anything of an object that it does not know. A cut string says so at its end.
     """
     return _Rendering(nodes_max, depth_max).render(value)
 
 
 def rendered(value: Any, *, nodes_max: int = NODES_MAX, long_texts_max: int = 0) -> tuple[_Json, bool]:
-    """As `jsonable`, and whether anything was left out; texts do not say it.
+    """As `jsonable`, and whether anything was left out. A cut string does not say so here.
 
-    Texts longer than TEXT_LENGTH_MAX are whole as long as they have `long_texts_max` characters together.
+    Strings longer than TEXT_LENGTH_MAX stay whole up to `long_texts_max` characters in all.
     """
     rendering = _Rendering(nodes_max, DEPTH_MAX, long_texts_max, marks_texts=False)
     return rendering.render(value), rendering.truncated
 
 
 class _Rendering:
-    """One rendering: what is left of its size, and the containers that it is inside of.
+    """One rendering: the rest of its size, and the containers that it is in.
 
     `truncated`: something was left out.
     """
@@ -114,7 +114,7 @@ class _Rendering:
         return self._enter(value)
 
     def _text(self, text: str) -> str:
-        """The text as any encoding of Unicode can carry it, cut where it is long and too many are."""
+        """The string in a form that UTF-8 can encode, cut if it is long and there are too many long ones."""
         if len(text) > TEXT_LENGTH_MAX:
             self._long_texts_left -= len(text)
         if len(text) <= TEXT_LENGTH_MAX or self._long_texts_left >= 0:
@@ -247,12 +247,12 @@ def hides_a_field(dtype: Any) -> bool:
 
 
 def _sound(text: str) -> str:
-    """The text, with halves of characters written out."""
+    """The string, with escapes for lone surrogates."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _may_collide(keys: list[str]) -> bool:
-    """Whether two keys may be the same text when they are rendered: they then begin with the same."""
+    """Whether two keys may be rendered as the same string: then they begin with the same."""
     if all(key.isascii() and len(key) <= TEXT_LENGTH_MAX for key in keys):
         return False
     return len({_sound(key[:TEXT_LENGTH_MAX])[:TEXT_LENGTH_MAX] for key in keys}) < len(keys)

@@ -1,13 +1,13 @@
-"""A class by value, kept: what a pickle's definition of a class makes, for the next pickle with the same bytes.
+"""Keeps the record of a class by value for the next pickle that defines the class with the same bytes.
 
-cloudpickle writes a class of a notebook or a script into every message, thousands of bytes for an object of a few. The
-machine reads such a definition once, by itself: from where it begins, with an empty stack, and with a memo out of which
-nothing can be recalled. What comes of it then depends on nothing but those bytes and the number of memo entries before
-them, so that no other pickle, whoever wrote it, can change what it means.
+cloudpickle writes a class of a notebook or a script into every message: thousands of bytes for an object of a few. The
+machine reads such a definition once and alone: from its start, with an empty stack, and with a memo that it cannot
+recall from. So the result depends only on those bytes and on the number of memo entries before them, and no other
+pickle can change its meaning.
 
-What is kept is shared and never changed. Of all that the definition left in the memo a later opcode may get a text, a
-number, a name of a global or the class itself, these as records of its own. Whoever recalls anything else reads the
-pickle from the beginning, in the ordinary way.
+Kept records are shared and never change. A later opcode may recall from the definition's memo a string, a number, a
+name of a global or the class itself, the last two as records of its own. If a pickle recalls anything else, the machine
+reads it from the beginning, in the ordinary way.
 """
 
 import copy
@@ -17,7 +17,7 @@ from typing import Any
 from rayshot.format.inert_record import Inert
 
 BEGINNING = "cloudpickle.cloudpickle"
-"""The text that a definition begins with, where it is the first in its pickle."""
+"""The first string of a definition that is the first in its pickle."""
 DEFINITION_BYTES_MAX = 64 << 10
 MEMO_BEFORE_MAX = 256
 _KEPT_MAX = 64
@@ -30,7 +30,7 @@ class NotShared(Exception):
 
 
 class KeptPart:
-    """In a memo: something of a kept class; `part` is None for what is not given out."""
+    """An entry of a memo that belongs to a kept class; `part` is None if it must not be recalled."""
 
     __slots__ = ("part",)
 
@@ -38,7 +38,7 @@ class KeptPart:
         self.part = part
 
     def own(self) -> Inert:
-        """A record that its pickle may do with what it likes; raises NotShared."""
+        """A record that the pickle may change. Raises NotShared."""
         if self.part is None:
             raise NotShared
         return own_record(self.part)
@@ -60,14 +60,14 @@ class KeptClass:
 
 
 def own_record(record: Inert) -> Inert:
-    """Another record of the same class or global, whose own containers are new; its state is shared."""
+    """A new record of the same class or global. Its own containers are new; its state is shared."""
     own = copy.copy(record)
     own.kwargs, own.items, own.entries = {}, [], {}
     return own
 
 
 def shareable(value: Any) -> Any:
-    """What a memo may hold for many pickles in the place of `value`."""
+    """The entry that the memos of many pickles may hold instead of `value`."""
     if type(value) in _SCALARS:
         return value
     plain = type(value) is Inert and value.args is None and not (value.kwargs or value.items or value.entries)
@@ -78,13 +78,13 @@ _kept: dict[tuple[int, bytes], KeptClass] = {}
 
 
 def find_kept(data: bytes, start: int, before: int) -> KeptClass | None:
-    """The kept class whose definition stands at `start`."""
+    """The kept class whose definition begins at `start`."""
     kept = _kept.get((before, data[start : start + _KEY_BYTES]))
     return kept if kept is not None and data.startswith(kept.definition, start) else None
 
 
 def keep(kept: KeptClass) -> None:
-    """Keep a class, one of the last few."""
+    """Keep a class among the last few."""
     if len(_kept) >= _KEPT_MAX:
         _kept.clear()
     _kept[kept.before, kept.definition[:_KEY_BYTES]] = kept

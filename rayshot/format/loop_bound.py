@@ -1,6 +1,6 @@
-"""Locks, events and queues of asyncio, once somebody waited for them, refer to the loop; in a pickle they do not.
+"""Pickles locks, events and queues of asyncio without the event loop that they refer to after a wait.
 
-They take the loop of whoever waits next.
+After unpickling they take the loop of the next wait.
 """
 
 from asyncio.mixins import _LoopBoundMixin
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def reduce_without_loop(value: Any) -> Any:
-    """What `__reduce_ex__` gives, without the loop; NotImplemented for anything that refers to none in this way."""
+    """The result of `__reduce_ex__`, without the loop; NotImplemented for other objects."""
     if not isinstance(value, _LoopBoundMixin) or vars(value).get("_loop") is None:
         return NotImplemented
     reduced: Any = value.__reduce_ex__(5)

@@ -1,6 +1,6 @@
-"""Objects of libraries whose pickles hold internals that change with the library's version: named, never shown.
+"""Objects of libraries whose pickles hold internals that change with the version: readers show only their class.
 
-What would be shown of them is how one version of pandas or pyarrow lays out a frame, under names that are not public.
+Their parts would only show how one version of pandas or pyarrow stores a frame, under names that are not public.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ _MADE_BY: Mapping[str, str] = MappingProxyType(
         "type_for_alias": "DataType",
     }
 )
-"""Function that a pickle calls -> the class of what it makes."""
+"""Function that a pickle calls -> the class of its result."""
 
 
 def is_opaque(record: Inert) -> bool:
@@ -32,7 +32,7 @@ def is_opaque(record: Inert) -> bool:
 
 
 def public_name(record: Inert) -> str:
-    """The name of the record's class; of an opaque one without its private modules, as in `pandas.DataFrame`."""
+    """The name of the record's class; for an opaque class without private modules, as in `pandas.DataFrame`."""
     if not is_opaque(record):
         return record.class_name
     library, _, inner = record.class_name.partition(".")

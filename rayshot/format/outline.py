@@ -1,4 +1,4 @@
-"""A pickle's outline: what it holds, without a class or function of it being imported or called."""
+"""A pickle's outline: its content, read without importing or calling a class or function of it."""
 
 import io
 import itertools
@@ -7,10 +7,10 @@ from typing import Any
 
 
 def outline(stream: bytes | memoryview) -> Any:
-    """The containers and scalars of a pickle; one placeholder stands for all else. Imports and calls nothing.
+    """The containers and scalars of a pickle; one placeholder stands for all else. It imports and calls nothing.
 
-    Buffers need not be at hand, and it is as fast as unpickling. For bytes whose signature was checked: it is bounded
-    by nothing but their size.
+    It does not need the buffers, and is as fast as unpickling. Use it only for bytes with a checked signature: only
+    their size bounds its work.
     """
     return _Outliner(stream).load()
 
@@ -23,7 +23,7 @@ def globals_of(stream: bytes | memoryview) -> set[tuple[str, str]]:
 
 
 class _Anything(type):
-    """The type of a placeholder: it may be called, filled and made an instance of, and stays what it is."""
+    """The type of a placeholder: a pickle can call it, fill it and make instances of it, and it stays the same."""
 
     def __call__(cls, *_args: object, **_kwargs: object) -> "_Anything":
         return cls
@@ -32,20 +32,20 @@ class _Anything(type):
 
 
 class _Placeholder(metaclass=_Anything):
-    """What an outline holds in the place of objects, classes and functions."""
+    """Stands in an outline for objects, classes and functions."""
 
     def __new__(cls, *_args: object, **_kwargs: object) -> Any:
         return cls
 
     @staticmethod
     def _take(*_args: object) -> None:
-        """Take what pickles fill an object with."""
+        """Ignore everything that a pickle fills an object with."""
 
     append = extend = add = __setstate__ = _take
 
 
 class _Outliner(pickle.Unpickler):
-    """Gives placeholders; `met` are the globals that they stand for, as (module, qualified name)."""
+    """Reads placeholders; `met` are the globals that they stand for, as (module, qualified name)."""
 
     def __init__(self, stream: bytes | memoryview) -> None:
         super().__init__(io.BytesIO(stream), buffers=itertools.repeat(b""))

@@ -1,8 +1,8 @@
 """Values whose content is outside of them: in a file, in a block of shared memory, behind a descriptor.
 
-They would be pickled without complaint and come back as something else: an open file as its content in memory, a block
-as its name, a connection as the number of a descriptor, an array of ctypes not at all. So they are refused. An event
-loop is refused by every pickler; here an error says what it is, and does not lead into its parts.
+Picklers accept them, but they come back as something else: an open file as its content in memory, a block as its name,
+a connection as the number of a descriptor, an array of ctypes not at all. So rayshot refuses them. Every pickler
+refuses an event loop; the error here names the loop, not one of its parts.
 """
 
 import asyncio
@@ -24,13 +24,13 @@ _MODULES = tuple({module for module, _ in _ELSEWHERE})
 
 
 def outside_types() -> frozenset[type]:
-    """The types of what `refuse_outside` refuses, as far as this process has imported them."""
+    """The types that `refuse_outside` refuses, as far as this process has imported them."""
     arrays = [type(sys.modules["_ctypes"].Array)] if "_ctypes" in sys.modules else []
     return frozenset((io.TextIOWrapper, *arrays, *_elsewhere(), *_derived(asyncio.AbstractEventLoop)))
 
 
 def refuse_outside(value: Any) -> None:
-    """Raise TypeError, which says why, where a pickle of this value of an outside type would be something else."""
+    """Raise TypeError with the reason if this value of an outside type would not survive a pickle."""
     why = _elsewhere().get(type(value), "")
     if type(value) is io.TextIOWrapper and value is not sys.stdout and value is not sys.stderr:  # which go by name
         why = _FILE
@@ -43,14 +43,14 @@ def refuse_outside(value: Any) -> None:
 
 
 def may_be_outside(pickled: bytes) -> bool:
-    """Whether a plain pickle could hold a value that is to be refused; never False where it does."""
+    """Whether a plain pickle may hold a value to refuse. False is certain."""
     if sys.modules.keys().isdisjoint(_MODULES):
         return False
     return any(module.encode() in pickled for module in {found.__module__ for found in _elsewhere()})
 
 
 def _elsewhere() -> dict[type, str]:
-    """The classes of `_ELSEWHERE` that are imported, and all that are derived of them; why each is refused."""
+    """The imported classes of `_ELSEWHERE` and their subclasses, each with the reason of its refusal."""
     found: dict[type, str] = {}
     for (module, name), why in _ELSEWHERE.items():
         if module in sys.modules:
@@ -59,7 +59,7 @@ def _elsewhere() -> dict[type, str]:
 
 
 def _derived(kind: type) -> list[type]:
-    """The class and all that are derived of it."""
+    """The class and its subclasses."""
     found = [kind]
     for one in found:  # which grows
         found += one.__subclasses__()

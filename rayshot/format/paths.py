@@ -1,4 +1,4 @@
-"""Where in a value something is: the paths that errors tell."""
+"""Paths into values, for errors."""
 
 from collections.abc import Callable, Sequence
 
@@ -10,7 +10,7 @@ _PATH_PARTS_MAX = 100_000
 
 
 def find_paths(value: object, path: str, wanted: Sequence[object]) -> list[str]:
-    """Path to each of `wanted` inside of `value`; `path` itself where it is not found among the plain parts."""
+    """The path to each of `wanted` inside of `value`; `path` itself if the plain parts do not hold it."""
     start = len(path)
     missing = {id(one) for one in wanted}
     found: dict[int, str] = {}
@@ -28,9 +28,9 @@ def find_paths(value: object, path: str, wanted: Sequence[object]) -> list[str]:
 
 
 def find_culprit(value: object, path: str, can_pickle: Callable[[object], bool], *, secret: bool = False) -> str:
-    """Path to the innermost part of `value` that cannot be pickled, such as `Worker.state['conn']`.
+    """The path to the innermost part of `value` that cannot be pickled, such as `Worker.state['conn']`.
 
-    `secret`: all of it is, so that the path tells no keys.
+    `secret`: all of `value` is secret, so the path does not show keys.
     """
     start = 0 if secret else len(path)
     for _ in range(_PATH_DEPTH_MAX):
@@ -44,7 +44,7 @@ def find_culprit(value: object, path: str, can_pickle: Callable[[object], bool],
 
 
 def _deeper(path: str, step: str, start: int) -> str:
-    """One step on; what is named like a secret may be keyed by secrets, which errors do not tell."""
+    """The next step. A value with a secret's name may have secrets as keys, and errors must not show them."""
     return path + (f"[{REDACTED}]" if step[0] != "." and is_secret_path(path[start:]) else step)
 
 

@@ -1,11 +1,11 @@
-"""What a pickle holds, as far as its bytes show it without being read."""
+"""Questions to a pickle that its bytes answer without reading it."""
 
 import pickle
 
 from rayshot.format.by_value import CLOUDPICKLE_MODULE
 
 PICKLE_START = b"\x80\x05"
-"""How a pickle of protocol 5 begins."""
+"""The first bytes of a pickle of protocol 5."""
 PUT_AGAIN = "put_again"
 """The function of `pickling` that stands for references."""
 
@@ -13,9 +13,9 @@ _SHORT_BYTES_MAX = 255
 
 
 def mentions(pickled: bytes, name: str) -> bool:
-    """Whether a pickle could hold the global, or the class by value, "module.Qualname"; never False where it does.
+    """Whether a pickle may hold "module.Qualname", as a global or as a class by value. False is certain.
 
-    A pickle spells module and qualified name as two texts, each once, whatever stands between them.
+    A pickle spells module and qualified name as two strings, each once, with anything between them.
     """
     parts = name.split(".")
     return any(
@@ -25,7 +25,7 @@ def mentions(pickled: bytes, name: str) -> bool:
 
 
 def _spelled(text: str) -> bytes:
-    """How a pickle of protocol 5 holds a text: a short one has its length before it."""
+    """The bytes of a string in a pickle of protocol 5: a short string follows its length."""
     encoded = text.encode("utf-8", "surrogatepass")
     if len(encoded) > _SHORT_BYTES_MAX:
         return encoded
@@ -33,7 +33,7 @@ def _spelled(text: str) -> bytes:
 
 
 def holds_code(pickled: bytes) -> bool:
-    """Whether a pickle holds a class or function by value; never False where it does.
+    """Whether a pickle may hold a class or function by value. False is certain.
 
     cloudpickle rebuilds these with functions of its own module, which the pickle names.
     """
@@ -41,10 +41,10 @@ def holds_code(pickled: bytes) -> bool:
 
 
 def holds_references(pickled: bytes) -> bool:
-    """Whether a state's pickle holds references, whose values are pickles among its buffers; never False where so."""
+    """Whether a state's pickle may hold references, whose values are pickles in its buffers. False is certain."""
     return PUT_AGAIN.encode() in pickled
 
 
 def is_pickle(data: bytes) -> bool:
-    """Whether these bytes, or what they are the beginning of, could be a pickle of ours."""
+    """Whether these bytes may be a pickle of ours, or the start of one."""
     return data.startswith(PICKLE_START)

@@ -1,14 +1,14 @@
-"""The pickle machine: runs a pickle's opcodes and builds containers, records and the closed table's types only.
+"""The pickle machine: it runs a pickle's opcodes and builds only containers, records and the closed table's types.
 
 Theory of operation. A pickle is a program for a stack, a memo and a few verbs: find a global, call it, create an
-object of a class, give an object its state, append to it, set its keys. This machine runs all of that program, but a
-global is a record of its name, and a call is a record of the name and the arguments, unless `inert_types` makes it.
-The standard library's machines are not used, because there the bytes decide too much: the memo of the one in C grows
-to whatever index they name, `BUILD` sets attributes on anything, `REDUCE` calls anything that is callable.
+object of a class, give an object its state, append to it, set its keys. This machine runs the whole program. But a
+global becomes a record of its name, and a call becomes a record of the name and the arguments, unless `inert_types`
+makes the value. The standard library's machines are not used, because there the bytes decide too much: the memo of the
+machine in C grows to any index that they name, `BUILD` sets attributes on anything, `REDUCE` calls any callable.
 
-Rules for this file. No value that the bytes choose is called, imported or asked for an attribute. Appending, setting
-and building happen on exact types that the machine made itself. Whatever is hashed passes `ReadingLimits.check_key`
-before. Every size is compared with what is left of the bytes before anything is taken.
+Rules for this file. The machine never calls, imports or asks for an attribute of a value that the bytes choose. It
+appends, sets and builds only on exact types that it made itself. It hashes only values that `ReadingLimits.check_key`
+has passed. It compares every size with the rest of the bytes before it takes anything.
 """
 
 import codecs
@@ -338,7 +338,7 @@ class PickleMachine:
     # Classes by value. ----------------------------------------------------------------------------------------------
 
     def _take_kept_class(self, start: int) -> None:
-        """Go on behind the definition of a class that begins at `start`, if it can be kept."""
+        """Go on behind the class definition that begins at `start`, if the class can be kept."""
         before = len(self._memo)
         if before > MEMO_BEFORE_MAX or self._memo.keys() != set(range(before)) or self._data[start] != _SHORT_TEXT:
             return
@@ -355,7 +355,7 @@ class PickleMachine:
         self._at = start + len(kept.definition)
 
     def read_class(self, start: int, before: int) -> KeptClass | None:
-        """Read the definition that begins at `start`, by itself; None where there is none, or none that is whole."""
+        """Read the class definition that begins at `start` alone; None if there is no whole definition."""
         self._at = start
         self._memo = {(index,): None for index in range(before)}  # type: ignore[misc]  # no opcode names such keys
         budget = self._limits.left
@@ -367,7 +367,7 @@ class PickleMachine:
                 if code == _POP and len(self._stack) == 1 and not self._marked and _is_class(self._stack[0]):
                     return self._kept_class(start, before, budget - self._limits.left)
         except (BadState, LimitExceeded, *NONSENSE):
-            return None  # whoever reads on in the ordinary way finds out what is wrong
+            return None  # the ordinary reading finds the damage
         return None
 
     def _kept_class(self, start: int, before: int, work: int) -> KeptClass | None:
@@ -466,7 +466,7 @@ class PickleMachine:
         pickle.INST: _create_of_lines,
         pickle.BUILD: _build,
     }
-    """Opcode -> what it does. Missing are those that ask the reader for an object that is not in the bytes."""
+    """Opcode -> its method. Opcodes that ask the reader for an object outside of the bytes are missing."""
 
 
 def _is_class(value: Any) -> bool:

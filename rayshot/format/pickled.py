@@ -1,4 +1,4 @@
-"""A state as it is captured."""
+"""A captured state."""
 
 from typing import Any, NamedTuple
 
@@ -6,7 +6,7 @@ from rayshot.format.entries import StateCodec
 
 
 class Referenced(NamedTuple):
-    """A reference in a state: its value belongs into the buffer number `position`; `path` leads to it."""
+    """A reference in a state, at `path`. Its value belongs into buffer `position`."""
 
     position: int
     path: str
@@ -14,9 +14,9 @@ class Referenced(NamedTuple):
 
 
 class PickledState(NamedTuple):
-    """A captured state: `stream` is a pickle (protocol 5), `buffers` what it keeps out of band, in order.
+    """A captured state: `stream` is a pickle (protocol 5), `buffers` are its out-of-band buffers, in order.
 
-    The buffers of `references` are empty places.
+    The buffers of `references` are empty.
     """
 
     codec: StateCodec

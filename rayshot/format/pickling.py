@@ -1,15 +1,15 @@
 """The one module that unpickles: states and messages become live objects here and nowhere else.
 
-Whoever calls `load_state` or `load_message` runs code that the bytes choose. At restore the bytes' signature was
-checked before; between the processes of one Ray cluster they are trusted as Ray trusts its own.
+`load_state` and `load_message` run code that the bytes choose. A restore checks the signature of the bytes before.
+Between the processes of one Ray cluster the bytes are trusted, as Ray trusts its own.
 
-References to objects that live elsewhere (Ray's ObjectRefs) mean nothing after a restore, so their values are stored:
-a state's pickle holds `put_again(buffer)` in the place of each, and whoever stores the state fills the buffer with
-`dump_object` of the value. What a reference is, how to get its value and how to put a value again, the runtime says
-with `provide_references`.
+References to objects (Ray's ObjectRefs) mean nothing after a restore, so their values are stored. A state's pickle
+holds `put_again(buffer)` in the place of each reference, and the writer of the state fills the buffer with
+`dump_object` of the value. The runtime defines with `provide_references` what a reference is, how to get its value and
+how to put a value again.
 
-A message's pickle holds `slot(i)` in the place of each reference, and of arguments that are large by themselves: what
-belongs there lies beside the message, see `slots`.
+A message's pickle holds `slot(i)` in the place of each reference, and of large arguments. The contents are outside of
+the message, see `slots`.
 """
 
 import copyreg
@@ -37,11 +37,11 @@ PICKLE: StateCodec = "pickle"
 CLOUDPICKLE: StateCodec = "cloudpickle"
 
 _REFUSALS = (Exception,)
-"""What pickling may raise, as it runs code of any class."""
+"""The exceptions that pickling may raise: it runs code of any class."""
 
 
 class _Own(threading.local):
-    """What is loaded on this thread: the instance of a state, the slots of a message, and which globals have moved."""
+    """The load that runs on this thread: the instance of a state, the slots of a message, and the moved globals."""
 
     instance: object = None
     names: "Names | None" = None
@@ -52,19 +52,19 @@ _own = _Own()
 
 
 def own_instance() -> object:
-    """What stands in a state for the actor's own instance. Snapshots hold this function by name: keep it here."""
+    """Stands in a state for the actor's own instance. Snapshots hold this function by name: keep it here."""
     if _own.instance is None:
         raise pickle.UnpicklingError("a state that refers to its own actor is read outside of one")
     return _own.instance
 
 
 def dump_state(state: object, name: str, own: object = None) -> PickledState:
-    """Pickle a state. Plain pickle first; cloudpickle where a class or function cannot be had by reference.
+    """Pickle a state. It tries plain pickle first, and cloudpickle if a class or function has no importable name.
 
-    `own` is the instance whose state it is: where the state refers to it - a callback that is a bound method, say - it
-    will refer to the instance that the state is loaded into, and not to a copy.
+    `own` is the instance of the state. If the state refers to it, for example with a bound method as a callback, the
+    loaded state refers to the new instance, not to a copy.
 
-    Raises StateNotSerializable with the path to what cannot be pickled, `name` at its head.
+    Raises StateNotSerializable with the path to the part that cannot be pickled; the path begins with `name`.
     """
     buffers: list[pickle.PickleBuffer] = []
     references: tuple[Referenced, ...] = ()
@@ -95,7 +95,7 @@ def load_state(
     own: object = None,
     names: Names | None = None,
 ) -> Any:
-    """Unpickle what `dump_state` pickled, by either codec, to be the state of the instance `own`."""
+    """Unpickle the result of `dump_state`, of either codec, as the state of the instance `own`."""
     _own.instance, _own.names = own, names
     try:
         return _load(stream, buffers, names)
@@ -135,7 +135,7 @@ def load_exception(pickled: bytes) -> BaseException | None:
 
 
 def dump_object(value: object, get: Callable[[Any], Any]) -> bytes:
-    """Pickle the value of a reference, and in it the values that `get` gives for further references."""
+    """Pickle the value of a reference. `get` returns the values of further references in it."""
     stream = _by_reference(value, None)
     if stream is None:
         stream = _Pickler(lambda reference: (put_again, (dump_object(get(reference), get),))).pickle(value)
@@ -148,7 +148,7 @@ def put_again(pickled: bytes | memoryview) -> Any:
 
 
 Heed = tuple[type, Callable[[Any], object]]
-"""A type, and who is called with each instance of it that is pickled, and may refuse it."""
+"""A type, and a function that is called with each pickled instance of it and may refuse it."""
 
 
 def _is_to_be_heeded(heed: Heed | None, pickled: bytes) -> bool:
@@ -167,10 +167,10 @@ def dump_message(
 
     `heed` refuses instances among the arguments and inside of them with an error of ours.
 
-    The handler gets the value of an argument that is a reference itself, as Ray gives it to methods, and the reference
-    where it is inside of another value. With `as_they_are` it gets the reference in both cases.
+    If an argument is a reference, the handler gets its value, as in Ray; if a reference is inside of another value, the
+    handler gets the reference. With `as_they_are` it gets the reference in both cases.
 
-    Where arguments are large, all of them are one slot; raises what putting them raises.
+    All large arguments together are one slot. Raises the errors of putting them.
     """
     slots: list[Slot] = []
     kind = None if as_they_are else _references.kind
@@ -210,7 +210,7 @@ def dump_message(
 def load_message(
     codec: str, payload: bytes, names: Names | None = None, slots: Sequence[Slot] = ()
 ) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
-    """Unpickle what `dump_message` pickled: (method, args, kwargs). Raises what a slot that failed holds."""
+    """Unpickle the result of `dump_message`: (method, args, kwargs). Raises the error of a failed slot."""
     del codec  # both codecs write pickles; the name stands in the frame for readers in other languages
     if not slots:
         method, args, kwargs = _load(payload, (), names)
@@ -224,7 +224,7 @@ def load_message(
 
 
 def copy_value(value: object, heed: Heed | None = None) -> tuple[Any, int]:
-    """A copy as a message makes it, and its bytes; references stay references. Raises what pickling raises."""
+    """A copy as a message makes it, and its bytes; references stay references. Raises the errors of pickling."""
     buffers: list[pickle.PickleBuffer] = []
     slots: list[Slot] = []
     stream = _by_reference(value, buffers.append)
@@ -283,7 +283,7 @@ class _Place:
 
 
 def _with_value(where: str, argument: Any, slots: list[Slot]) -> Any:
-    """The argument, or a place for its value where it is a reference."""
+    """The argument, or a place for its value if it is a reference."""
     if _references.kind is None or not isinstance(argument, _references.kind):
         return argument
     slots.append(Slot(VALUE, argument, where=where))
@@ -291,7 +291,7 @@ def _with_value(where: str, argument: Any, slots: list[Slot]) -> Any:
 
 
 def slot(index: int) -> Any:
-    """What belongs in this place of the message that is being loaded. Snapshots hold this function by name: keep it."""
+    """The content of this slot of the message that loads now. Snapshots hold this function by name: keep it."""
     if not _own.slots:
         raise pickle.UnpicklingError("a message holds an ObjectRef, or what failed, and is read without Ray")
     found = _own.slots[index]
@@ -315,7 +315,7 @@ def _load_stored(kind: SlotKind, stored: StoredValue) -> Any:
 
 
 def _load_parts(parts: Sequence[Any]) -> Any:
-    """What was given by value is the handler's own, which may change it."""
+    """A value that was passed by value belongs to the handler, which may change it."""
     return _load(parts[0], [_copied(buffer) for buffer in parts[1:]])
 
 
@@ -327,12 +327,12 @@ def _copied(buffer: Any) -> memoryview:
 
 
 def dump_class(cls: type) -> bytes:
-    """A class by value, for one that no other process could import (it lives in a script or a notebook)."""
+    """Pickle a class by value that no other process can import, because a script or a notebook defines it."""
     return _Pickler(_as_it_is).pickle(cls)
 
 
 def load_class(payload: bytes, names: Names | None = None) -> type:
-    """The class that `dump_class` wrote."""
+    """The class in the result of `dump_class`."""
     cls = _load(payload, (), names)
     assert isinstance(cls, type)
     return cls
@@ -362,7 +362,7 @@ def load_names(payload: bytes) -> Names:
 def _by_reference(
     value: object, buffer_callback: Callable[[pickle.PickleBuffer], Any] | None, own: object = None
 ) -> bytes | None:
-    """A plain pickle, or None where only cloudpickle serves.
+    """A plain pickle, or None if only cloudpickle can pickle the value.
 
     A class of `__main__` pickles here by its name, but means another module in the process that reads it. References
     and what is outside of the value must not be pickled plainly; a look at the pickle tells whether to search for them.
@@ -406,7 +406,7 @@ _InPython: Any = pickle._Unpickler  # noqa: SLF001 - the other one's steps canno
 
 
 class _LenientUnpickler(_InPython):  # type: ignore[misc]  # as far as types go, it is anything
-    """As `_Unpickler`, but slow, and it makes exceptions that their classes refuse to make again."""
+    """As `_Unpickler`, but slow. It also makes exceptions whose classes refuse their arguments."""
 
     dispatch: ClassVar = dict(_InPython.dispatch)
 
@@ -476,7 +476,7 @@ def _as_it_is(_reference: Any) -> Any:
 
 
 def _refuse(reference: Any) -> Any:
-    """Its pickle would be an id that means nothing elsewhere."""
+    """Refuse it: its pickle would be an id that means nothing elsewhere."""
     raise pickle.PicklingError(f"an {type(reference).__name__} inside of an error")
 
 

@@ -1,4 +1,4 @@
-"""How much work one inert reading may do: linear in its bytes, whatever they say."""
+"""A limit for the work of one inert reading, linear in the size of the pickle."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from rayshot.errors import LimitExceeded
 WORK_FREE = 10_000_000
 WORK_PER_BYTE = 4
 COPY_WORK = 8
-"""What one copied item costs, hashing one being 1: copies stay, hashes pass."""
+"""The cost of copying one item, if hashing one costs 1. A copy takes memory; a hash does not."""
 
 KEY_DEPTH_MAX = 64
 ARRAY_DEPTH_MAX = 32
@@ -18,10 +18,10 @@ _WORD_BITS = 64
 
 
 class ReadingLimits:
-    """A budget for all work that a few bytes could ask for again and again.
+    """A budget for work that a pickle can repeat with few bytes.
 
-    A pickle names what it built before in two bytes. Without a budget it could so have one large container copied, or
-    one large key hashed, as often as it has bytes: quadratic memory or time.
+    Two bytes of a pickle can name an earlier object. Without a budget it could copy one large container, or hash one
+    large key, as often as it has bytes: quadratic memory or time.
     """
 
     def __init__(
@@ -29,26 +29,26 @@ class ReadingLimits:
     ) -> None:
         self._left = WORK_FREE + WORK_PER_BYTE * size_bytes
         self.read_inner = read_inner
-        """Reads a pickle inside of the pickle; None where there may be none."""
+        """Reads a pickle inside of the pickle; None if inner pickles are not allowed."""
         self.slots = slots
-        """What the pickle names by its index."""
+        """The values that the pickle names by index."""
         self._array_depths: dict[int, tuple[object, int]] = {}
 
     @property
     def left(self) -> int:
-        """What is left of the budget."""
+        """The rest of the budget."""
         return self._left
 
     def charge(self, work: int) -> None:
-        """Take `work` from the budget; raises LimitExceeded when it is spent."""
+        """Take `work` from the budget. Raises LimitExceeded if it is spent."""
         self._left -= work
         if self._left < 0:
             raise LimitExceeded("the pickle asks for more copies and hashes than a pickle of its size needs")
 
     def check_key(self, key: Any) -> None:
-        """Let `key` be hashed and compared: charge its size as a tree; raises LimitExceeded where it nests too deep.
+        """Charge for hashing and comparing `key`: its size as a tree. Raises LimitExceeded if it nests too deep.
 
-        Python hashes and compares nested tuples and frozensets by recursion, once for each way that leads to a part.
+        Python hashes and compares nested tuples and frozensets by recursion, once for each path to a part.
         """
         if type(key) in _LIGHT_KEYS:
             return
@@ -71,7 +71,7 @@ class ReadingLimits:
         self.charge(COPY_WORK * items)
 
     def check_array(self, array: object, items: list[Any]) -> None:
-        """Let the object array `array` hold `items`: Python frees such arrays inside one another by recursion in C."""
+        """Limit the depth of object arrays, before `array` takes `items`: Python frees them by recursion in C."""
         depth = 1 + max((self._array_depths.get(id(item), (item, 0))[1] for item in items), default=0)
         if depth > ARRAY_DEPTH_MAX:
             raise LimitExceeded(f"object arrays are nested more than {ARRAY_DEPTH_MAX} deep", limit=ARRAY_DEPTH_MAX)

@@ -1,11 +1,11 @@
-"""What is not shown unless it is asked for: values whose names say that they are secrets.
+"""Hides values whose names say that they are secrets, unless a user asks for them.
 
-It protects what opens something to anybody who sees it: passwords, PINs and keys; the tokens, cookies and headers that
-are shown in their place; texts with one of these inside, such as a connection string. It is for eyes: the command line,
-Spark's tables, reprs, and messages of errors. It does not protect the bytes.
+It protects values that open something to everybody who sees them: passwords, PINs and keys; the tokens, cookies and
+headers that replace them; strings that contain one of these, such as a connection string. It protects what people see:
+the command line, Spark's tables, reprs, and messages of errors. It does not protect the bytes.
 
-A closed rule, so that one can know what it covers. A name is that of an attribute, of a key in a dict, of a keyword
-argument or of a field of a numpy array. Signs, digits and capital letters part its words.
+The rule is closed, so that a user can know what it covers. It looks at the names of attributes, of keys in a dict, of
+keyword arguments and of fields of a numpy array. Signs, digits and capital letters divide a name into words.
 
 - A name is that of a secret where, without signs and in small letters, it contains one of FRAGMENTS; or its last word
   (in front of one of ENDINGS, as in `pin_number`) is one of LAST_WORDS; or one of its words is one of WORDS or ends in

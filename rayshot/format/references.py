@@ -1,11 +1,11 @@
-"""What a reference to an object is, as the runtime says it: the format knows of none."""
+"""References to objects. The runtime defines them; the format does not know Ray."""
 
 from collections.abc import Callable
 from typing import Any
 
 
 class References:
-    """What the runtime provided; without it nothing is a reference."""
+    """The runtime's definition. Without it, nothing is a reference."""
 
     kind: type | None = None
     get: Callable[[Any], Any]
@@ -16,5 +16,5 @@ references = References()
 
 
 def provide_references(kind: type, get: Callable[[Any], Any], put: Callable[[Any], Any]) -> None:
-    """Say what a reference is; `get(reference)` waits for its value, `put(value)` makes a new one."""
+    """Define references: `get(reference)` waits for its value, `put(value)` makes a new one."""
     references.kind, references.get, references.put = kind, get, put

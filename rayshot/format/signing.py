@@ -1,13 +1,14 @@
-"""The signed envelope around a manifest: whose key signed exactly these bytes.
+"""The signed envelope around a manifest: it proves which key signed exactly these bytes.
 
-What lies under `manifests/<snapshot id>` is one canonical msgpack array:
+The object `manifests/<snapshot id>` is one canonical msgpack array:
 
     ["rayshot manifest", 1, algorithm, key id, signature, payload]
 
 The algorithm is "hmac-sha256" (32 bytes of signature), "ed25519" (64), or "none" with the key id nil and an empty
-signature. The signature covers the first four elements as they are spelled, followed by the payload: each is
-self-delimiting, so the two cannot run into one another. System, snapshot and log position are inside the payload; the
-repository compares them with where it looked. The payload is the manifest, or an encrypted one: see `encryption`.
+signature. The signature covers the first four elements as they are spelled, followed by the payload. Each element
+delimits itself, so no byte can move from one to the next. The payload holds system, snapshot and log position, and the
+repository compares them with the place of the object. It is a manifest, encrypted or not: see
+`encryption`.
 """
 
 import re
@@ -44,7 +45,7 @@ _KEY_ID = re.compile(rf"[0-9a-f]{{{KEY_ID_DIGITS}}}")
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """A payload and who says that it is theirs; `key_id` is None where nobody does. Trust it only after `verify`."""
+    """A payload and the id of the key that is said to have signed it, or None. Trust it only after `verify`."""
 
     payload: bytes = field(repr=False)
     key_id: str | None
@@ -53,7 +54,7 @@ class Envelope:
 
 
 def seal(payload: bytes, key: Signer | None) -> bytes:
-    """The envelope to store; `key=None` leaves it unsigned, so that every restore refuses it until told otherwise."""
+    """The envelope to store. `key=None` leaves it unsigned; a restore refuses it without `allow_unsigned`."""
     if key is None:
         return canonical.pack([_MAGIC, ENVELOPE_VERSION, _NONE, None, b"", payload])
     signature = key.sign(_signed(key.algorithm, key.key_id, payload))
@@ -61,9 +62,9 @@ def seal(payload: bytes, key: Signer | None) -> bytes:
 
 
 def open_envelope(data: bytes) -> Envelope:
-    """Read what `seal` made, without trusting it.
+    """Read the bytes of `seal`, without trusting them.
 
-    Raises FormatTooNew for a newer envelope, LimitExceeded for one too large, BadManifest for anything else.
+    Raises FormatTooNew for a newer envelope, LimitExceeded for a too large one, BadManifest for other bytes.
     """
     match canonical.unpack(data, what="the envelope", bytes_max=ENVELOPE_BYTES_MAX):
         case [str(magic), int(version), *_] if magic == _MAGIC and version > ENVELOPE_VERSION:
@@ -115,7 +116,7 @@ def verify(envelope: Envelope, keys: Iterable[Prover]) -> Prover:
 
 
 def _signed(algorithm: str, key_id: str, payload: bytes) -> Iterator[bytes]:
-    """What a signature covers, in parts."""
+    """The signed bytes, in parts."""
     for element in (_MAGIC, ENVELOPE_VERSION, algorithm, key_id):
         yield canonical.pack(element)
     yield payload

@@ -1,8 +1,8 @@
-"""Where keys come from: the environment, files, or on local storage one made at first use.
+"""Finds keys: in the environment, in files, or for local storage a key that is made at first use.
 
-One key signs (KEY_VARIABLE, or the file that KEY_VARIABLE_FILE names). Any number may be accepted besides it, one a
-line, in TRUSTED_VARIABLE or the file that TRUSTED_VARIABLE_FILE names. So a key is rotated by signing with a new one
-and listing what proves the old one, and retired by taking it off the list.
+One key signs (KEY_VARIABLE, or the file that KEY_VARIABLE_FILE names). Readers accept it, and any number of other keys,
+one a line, in TRUSTED_VARIABLE or the file that TRUSTED_VARIABLE_FILE names. To rotate a key, sign with a new one and
+list the old one (of a pair, its public key). To retire a key, remove it from the list.
 """
 
 import contextlib
@@ -25,9 +25,9 @@ TRUSTED_VARIABLE = "RAYSHOT_TRUSTED_KEYS"
 def load_key(*, local: bool) -> Signer:
     """The key to sign with: KEY_VARIABLE, else the file that FILE_VARIABLE names, else the user's own.
 
-    The user's own is made at first use, and only for `local` storage: a key that lived on a lost node would make the
-    snapshots in a shared storage useless. Raises ConfigError where there is no key or it cannot be read; no message
-    holds a secret.
+    The user's own key is made at first use, and only for `local` storage. If a shared storage depended on a key on one
+    node, the loss of the node would make its snapshots useless. Raises ConfigError if there is no key or it cannot be
+    read; no message holds a secret.
     """
     key = find_key()
     if key is not None and (local or KEY_VARIABLE in os.environ or FILE_VARIABLE in os.environ):
@@ -43,7 +43,7 @@ def load_key(*, local: bool) -> Signer:
 
 
 def find_key() -> Signer | None:
-    """The key that `load_key` would find, or None; makes nothing. Raises ConfigError for one that is not usable."""
+    """The key that `load_key` would find, or None. It makes no key. Raises ConfigError for an unusable key."""
     found = given(KEY_VARIABLE)
     if found is not None:
         return _signer(*found)
@@ -52,9 +52,9 @@ def find_key() -> Signer | None:
 
 
 def find_trusted_keys() -> tuple[Prover, ...]:
-    """The keys whose signatures are believed here: what proves those of `find_key`, and all of TRUSTED_VARIABLE.
+    """The trusted keys: the key of `find_key`, and all keys of TRUSTED_VARIABLE.
 
-    Raises ConfigError for one that is not usable; a private key is not: whoever reads has no use for it.
+    Raises ConfigError for an unusable key. A private key in the list is refused, because readers do not need it.
     """
     own = find_key()
     found = given(TRUSTED_VARIABLE)
@@ -63,7 +63,7 @@ def find_trusted_keys() -> tuple[Prover, ...]:
 
 
 def key_path() -> Path:
-    """Where the user's own key lies, whether it exists or not."""
+    """The path of the user's own key, which need not exist."""
     configured = os.environ.get("XDG_CONFIG_HOME", "")
     try:
         folder = Path(configured) if Path(configured).is_absolute() else Path.home() / ".config"
@@ -73,7 +73,7 @@ def key_path() -> Path:
 
 
 def new_secret() -> str:
-    """A new secret for HMAC-SHA256, as text."""
+    """A new secret for HMAC-SHA256, as a string."""
     return secrets.token_hex(SECRET_BYTES_MIN)
 
 
@@ -112,7 +112,7 @@ def _read_own(path: Path) -> Signer:
 
 
 def _create(path: Path) -> None:
-    """Put a new key at `path`, whole or not at all; where another process was faster, its key stays."""
+    """Write a new key to `path`, whole or not at all. If another process was faster, its key stays."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):

@@ -1,7 +1,7 @@
-"""What lies beside a message's bytes: the slots that its pickle names by their index.
+"""Slots: values outside of a message's bytes, which its pickle names by index.
 
-Ray counts only the references that it sees. So a message's bytes hold none: the references that belong to it lie beside
-it, by its number, wherever it lies, and travel beside it. The same holds for arguments that are large by themselves.
+Ray counts only the references that it sees. So the bytes of a message hold no references. They are stored and sent next
+to the message, by its number. The same holds for large arguments.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,16 +9,16 @@ from typing import Any, Literal, NamedTuple
 
 SlotKind = Literal["value", "object", "large", "failed"]
 VALUE: SlotKind = "value"
-"""An argument that was given as a reference: the handler gets its value."""
+"""An argument that was passed as a reference. The handler gets its value."""
 OBJECT: SlotKind = "object"
-"""A reference inside of an argument, or a result: it stays one."""
+"""A reference inside of an argument, or a result. It stays a reference."""
 LARGE: SlotKind = "large"
-"""All arguments of a message that are large by themselves: given by value."""
+"""All large arguments of a message, passed by value."""
 FAILED: SlotKind = "failed"
-"""An argument whose object failed: who handles the message gets its error."""
+"""An argument whose object failed. The handler of the message gets its error."""
 
 LARGE_BYTES = 1 << 20
-"""Arguments above this travel as a slot; smaller ones in the message's bytes."""
+"""Larger arguments become a slot; smaller ones are in the message's bytes."""
 
 
 class StoredValue(NamedTuple):
@@ -66,7 +66,7 @@ class Everywhere(Sequence[Slot]):
 
 
 class SlottedMessage(bytes):
-    """An encoded message, and what belongs beside it."""
+    """An encoded message and its slots."""
 
     slots: tuple[Slot, ...]
 

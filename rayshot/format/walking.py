@@ -1,7 +1,7 @@
-"""A walk over msgpack that builds nothing: what is announced is proved to be there before anything is allocated for it.
+"""A walk over msgpack that builds nothing. It proves that all announced elements exist before a reader allocates.
 
-An array's header is five bytes and may announce two billion elements. A reader that builds takes room for all of them
-at once, and for those of each array inside; after the walk it takes no more than a few times the bytes that there are.
+The header of an array is five bytes and may announce two billion elements. A reader that builds allocates all of them
+at once, and again for each array inside. After the walk it takes only a few times the bytes of the document.
 """
 
 from typing import Any
@@ -9,13 +9,13 @@ from typing import Any
 import msgpack
 
 BYTES_MAX = 2**31 - 1
-"""msgpack counts no further."""
+"""The largest number of bytes that msgpack can count."""
 
 
 def count_documents(data: bytes | memoryview, most: int) -> int:
-    """How many msgpack documents lie in `data`, one behind the other; it stops counting above `most`.
+    """How many msgpack documents `data` holds, one behind the other. It stops counting above `most`.
 
-    Raises ValueError or msgpack.UnpackException where the last one is cut, or one is nested too deep or none at all.
+    Raises ValueError or msgpack.UnpackException if a document is cut, nested too deep or not msgpack.
     """
     if len(data) > BYTES_MAX:
         raise ValueError(f"{len(data)} bytes are above the limit of {BYTES_MAX}")
@@ -29,24 +29,24 @@ def count_documents(data: bytes | memoryview, most: int) -> int:
 
 
 class ContainerBudget:
-    """A hook of msgpack for lists and maps that lets no more than `most` be built until it is told of the `next`.
+    """Hooks of msgpack that allow at most `most` lists and maps in a document; call `next` before the next one.
 
-    An empty list is one byte that becomes dozens. Where a layout has few, a reader that counts them is not talked into
-    millions.
+    An empty list is one byte, but takes dozens of bytes of memory. Most layouts have few lists, so a reader that counts
+    them never builds millions.
     """
 
     def __init__(self, most: int) -> None:
         self._most = self._left = most
         self.hooks: dict[str, Any] = {"list_hook": self._take, "object_hook": self._take}
-        """For msgpack's readers."""
+        """The hooks, as arguments of msgpack's readers."""
 
     @property
     def taken(self) -> int:
-        """How many were built since the last `next`."""
+        """How many lists and maps were built since the last `next`."""
         return self._most - self._left
 
     def next(self) -> None:
-        """A document was read; the next one has the whole budget again."""
+        """Give the next document the whole budget."""
         self._left = self._most
 
     def _take(self, container: Any) -> Any:

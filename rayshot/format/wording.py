@@ -1,4 +1,4 @@
-"""Values and calls as a few words. What comes out of a snapshot may be hostile: no control character gets through."""
+"""Values and calls in a few words. Bytes of a snapshot may be hostile, so control characters are escaped."""
 
 import difflib
 from collections.abc import Collection, Mapping, Sequence
@@ -14,7 +14,7 @@ _COMPARED_LENGTH_MAX = 200
 
 
 def printable(text: str) -> str:
-    """`text` with everything that could move a cursor or change a colour written as an escape."""
+    """`text` with escapes for all characters that could move a cursor or change a colour."""
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape", "backslashreplace").decode() for char in text
     )
@@ -34,17 +34,17 @@ def value(anything: Any) -> str:
 
 
 def message(recorded: RecordedMessage) -> str:
-    """A recorded message as the call that it is."""
+    """A recorded message as a call: `deposit(30)`."""
     return call(recorded.method, recorded.kind, recorded.args, recorded.kwargs)
 
 
 def call(method: str, kind: str, args: Sequence[Any], kwargs: Mapping[Any, Any]) -> str:
-    """A message as the call that it is: `deposit(30)`; one without a method has the name of its kind."""
+    """A message as a call: `deposit(30)`. A message without a method shows its kind."""
     args, kwargs = shown_call(method, args, kwargs)
     named = (f"{_keyword(name)}={value(item)}" for name, item in kwargs.items())
     return f"{printable(method or kind)}({', '.join([*map(value, args), *named])})"[:TEXT_LENGTH_MAX]
 
 
 def _keyword(name: Any) -> str:
-    """The name of an argument, which is a text unless somebody forged it."""
+    """The name of an argument. It is a string, except in a forged message."""
     return printable(name) if isinstance(name, str) else value(name)

@@ -1,7 +1,7 @@
-"""Addresses of object storage: which bucket, which folder in it, and how to reach it; never with what secret.
+"""Addresses of object storage: a bucket, a folder in it, and how to reach it. An address never holds a secret.
 
-An address is all that is handed to other processes and written into logs, so whatever reads it may show it. Options
-stand behind a `?`, since that way every door takes them: `s3://bucket/shots?endpoint=http://127.0.0.1:8333`.
+Addresses are passed to other processes and written into logs, so every reader may show them. Options follow a `?`:
+`s3://bucket/shots?endpoint=http://127.0.0.1:8333`. So everything that takes an address takes options.
 """
 
 import re
@@ -33,10 +33,10 @@ _PREFIX_LENGTH_MAX = 512
 class Options:
     """How to reach a bucket. An address shows only what differs from these defaults.
 
-    `endpoint` is the server's http or https address, where it is not the cloud's own; `region` (S3) and `account`
-    (Azure) are as the cloud names them; without `path_style` the bucket's name is part of the host (S3). A connection
-    takes at most `connect_timeout_s`, a call `timeout_s`; one that fails is tried again up to `retries` times, as long
-    as `timeout_s` has not passed. With `allow_unfenced` a store that has no conditional create is used all the same.
+    `endpoint` is the server's http or https address, if it is not the cloud's own server. `region` (S3) and `account`
+    (Azure) are the cloud's names. Without `path_style` the bucket's name is part of the host (S3). A connection takes
+    at most `connect_timeout_s`, a call `timeout_s`. A failed call is tried again up to `retries` times, until
+    `timeout_s` has passed. `allow_unfenced` allows a store without conditional create.
     """
 
     endpoint: str | None = None
@@ -74,7 +74,7 @@ class Address:
 
     @property
     def url(self) -> str:
-        """The whole address, spelled in one way; `parse_address` reads it back."""
+        """The whole address in its only spelling; `parse_address` reads it back."""
         changed = {
             name: _spell(getattr(self.options, name))
             for name in sorted(_TAKEN[self.cloud])
@@ -86,8 +86,8 @@ class Address:
 def parse_address(text: str) -> Address:
     """Read an address whose scheme is in CLOUDS.
 
-    Raises ConfigError, in one line that repeats nothing that may be a secret, for anything that is no bucket, folder
-    or option of that cloud.
+    Raises ConfigError for anything else than a bucket, a folder and options of that cloud. Its message has one line and
+    never repeats what may be a secret.
     """
     try:
         parts = urlsplit(text)
@@ -112,7 +112,7 @@ def parse_address(text: str) -> Address:
 
 
 def _bucket(parts: SplitResult) -> tuple[str, str]:
-    """The bucket, and the account where `abfss://container@account.dfs.core.windows.net` names one."""
+    """The bucket, and the account if `abfss://container@account.dfs.core.windows.net` names one."""
     bucket, at, host = parts.netloc.partition("@")
     named = _ACCOUNT_HOST.fullmatch(host) if CLOUDS[parts.scheme] == "az" else None
     if not _BUCKET.fullmatch(bucket) or (at and not named):

@@ -82,7 +82,7 @@ class ChannelState:
         return {message.number: message for message in self.entry.slots}
 
     def frames(self, first: int | None = None, last: int | None = None) -> Iterator[Frame]:
-        """The messages `first` .. `last`, by default all, undecoded; a frame lies in the mailbox or in the outbox.
+        """The messages `first` .. `last`, by default all, undecoded; each frame is in the mailbox or in the outbox.
 
         It reads a mailbox or outbox only if it holds one of them. Raises InconsistentCut if a frame does not follow
         the frame before, or if the last one does not end where the counters say. Raises Damaged and StoreError.

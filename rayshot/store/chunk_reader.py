@@ -15,11 +15,10 @@ from rayshot.store.store import Store
 
 
 class ChunkReader:
-    """Reads blobs of one snapshot of `system`, whose chunks lie in `folder`, by default that of the system.
+    """Reads blobs of one snapshot of `system`. Its chunks are in `folder`, by default the system's folder.
 
-    Keeps the last chunk, so that small blobs in one pack cost one read.
-
-    Safe for many threads: the kept chunk is replaced whole.
+    It keeps the last chunk, so that small blobs in one pack cost one read. Many threads can use it, because the kept
+    chunk is replaced as a whole.
     """
 
     def __init__(self, store: Store, system: str, chunks: Mapping[str, Chunk], folder: str | None = None) -> None:

@@ -1,8 +1,8 @@
-"""Blobs into chunks: what is large is cut, what is small is gathered, what is there already is not written again.
+"""Writes blobs as chunks: it cuts large blobs, packs small ones, and does not write existing chunks again.
 
-A chunk is named by the digest of its bytes, so an unchanged one is recognised without being read. Chunks that
-this writer writes carry its own intent in their key: what is collected as garbage under another intent can
-never be something that this snapshot found "already there".
+The name of a chunk is the digest of its bytes, so an unchanged chunk is recognised without reading it. The key of a new
+chunk holds the writer's own intent. So garbage collection of another intent can never remove a chunk that this snapshot
+wrote.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,14 +25,14 @@ PACK_BYTES_MAX = 1 << 20
 
 
 class ChunkWriter:
-    """Writes the chunks of one snapshot, or of one vault's part of it. For one thread; it starts some for large blobs.
+    """Writes the chunks of one snapshot, or of one vault's part of it. One thread may use it; it starts others.
 
     Args:
-        store: where to.
-        system: whose folder.
-        intent: what `Repository.intend` returned for the snapshot.
-        reuse: chunks by digest that are not written again: those of the snapshot that the intent leans on.
-        data_key: encrypts what is written, see `Repository.new_data_key`; chunks to reuse are then encrypted ones only.
+        store: the storage of the system.
+        system: the name of the system.
+        intent: the result of `Repository.intend` for the snapshot.
+        reuse: chunks by digest that are not written again: the chunks of the intent's base.
+        data_key: encrypts the chunks, see `Repository.new_data_key`; then all chunks to reuse must be encrypted.
     """
 
     def __init__(
@@ -50,15 +50,15 @@ class ChunkWriter:
         self._data_key = data_key
         self._chunks: dict[str, Chunk] = {}
         self._blobs: list[Blob | None] = []
-        """By ticket; None while the blob waits in the pack."""
+        """Ticket -> Blob; None while the blob waits in the pack."""
         self._pack = bytearray()
         self._packed: list[tuple[int, int, int]] = []
-        """(ticket, offset, length) of what waits in the pack."""
+        """(ticket, offset, length) of the blobs that wait in the pack."""
         self.written_bytes = 0
-        """Stored bytes of the chunks that were really written."""
+        """Stored bytes of the written chunks, without reused ones."""
 
     def add(self, data: Buffer) -> int:
-        """Take a blob and return its ticket, the index of its Blob in what `finish` returns.
+        """Take a blob and return its ticket, the index of its Blob in the result of `finish`.
 
         A large blob is written before this returns, a small one is copied: `data` may change afterwards.
         Raises StoreError.
@@ -72,7 +72,7 @@ class ChunkWriter:
         return len(self._blobs) - 1
 
     def finish(self) -> tuple[list[Blob], list[Chunk]]:
-        """Write what still waits; return the blobs by ticket, and every chunk that they lie in, once."""
+        """Write the waiting blobs. Return the blobs by ticket, and all their chunks, each once."""
         self._write_pack()
         return [blob for blob in self._blobs if blob is not None], list(self._chunks.values())
 
@@ -100,7 +100,7 @@ class ChunkWriter:
             return self._write_by(map_, pieces)
 
     def _write_by(self, map_: Callable[..., Iterable[Any]], pieces: Sequence[memoryview]) -> list[str]:
-        """As `_write`; what `map_` calls may run in several threads, so it changes nothing here."""
+        """As `_write`. `map_` may call it in several threads, so it changes no attribute."""
         names = list(map_(digest, pieces))
         new = {}
         for name, piece in zip(names, pieces, strict=True):
@@ -126,5 +126,5 @@ class ChunkWriter:
 
 
 def merge_chunks(parts: Sequence[Sequence[Chunk]]) -> tuple[Chunk, ...]:
-    """The chunks of several writers as a manifest lists them: each digest once."""
+    """The chunks of several writers, each digest once, as a manifest lists them."""
     return tuple({chunk.digest: chunk for part in parts for chunk in part}.values())

@@ -1,14 +1,12 @@
-"""A snapshot from one store to another, whole, so that it can be restored from there.
+"""Copies a whole snapshot from one store to another, so that it can be restored from there.
 
-Theory of operation. The copy lies in a folder of its own under the destination's `copies/`: the sealed manifest
-and every chunk, byte for byte as they are, so that the signature holds and nothing there shares anything with
-it. What was copied is in that folder and stays true whoever wrote it, so a copy that died goes on where it
-was. Each chunk is proved by its digest before it is written, or where it is found there;
-the cut equation is checked before anything is.
-A log that is empty gets a record first, as without any it would look like one that was lost.
-The COPY record comes last: with it the copy is there, before it nothing of it is. Should garbage collection
-give up a copy that stood still for too long, it says so in the log; then the next attempt has another folder
-(see docs/design/0015-copies-keep-their-seal.md).
+Theory of operation. The copy has a folder of its own under the destination's `copies/`: the sealed manifest and every
+chunk, byte for byte. So the signature stays valid, and the copy shares no bytes with other snapshots. An interrupted
+copy goes on with the files in its folder, whoever wrote them, because each chunk is proved by its digest before it is
+written or when it is found there. The cut equation is checked before the first write. An empty log gets a record
+first, because a log without records beside a copy would look lost. The COPY record comes last: it makes the copy
+visible as a whole. If a copy pauses for too long, garbage collection gives it up and says so in the log; then the next
+attempt has another folder (see docs/design/0015-copies-keep-their-seal.md).
 """
 
 import os
@@ -44,7 +42,7 @@ from rayshot.store.snapshot import Snapshot
 from rayshot.store.store import Store
 
 WORKERS = 8
-"""Chunks under way at once; each is held in memory whole, twice while it is proved."""
+"""So many chunks are copied at once. Each is in memory as a whole, and twice while it is proved."""
 
 Progress = Callable[[str, int, int], None]
 """Told what is done (a word), how much of it, and out of how many."""
@@ -61,28 +59,28 @@ def copy(
 ) -> Snapshot:
     """Copy a snapshot to another storage, proving it on the way: `rayshot.copy("./shots", "s3://bucket/backup")`.
 
-    The copy needs nothing of the source, keeps its id, label and signature, and is found at the destination like any
-    other snapshot. Retention leaves it alone. Copying again what is there does nothing; a copy that was interrupted
+    The copy does not need the source. It keeps the id, label and signature, and readers find it at the destination like
+    any other snapshot. Retention never deletes it. A second copy of the same snapshot does nothing; an interrupted copy
     goes on.
 
     Args:
         source: the address of a storage.
-        destination: that of another one, which may hold snapshots of the same system and of others.
-        system: which, where the source holds several.
-        snapshot: which; the latest by default.
-        keys: where given, one of these must have signed it, or nothing is copied.
-        progress: told how far it is.
+        destination: the address of another storage, which may hold snapshots of the same system and of others.
+        system: the system's name, if the source holds several.
+        snapshot: the snapshot's id; the latest by default.
+        keys: if given, one of these keys must have signed the snapshot, or nothing is copied.
+        progress: called with the progress.
 
     Returns the copy, opened for reading.
 
     Raises:
-        NotFound: no such system or snapshot; SnapshotDeleted where it is deleted under way.
-        Damaged: the source is, or what an interrupted copy left at the destination; nothing becomes visible
-            there.
-        Untrusted: with `keys`, it is not signed by one of these.
+        NotFound: the system or snapshot does not exist. SnapshotDeleted: it was deleted during the copy.
+        Damaged: the source is damaged, or the files of an interrupted copy at the destination are; nothing becomes
+            visible there.
+        Untrusted: none of the `keys` signed it.
         AlreadyExists: the destination holds another snapshot with this id.
         ConfigError: an address that cannot be used, or both are the same.
-        IntentExpired: garbage collection at the destination gave the copy up, as it stood still; start again.
+        IntentExpired: garbage collection at the destination gave up the copy, because it paused; copy again.
         StoreError: call again to go on.
     """
     from_store, to_store = open_store(source), open_store(destination)
@@ -116,7 +114,7 @@ def copy_snapshot(
 
 
 class _Copy:
-    """One snapshot on its way into the folder of the attempt that the destination's log expects."""
+    """Copies one snapshot into the folder of the attempt that the destination's log expects."""
 
     def __init__(
         self, source: Store, destination: Store, snapshot: Snapshot, log: CommitLog, progress: Progress
@@ -131,7 +129,7 @@ class _Copy:
         self._folder = inside(snapshot.system, copy_folder(snapshot.id, self._attempt))
 
     def run(self) -> CommitRecord:
-        """Write what is missing, then the COPY record."""
+        """Write the missing objects, then the COPY record."""
         envelope = self._envelope()
         self._copy_chunks(frozenset(entry.key for entry in self._destination.list(self._folder)))
         create_once(self._destination, inside(self._snapshot.system, self._name), envelope)
@@ -141,7 +139,7 @@ class _Copy:
         return self._log.history.retained[self._snapshot.id]  # another copy has come to its end before this one
 
     def _envelope(self) -> bytes:
-        """The sealed manifest as it is stored; its seal has to fit it at the destination too."""
+        """The sealed manifest as it is stored, so that its seal stays valid at the destination."""
         record = self._snapshot.record
         data = self._source.read_range(inside(self._snapshot.system, record.manifest_key), 0, ENVELOPE_BYTES_MAX + 1)
         if digest(data) != record.manifest_digest:
@@ -164,7 +162,7 @@ class _Copy:
                 self._progress("copying", done, total)
 
     def _prove_chunk(self, chunk: Chunk) -> int:
-        """Prove one that an interrupted copy has left; it is not replaced, as another copy may just have proved it."""
+        """Prove a chunk of an interrupted copy. It is not replaced, because another copy may just have proved it."""
         key = inside(self._folder, chunk.key)
         try:
             stored = self._destination.read_range(key, 0, chunk.stored_size + 1)
@@ -181,7 +179,7 @@ class _Copy:
         return len(stored)
 
     def _copy_chunk(self, chunk: Chunk) -> int:
-        """Copy one chunk, proved by its digest; returns its stored bytes."""
+        """Copy one chunk, proved by its digest. Return its stored bytes."""
         key = inside(self._snapshot.folder, chunk.key)
         try:
             stored = self._source.read_range(key, 0, chunk.stored_size + 1)
@@ -217,12 +215,12 @@ class _Copy:
 
 
 def _opening(snapshot: SnapshotId, position: int) -> DeleteRecord | None:
-    """The first record of a log, which changes nothing: a log without any beside a copy is one that was lost."""
+    """The first record of an empty log. It changes nothing, but a log without records beside a copy looks lost."""
     return DeleteRecord(position, f"copy-{uuid.uuid4().hex[:12]}", snapshot) if position == 0 else None
 
 
 def _find(history: History, snapshot: Snapshot) -> CommitRecord | None:
-    """The snapshot at the destination, if it is there already; raises AlreadyExists where another one has its id."""
+    """The snapshot at the destination, or None. Raises AlreadyExists if another snapshot there has its id."""
     record = history.retained.get(snapshot.id)
     if record is not None and record.manifest_digest != snapshot.record.manifest_digest:
         raise AlreadyExists(
@@ -234,7 +232,7 @@ def _find(history: History, snapshot: Snapshot) -> CommitRecord | None:
 
 
 def _bounded(pool: ThreadPoolExecutor, work: Callable[[Chunk], int], chunks: Sequence[Chunk]) -> Iterator[int]:
-    """Yield what `work` makes of each chunk, in any order, with no more of them begun than there are workers."""
+    """Yield the result of `work` for each chunk, in any order. At most one chunk a worker is begun."""
     running: set[Future[int]] = set()
     for chunk in chunks:
         running.add(pool.submit(work, chunk))

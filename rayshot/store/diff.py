@@ -15,11 +15,11 @@ from rayshot.store.state import RecordedState
 
 CALLS, TIMERS = "(calls)", "(timers)"
 WHOLE_STATE = "(state)"
-"""Stands for the attribute where a state is not a dict of attributes."""
+"""Stands for the attribute if a state is not a dict of attributes."""
 
 
 class _Absent:
-    """The value of what was not there."""
+    """The value of a missing attribute."""
 
     def __repr__(self) -> str:
         return "(absent)"
@@ -30,7 +30,7 @@ ABSENT = _Absent()
 
 @dataclass(frozen=True, slots=True)
 class ValueChange:
-    """One value of an actor, before and after; ABSENT where it was not there.
+    """One value of an actor, before and after; ABSENT if it was missing.
 
     `name` is an attribute of the state, or one of "(state)", "(class)", "(status)", "(calls)", "(timers)".
     """
@@ -49,7 +49,7 @@ class ValueChange:
 
 @dataclass(frozen=True, slots=True)
 class ActorChange:
-    """An actor that is in both snapshots and not the same in both."""
+    """An actor that both snapshots hold and that changed."""
 
     name: str
     values: tuple[ValueChange, ...]
@@ -57,7 +57,7 @@ class ActorChange:
 
 @dataclass(frozen=True, slots=True)
 class ChannelChange:
-    """A channel that moved, appeared (`old` is None) or went (`new` is None); both say the counters."""
+    """A channel that moved, appeared (`old` is None) or vanished (`new` is None), with its counters."""
 
     channel: Channel
     old: ChannelEntry | None
@@ -66,7 +66,7 @@ class ChannelChange:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotDiff:
-    """All differences, sorted by name. `relation` says how the old cut lies to the new one: before, after or equal."""
+    """All differences, sorted by name. `relation`: the old cut is before, after or equal to the new one."""
 
     old: SnapshotId
     new: SnapshotId
@@ -78,12 +78,12 @@ class SnapshotDiff:
 
     @property
     def same(self) -> bool:
-        """Whether there is no difference at all."""
+        """Whether the snapshots do not differ."""
         return not (self.actors_added or self.actors_removed or self.actors_changed or self.channels_changed)
 
 
 class Comparable(Protocol):
-    """What of a Snapshot is compared."""
+    """The parts of a Snapshot that are compared."""
 
     @property
     def id(self) -> SnapshotId: ...  # noqa: D102 - see Snapshot
@@ -98,7 +98,7 @@ class Comparable(Protocol):
 
 
 def compare(old: Comparable, new: Comparable) -> SnapshotDiff:
-    """Compare two snapshots. States and messages whose bytes are shared are not read.
+    """Compare two snapshots. It does not read states and messages whose bytes both share.
 
     Raises Incomparable for cuts that no run leads from one to the other of, and what reading raises.
     """
@@ -123,7 +123,7 @@ def compare(old: Comparable, new: Comparable) -> SnapshotDiff:
 def actor_changes(
     before: ActorEntry | None, after: ActorEntry | None, old: Comparable, new: Comparable
 ) -> Iterator[ValueChange]:
-    """What changed in one actor; all that it has where only one of two snapshots has it.
+    """The changes of one actor; all its values if only one of two snapshots holds it.
 
     Nothing is read where both have the same stretches of the same chunks; raises what reading raises.
     """
@@ -145,7 +145,7 @@ def _status_of(actor: ActorEntry | None) -> Any:
 
 
 def _flat(actor: ActorEntry | None, snapshot: Comparable) -> dict[str, Any]:
-    """Everything recorded of an actor as one dict; empty where it has no state."""
+    """All recorded values of an actor as one dict; empty if it has no state."""
     if actor is None or actor.state is None:
         return {}
     recorded = snapshot.recorded(actor.name)

@@ -1,15 +1,14 @@
-"""Garbage: what lies in a storage and no log, running snapshot or reader needs.
+"""Garbage: objects in a storage that no log, running snapshot or reader needs.
 
-Theory of operation. What is there is listed *first*, then the log is read, then intents and leases: whoever
-writes does it in the opposite order (intent, chunks, manifest, COMMIT), so whatever was listed and is needed
-is known to be needed. What nobody needs now nobody will ever need: keys are never used twice, and a chunk is
-reused only from a snapshot that is retained or leased at that moment.
+Theory of operation. A pass lists the objects *first*, then it reads the log, then intents and leases. Writers use the
+opposite order (intent, chunks, manifest, COMMIT). So if a listed object is needed, the pass knows it. An object that is
+not needed now will never be needed: keys are never used twice, and a chunk is reused only from a snapshot that is
+retained or leased at that moment.
 
-A collection deletes in two passes all the same, since a mistake here costs data: a pass writes down what it
-finds unreachable (marks), and deletes only what an earlier pass had found so too, and what is old by the
-store's own clock. An intent that is old stands in the way of what was written under it, until EXPIRE says in
-the log that it does not count any more; so a COMMIT that comes too late is void, and its writer learns it.
-Whoever dies in between leaves marks and unreachable objects for the next pass, nothing else.
+Still, a collection deletes in two passes, because a mistake here costs data. A pass writes down which objects it finds
+unreachable (marks). It deletes only objects that an earlier pass marked too, and that are old by the store's own clock.
+An old intent protects what was written under it until an EXPIRE record in the log ends it. After that a late COMMIT is
+void, and its writer learns that. A pass that dies leaves marks and unreachable objects for the next pass, nothing else.
 """
 
 import uuid
@@ -35,11 +34,11 @@ from rayshot.store.store import PROBE_PREFIX, Entry, Store
 MIN_AGE_S = 3600.0
 MARKS_FORMAT = 1
 MARKS_MAX = 500_000
-"""So many objects are marked in one pass at most; what is left is marked by the next ones."""
+"""One pass marks at most so many objects; later passes mark the rest."""
 MARKS_BYTES_MAX = 1 << 30
 _FOLDERS = ("manifests", "chunks", "intents", "copies", "leases", "log")
 _ORDER = ("copies", "chunks", "manifests", "leases", "probes", "intents")
-"""What is deleted first: an intent goes when nothing of what was written under it is left."""
+"""The order of deletion: an intent goes when nothing that was written under it is left."""
 
 Progress = Callable[[str, int, int], None]
 """Told what is done (a word), how much of it, and out of how many (0: not known)."""
@@ -60,10 +59,11 @@ class Tally:
 
 @dataclass(slots=True)
 class Group:
-    """What was found of one kind of objects.
+    """Counts of one kind of objects.
 
-    `kept` is needed, `young` is not but too young to go, `marked` was found unreachable for the first time and goes at
-    the next pass, `removed` is gone now; in a dry run nothing is, and it says what would be.
+    `kept` objects are needed. `young` ones are not needed, but too young to delete. `marked` ones were found
+    unreachable for the first time; the next pass deletes them. `removed` ones are deleted now; a dry run only counts
+    them.
     """
 
     kept: Tally = field(default_factory=Tally)
@@ -76,9 +76,10 @@ class Group:
 class Collection:
     """What one pass of garbage collection did.
 
-    `groups` has what was found, by kind ("chunks", "manifests", ...). `expired` are the snapshots whose intents, or
-    unfinished copies, count no more. Where `unreadable` is not empty, manifests of these retained or leased snapshots
-    cannot be read, so it is not known what they need, and no chunk and no manifest is removed: delete them first.
+    `groups` has the counts by kind ("chunks", "manifests", ...). `expired` are the snapshots whose intents or
+    unfinished copies do not count any more. `unreadable` are retained or leased snapshots whose manifests cannot be
+    read. As long as there are any, it is not known what they need, and no chunk and no manifest is removed: delete them
+    first.
     """
 
     groups: dict[str, Group]
@@ -95,21 +96,21 @@ def collect(
     dry_run: bool = False,
     progress: Progress = lambda *_: None,
 ) -> Collection:
-    """Make one pass: mark what nobody needs, and delete what the last pass had marked and is old enough.
+    """Make one pass: mark unreachable objects, and delete objects that an earlier pass marked and that are old.
 
-    Safe beside a running system, readers, copies and other collections. Call it twice to be rid of what is old.
+    This is safe beside a running system, readers, copies and other collections. Call it twice to delete old garbage.
 
     Args:
-        store: where.
-        system: whose.
-        min_age_s: what is younger stays, in seconds by the store's clock. At least the time-out of every snapshot that
+        store: the storage of the system.
+        system: the name of the system.
+        min_age_s: younger objects stay, in seconds by the store's clock. At least the time-out of every snapshot that
             is being written.
-        dry_run: neither mark, expire nor delete; say what would be.
-        progress: told how far it is.
+        dry_run: count only; mark, expire and delete nothing.
+        progress: called with the progress.
 
     Raises:
         ConfigError: `min_age_s` is below the time-out of a snapshot that is being written.
-        EncryptionKeyNeeded: what a snapshot needs cannot be known without a key; nothing was changed.
+        EncryptionKeyNeeded: a key is missing to learn what a snapshot needs; nothing was changed.
         SystemNotFound, FormatTooNew, BadManifest, StoreError.
     """
     open_system(store, system)
@@ -184,7 +185,7 @@ class _Pass:
     # What does not count any more -----------------------------------------------------------------------------
 
     def _expire(self, listed: list[tuple[str, Entry]], intents: dict[SnapshotId, Intent], now: float) -> None:
-        """Log that old intents, and copies on which nobody works, do not count; then they are open no more."""
+        """Log that old intents and paused copies do not count; that closes them."""
         history = self._log.history
         old = {k for k, intent in intents.items() if now - intent.announced_at >= self._min_age_s}
         abandoned = self._abandoned(listed, history, set(intents), now)
@@ -197,9 +198,9 @@ class _Pass:
     def _abandoned(
         self, listed: list[tuple[str, Entry]], history: History, still_open: set[SnapshotId], now: float
     ) -> set[SnapshotId]:
-        """Intents that a coordinator of the present life left when it died.
+        """Intents that a dead coordinator of the present life left.
 
-        They are over anyway, but their ids must stay known, lest a successor uses one again: the log keeps them.
+        They are over anyway, but the log must keep their ids, so that no successor uses one again.
         """
         named = {
             snapshot_of(entry.key.rpartition("/")[2])
@@ -216,9 +217,9 @@ class _Pass:
         }
 
     def _stalled_copies(self, listed: list[tuple[str, Entry]], history: History, now: float) -> set[SnapshotId]:
-        """Copies that are not complete and to which nothing was written for long.
+        """Incomplete copies without a recent write.
 
-        One whose manifest is there is complete. It may be one of which the log has lost the record, so it stays.
+        A copy with a manifest is complete. The log may have lost its record, so it stays.
         """
         youngest: dict[SnapshotId, float] = {}
         complete = set[SnapshotId]()
@@ -240,9 +241,9 @@ class _Pass:
         held: dict[str, Lease],
         now: float,
     ) -> "_Needed":
-        """What is needed by all that was retained `before` intents and leases were listed, and by what is now.
+        """The keys that the snapshots need which were retained `before` the listing of intents and leases, or are now.
 
-        Somebody may have said that he leans on a snapshot after they were listed, and it may be deleted since.
+        After that listing, a writer or reader may have announced that it needs a snapshot which was deleted since.
         """
         history = self._log.refresh()
         read = {lease.snapshot for lease in held.values() if lease.until > now}
@@ -305,7 +306,7 @@ class _Pass:
                 )
 
     def _remove_clocks(self, now: float) -> None:
-        """Remove looks at the clock that killed processes left."""
+        """Remove the clock objects that killed processes left."""
         for entry in list(self._store.list(gc_folder(self._system))):
             if entry.key.endswith(CLOCK_SUFFIX) and now - entry.modified >= CLOCK_AGE_MAX_S:
                 self._store.delete(entry.key)
@@ -313,7 +314,7 @@ class _Pass:
 
 @dataclass(frozen=True, slots=True)
 class _Needed:
-    """What must stay, as keys relative to the system's folder. `copies` are (snapshot, attempt)."""
+    """The objects that must stay, as keys relative to the system's folder. `copies` are (snapshot, attempt)."""
 
     history: History
     intents: frozenset[SnapshotId]
@@ -352,7 +353,7 @@ class _Needed:
 
 
 def _copied(key: str) -> tuple[SnapshotId | None, int]:
-    """Whose copy an object belongs to, by its key relative to the system's folder, and which attempt it is."""
+    """The copied snapshot and the attempt that an object belongs to, by its key relative to the system's folder."""
     folder = key.split("/")[1]
     snapshot = snapshot_of(folder)
     number = folder.rpartition(".")[2]
@@ -364,7 +365,7 @@ def _is_manifest_of_copy(key: str) -> bool:
 
 
 def _expiry(snapshot: SnapshotId, attempt: int) -> Callable[[History, int], ExpireRecord | None]:
-    """What `CommitLog.append_next` needs: nothing is written where it was committed, or expired, meanwhile."""
+    """For `CommitLog.append_next`: write nothing if the snapshot was committed or expired meanwhile."""
     writer = f"gc-{uuid.uuid4().hex[:12]}"
 
     def make(history: History, position: int) -> ExpireRecord | None:

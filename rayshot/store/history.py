@@ -1,9 +1,8 @@
-"""What the commit log means: which snapshots there are, and who may write.
+"""The meaning of the commit log: which snapshots exist, and who may write.
 
-A COMMIT counts only if its writer is that of the latest EPOCH before it. A coordinator that was taken over and
-does not know it (a zombie) may still slip a record in, and everyone reads over it in the same way. DELETE,
-EXPIRE and COPY count whoever wrote them, save coordinators that were taken over: see
-docs/design/0014-who-may-write-beside-a-coordinator.md.
+A COMMIT counts only if its writer wrote the latest EPOCH before it. A superseded coordinator that does not know it (a
+zombie) may still append a record, and all readers skip it in the same way. A DELETE, EXPIRE or COPY counts from every
+writer except superseded coordinators: see docs/design/0014-who-may-write-beside-a-coordinator.md.
 """
 
 from collections import Counter
@@ -35,36 +34,36 @@ class History:
         self._superseded: set[str] = set()
         """The writers of all EPOCHs but the latest."""
         self._ends: Counter[SnapshotId] = Counter()
-        """How many DELETE and EXPIRE records there are of a snapshot."""
+        """Snapshot -> the number of its DELETE and EXPIRE records."""
         self._parents: dict[int, int] = {}
-        """Of lives that were restored from a snapshot here: of which life that is."""
+        """Life -> the life of the snapshot in this storage that it was restored from."""
         self._claims: dict[SnapshotId, bool] = {}
-        """Of snapshots here that a life was restored from: whether it made them its own."""
+        """Snapshot in this storage that a life was restored from -> whether that life claimed it."""
 
     @property
     def retained(self) -> Mapping[SnapshotId, CommitRecord]:
-        """The snapshots that can be had, oldest first: by their life, then by the position they were sealed for."""
+        """The retained snapshots, oldest first: by life, then by the position that they were sealed for."""
         return MappingProxyType(self._retained)
 
     @property
     def deleted(self) -> Mapping[SnapshotId, CommitRecord]:
-        """The snapshots that were committed here and then deleted; also those that were copied back since."""
+        """The snapshots that were committed here and then deleted, even if they were copied back since."""
         return MappingProxyType(self._deleted)
 
     @property
     def restores(self) -> Mapping[int, RestoreRecord]:
-        """By life, what it was restored from; without those that were not."""
+        """Life -> the record of its restore; lives that were not restored are missing."""
         return MappingProxyType(self._restores)
 
     @property
     def restore(self) -> RestoreRecord | None:
-        """What the present life was restored from; None where it was not."""
+        """The record of the present life's restore; None if it was not restored."""
         return self._restores.get(self.incarnation)
 
     def owns(self, record: CommitRecord) -> bool:
         """Whether retention may delete a snapshot.
 
-        Not what a person asked for (savepoints and copies), nor what a life was restored from, unless that claimed it.
+        It may not delete savepoints and copies, nor a snapshot that a life was restored from but did not claim.
         """
         theirs = record.label is not None or isinstance(record, CopyRecord)
         return self._claims.get(record.snapshot, not theirs)
@@ -84,19 +83,19 @@ class History:
 
     @property
     def incarnation_max(self) -> int:
-        """The latest life that anything here is of, copied snapshots included."""
+        """The latest life of anything in this storage, copied snapshots included."""
         return max([self.incarnation, *(snapshot.incarnation for snapshot in self._retained)])
 
     def attempt(self, snapshot: SnapshotId) -> int:
-        """Which attempt to copy `snapshot` here can count."""
+        """The attempt to copy `snapshot` to this storage that can count."""
         return self._ends[snapshot]
 
     def is_over(self, snapshot: SnapshotId) -> bool:
-        """Whether no COMMIT of `snapshot` can count any more: there is one, or it has expired."""
+        """Whether no further COMMIT of `snapshot` can count: it is committed, or it has expired."""
         return snapshot in self._retained or self._ends[snapshot] > 0
 
     def is_superseded(self, writer: str) -> bool:
-        """Whether `writer` was a coordinator and is none any more."""
+        """Whether `writer` was a coordinator and another one has taken over."""
         return writer in self._superseded
 
     def knows(self, writer: str) -> bool:
@@ -108,7 +107,7 @@ class History:
         return {*self._retained, *self._ends}
 
     def goes_on(self, record: Record) -> bool:
-        """Whether the writer of `record`, which lost its position, may look what to write at the next one."""
+        """Whether the writer of `record`, which lost the race for its position, may go on at the next position."""
         match record:
             case EpochRecord():
                 return False
@@ -138,7 +137,7 @@ class History:
                 assert_never(record)
 
     def add(self, record: Record) -> None:
-        """Read on by one record."""
+        """Add one record."""
         if not self.admits(record):
             return
         match record:

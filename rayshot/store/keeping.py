@@ -1,8 +1,7 @@
-"""Which snapshots retention keeps: a pure question to the log's records, as `restic forget` answers it.
+"""Which snapshots retention keeps: a pure function of the log's records, as in `restic forget`.
 
-The snapshots of an hour, a day or a week are those whose time of taking lies in it, in UTC; only hours, days and
-weeks that have any count. The order is that of the log and no clock is asked, so one that is wrong for a while
-can never make retention delete more than it would else.
+A snapshot belongs to the hour, day and week of its `taken_at`, in UTC. Hours, days and weeks without snapshots do not
+count. The order is the order of the log, and no clock is read. So a wrong clock can never make retention delete more.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -18,13 +17,13 @@ THURSDAY = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keep:
-    """How many snapshots stay: what any rule keeps is kept. A rule that is None says nothing; without any, all stay.
+    """How many snapshots stay. A snapshot stays if any rule keeps it. None means no rule; without rules all stay.
 
     Attributes:
-        last: the newest ones, at least 1.
-        hourly: the newest one of each of so many hours, at least 1.
-        daily: the same for days.
-        weekly: the same for weeks, which begin on Monday.
+        last: so many of the newest snapshots, at least 1.
+        hourly: the newest snapshot of each of so many hours, at least 1.
+        daily: the newest of each of so many days, at least 1.
+        weekly: the newest of each of so many weeks, which begin on Monday, at least 1.
     """
 
     last: int | None = None
@@ -40,12 +39,12 @@ class Keep:
 
     @property
     def everything(self) -> bool:
-        """Whether no rule says anything."""
+        """Whether there are no rules."""
         return self == Keep()
 
 
 def choose_kept(records: Sequence[CommitRecord], keep: Keep) -> set[SnapshotId]:
-    """Choose what stays out of `records`, which are in the order of the log; the newest always does."""
+    """Choose which `records` stay; they are in the order of the log. The newest always stays."""
     if keep.everything:
         return {record.snapshot for record in records}
     kept: set[SnapshotId] = set()
@@ -55,15 +54,15 @@ def choose_kept(records: Sequence[CommitRecord], keep: Keep) -> set[SnapshotId]:
 
 
 def last_of_earlier_lives(records: Sequence[CommitRecord], life: int, line: set[int], keep: Keep) -> set[SnapshotId]:
-    """Choose what stays of lives before `life`: the last snapshot of each that had any, whatever `keep` says.
+    """Choose which snapshots of earlier lives stay: the last one of each life, whatever `keep` says.
 
-    A life that begins anew must not eat the backups of the one before. One of a life in the `line` of restores that
-    leads to `life` may go when the lives behind it in that line have `keep.last` snapshots (at least one) of their own.
+    A new life must not delete the backups of the life before. But if a life is in the `line` of restores that leads to
+    `life`, its last snapshot may go when the later lives in that line have `keep.last` snapshots (at least one).
 
     Args:
-        records: all that can be had, in the order of the log.
-        life: the present one.
-        line: the present life and those that it goes back to by restores.
+        records: all retained snapshots, in the order of the log.
+        life: the present life.
+        line: the present life and the lives that it goes back to by restores.
         keep: the rules.
     """
     last = {record.snapshot.incarnation: record.snapshot for record in records}

@@ -1,16 +1,16 @@
-"""Where things lie: the keys of a system's objects, counted from the root of the store.
+"""The keys of a system's objects, relative to the root of the store.
 
-<system>/FORMAT                 what the rest is written in
+<system>/FORMAT                 the format of all other objects
 <system>/log/<20 digits>        the commit log, one object for each record
 <system>/manifests/<snapshot>   sealed manifests
 <system>/chunks/...             chunks, under the keys that their manifests give
-<system>/intents/<snapshot>     which snapshots are being written, and what they lean on
-<system>/copies/<snapshot>.<n>/ manifests and chunks of a snapshot that was copied here, n-th attempt
-<system>/leases/...             which snapshots somebody reads
+<system>/intents/<snapshot>     which snapshots are being written, and their bases
+<system>/copies/<snapshot>.<n>/ manifest and chunks of a copied snapshot, n-th attempt
+<system>/leases/...             which snapshots readers need
 <system>/heartbeats/...         which life of the system runs
-<system>/aborts/<snapshot>      why that snapshot was aborted
-<system>/pins/<life>-<snapshot> to which snapshot that life was told to go back
-<system>/gc/...                 what garbage collection has found unreachable, and its looks at the store's clock
+<system>/aborts/<snapshot>      why a snapshot was aborted
+<system>/pins/<life>-<snapshot> the pinned snapshot under which a life began
+<system>/gc/...                 marks of garbage collection, and its objects for the store's clock
 """
 
 import re
@@ -34,7 +34,7 @@ def log_folder(system: str) -> str:
 
 
 def log_key(system: str, position: int) -> str:
-    """The record at `position`; keys sort like positions."""
+    """The key of the record at `position`. Keys sort like positions."""
     return f"{log_folder(system)}/{position:0{POSITION_DIGITS}}"
 
 
@@ -46,13 +46,13 @@ def manifest_folder(system: str) -> str:
 def manifest_name(snapshot: SnapshotId, resealed_for: int | None = None) -> str:
     """The key of a manifest as a COMMIT record names it: relative to the system's folder.
 
-    `resealed_for` is the position for which it was sealed again, after another record had got the first one.
+    `resealed_for` is the position for which it was sealed again, after another record took the first one.
     """
     return f"manifests/{snapshot}" if resealed_for is None else f"manifests/{snapshot}.{resealed_for}"
 
 
 def snapshot_of(name: str) -> SnapshotId | None:
-    """The snapshot that the name of an intent, a manifest (resealed or not) or a copy's folder tells; None: of none."""
+    """The snapshot in the name of an intent, a manifest (resealed or not) or a copy's folder, or None."""
     match = _NUMBERED.fullmatch(name)
     try:
         return SnapshotId.parse(name if match is None else match[1])
@@ -61,12 +61,12 @@ def snapshot_of(name: str) -> SnapshotId | None:
 
 
 def writer_of(chunk: str) -> str:
-    """The intent under which a chunk was written, by its key; empty for an object that is not a chunk."""
+    """The intent that wrote a chunk, from its key; empty for an object that is not a chunk."""
     return chunk.rpartition("/")[2][_DIGEST_DIGITS + 1 :]
 
 
 def copy_folder(snapshot: SnapshotId, attempt: int) -> str:
-    """Where a copied snapshot lies, relative to the system's folder: in itself laid out like a system."""
+    """The folder of a copied snapshot, relative to the system's folder. Its layout is that of a system."""
     return f"copies/{snapshot}.{attempt}"
 
 
@@ -121,5 +121,5 @@ def gc_folder(system: str) -> str:
 
 
 def inside(folder: str, key: str) -> str:
-    """The key of what is named relative to a folder: a system's, or that of a copied snapshot."""
+    """The key of an object in a folder: the folder of a system or of a copied snapshot."""
     return f"{folder}/{key}"

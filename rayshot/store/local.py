@@ -1,10 +1,9 @@
-"""A folder as a store, written so that what was acknowledged survives a power loss.
+"""A folder as a store. Every acknowledged write survives a power loss.
 
-How an object comes to be: its bytes go into a temporary file beside its place (a name that starts with a dot,
-which no key can have), the file is synced, a hard link gives it its real name, and the folder is synced. The
-link is what makes creation atomic and create-only: the kernel refuses a name that is taken, and before it
-nobody sees the object. Folders that are made on the way are synced from the bottom up, since a file is only
-as durable as the names above it.
+How an object is written: its bytes go into a temporary file beside its place (its name starts with a dot, which no key
+can do). The file is synced, a hard link gives it its real name, and the folder is synced. The link makes creation
+atomic and create-only: the kernel refuses a taken name, and no reader sees the object before. New folders are synced
+from the bottom up, because a file is only as durable as the names above it.
 """
 
 import errno
@@ -38,7 +37,7 @@ _ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR}
 class LocalStore:
     """The store in `folder`, which need not exist before `check` or the first `create`.
 
-    Raises ConfigError for what names no folder: the home of nobody, a text that no file system can take.
+    Raises ConfigError if no folder can have this name: the home of an unknown user, a string with a NUL.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -55,7 +54,7 @@ class LocalStore:
         return self.folder.as_uri()
 
     def is_there(self) -> bool:
-        """Whether the folder exists; raises StoreUnavailable where that cannot be found out."""
+        """Whether the folder exists. Raises StoreUnavailable if it cannot find out."""
         try:
             return self.folder.is_dir()
         except OSError as error:
@@ -115,7 +114,7 @@ class LocalStore:
             ) from error
 
     def _path(self, key: str) -> Path:
-        """Where `key` lies; raises UnsafePath where a symbolic link leads out of the folder."""
+        """The path of `key`. Raises UnsafePath if a symbolic link leads out of the folder."""
         path = self.folder / check_key(key)
         self._refuse_outside(path)
         return path
@@ -141,7 +140,7 @@ class LocalStore:
         self._durable.add(folder)
 
     def _write_anew(self, path: Path, data: Data) -> bool:
-        """Write an object, also where somebody has removed its folder since this process made it; see `_write`."""
+        """Write an object, even if its folder was removed since this process made it; see `_write`."""
         try:
             return self._write(path, data)
         except FileNotFoundError:
@@ -151,7 +150,7 @@ class LocalStore:
             return self._write(path, data)
 
     def _write(self, path: Path, data: Data) -> bool:
-        """Write an object under its real name; say whether the name was taken already, and nothing done."""
+        """Write an object under its real name. Return whether the name was taken already and nothing was written."""
         temporary = path.with_name(f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}")
         self._make_durable(path.parent)
         try:
@@ -177,7 +176,7 @@ class LocalStore:
             raise _failure(error, path, 0) from error
 
     def _scan(self, folder: Path, *, shallow: bool) -> Iterator[Entry]:
-        """Yield what lies in `folder` in any order; what vanishes meanwhile is left out."""
+        """Yield the entries of `folder` in any order, without those that vanish meanwhile."""
         if not folder.is_dir():
             return
         for item in os.scandir(folder):
@@ -211,7 +210,7 @@ class LocalStore:
 
 
 def _open_at_once(path: str, flags: int) -> int:
-    """Open a file, or anything else that lies in its place: a named pipe would be waited for until somebody writes."""
+    """Open a file without waiting. Opening a named pipe in its place would otherwise wait for a writer."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
@@ -229,7 +228,7 @@ def _write_synced(path: Path, data: Data) -> None:
 
 
 def _link(temporary: Path, path: Path) -> bool:
-    """Give the file its real name; say whether the name was taken already, and nothing done."""
+    """Give the file its real name. Return whether the name was taken already and nothing was done."""
     try:
         os.link(temporary, path)
     except FileExistsError:
@@ -238,7 +237,7 @@ def _link(temporary: Path, path: Path) -> bool:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Wait until the disk has the names in `folder`; raises StoreUnavailable, as they are visible by now."""
+    """Wait until the disk has the names in `folder`. Raises StoreUnavailable, because the names are visible already."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -253,7 +252,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _failure(error: OSError, path: Path, size: int) -> StoreError:
-    """Say in our words what the operating system said."""
+    """The store error for an error of the operating system."""
     if error.errno in _FULL:
         return StoreFull(
             f"no room for {size:,} bytes at {path} ({error.strerror}); free some space or use other storage",

@@ -1,11 +1,11 @@
 """The commit log of one system: commit, order and fencing at once.
 
-Theory of operation. The log is the objects `log/0`, `log/1`, ... without a hole. A record is appended by
-creating the object at the next position, which only one writer can do. Whoever appends at position n has read
-all records before n, so it knows whether its record will count: nothing can come in between. Losing the race
-for a position, or seeing another writer's EPOCH, therefore proves that this writer is not alone. Where the
-other is a coordinator it must stop (Fenced). Where it is somebody who deletes, expires or copies snapshots
-beside the coordinator, it has read on and takes the next position (PositionTaken).
+Theory of operation. The log is the objects `log/0`, `log/1`, ... without a hole. A writer appends a record by creating
+the object at the next position, and only one writer can create it. A writer that appends at position n has read all
+records before n, so it knows whether its record will count: no record can come in between. So if a writer loses the
+race for a position, or sees another writer's EPOCH, it is not alone. If the other writer is a coordinator, this one
+must stop (Fenced). If the other deletes, expires or copies snapshots beside the coordinator, this one reads the new
+record and takes the next position (PositionTaken).
 """
 
 from collections.abc import Callable
@@ -40,33 +40,33 @@ RACES_MAX = 100
 
 
 class CommitLog:
-    """The log of `system` in `store`. For one thread at a time; others use a CommitLog of their own."""
+    """The log of `system` in `store`. One thread at a time may use it; other threads use another CommitLog."""
 
     def __init__(self, store: Store, system: str) -> None:
         self._store = store
         self._system = system
         self._records: list[Record] = []
-        """Everything up to the last refresh; agrees with `_history`."""
+        """All records up to the last refresh; agrees with `_history`."""
         self._history = History()
         self._beginning_proved = False
-        """Whether a log without an EPOCH was seen to be one that never had any."""
+        """Whether it is proved that a log without an EPOCH never had one."""
         self.epoch: EpochRecord | None = None
         """The EPOCH that this object began; None for a log that is only read."""
 
     def records(self) -> tuple[Record, ...]:
-        """Read all records, those that do not count included.
+        """Read all records, also records that do not count.
 
-        Raises LogLost where records are missing, BadManifest for a damaged one, LimitExceeded, FormatTooNew, and
+        Raises LogLost if records are missing, BadManifest for a damaged one, LimitExceeded, FormatTooNew, and
         StoreError.
         """
         self.refresh()
         return tuple(self._records)
 
     def refresh(self) -> History:
-        """Read what is new and return what it all means; raises as `records`.
+        """Read the new records and return the meaning of all. Raises as `records`.
 
-        The first look lists the log, so that a hole in it is found; later ones only try the next position, so that
-        they cost the same however long the log is. What lies beside it is looked at only where it has no EPOCH.
+        The first call lists the log, to find a hole. Later calls only try the next position, so their cost does not
+        depend on the length of the log. Objects beside the log are listed only if the log has no EPOCH.
         """
         if not self._records:
             self._read_all()
@@ -80,7 +80,7 @@ class CommitLog:
             self._take(record)
 
     def _prove_beginning(self) -> None:
-        """Raise LogLost where the log has no EPOCH, as that of a new system or of one with copies only, and had one."""
+        """Raise LogLost if the log has no EPOCH now, but had one. New systems and mere copies have none."""
         written = find_written(self._store, self._system)
         copied = None if self._records else find_copied(self._store, self._system)
         self._read_on()  # what was found was written by somebody who had written to the log before
@@ -102,25 +102,25 @@ class CommitLog:
 
     @property
     def history(self) -> History:
-        """What the log means, as far as it was read."""
+        """The meaning of the records that were read."""
         return self._history
 
     @property
     def next_position(self) -> int:
-        """The position that the next record will have, as far as the log was read."""
+        """The position of the next record, as far as the log was read."""
         return len(self._records)
 
     def append(self, record: Record) -> None:
-        """Write `record`; return when it is there and counts. Appending the same record again changes nothing.
+        """Write `record`. Return when it is written and counts. Appending the same record again changes nothing.
 
         Raises:
             Fenced: another coordinator has the position, or a newer epoch; evidence: `writer`, `position`.
-            PositionTaken: somebody else has the position, and this writer may take the next.
-            IntentExpired: what the record would commit took too long and does not count.
-            StoreFull: no room; the record was not written.
-            StoreUnavailable: not written; the position holds an earlier record of this writer, one that got no answer.
-            CommitUnknown: whether it was written is not known. Appending the same record again settles it, and so does
-                any other record that gets the position.
+            PositionTaken: another writer has the position, and this writer may take the next.
+            IntentExpired: the snapshot or copy took too long and does not count.
+            StoreFull: the store is full; the record was not written.
+            StoreUnavailable: not written; the position holds an earlier record of this writer that got no answer.
+            CommitUnknown: the record may or may not be written. Append the same record again to find out; any other
+                record that gets the position answers it too.
         """
         if record.position > self.next_position:
             self.refresh()
@@ -144,9 +144,9 @@ class CommitLog:
             self._take(record)
 
     def prove_end(self) -> None:
-        """Raise LogLost where the last record that was read is not there any more: behind a hole nobody finds another.
+        """Raise LogLost if the last record that was read is gone: no reader finds a record behind a hole.
 
-        And StoreError.
+        Also raises StoreError.
         """
         if not self._records:
             return
@@ -157,10 +157,10 @@ class CommitLog:
             raise log_lost(self._system, f"record {position} was there and is gone", position=position) from error
 
     def append_next(self, make: Callable[[History, int], Record | None]) -> Record | None:
-        """Append what `make` makes of all that was written before and the next position; again where that is taken.
+        """Append the record that `make` returns for the history and the next position. Repeat if the position is taken.
 
-        Returns what was written, None where `make` found nothing to write. Raises as `append`, and StoreUnavailable
-        after RACES_MAX lost races.
+        Returns the record, or None if `make` returned none. Raises as `append`, and StoreUnavailable after RACES_MAX
+        lost races.
         """
         for _ in range(RACES_MAX):
             record = make(self.refresh(), self.next_position)
@@ -178,17 +178,17 @@ class CommitLog:
     def begin_epoch(
         self, incarnation: int, writer: str, *, began_at: float | None = None, cause: Cause | None = None
     ) -> EpochRecord:
-        """Fence out everyone before: append an EPOCH at the next free position, moving on past lost races.
+        """Fence out all earlier coordinators: append an EPOCH at the next free position, also after lost races.
 
         Args:
-            incarnation: one above the latest that this log has read begins a new life, the latest itself goes on
-                with it under a new coordinator.
+            incarnation: one more than the latest in this log begins a new life; the latest continues that life under
+                a new coordinator.
             writer: a name that no other coordinator ever has.
-            began_at: when that was, in Unix seconds; None where nobody is to know.
-            cause: why; None likewise.
+            began_at: the time of the beginning in Unix seconds, or None.
+            cause: the reason of the beginning, or None.
 
         Raises:
-            Fenced: a newer life has begun meanwhile, or another one with the same number.
+            Fenced: a newer life has begun meanwhile, or another life with the same number.
             StoreFull, CommitUnknown; StoreUnavailable after RACES_MAX lost races; and as `records`.
         """
         new_life = incarnation > self._history.incarnation
@@ -208,7 +208,7 @@ class CommitLog:
         )
 
     def begun_by(self, prefix: str) -> EpochRecord | None:
-        """The latest EPOCH of a writer whose name begins so, as far as the log was read; None if none."""
+        """The latest EPOCH, as far as the log was read, of a writer with this prefix; or None."""
         epochs = (record for record in reversed(self._records) if isinstance(record, EpochRecord))
         return next((epoch for epoch in epochs if epoch.writer.startswith(prefix)), None)
 
@@ -220,7 +220,7 @@ class CommitLog:
         self._history.add(record)
 
     def _expect(self, record: Record) -> None:
-        """Raise unless `record` is what lies at its position."""
+        """Raise unless `record` is the record at its position."""
         found = self._records[record.position]
         if found == record:
             return
@@ -257,7 +257,7 @@ class CommitLog:
 
 
 def read_record(store: Store, system: str, position: int) -> Record | None:
-    """The record at `position` of a log; None where there is none. Raises BadManifest, FormatTooNew, StoreError."""
+    """The record at `position` of a log, or None. Raises BadManifest, FormatTooNew, StoreError."""
     try:
         data = store.read_range(log_key(system, position), 0, RECORD_BYTES_MAX + 1)
     except KeyNotFound:
@@ -266,12 +266,12 @@ def read_record(store: Store, system: str, position: int) -> Record | None:
 
 
 def find_end(store: Store, system: str) -> int:
-    """One more than the position of the last record, by a listing: no record is read. Raises StoreError."""
+    """One more than the position of the last record, from a listing. It reads no record. Raises StoreError."""
     numbers = (_number(entry.key) for entry in store.list(log_folder(system)))
     return max((int(number) + 1 for number in numbers if number), default=0)
 
 
 def _number(key: str) -> str:
-    """The digits of a record's key; empty for an object that is no record."""
+    """The digits of a record's key; empty for other objects."""
     name = key.rpartition("/")[2]
     return name if len(name) == POSITION_DIGITS and name.isascii() and name.isdigit() else ""

@@ -1,8 +1,8 @@
-"""A commit log that is gone, or lacks records, is told by what was written after them.
+"""Finds out that a commit log is gone or lacks records, by objects that were written after them.
 
-A coordinator begins its epoch before it writes anything, and a copy finds a record in the log, or writes one, before
-its first chunk. So what lies beside a log that says nothing of it proves that the log is not whole. It would say
-"no snapshots", and all that is there would look like garbage: nobody may go by it.
+A coordinator begins its epoch before it writes anything. A copy finds a record in the log, or writes one, before its
+first chunk. So an object that the log does not explain proves that the log is not whole. Such a log would say "no
+snapshots", and all objects would look like garbage: no program may rely on it.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ from rayshot.store.store import Entry, Store
 
 
 def find_written(store: Store, system: str) -> str | None:
-    """The key of an object that nobody writes before the first EPOCH; None where there is none."""
+    """The key of an object that can only be written after the first EPOCH, or None."""
     for folder in (manifest_folder(system), intent_folder(system)):
         for entry in store.list(folder):
             if snapshot_of(_name(entry.key)) is not None:
@@ -38,7 +38,7 @@ def find_written(store: Store, system: str) -> str | None:
 
 
 def find_copied(store: Store, system: str) -> str | None:
-    """The key of the manifest of a copy, which nobody writes to a log without any record; None where there is none."""
+    """The key of a copy's manifest, which can only be written after the first record, or None."""
     for folder in store.list(copies_folder(system), shallow=True):
         if folder.key.endswith("/"):
             for entry in store.list(f"{folder.key}manifests"):
@@ -47,7 +47,7 @@ def find_copied(store: Store, system: str) -> str | None:
 
 
 def log_lost(system: str, what: str, **evidence: object) -> LogLost:
-    """The error for a log that is not whole; `what` says what is missing."""
+    """The error for a log that is not whole. `what` names the missing part."""
     return LogLost(
         f"the commit log of {system!r} is not whole: {what}. Nothing here is shown, written or deleted before "
         f"the newest backup of {log_folder(system)}/ is back in its place. If nothing of this system is needed any "
@@ -60,16 +60,16 @@ def log_lost(system: str, what: str, **evidence: object) -> LogLost:
 def check_logged(
     store: Store, system: str, listed: Sequence[tuple[str, Entry]], history: History, next_position: int
 ) -> None:
-    """Raise LogLost where the log cannot be the one under which these manifests and intents were written.
+    """Raise LogLost if these manifests and intents cannot have been written under this log.
 
-    Such as that of another system, or an older one. Of what is known to the log nothing is read.
+    It may be the log of another system, or an older one. Objects that the log explains are not read.
 
     Args:
-        store: where.
-        system: whose.
+        store: the storage of the system.
+        system: the name of the system.
         listed: the objects of the system, each with its folder; the log was read after it was listed.
-        history: what the log means.
-        next_position: how long it is.
+        history: the meaning of the log.
+        next_position: the length of the log.
     """
     ended = history.ended()
     for wanted in ("intents", "manifests"):
@@ -97,7 +97,7 @@ def _writer_of_intent(store: Store, system: str, snapshot: SnapshotId) -> str | 
 
 
 def _position_of_manifest(store: Store, key: str) -> int | None:
-    """The position that it was sealed for, one behind a record that was there; None where it cannot be read."""
+    """The position that the manifest was sealed for, behind an existing record; None if it cannot be read."""
     with suppress(Damaged, Incompatible, EncryptionKeyNeeded, KeyNotFound):
         envelope = open_envelope(store.read_range(key, 0, ENVELOPE_BYTES_MAX + 1))
         return decode(*open_manifest(envelope.payload, None)).position

@@ -1,9 +1,8 @@
 """A store in this process's memory, which fails on demand: for tests and for trying things out.
 
-A *fault* names calls by their number: the n-th call of this store (counted over all verbs from 1) fails
-before it has any effect, after its effect (the answer is lost), or by answering short. What a test wants to
-fail is therefore found by counting: run once without a fault, read `calls`, and run again with a fault at
-each n.
+A *fault* names calls by their number: the n-th call of this store (counted from 1, over all verbs) fails before its
+effect, after its effect (the answer is lost), or by a short answer. A test finds the calls by counting: it runs once
+without a fault, reads `calls`, and runs again with a fault at each n.
 """
 
 import threading
@@ -18,7 +17,7 @@ from rayshot.store.store import Data, Entry, buffers, check_key
 
 
 class FaultEffect(Enum):
-    """What becomes of a call that fails."""
+    """How a call fails."""
 
     BEFORE = "nothing happens, and the error is raised"
     AFTER = "it happens, and the error is raised"
@@ -39,7 +38,7 @@ class Fault:
     error: Callable[[], StoreError] = field(default=_unavailable)
 
     def strikes(self, call: int) -> bool:
-        """Whether the call of that number fails."""
+        """Whether call `number` fails."""
         return self.first <= call < self.first + self.count
 
 
@@ -66,12 +65,12 @@ class MemoryStore:
 
     @property
     def url(self) -> str:
-        """`memory://<name>`; the same place for all who use the name inside this process."""
+        """`memory://<name>`: one place for each name in this process."""
         return f"memory://{self.name}"
 
     @property
     def calls(self) -> int:
-        """How many verbs were called up to now."""
+        """How many verbs were called so far."""
         return len(self.journal)
 
     def create(self, key: str, data: Data) -> None:
@@ -134,7 +133,7 @@ class MemoryStore:
         return stored.content
 
     def _enter(self, verb: str, key: str, *, may_be_empty: bool = False) -> Fault | None:
-        """Count the call; raise where it is to fail before its effect, return the fault where later."""
+        """Count the call. Raise if it fails before its effect; return the fault if it fails later."""
         if key or not may_be_empty:
             check_key(key)
         with self._lock:
@@ -149,7 +148,7 @@ class MemoryStore:
 
 
 def _answer(fault: Fault | None) -> None:
-    """Lose the answer of a call that has had its effect."""
+    """Lose the answer of a call that had its effect."""
     if fault is not None:
         raise fault.error()
 
@@ -166,6 +165,6 @@ _named_lock = threading.Lock()
 
 
 def named_memory_store(name: str) -> MemoryStore:
-    """Return this process's memory store of that name, made at first use."""
+    """This process's memory store `name`, made at first use."""
     with _named_lock:
         return _named.setdefault(name, MemoryStore(name))

@@ -1,7 +1,7 @@
-"""What the answers of object storage mean: from a client's error text to our errors.
+"""From the error text of an object storage's client to our errors.
 
-The text is read and never repeated: it holds addresses with signatures in them, and runs over many lines. What is
-taken from it is the status, the service's own word for the failure, and how a connection was lost.
+Our messages never repeat the text: it holds addresses with signatures, and has many lines. They use the status, the
+service's own word for the failure, and how a connection was lost.
 """
 
 import re
@@ -42,15 +42,15 @@ _MISCONFIGURED = {
 
 
 def is_behind_the_end(error: Exception) -> bool:
-    """Whether a range was asked for that begins where the object ends, or later."""
+    """Whether the range began at or behind the end of the object."""
     return _status(str(error)) == _BEHIND_THE_END or "StartTooLarge" in str(error)
 
 
 def failure(error: Exception, address: Address, key: str = "", size: int = 0) -> StoreError:
-    """Say in our words what happened to the object `key` (of `size` bytes) at `address`.
+    """The store error for the object `key` (of `size` bytes) at `address`.
 
-    AlreadyExists and KeyNotFound are the store's clear answers, StoreFull means that nothing was written; anything
-    else is StoreUnavailable, and then whether a write had its effect is not known.
+    AlreadyExists and KeyNotFound are clear answers of the store. StoreFull means that nothing was written. All other
+    errors are StoreUnavailable; then a write may or may not have had its effect.
     """
     text = str(error)
     status = _status(text)
@@ -69,7 +69,7 @@ def failure(error: Exception, address: Address, key: str = "", size: int = 0) ->
 
 
 def _status(text: str) -> int | None:
-    """The HTTP status in an error of the client; None where there was no answer."""
+    """The HTTP status in an error of the client; None without an answer."""
     found = _STATUS.search(text)
     return int(found[1]) if found else None
 

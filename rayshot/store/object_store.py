@@ -1,9 +1,9 @@
-"""Object storage as a store: S3 and what speaks like it, Google Cloud Storage, Azure Blob Storage.
+"""Object storage as a store: S3 and compatible servers, Google Cloud Storage, Azure Blob Storage.
 
-The one file that touches obstore. Three things about it shape what is here. An obstore client that lives in a parent
-process hangs for ever in a forked child, so a child refuses instead. Pickling a client would carry its secret, so a
-store travels as its address and every process finds the credentials in its own environment. And a write whose answer
-is lost looks like one that came too late, so AlreadyExists proves nothing by itself (see `create_once`).
+Only this file uses obstore. Three facts shape it. An obstore client of a parent process hangs for ever in a forked
+child, so a child refuses to use one. A pickled client would hold its secret, so a store is pickled as its address, and
+each process finds the credentials in its own environment. A write whose answer is lost looks like a write that came too
+late, so AlreadyExists alone proves nothing (see `create_once`).
 """
 
 import os
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 PAGE_ENTRIES = 1000
 _VARIABLES = {"s3": "AWS_", "gs": "GOOGLE_", "az": "AZURE_"}
-"""How the environment variables begin that configure the client of each cloud."""
+"""The prefix of the environment variables that configure the client of each cloud."""
 
 _BACKOFF_MAX = timedelta(seconds=5)
 
 
 class _Process:
-    """Whether this process has used obstore, and whether it is the child of one that had."""
+    """Whether this process has used obstore, and whether its parent had before the fork."""
 
     used = False
     forked = False
@@ -44,7 +44,7 @@ os.register_at_fork(after_in_child=_forked)
 
 
 class ObjectStore:
-    """The store at `address`. Touches the network only when a verb is called."""
+    """The store at `address`. Only its verbs use the network."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
@@ -97,8 +97,8 @@ class ObjectStore:
     def list(self, prefix: str = "", *, after: str = "", shallow: bool = False) -> Iterator[Entry]:
         """See Store.list.
 
-        Sorted here, because not every server sorts by whole keys; and `after` is applied here, because a server that
-        keeps folders skips one that it is told to begin behind.
+        It sorts itself, because not every server sorts by whole keys. It applies `after` itself, because a server with
+        folders would skip the folder of that key.
         """
         folder = check_key(prefix) if prefix else None
         with self._translated(prefix):
@@ -118,7 +118,7 @@ class ObjectStore:
         prove_create_only(self)
 
     def _create_unfenced(self, key: str, data: Data) -> None:
-        """Refuse a key that is taken now; that another one takes it in this moment cannot be seen."""
+        """Refuse a key that is taken. It cannot see that another writer takes it at the same moment."""
         client = self._connected()
         try:
             client.head(key)
@@ -173,7 +173,7 @@ class ObjectStore:
 
 
 def _check_environment(cloud: str) -> None:
-    """Refuse a key that was read with its line's end, of which the client would break down."""
+    """Refuse a key that holds the end of its line, because the client would break down."""
     for name, value in sorted(os.environ.items()):
         if cloud != "gs" and name.startswith(_VARIABLES[cloud]) and not value.isprintable():  # gs: whole documents
             raise StoreUnavailable(f"the environment variable {name} holds a line break or other control characters")

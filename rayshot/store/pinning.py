@@ -1,9 +1,9 @@
-"""A pin: the snapshot to which a program goes back when it resumes its system, as somebody wrote into its environment.
+"""A pin: the snapshot to which a program goes back when it resumes its system. The environment of the program names it.
 
-The pin stays there when the program is started anew, while the life that went back to it commits new snapshots. So each
-life that begins under a pin is noted in the storage, before it can commit anything. A program that is started again
-under the same pin goes on from what such lives have committed since. A life without that pin ends this: whoever wants
-the pinned snapshot after that goes back to it again.
+The pin stays in the environment when the program restarts, while the life that went back to it commits new snapshots.
+So the storage notes each life that begins under a pin, before that life can commit anything. A program that restarts
+under the same pin goes on from the newest snapshot of such lives. A life without the pin ends this: after that, a
+program with the pin goes back to the pinned snapshot again.
 """
 
 from itertools import takewhile
@@ -21,14 +21,14 @@ LIFE_DIGITS = 10
 
 
 def note_pin(store: Store, system: str, incarnation: int, pin: SnapshotId) -> None:
-    """Write down that this life begins under a pin. Twice is fine. Raises StoreError."""
+    """Note that this life begins under a pin. A second call changes nothing. Raises StoreError."""
     create_once(store, f"{pin_folder(system)}/{incarnation:0{LIFE_DIGITS}}-{pin}", str(pin).encode())
 
 
 def follow_pin(store: Store, view: SystemView, pin: SnapshotId) -> Snapshot:
-    """The snapshot to go on from: the newest of the lives that go on under this pin, else the pinned one.
+    """The snapshot to go on from: the newest of the lives under this pin, or else the pinned one.
 
-    Lives that have committed nothing do not count, nor do snapshots that were copied here. Raises SnapshotNotFound,
+    Lives without a commit do not count, nor do copied snapshots. Raises SnapshotNotFound,
     SnapshotDeleted, and as any question of a SystemView.
     """
     pins, history = _pins(store, view.name), view.history()
@@ -44,7 +44,7 @@ def follow_pin(store: Store, view: SystemView, pin: SnapshotId) -> Snapshot:
 
 
 def _pins(store: Store, system: str) -> dict[int, SnapshotId]:
-    """Of each life that began under a pin, under which. Raises BadManifest."""
+    """Life -> the pin under which it began. Raises BadManifest."""
     pins = {}
     for entry in store.list(pin_folder(system)):
         life, _, pin = entry.key.rpartition("/")[2].partition("-")

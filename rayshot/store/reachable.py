@@ -1,4 +1,4 @@
-"""What committed snapshots need: the keys of their manifests and chunks."""
+"""The objects that committed snapshots need: the keys of their manifests and chunks."""
 
 from collections.abc import Iterable, Sequence
 
@@ -11,10 +11,10 @@ from rayshot.store.store import Store
 
 
 class Reachable:
-    """Reads manifests of one system, and remembers which chunks they name, since manifests never change.
+    """Reads manifests of one system. It remembers their chunks, because manifests never change.
 
-    `keys` open those that are encrypted; None means those of the environment. What is asked raises EncryptionKeyNeeded
-    where it cannot be known without a key: then nothing may be removed.
+    `keys` decrypt them; None means the environment's keys. Its methods raise EncryptionKeyNeeded if a key is missing;
+    then nothing may be removed.
     """
 
     def __init__(self, store: Store, system: str, keys: Sequence[EncryptionKey] | None = None) -> None:
@@ -24,9 +24,9 @@ class Reachable:
         self._chunks: dict[CommitRecord, frozenset[str]] = {}
 
     def chunks(self, record: CommitRecord) -> frozenset[str] | None:
-        """The keys in the system's chunk folder that a snapshot needs; None where that cannot be read.
+        """The keys in the system's chunk folder that a snapshot needs; None if its manifest cannot be read.
 
-        A copy needs none of these: all of it lies in a folder of its own. So it is not read.
+        A copy has a folder of its own and needs no other objects, so its manifest is not read.
         """
         if record.folder:
             return frozenset()
@@ -41,12 +41,12 @@ class Reachable:
         return known
 
     def all_chunks(self, records: Iterable[CommitRecord]) -> tuple[frozenset[str], tuple[SnapshotId, ...]]:
-        """The keys of what several snapshots need together, and which of these cannot be read."""
+        """The keys that several snapshots need, and the snapshots whose manifests cannot be read."""
         several = tuple(records)
         known = [self.chunks(record) for record in several]
         unreadable = tuple(record.snapshot for record, keys in zip(several, known, strict=True) if keys is None)
         return frozenset[str]().union(*(keys for keys in known if keys is not None)), unreadable
 
     def forget(self, record: CommitRecord) -> None:
-        """It is gone."""
+        """Forget a removed snapshot."""
         self._chunks.pop(record, None)

@@ -1,19 +1,19 @@
-"""How two cuts of one system lie to each other, by the counters in their manifests: no chunk is read.
+"""The order of two cuts of one system, by the counters in their manifests. It reads no chunk.
 
-Theory of operation. Ids and times order no cuts. What an actor has done is told by its own clock: what it had sent on
-each channel out, and received on each channel in. Of a driver's channel its receiver counts both, as drivers never
-record. One cut lies before another if no actor's clock is ahead there of what it is in the other: then the second can
-be reached from the first. Two snapshots of one life that overlapped may have one actor go forward and another back:
-neither of them lies before the other, and to compare their values would show changes that nobody made.
+Theory of operation. Ids and times do not order cuts. Each actor has a clock: the numbers of messages that it has sent
+on each channel out, and received on each channel in. For a driver's channel the receiver's clock has both numbers,
+because drivers never record. One cut is before another if no actor's clock is ahead of its clock in the other: then the
+second can be reached from the first. If two snapshots of one life overlapped, one actor may go forward and another
+back. Then neither is before the other, and a comparison of their values would show changes that never happened.
 
-A channel that only one of two cuts names is one of which nothing was sent in the other, but for two: a manifest leaves
-out the channels of actors that have ended, and of drivers that died. The first are told by `Manifest.ended`; a driver's
-may be new or past, so it decides nothing about an actor of which anything else is known. Where nothing else differs at
-all, the cut that was committed later is taken for the later one. That is sure where it began behind the other's commit,
-which its manifest says (`FOLLOWS`). Where the two overlapped it is a guess, and an actor of which nothing but such a
-driver is known may have gone forward or back: the relation is not `sure`.
+If only one of two cuts names a channel, nothing was sent on it in the other cut, with two exceptions: a manifest leaves
+out the channels of actors that have ended, and of drivers that died. `Manifest.ended` names the first. A driver's
+channel may be new or past, so it decides nothing about an actor of which anything else is known. If nothing else
+differs at all, the cut that was committed later counts as the later one. That is sure if it began after the other's
+commit, which its manifest says (`FOLLOWS`). If the two overlapped it is a guess: an actor of which only such a driver
+is known may have gone forward or back, and the relation is not `sure`.
 
-A restore goes on with the counters of what it restored, so that the clocks of two lives say nothing about each other.
+A restore continues the counters of its snapshot, so the clocks of two lives cannot be compared.
 """
 
 from collections import defaultdict
@@ -32,10 +32,10 @@ NAMES_SHOWN_MAX = 10
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """How an older cut lies to a newer one: `name` says that it is before, after, ...
+    """The order of an older and a newer cut: `name` says that the older is before, after, ...
 
-    From the older to the newer the actors `forward` did something, and those in `back` had done more in the older.
-    It is not `sure` where an actor may belong to either, as only one of two cuts that overlapped knows a driver of it.
+    The actors in `forward` have done more in the newer cut, the actors in `back` have done more in the older. It is not
+    `sure` if an actor may belong to either, because only one of two overlapping cuts knows a driver of it.
     """
 
     name: RelationName
@@ -50,7 +50,7 @@ class Relation:
 
 
 Clock = Mapping[tuple[str, str], int]
-"""What one actor counts, by ("to" or "from" or "of", the other end): sent, received, and sent by a driver."""
+"""One actor's counters, by ("to" or "from" or "of", the other end): sent, received, and sent by a driver."""
 
 
 def clocks(manifest: Manifest) -> dict[str, Clock]:
@@ -65,16 +65,15 @@ def clocks(manifest: Manifest) -> dict[str, Clock]:
 
 
 def actor_clock(clock: Clock) -> int:
-    """How much an actor has done, in one number: messages received and sent on the channels that there are."""
+    """An actor's work in one number: messages received and sent on all its channels."""
     return sum(count for (kind, _), count in clock.items() if kind != "of")
 
 
 @dataclass(frozen=True, slots=True)
 class CutClocks:
-    """As much of a cut as says how it lies to others. It outlives the snapshot.
+    """The parts of a cut that order it among others. It outlives the snapshot.
 
-    `follows` is the last position of the log whose snapshot was committed when this one began, -1 where that is not
-    known.
+    `follows` is the last log position that was committed when this snapshot began, or -1 if that is unknown.
     """
 
     system: str
@@ -87,7 +86,7 @@ class CutClocks:
 
     @classmethod
     def of(cls, manifest: Manifest) -> "CutClocks":
-        """That of a manifest."""
+        """The cut of a manifest."""
         names = frozenset(actor.name for actor in manifest.actors)
         ended, known = frozenset(manifest.ended), clocks(manifest)
         follows = int(manifest.stats.get(FOLLOWS, -1))
@@ -100,7 +99,7 @@ class CutClocks:
 
     @property
     def told(self) -> dict[tuple[str, str], int]:
-        """By (driver, receiver), how many messages the driver had told it. Drivers that died are left out."""
+        """(Driver, receiver) -> how many messages the driver had sent. Drivers that died are left out."""
         return {
             (other, actor): count
             for actor, clock in self.clocks.items()
@@ -109,7 +108,7 @@ class CutClocks:
         }
 
     def stage(self, name: str) -> int:
-        """0 before an actor's birth, 1 while it lives, 2 behind its end."""
+        """0 before an actor's birth, 1 while it lives, 2 after its end."""
         return 2 if name in self.ended else int(name in self.actors)
 
 
@@ -167,7 +166,7 @@ def require_comparable(old: Manifest, new: Manifest) -> Relation:
 
 
 def _step(name: str, before: CutClocks, after: CutClocks) -> int | None:
-    """1 for an actor that went on, -1 for one that went back, 0 for one that stands; None where that is not told."""
+    """1 for an actor that went forward, -1 for back, 0 for neither; None if the clocks do not tell."""
     stages = after.stage(name) - before.stage(name)
     if stages:
         return 1 if stages > 0 else -1
@@ -191,7 +190,7 @@ def _step(name: str, before: CutClocks, after: CutClocks) -> int | None:
 
 
 def some_of(names: Iterable[str]) -> str:
-    """The first few names in a sentence."""
+    """The first few names, for a sentence."""
     known = list(names)
     shown = ", ".join(known[:NAMES_SHOWN_MAX]) or "none"
     return f"{shown} and {len(known) - NAMES_SHOWN_MAX:,} more" if len(known) > NAMES_SHOWN_MAX else shown

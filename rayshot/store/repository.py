@@ -1,8 +1,7 @@
 """The writing side of one system's storage, and `open` for the reading side.
 
-How a snapshot comes to be: its intent is written, then its chunks (see ChunkWriter), then its sealed
-manifest, and at last the COMMIT record. Until that record is there nothing of it is visible; from then on all
-of it is.
+How a snapshot is written: first its intent, then its chunks (see ChunkWriter), then its sealed manifest, and last the
+COMMIT record. Before that record readers see nothing of the snapshot; after it they see all of it.
 """
 
 import os
@@ -46,16 +45,16 @@ from rayshot.store.store import Store
 def open(storage: str | os.PathLike[str], *, min_position: int = 0) -> Storage:  # noqa: A001 - users read `rayshot.open`
     """Open a storage for reading: `rayshot.open("./shots").systems["bank"].latest()`.
 
-    Needs neither Ray nor keys, but for encrypted snapshots, and executes nothing of what it reads.
+    It does not need Ray. It needs keys only for encrypted snapshots. It executes nothing that it reads.
 
     Args:
-        storage: its address.
-        min_position: the position in the log of a snapshot that is known to have been committed: where the newest is
-            older, or one that is asked for, it is refused with RolledBack. A signature cannot tell that the whole
-            storage was put back to an older state.
+        storage: the address of the storage.
+        min_position: the log position of a snapshot that was certainly committed. If the newest snapshot, or the wanted
+            one, is older, RolledBack is raised. A signature alone does not show that the whole storage was put back to
+            an older state.
 
-    Raises ConfigError for an address of no known kind and for a bucket that cannot be read, SystemNotFound for a folder
-    that does not exist, and StoreUnavailable for one that cannot be looked at.
+    Raises ConfigError for an unknown kind of address and for a bucket that cannot be read, SystemNotFound for a folder
+    that does not exist, and StoreUnavailable for a folder that cannot be read.
     """
     store = open_store(storage)
     if isinstance(store, LocalStore) and not store.is_there():
@@ -66,18 +65,17 @@ def open(storage: str | os.PathLike[str], *, min_position: int = 0) -> Storage: 
 
 
 class Repository:
-    """The storage of `system`, opened for writing by its coordinator. For one thread at a time.
+    """The storage of `system`, opened for writing by its coordinator. One thread at a time may use it.
 
     Args:
-        store: where.
-        system: whose.
-        create: make the system if it is not there; else raise SystemNotFound.
-        keys: open what is encrypted, and the first of them encrypts what is written; where there is none nothing is
-            encrypted. None means those of the environment.
+        store: the storage of the system.
+        system: the name of the system.
+        create: make the system if it does not exist; without it, raise SystemNotFound.
+        keys: decrypt snapshots, and the first one encrypts new snapshots; without keys, new snapshots are not
+            encrypted. None means the environment's keys.
 
-    Raises ConfigError for a store that cannot be written or has no conditional create, FormatTooNew,
-    BadManifest. Before anything is written, `log.begin_epoch(next_incarnation(), writer)` must
-    have been called.
+    Raises ConfigError for a store that cannot be written or has no conditional create, FormatTooNew, BadManifest.
+    Call `log.begin_epoch(next_incarnation(), writer)` before you write anything.
     """
 
     def __init__(self, store: Store, system: str, *, create: bool, keys: Sequence[EncryptionKey] | None = None) -> None:
@@ -97,39 +95,38 @@ class Repository:
         """Snapshots that retention has verified."""
 
     def use_keys(self, keys: Sequence[EncryptionKey]) -> None:
-        """From now on open what is encrypted with these, and encrypt with the first of them."""
+        """From now on decrypt with these keys, and encrypt with the first of them."""
         self._keys = keys
         self._sweeper = Sweeper(self.store, self.system, keys)
         self._claim = ForeignClaim(self.system, keys)
 
     def next_incarnation(self, after: int = 0) -> int:
-        """The number of the next life of the system, from 1: above all that is here, copies included, and `after`."""
+        """The number of the next life, from 1: above all lives in this storage, copies included, and above `after`."""
         return max(self.log.refresh().incarnation_max, after) + 1
 
     def retained(self) -> list[CommitRecord]:
-        """The COMMIT records of all snapshots that can be had, oldest first."""
+        """The COMMIT records of all retained snapshots, oldest first."""
         return list(self.log.refresh().retained.values())
 
     def snapshot(self, record: CommitRecord) -> Snapshot:
-        """Open what `commit` or `retained` returned for reading."""
+        """Open a snapshot for reading, by a record that `commit` or `retained` returned."""
         return Snapshot(self.store, self.system, record, self._keys)
 
     def new_data_key(self) -> DataKey | None:
-        """What a new snapshot is encrypted with, for its ChunkWriters and manifest; None where nothing is encrypted."""
+        """A data key for a new snapshot's ChunkWriters and manifest; None if the system is not encrypted."""
         return new_data_key() if self._keys else None
 
     def intend(self, snapshot: SnapshotId, base: SnapshotId | None = None, timeout_s: float = 0.0) -> str:
-        """Announce that `snapshot` is about to be written; return the intent for its ChunkWriters and manifest.
+        """Announce `snapshot` before it is written. Return the intent for its ChunkWriters and manifest.
 
         Args:
-            snapshot: an id that was never used before, by no copy either.
-            base: a retained snapshot, and no copy, whose chunks may be reused; its bytes stay until `snapshot` has
-                ended.
-            timeout_s: it will have been committed or abandoned by then; garbage collection waits for so long.
+            snapshot: an id that was never used before, also not by a copy.
+            base: a retained snapshot, not a copy, whose chunks may be reused; its bytes stay until `snapshot` ends.
+            timeout_s: the snapshot is committed or abandoned by then; garbage collection waits for so long.
 
-        Raises AlreadyExists for an id that was used, IntentExpired where what had it is over, SnapshotNotFound for a
-        base that is not retained (also where it was deleted at this moment; then announce it again without one),
-        Fenced, StoreFull, StoreUnavailable.
+        Raises AlreadyExists for a used id, IntentExpired if the snapshot with this id is over, SnapshotNotFound for a
+        base that is not retained (also if it is deleted at this moment; then announce again without a base), Fenced,
+        StoreFull, StoreUnavailable.
         """
         epoch = self._own_epoch()
         if snapshot in self.log.history.retained:
@@ -143,7 +140,7 @@ class Repository:
             )
         write_intent(self.store, self.system, snapshot, epoch.writer, base, timeout_s)
         if base is not None and not self._may_be_leant_on(base, self.log.refresh()):
-            # Whoever deleted it may have looked for intents before this one was there.
+            # The deleter may have looked for intents before this one was written.
             self.store.delete(intent_key(self.system, snapshot))
             raise SnapshotDeleted(
                 f"the snapshot {base} was deleted, so it cannot be the base of another", snapshot=str(base)
@@ -151,27 +148,27 @@ class Repository:
         return str(snapshot)
 
     def _may_be_leant_on(self, base: SnapshotId, history: History) -> bool:
-        """Whether chunks of `base` lie where a manifest can name them: those of one that was copied back do not."""
+        """Whether a manifest can name the chunks of `base`: a copy's chunks are in another folder."""
         record = history.retained.get(base)
         return record is not None and not record.folder
 
     def commit(self, manifest: Manifest, key: Signer | None) -> CommitRecord:
-        """Make a snapshot visible whose chunks are all written. Calling it again with the same manifest is safe.
+        """Make a snapshot visible after all its chunks are written. A second call with the same manifest is safe.
 
-        Where somebody who deletes or copies beside this coordinator gets the manifest's position first, it is sealed
-        for the next one.
+        If another writer, which deletes or copies, takes the manifest's position first, the manifest is sealed again
+        for the next position.
 
         Args:
-            manifest: its `position` is `log.next_position`, its `intent` what `intend` returned.
+            manifest: its `position` is `log.next_position`, its `intent` is the result of `intend`.
             key: the key that signs it; None leaves it unsigned.
 
         Raises:
             Fenced: another coordinator has taken over; this one must stop.
-            IntentExpired: garbage collection gave it up, as it had taken too long.
-            AlreadyExists: a snapshot with its id was copied here meanwhile, from where the system lived on too.
+            IntentExpired: garbage collection gave up the snapshot, because it took too long.
+            AlreadyExists: a snapshot with its id was copied here meanwhile, from a place where the system ran too.
             LogLost: the commit log is gone; not committed.
             StoreFull, StoreUnavailable: not committed.
-            CommitUnknown: not known; call again with the same manifest to settle it.
+            CommitUnknown: it may or may not be committed; call again with the same manifest to find out.
         """
         assert manifest.system == self.system, "a manifest of another system"
         name = manifest_name(manifest.snapshot)
@@ -187,7 +184,7 @@ class Repository:
         )
 
     def _commit_at(self, manifest: Manifest, name: str, key: Signer | None) -> CommitRecord:
-        """Commit for the position that `manifest` says, or find that this was done; raises PositionTaken."""
+        """Commit for the position in `manifest`, or find out that this was done. Raises PositionTaken."""
         epoch, history = self._own_epoch(), self.log.history
         self.log.prove_end()
         assert manifest.position <= self.log.next_position, "the manifest's position leaves a hole in the log"
@@ -233,17 +230,17 @@ class Repository:
         return record
 
     def _payload(self, manifest: Manifest) -> bytes:
-        """What of a manifest is signed and stored: the same bytes each time, as a second attempt compares them."""
+        """The bytes to sign and store for a manifest: always the same, because a second attempt compares them."""
         if manifest.data_key is None:
             return encode(manifest)
         assert self._keys, "an encrypted manifest comes from `new_data_key`"
         return encrypt_manifest(encode(manifest), manifest.data_keys, self._keys[0])
 
     def abandon(self, snapshot: SnapshotId) -> None:
-        """Remove what was written of a snapshot that was not committed and never will be; its intent last.
+        """Remove the bytes of a snapshot that is not committed and never will be; its intent last.
 
-        Nothing happens to a committed one. Raises CommitUnknown where that is not known: then the bytes must stay,
-        and `retain` removes them when it is known.
+        It leaves a committed snapshot as it is. Raises CommitUnknown if it may be committed: then the bytes must stay,
+        and `retain` removes them later.
         """
         history = self.log.refresh()
         position = self._unsettled.get(snapshot)
@@ -254,20 +251,21 @@ class Repository:
         self._unsettled.pop(snapshot, None)
 
     def delete(self, snapshot: SnapshotId) -> Sweep:
-        """Delete a snapshot, savepoints too: first for all readers, then its bytes that no other one needs.
+        """Delete a snapshot, also a savepoint: first for all readers, then the bytes that no other snapshot needs.
 
-        Raises SnapshotNotFound, Fenced, EncryptionKeyNeeded (then nothing is deleted), and StoreError; what an
-        interrupted call left is removed by the next one.
+        Raises SnapshotNotFound, Fenced, EncryptionKeyNeeded (then nothing is deleted), and StoreError. The next call
+        removes what an interrupted call left.
         """
         self._mark_deleted([snapshot])
         return self._sweeper.sweep(self.log.refresh())
 
     def retain(self, keep: Keep) -> Sweep:
-        """Delete the snapshots that no rule of `keep` keeps; savepoints, and what is not owned, neither go nor count.
+        """Delete the snapshots that no rule of `keep` keeps. Savepoints and snapshots that it does not own stay.
 
-        The newest snapshot that verifies is never deleted, nor the last one of an earlier life that the present line
-        does not replace (see `choose_doomed`). A snapshot in another storage that this life was restored from, and
-        claimed, counts as the oldest one and goes when its turn comes. Raises as `delete`.
+        Those do not count for the rules either. The newest snapshot that verifies always stays, and so does the last
+        one of an earlier life that the present line does not replace (see `choose_doomed`). If this life was restored
+        from a snapshot in another storage and claimed it, that snapshot counts as the oldest one and can be deleted.
+        Raises as `delete`.
         """
         self._own_epoch()
         for snapshot, position in list(self._unsettled.items()):
@@ -282,12 +280,12 @@ class Repository:
         return sweep
 
     def note_restore(self, snapshot: SnapshotId, origin: str | None, *, claimed: bool) -> None:
-        """Write down what this life was restored from.
+        """Record from which snapshot this life was restored.
 
         Args:
-            snapshot: which.
-            origin: the address of the storage in which it lies; None for this one.
-            claimed: whether it belongs to this life now, so that retention may delete it.
+            snapshot: the id of the snapshot.
+            origin: the address of the storage that holds it; None for this storage.
+            claimed: whether it now belongs to this life, so that retention may delete it.
 
         Raises Fenced and StoreError.
         """
@@ -295,7 +293,7 @@ class Repository:
         self.log.append_next(lambda _, position: RestoreRecord(position, writer, snapshot, origin, claimed))
 
     def _mark_deleted(self, snapshots: list[SnapshotId]) -> None:
-        """Write DELETE records, so that no reader finds these snapshots any more."""
+        """Write DELETE records, so that readers do not find these snapshots any more."""
         if snapshots:
             self._sweeper.check_keys(self.log.refresh())
         for snapshot in snapshots:
@@ -306,7 +304,7 @@ class Repository:
             self.log.append_next(deletion(writer, snapshot))
 
     def _own_epoch(self) -> EpochRecord:
-        """The epoch that this repository began; raises Fenced when it is not the latest any more."""
+        """The epoch that this repository began. Raises Fenced if it is not the latest any more."""
         epoch = self.log.epoch
         assert epoch is not None, "log.begin_epoch comes first"
         latest = self.log.refresh().epoch

@@ -1,9 +1,8 @@
-"""What may go: snapshots that no rule keeps, and the bytes of deleted ones that nobody needs any more.
+"""Retention: deletes snapshots that no rule keeps, and the bytes of deleted snapshots that nothing needs.
 
-A DELETE record comes first, so that no reader starts with a snapshot whose bytes are about to go. Then it is
-looked who leans on these bytes: snapshots being written (intents) and readers (leases), who look at the log
-after they have said so. A manifest goes last, so that a sweep that was interrupted is found again and
-finished by the next one.
+A DELETE record comes first, so that no reader begins with a snapshot whose bytes will go. Then retention looks for
+snapshots being written (intents) and readers (leases) that need these bytes; they read the log after they announce
+themselves. A manifest goes last, so that the next sweep finds and finishes an interrupted one.
 """
 
 from collections.abc import Iterable, Sequence
@@ -36,10 +35,10 @@ EVERYTHING = Part(1, 1)
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """What a sweep did: `removed` are the deleted snapshots whose bytes are gone now.
+    """The result of a sweep: `removed` are the deleted snapshots whose bytes are gone now.
 
-    Where `unreadable` is not empty nothing was removed: the manifests of these retained snapshots cannot be
-    read, so what they need is not known. Delete them, then the next sweep goes on.
+    If `unreadable` is not empty, nothing was removed: the manifests of these retained snapshots cannot be read, so it
+    is not known what they need. Delete them; then the next sweep goes on.
     """
 
     removed: tuple[SnapshotId, ...]
@@ -47,7 +46,7 @@ class Sweep:
 
 
 class Sweeper:
-    """Removes bytes of one system. `keys` open manifests that are encrypted; None means those of the environment."""
+    """Removes bytes of one system. `keys` decrypt manifests; None means the environment's keys."""
 
     def __init__(self, store: Store, system: str, keys: Sequence[EncryptionKey] | None = None) -> None:
         self._store = store
@@ -55,11 +54,11 @@ class Sweeper:
         self._reachable = Reachable(store, system, keys)
 
     def check_keys(self, history: History) -> None:
-        """Raise EncryptionKeyNeeded where a sweep would: asked before DELETE is written, as nothing could follow it."""
+        """Raise EncryptionKeyNeeded if a sweep would. Call it before DELETE is written."""
         self._reachable.all_chunks([*history.retained.values(), *self._present_and_deleted(history)])
 
     def sweep(self, history: History) -> Sweep:
-        """Remove the bytes of the deleted snapshots, except what retained and leased ones need."""
+        """Remove the bytes of deleted snapshots, except bytes that retained and leased snapshots need."""
         leased = leased_bases(self._store, self._system, history) | leased_by_readers(self._store, self._system)
         gone = self._present_and_deleted(history)
         doomed = [record for record in gone if record.snapshot not in leased]
@@ -74,14 +73,14 @@ class Sweeper:
         return Sweep(tuple(record.snapshot for record in doomed))
 
     def remove_uncommitted(self, snapshot: SnapshotId) -> None:
-        """Remove everything written under the intent of a snapshot that no COMMIT names."""
+        """Remove all objects of the intent of a snapshot that no COMMIT names."""
         for key in self._written_by(snapshot):
             self._store.delete(inside(self._system, key))
         self._store.delete(manifest_key(self._system, snapshot))
         self._store.delete(intent_key(self._system, snapshot))
 
     def _present_and_deleted(self, history: History) -> list[CommitRecord]:
-        """The deleted snapshots whose manifests are still there, or anything of a copy's folder."""
+        """The deleted snapshots whose manifests still exist, or whose copy's folder is not empty."""
         present = {entry.key for entry in self._store.list(manifest_folder(self._system))}
         found = [record for record in history.deleted.values() if inside(self._system, record.manifest_key) in present]
         copies = [record for record in history.deleted.values() if isinstance(record, CopyRecord)]
@@ -95,7 +94,7 @@ class Sweeper:
         return found
 
     def _holds_objects(self, folder: str) -> bool:
-        """A disk and some servers list a folder when all in it is deleted."""
+        """Whether the folder holds objects: a disk and some servers still list an empty folder."""
         return next(self._store.list(inside(self._system, folder)), None) is not None
 
     def _remove(self, record: CommitRecord, protected: frozenset[str]) -> None:
@@ -120,13 +119,13 @@ class Sweeper:
 def choose_doomed(
     snapshots: Sequence[Snapshot], keep: Keep, history: History, proved: set[SnapshotId]
 ) -> list[SnapshotId]:
-    """Choose what retention deletes: what `history` lets it own and `keep` does not keep.
+    """Choose the snapshots that retention deletes: it owns them, by `history`, and `keep` does not keep them.
 
-    Never the newest valid one, and never the last one of an earlier life, see `last_of_earlier_lives`, nor the last
-    valid one of that life.
+    It never chooses the newest valid snapshot, nor the last one of an earlier life, see `last_of_earlier_lives`, nor
+    the last valid one of that life.
 
-    Verifying reads a whole snapshot, so it stops at the first that is sound and remembers it in `proved`: as
-    long as a proved one stays, nothing is read. Where nothing is sound nothing is deleted.
+    Verifying reads a whole snapshot, so it stops at the first sound one and remembers it in `proved`. As long as a
+    proved one stays, it reads nothing. If none is sound, it deletes none.
     """
     records = [snapshot.record for snapshot in snapshots]
     owned = [record for record in records if history.owns(record)]
@@ -144,7 +143,7 @@ def choose_doomed(
 def _without_the_sound_one(
     snapshots: Sequence[Snapshot], doomed: list[SnapshotId], proved: set[SnapshotId]
 ) -> list[SnapshotId]:
-    """Of `doomed` all but the newest of `snapshots` that verifies, and but all of these where none does."""
+    """`doomed` without the newest of `snapshots` that verifies; without all of `snapshots` if none verifies."""
     ours = {snapshot.id for snapshot in snapshots}
     if ours.isdisjoint(doomed):
         return doomed
@@ -154,13 +153,13 @@ def _without_the_sound_one(
 
 
 def find_sound(snapshots: Sequence[Snapshot], proved: set[SnapshotId]) -> SnapshotId | None:
-    """The newest snapshot that verifies, which is `proved` from now on; None where there is none.
+    """The newest snapshot that verifies, or None. It is `proved` from now on.
 
-    Every chunk is read, one after the other, and compared with its digest, and the messages in flight are counted, one
-    channel at a time. States are not read as such, so that none need be in memory whole.
+    It reads every chunk, one after the other, compares it with its digest, and counts the messages in flight, one
+    channel at a time. It does not load states, so that no state must be in memory as a whole.
 
-    One that is encrypted with a key that is not at hand, such as a copy from elsewhere, proves nothing; raises
-    EncryptionKeyNeeded where no other one verifies either.
+    If the key of an encrypted snapshot is missing, as for a copy from elsewhere, that snapshot proves nothing. Raises
+    EncryptionKeyNeeded if then no other one verifies.
     """
     locked: EncryptionKeyNeeded | None = None
     for snapshot in reversed(snapshots):

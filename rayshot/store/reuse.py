@@ -1,4 +1,4 @@
-"""Which chunks of an earlier snapshot a new one may share: those that are still there."""
+"""Which chunks of an earlier snapshot a new one may share: the chunks that still exist."""
 
 import logging
 import random
@@ -15,10 +15,10 @@ LOOKED_FOR = 3
 
 
 def find_present(store: Store, system: str, chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
-    """Those of `chunks`, by digest, that lie in the store, so that none is named that somebody has removed.
+    """The chunks that exist in the store, by digest, so that a new snapshot names no chunk that was removed.
 
-    To look for each would cost more than a snapshot that changes little. So LOOKED_FOR are, others each time, and all
-    are listed where one of them is gone. A few that are gone among many can be missed: `Snapshot.verify` finds them.
+    Looking for each chunk would cost more than a snapshot that changes little. So it looks for LOOKED_FOR of them,
+    others each time, and lists all if one is gone. It can miss a few among many: `Snapshot.verify` finds those.
 
     Raises StoreError.
     """

@@ -1,4 +1,4 @@
-"""A committed snapshot, opened for reading: no Ray, no keys, and nothing of it is ever executed."""
+"""A committed snapshot, opened for reading. Reading needs no Ray and no keys, and executes nothing of it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -39,11 +39,11 @@ from rayshot.store.verification import (
 
 
 class Snapshot:
-    """One committed snapshot. Its manifest is read when first needed, states and messages each time they are.
+    """One committed snapshot. It reads its manifest once, on demand; states and messages at each call.
 
-    `keys` open an encrypted one; None means those of the environment, where it is read. They are not pickled with it.
-    Whatever reads may raise Damaged (BadManifest, CorruptChunk, MissingChunk, ...), SnapshotMismatch,
-    FormatTooNew, StoreError, EncryptionKeyNeeded, or SnapshotDeleted when it was deleted meanwhile.
+    `keys` decrypt it; None means the environment's keys of the reading process. They are not pickled with it. All
+    methods that read may raise Damaged (BadManifest, CorruptChunk, MissingChunk, ...), SnapshotMismatch, FormatTooNew,
+    StoreError, EncryptionKeyNeeded, or SnapshotDeleted if it was deleted meanwhile.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Snapshot:
         return f"<Snapshot {self.id} of {self.system!r} at position {self.position}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the page of `rayshot report`, in a frame; what cannot be read says so there."""
+        """The page of `rayshot report` in a frame, for notebooks. It shows errors of unreadable parts."""
         import rayshot  # noqa: PLC0415 - what makes pages lies above this room
 
         return str(rayshot._frame(self))  # noqa: SLF001
@@ -86,26 +86,25 @@ class Snapshot:
 
     @property
     def id(self) -> SnapshotId:
-        """Unique for ever within the system; orders nothing."""
+        """Its id, unique for ever within the system. Ids have no order."""
         return self.record.snapshot
 
     @property
     def position(self) -> int:
-        """The place of its commit in the log: later commits have higher ones.
+        """The position of its commit in the log: later commits have higher positions.
 
-        That of a copy is its place in the log that it was committed to, which the signature covers and `min_position`
-        is compared with.
+        A copy keeps the position of its first commit. The signature covers it, and `min_position` is compared with it.
         """
         return self.record.sealed_for
 
     @property
     def folder(self) -> str:
-        """Where its chunks lie, counted from the root of the store: the system's folder, or that of a copy."""
+        """The folder of its chunks, relative to the root of the store: the system's folder, or the copy's."""
         return inside(self.system, self.record.folder) if self.record.folder else self.system
 
     @property
     def label(self) -> str | None:
-        """A person's word for a savepoint."""
+        """A person's name for a savepoint, or None."""
         return self.record.label
 
     @property
@@ -120,7 +119,7 @@ class Snapshot:
 
     @property
     def stats(self) -> Mapping[str, int | float]:
-        """Durations, sizes and counts from when it was taken."""
+        """Durations, sizes and counts, measured when it was taken."""
         return MappingProxyType(self.manifest.stats)
 
     @property
@@ -135,17 +134,17 @@ class Snapshot:
 
     @property
     def manifest(self) -> Manifest:
-        """Everything that the snapshot names."""
+        """The manifest: it names everything in the snapshot."""
         return self._sealed[1]
 
     @property
     def envelope(self) -> Envelope:
-        """The signed bytes of the manifest, for those who must trust it."""
+        """The signed bytes of the manifest, to check its signature."""
         return self._sealed[0]
 
     @property
     def document(self) -> bytes:
-        """The bytes of the manifest, decrypted, for those who read them in their own way."""
+        """The decrypted bytes of the manifest, for other readers."""
         return open_manifest(self.envelope.payload, self._keys)[0]
 
     @cached_property
@@ -168,7 +167,7 @@ class Snapshot:
         return self.recorded(actor).state
 
     def recorded(self, actor: str) -> RecordedState:
-        """Read all that is recorded of one actor: state, pending calls, timers. Raises ActorNotFound."""
+        """Read all recorded parts of one actor: state, pending calls, timers. Raises ActorNotFound."""
         entry = self._entries.get(actor)
         if entry is None:
             known = f"{some_of(self._entries)}{did_you_mean(actor, self._entries)}"
@@ -181,7 +180,7 @@ class Snapshot:
             raise error.inside(f"the state of {actor!r} in {self.id}", actor=actor) from error
 
     def channel(self, sender: str, receiver: str) -> ChannelState:
-        """Return the channel from `sender` to `receiver`. Raises NotFound where no message was ever sent on it."""
+        """Return the channel from `sender` to `receiver`. Raises NotFound if no message was ever sent on it."""
         state = self.channels.get(Channel(sender, receiver))
         if state is None:
             raise NotFound(
@@ -193,7 +192,7 @@ class Snapshot:
 
     @contextmanager
     def or_deleted(self) -> Iterator[None]:
-        """Where it is read inside and a chunk is missing, as it was deleted meanwhile: raise SnapshotDeleted."""
+        """Raise SnapshotDeleted if a chunk is missing inside because the snapshot was deleted meanwhile."""
         try:
             yield
         except MissingChunk as error:
@@ -204,11 +203,11 @@ class Snapshot:
             ) from error
 
     def read(self, blob: Blob) -> bytes:
-        """Read bytes that the manifest names, proved by their digests."""
+        """Read bytes that the manifest names. Their digests prove them."""
         return self._reader.read(blob)
 
     def read_stored(self, key: str, size: int) -> bytes:
-        """Read up to `size` bytes under a key of the system's folder, decrypted where need be: proved by nothing."""
+        """Read up to `size` bytes of an object in the folder, decrypted if it is encrypted. Nothing proves them."""
         encrypted = self._encrypted.get(key)
         wanted = size if encrypted is None else max(size, encrypted.stored_size + 1)
         try:
@@ -223,15 +222,15 @@ class Snapshot:
         Args:
             keys: the keys to trust; None means those that this user's environment has.
 
-        Returns what was proved. An untrusted snapshot is reported (`.trust`), not raised: reading is safe
-        without. Raises the Damaged error of the first check that failed, and StoreError.
+        Returns the checks. It reports an untrusted snapshot in `.trust` and does not raise, because reading is safe
+        without trust. Raises the Damaged error of the first failed check, and StoreError.
         """
         verification = self.examine(keys)
         verification.require_sound()
         return verification
 
     def examine(self, keys: Iterable[Prover] | None = None, progress: Progress = lambda _size: None) -> Verification:
-        """As `verify`, but report damage too instead of raising it; `progress` is told of each chunk that was read."""
+        """As `verify`, but report damage instead of raising it. `progress` is called for each chunk."""
         return self._judge(keys, lambda: examine(self.manifest, self.channels.values(), self._reader, progress))
 
     def survey(
@@ -240,12 +239,12 @@ class Snapshot:
         part: Part | None = None,
         progress: Progress = lambda _size: None,
     ) -> Verification:
-        """As `examine`, without reading the data: that all chunks are there with their sizes, by a listing.
+        """As `examine`, without reading the data: a listing shows that all chunks exist with their sizes.
 
         Args:
             keys: as for `verify`.
-            part: of these chunks the bytes are read and compared with their digests.
-            progress: told of each chunk that was read.
+            part: these chunks are read and compared with their digests.
+            progress: called for each chunk that was read.
         """
         return self._judge(keys, lambda: survey(self.manifest, self._store, self.folder, self._reader, part, progress))
 
@@ -257,18 +256,18 @@ class Snapshot:
         return Verification((reading, *look()), trust, detail)
 
     def diff(self, other: "Snapshot") -> SnapshotDiff:
-        """Compare: what changed from this snapshot to `other`.
+        """The changes from this snapshot to `other`.
 
-        Raises Incomparable where neither lies before the other, and where they are of different lives; see `relation`.
+        Raises Incomparable if neither comes before the other, or if they belong to different lives; see `relation`.
         """
         return compare(self, other)
 
     def relation(self, other: "Snapshot") -> Relation:
-        """How this cut lies to that of `other`; only manifests are read. Raises ConfigError for two systems."""
+        """Which cut comes first. It reads only manifests. Raises ConfigError for snapshots of two systems."""
         return relate(self.manifest, other.manifest)
 
     def siblings(self) -> list["Snapshot"]:
-        """All snapshots of its system that there are now, itself included, in the order of `SystemView.snapshots`."""
+        """All snapshots that its system has now, itself included, in the order of `SystemView.snapshots`."""
         records = CommitLog(self._store, self.system).refresh().retained.values()
         return [Snapshot(self._store, self.system, record, self._keys) for record in records]
 

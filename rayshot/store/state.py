@@ -1,4 +1,4 @@
-"""The state of one actor, read inertly: classes become records of their names, and nothing is called."""
+"""The state of one actor, read inertly: classes become records of their names, and no code runs."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,7 @@ from rayshot.store.chunk_reader import ChunkReader
 
 @dataclass(frozen=True, slots=True)
 class ActorInfo:
-    """What a snapshot knows about an actor without reading its state.
+    """The facts about an actor in a snapshot that need no reading of its state.
 
     `class_name` is "module.Qualname"; `status` is "born" or "unborn" (only messages to
     it exist yet); `state_bytes` counts the pickled state before compression.
@@ -26,9 +26,9 @@ class ActorInfo:
 
 @dataclass(frozen=True, slots=True)
 class RecordedState:
-    """What a snapshot holds of one actor: its own `state`, the `calls` it awaits, and its `timers`.
+    """The recorded parts of one actor: its own `state`, the `calls` whose replies it awaits, and its `timers`.
 
-    `callees` says by the id of a call whose reply it awaits; None where no call is pending, or an older rayshot wrote.
+    `callees` maps the id of a call to the actor that replies; None if no call is pending, or an older rayshot wrote it.
     """
 
     state: Any
@@ -51,9 +51,9 @@ def read_parts(captured: CapturedState, reader: ChunkReader) -> tuple[bytes, lis
 
 
 def state_digest(captured: CapturedState) -> str:
-    """What is equal for two states of the same stretches of the same chunks, and so of the same bytes; 64 digits.
+    """A digest of 64 digits, equal for two states of the same spans of the same chunks, so of the same bytes.
 
-    The state of a small actor lies in a chunk with others, so its digest may change where only theirs did.
+    A small actor shares a chunk with others, so its digest may change although only their states changed.
     """
     blobs = (captured.stream, *captured.buffers)
     places = [[(span.chunk, span.offset, span.length) for span in blob.spans] for blob in blobs]
@@ -61,7 +61,7 @@ def state_digest(captured: CapturedState) -> str:
 
 
 def captured_bytes(captured: CapturedState | None) -> int:
-    """Bytes of a state before compression; 0 where there is none."""
+    """Bytes of a state before compression; 0 without a state."""
     if captured is None:
         return 0
     return captured.stream.size + sum(blob.size for blob in captured.buffers)

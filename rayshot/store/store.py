@@ -1,9 +1,8 @@
-"""What every place for bytes must be able to do: six verbs, of which `create` carries all the guarantees.
+"""The six verbs of every store. All guarantees rest on `create`.
 
-A store holds objects under keys. A key is a relative path with `/` between its parts. Objects are written
-once and never changed; that an object is there in whole, or not at all, is the store's duty, and so is that
-only one of any number of writers of the same key wins. Everything else (order, commit, fencing) is built
-above, from that alone.
+A store holds objects under keys. A key is a relative path with `/` between its parts. Objects are written once and
+never change. The store guarantees that an object exists as a whole or not at all, and that only one of many writers of
+the same key wins. Everything else (order, commit, fencing) is built on these two guarantees.
 """
 
 import re
@@ -15,7 +14,7 @@ from rayshot.errors import UnsafePath
 
 KEY_LENGTH_MAX = 1024
 PROBE_PREFIX = "check-"
-"""What a store is tried out with is called so, and lies directly in its root."""
+"""Objects that try out a store have names with this prefix, directly in its root."""
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
@@ -23,9 +22,8 @@ _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 class Entry:
     """One object in a listing.
 
-    `key` is whole, counted from the store's root, and ends in `/` where it stands for a folder of a shallow
-    listing (then `size` and `modified` are 0). `size` is in bytes, `modified` in seconds since 1970 by the
-    store's clock.
+    `key` is relative to the store's root. In a shallow listing, the key of a folder ends in `/`, and its `size` and
+    `modified` are 0. `size` is in bytes, `modified` in seconds since 1970 by the store's clock.
     """
 
     key: str
@@ -37,14 +35,14 @@ Bytes = bytes | bytearray | memoryview
 """One contiguous buffer of bytes."""
 
 Data = Bytes | Sequence[Bytes]
-"""What an object is made of: one buffer, or several that are written one behind the other, unjoined."""
+"""The bytes of an object: one buffer, or several that are written one behind the other."""
 
 
 class Store(Protocol):
-    """A place for write-once objects. Safe to use from many threads.
+    """A place for write-once objects. Many threads can use it.
 
-    Besides the errors named below every verb raises UnsafePath for a key that could lead out of the store,
-    and StoreUnavailable when the place does not answer or refuses.
+    Besides the errors below, every verb raises UnsafePath for a key that could lead out of the store, and
+    StoreUnavailable if the place does not answer or refuses.
     """
 
     @property
@@ -52,39 +50,39 @@ class Store(Protocol):
         """The address that `open_store` takes to open the same place; holds no secret."""
 
     def create(self, key: str, data: Data) -> None:
-        """Write a new object, durably and whole; of several creators of one key exactly one succeeds.
+        """Write a new object, durably and as a whole. Of several creators of one key exactly one succeeds.
 
         Raises:
-            AlreadyExists: the key is taken; nothing was written. The writer may have been this call, when an
-                answer was lost on the way: read the key back before believing that another one won.
-            StoreFull: no room; nothing was written. Evidence: `path`, `bytes`.
-            StoreUnavailable: whether the object was written is not known.
+            AlreadyExists: the key is taken; nothing was written. If an answer was lost, this call may have written it
+                itself: read the object before you conclude that another writer won.
+            StoreFull: the store is full; nothing was written. Evidence: `path`, `bytes`.
+            StoreUnavailable: the object may or may not be written.
         """
 
     def read(self, key: str) -> bytes:
         """Return the whole object; raises KeyNotFound."""
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
-        """Return up to `length` bytes from `start` on: fewer where the object ends, none behind its end.
+        """Return up to `length` bytes from `start` on: fewer at the end of the object, none behind it.
 
         Raises KeyNotFound.
         """
 
     def list(self, prefix: str = "", *, after: str = "", shallow: bool = False) -> Iterator[Entry]:
-        """Yield the objects beneath the folder `prefix` in the order of their keys; nothing if there is none.
+        """Yield the objects in the folder `prefix`, at any depth, ordered by key; nothing if it does not exist.
 
         Args:
             prefix: a folder without a `/` at its end; empty means the whole store.
             after: only keys that sort behind this one.
-            shallow: only what lies directly in the folder; folders in it are yielded once, their keys ending
-                in `/`.
+            shallow: only objects directly in the folder; each folder in it is yielded once, with a key that ends in
+                `/`.
         """
 
     def delete(self, key: str) -> None:
-        """Remove the object; that it is not there is no error."""
+        """Remove the object. It is not an error if the object does not exist."""
 
     def check(self) -> None:
-        """Make the place ready for writing and prove that it keeps the promises above; raises ConfigError."""
+        """Make the place ready for writing, and prove that it keeps the guarantees above. Raises ConfigError."""
 
 
 def is_key(key: str) -> bool:
@@ -102,7 +100,7 @@ def check_key(key: str) -> str:
 
 
 def buffers(data: Data) -> list[memoryview]:
-    """View `data` as flat byte buffers, none of them copied."""
+    """View `data` as flat byte buffers, without a copy."""
     several = [data] if isinstance(data, bytes | bytearray | memoryview) else data
     return [memoryview(one).cast("B") for one in several]
 

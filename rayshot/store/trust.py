@@ -14,7 +14,7 @@ def check_allow_unsigned(allow_unsigned: object) -> None:
 
 
 def check_trust(snapshot: Snapshot, keys: Iterable[Prover], *, allow_unsigned: bool) -> None:
-    """Raise Untrusted unless one of `keys` proves this snapshot's signature, or `allow_unsigned`; ConfigError."""
+    """Raise Untrusted unless one of `keys` proves the signature, or `allow_unsigned` is True. Also ConfigError."""
     check_allow_unsigned(allow_unsigned)
     if not allow_unsigned:
         verify(snapshot.envelope, keys)

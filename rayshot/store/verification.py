@@ -1,4 +1,4 @@
-"""What can be proved about a snapshot from its bytes, check by check."""
+"""Proves a snapshot from its bytes, check by check."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class Trust(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at: `detail` says what was proved, or what is wrong where there is an `error`."""
+    """One check. `detail` says what it proved, or, if there is an `error`, what is wrong."""
 
     name: str
     detail: str
@@ -50,7 +50,7 @@ class Check:
 
     @property
     def ok(self) -> bool:
-        """Whether it was proved."""
+        """Whether the check passed."""
         return self.error is None
 
 
@@ -69,7 +69,7 @@ class Verification:
 
     @property
     def trusted(self) -> bool:
-        """Whether a key at hand signed it."""
+        """Whether a trusted key signed it."""
         return self.trust is Trust.TRUSTED
 
     def require_sound(self) -> None:
@@ -81,9 +81,9 @@ class Verification:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The `number`-th of `count` parts of a snapshot's chunks, from 1. Which chunk is in which, its digest says.
+    """Part `number` of `count` parts of a snapshot's chunks, counted from 1. A chunk's digest decides its part.
 
-    So the parts of all numbers together are all chunks, whoever reads them and whenever.
+    So all parts together are all chunks, in every process and at every time.
     """
 
     number: int
@@ -94,7 +94,7 @@ class Part:
             raise ConfigError(f"part {self.number} of {self.count}: give n/t with 1 <= n <= t <= {PARTS_MAX:,}")
 
     def of(self, chunks: Iterable[Chunk]) -> list[Chunk]:
-        """The chunks that are in it, in their order."""
+        """The chunks of this part, in their order."""
         return [chunk for chunk in chunks if int(chunk.digest[:16], 16) % self.count == self.number - 1]
 
 
@@ -104,7 +104,7 @@ def examine(
     reader: ChunkReader,
     progress: Progress = lambda _size: None,
 ) -> tuple[Check, ...]:
-    """Check chunks, cut equation and states of a manifest that was read; StoreErrors are raised, damage is not."""
+    """Check the chunks, cut equation and states of a manifest. It raises StoreErrors, and returns damage."""
     several = tuple(channels)
     return (
         run_check("chunks", lambda: _chunks(manifest.chunks, reader, progress)),
@@ -116,9 +116,9 @@ def examine(
 def survey(
     manifest: Manifest, store: Store, folder: str, reader: ChunkReader, part: Part | None, progress: Progress
 ) -> list[Check]:
-    """Check what can be without reading all data: presence and sizes in `folder` by a listing, the cut by its counters.
+    """Check without reading all data: presence and sizes in `folder` by a listing, the cut by its counters.
 
-    Of a `part` the bytes are read, and compared with their digests.
+    It reads the chunks of a `part` and compares them with their digests.
     """
     checks = [
         run_check("presence", lambda: _presence(manifest, store, folder)),
@@ -131,7 +131,7 @@ def survey(
 
 
 def run_check(name: str, prove: Callable[[], str]) -> Check:
-    """Turn what `prove` returns, or the damage that it meets, into a Check."""
+    """The Check for the result of `prove`, or for the damage that it raises."""
     try:
         return Check(name, prove())
     except (Damaged, Incompatible, SnapshotMismatch) as error:
@@ -139,7 +139,7 @@ def run_check(name: str, prove: Callable[[], str]) -> Check:
 
 
 def examine_trust(envelope: Envelope, keys: Sequence[Prover]) -> tuple[Trust, str]:
-    """Find out whose key signed a manifest, given the keys at hand."""
+    """Find out which of the given keys signed a manifest."""
     try:
         key = verify(envelope, keys)
     except Unsigned as error:
@@ -148,7 +148,7 @@ def examine_trust(envelope: Envelope, keys: Sequence[Prover]) -> tuple[Trust, st
         return Trust.UNKNOWN_KEY, error.message
     except BadSignature as error:
         return Trust.BAD_SIGNATURE, error.message
-    return Trust.TRUSTED, f"signed with the key {key.key_id}, which is at hand"
+    return Trust.TRUSTED, f"signed with the key {key.key_id}, which this reader trusts"
 
 
 def _chunks(chunks: Sequence[Chunk], reader: ChunkReader, progress: Progress) -> str:
@@ -175,7 +175,7 @@ def _presence(manifest: Manifest, store: Store, folder: str) -> str:
 
 
 def _counters(manifest: Manifest) -> str:
-    """That they fit was checked when the manifest was decoded."""
+    """Decoding the manifest checked that the counters fit."""
     in_flight = sum(channel.sent - channel.received for channel in manifest.channels)
     return (
         f"on {_count(len(manifest.channels), 'channel')} received <= sent, and bytes are named for what lies between: "

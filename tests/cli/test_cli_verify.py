@@ -47,7 +47,7 @@ def test_without_an_option_only_the_manifest_and_a_listing_are_read(
         " ✓  manifest   what was committed at position 1: 2 actors, 2 channels",
         f" ✓  presence   1 chunk with {size} stored bytes are there, unread",
         f" ✓  cut        {cut}",
-        f" ✓  signature  signed with the key {KEY.key_id}, which is at hand",
+        f" ✓  signature  signed with the key {KEY.key_id}, which this reader trusts",
         "",
         f"{found}; that all bytes are intact, --read-data proves. Signed by a trusted key.",
     ]
@@ -160,7 +160,7 @@ def test_verify_says_what_was_proved(tmp_path: Path) -> None:
         f" ✓  chunks     1 chunk with {snapshot.manifest.chunks[0].size} bytes fit their digests",
         " ✓  cut        on 2 channels exactly the messages sent and not received are there: 3 in flight",
         " ✓  states     2 states can be read",
-        f" ✓  signature  signed with the key {KEY.key_id}, which is at hand",
+        f" ✓  signature  signed with the key {KEY.key_id}, which this reader trusts",
         "",
         "Audited apart from the code that wrote it:",
         f" ✓  cut equation  {equation}",

@@ -14,7 +14,7 @@ import rayshot
 from rayshot.format.manifest import FORMAT_VERSION
 from tests.golden.workloads import Account, Museum
 
-KEY = "the key of the golden files, which is no secret"
+KEY = "the key of the golden files, which is no secret"  # it signed them, so its words stay
 FOLDER = Path(__file__).parent / f"format-{FORMAT_VERSION}"
 
 
