@@ -76,7 +76,7 @@ def simulate(
             add(summary, number, outcome)
             acceptance.add(outcome)
             if (number - seed) % REPLAYED_ONE_IN == 0:
-                acceptance.replay(outcome, replay(outcome.choices, tell=False, **kind))
+                acceptance.replay(outcome, replay(outcome.choices, story=False, **kind))
             bar.update(task, advance=1, failed=f"{len(summary.failures)} FAILED" if summary.failures else "")
     counts = _counts(summary, speed, seed)
     if as_json:
@@ -89,7 +89,7 @@ def simulate(
         click.echo(f"{acceptance.differed} of {acceptance.replayed} replays differed from their first run", err=True)
     for number, outcome in list(summary.failures.items())[:1]:
         told = _shrunk(outcome, kind) if shrinks else None
-        _tell(f"seed {number}", told or run_seed(number, tell=True, **kind))
+        _tell(f"seed {number}", told or run_seed(number, story=True, **kind))
         choices = list((told or outcome).choices)
         click.echo(f"choices of seed {number}: {choices}", err=True)
         if save is not None:
@@ -133,7 +133,7 @@ def _shrunk(outcome: Outcome, kind: Mapping[str, Any]) -> Outcome | None:
     """The same failure with fewer choices; None if the choices alone do not bring it about."""
 
     def fails(choices: Sequence[int]) -> bool:
-        return same_failure(replay(choices, tell=False, **kind).failure, outcome.failure)
+        return same_failure(replay(choices, story=False, **kind).failure, outcome.failure)
 
     if not fails(outcome.choices):
         return None

@@ -22,7 +22,7 @@ Beside volume there is completeness, and brevity:
 
 A user's own actors run on the same machines:
 
-    actor_world   World: actors made, run, stepped through, branched; loaded from a snapshot
+    actor_world   SimulatedSystem: actors made, run, stepped through, branched; loaded from a snapshot
     exploration   explore: a scenario under many schedules, and the story of the one that fails
     actor_process, actor_driver    a process with a Cell inside, and the test as a driver
     actor_network, actor_recovery, actor_schedule, actor_steps    the world of actors: who is there; beginning from a
@@ -41,7 +41,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rayshot.simulation.actor_world import World
+    from rayshot.simulation.actor_world import SimulatedSystem
     from rayshot.simulation.exploration import Exploration, explore
     from rayshot.simulation.future import Future
     from rayshot.simulation.stepping import Pending, Step
@@ -52,12 +52,12 @@ _HOMES = {
     "Future": "future",
     "Pending": "stepping",
     "Step": "stepping",
-    "World": "actor_world",
+    "SimulatedSystem": "actor_world",
     "WorldSnapshot": "world_snapshot",
     "explore": "exploration",
 }
 
-__all__ = ["Exploration", "Future", "Pending", "Step", "World", "WorldSnapshot", "explore"]
+__all__ = ["Exploration", "Future", "Pending", "SimulatedSystem", "Step", "WorldSnapshot", "explore"]
 
 
 def __getattr__(name: str) -> Any:

@@ -48,8 +48,8 @@ class Commit:
 class World(DrivenWorld):
     """One run without crashes. `writer` is the coordinator whose epoch is the newest in the log."""
 
-    def __init__(self, choices: Choices, settings: Settings, machines: Machines, *, tell: bool = False) -> None:
-        super().__init__(choices, settings, machines, tell=tell)
+    def __init__(self, choices: Choices, settings: Settings, machines: Machines, *, story: bool = False) -> None:
+        super().__init__(choices, settings, machines, story=story)
         self.activity = settings.activity
         self.given_up: set[SnapshotId] = set()
         self.told_of_end: set[tuple[str, SnapshotId]] = set()

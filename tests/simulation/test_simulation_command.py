@@ -20,12 +20,12 @@ def run(*arguments):
 
 
 def fail_on(bad, monkeypatch):
-    def fails(seed, *, tell=False, **kind):
+    def fails(seed, *, story=False, **kind):
         if seed != bad:
             return run_seed(seed, **kind)
-        story = ["    1 work p0"] if tell else []
+        lines = ["    1 work p0"] if story else []
         return Outcome(
-            run_seed(seed).settings, Counter(), run_seed(seed).choices, OracleFailure("order", "2 first"), story
+            run_seed(seed).settings, Counter(), run_seed(seed).choices, OracleFailure("order", "2 first"), lines
         )
 
     monkeypatch.setattr(command, "run_seed", fails)
