@@ -29,12 +29,6 @@ A user's own actors run on the same machines:
                   snapshot; running by choices; one message at a time
     world_snapshot, snapshot_loading    what the records hold; a stored snapshot becomes such a one
     future, stepping, wording    answers to come; what a step did; messages as words
-
-Beside the seeded worlds there is a door for outside data, which leaves nothing to a seed:
-
-    exercise      runs the token-passing exercises of courses: Topology, SendTokens, TakeSnapshot, Tick, run_exercise;
-                  as texts: parse_topology, parse_events, render_snapshot
-    exercise_script, exercise_text    what they are made of, and their text form
 """
 
 from importlib import import_module
