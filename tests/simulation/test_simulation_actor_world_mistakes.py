@@ -5,7 +5,7 @@ import pytest
 import rayshot
 from rayshot.errors import ActorDied, ActorExited, ConfigError, StaleHandle
 from rayshot.simulation import SimulatedSystem
-from rayshot.simulation.small_case import SmallCase
+from tests.simulate.small_case import SmallCase
 from tests.simulation.workloads import Account, Asker, Sneaky, Strict
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from rayshot.cli import main
-from rayshot.cli import simulate as command
-from rayshot.simulation.acceptance import Acceptance
 from rayshot.simulation.failure import OracleFailure
-from rayshot.simulation.schedule import Outcome, run_seed
-from rayshot.simulation.settings import MODES
+from tests.simulate import __main__ as command
+from tests.simulate.__main__ import main
+from tests.simulate.acceptance import Acceptance
+from tests.simulate.schedule import Outcome, run_seed
+from tests.simulate.settings import MODES
 
 
 def run(*arguments):

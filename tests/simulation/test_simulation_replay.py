@@ -9,13 +9,13 @@ import pytest
 
 from rayshot.simulation.choices import RecordedChoices, SeededChoices
 from rayshot.simulation.machines import Machines
-from rayshot.simulation.schedule import replay, run_seed
+from tests.simulate.schedule import replay, run_seed
 from tests.simulation.mutants import NoMailbox
 
 TELL = """
 import sys
 from hashlib import sha256
-from rayshot.simulation.schedule import run_seed
+from tests.simulate.schedule import run_seed
 stories = [line for seed in range(12) for line in run_seed(seed, story=True).story]
 print(sha256("\\n".join(stories).encode()).hexdigest())
 """

@@ -11,13 +11,13 @@ from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 from hypothesis.configuration import set_hypothesis_home_dir
 
-from rayshot.cli import main
-from rayshot.cli import simulate as command
 from rayshot.simulation import events
 from rayshot.simulation.failure import OracleFailure
 from rayshot.simulation.machines import Machines
-from rayshot.simulation.schedule import replay, run_seed
 from rayshot.simulation.shrinking import same_failure, shrink
+from tests.simulate import __main__ as command
+from tests.simulate.__main__ import main
+from tests.simulate.schedule import replay, run_seed
 from tests.simulation import mutants, mutants_of_senders
 
 HOME = tempfile.TemporaryDirectory(prefix="rayshot-hypothesis-")

@@ -12,8 +12,8 @@ from rayshot.simulation.driver import SimulatedDriver
 from rayshot.simulation.machines import Machines
 from rayshot.simulation.network import Network
 from rayshot.simulation.networks import NETWORKS, Traffic
-from rayshot.simulation.settings import PROCESSES_MAX, Settings
-from rayshot.simulation.truth import Answer, Truth
+from tests.simulate.settings import PROCESSES_MAX, Settings
+from tests.simulate.truth import Answer, Truth
 
 
 class DrivenWorld(Network[AccountProcess]):

@@ -14,9 +14,9 @@ from rayshot.simulation.application import Account
 from rayshot.simulation.choices import Choices, RecordedChoices, SeededChoices
 from rayshot.simulation.failure import OracleFailure
 from rayshot.simulation.machines import Machines
-from rayshot.simulation.oracles import judge_rest
-from rayshot.simulation.recovery import RecoveringWorld
-from rayshot.simulation.settings import Settings, draw_settings, narrow
+from tests.simulate.oracles import judge_rest
+from tests.simulate.recovery import RecoveringWorld
+from tests.simulate.settings import Settings, draw_settings, narrow
 
 REAL = Machines()
 CROWDS = (frozenset({"snapshot", "rivals", "lone_snapshot", "aligned_snapshot", "stop"}), frozenset({"crash"}))
