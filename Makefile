@@ -60,7 +60,7 @@ heads: setup metrics
 
 # The long run of the protocol: all modes, topologies, networks and faults; then every known wrong version.
 simulate: setup
-	@$(BIN)/rayshot simulate --schedules $(or $(SCHEDULES),100000) --seed $(or $(SEED),0)
+	@$(BIN)/python -m tests.simulate --schedules $(or $(SCHEDULES),100000) --seed $(or $(SEED),0)
 	@$(BIN)/python -m pytest tests/simulation/test_simulation_mutants.py
 
 # The readers of stored bytes under atheris; the test suite has a derandomised share of it.

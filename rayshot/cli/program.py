@@ -22,7 +22,6 @@ _HOMES = {
     "report": ("rayshot.cli.report", "report"),
     "savepoint": ("rayshot.cli.operating", "savepoint"),
     "show": ("rayshot.cli.commands", "show"),
-    "simulate": ("rayshot.cli.simulate", "simulate"),
     "snapshot": ("rayshot.cli.operating", "snapshot"),
     "status": ("rayshot.cli.status", "status"),
     "stop": ("rayshot.cli.operating", "stop"),

@@ -20,7 +20,7 @@ from rayshot.errors import ActorDied, CodeMismatch
 from rayshot.format.inert import jsonable
 from rayshot.format.redaction import shown_call
 from rayshot.simulation.actor_schedule import STEPS_MAX
-from rayshot.simulation.actor_world import World
+from rayshot.simulation.actor_world import SimulatedSystem
 from rayshot.simulation.stepping import TIMER, Pending, Step
 from rayshot.store.repository import open as open_storage
 from rayshot.store.snapshot import Snapshot
@@ -115,9 +115,9 @@ def _renamed(moved: Sequence[str]) -> dict[str, str]:
     return {old: new for old, _, new in pairs}
 
 
-def _load(snapshot: Snapshot, seed: int, classes: _Classes, *, allow_unsigned: bool) -> World:
+def _load(snapshot: Snapshot, seed: int, classes: _Classes, *, allow_unsigned: bool) -> SimulatedSystem:
     try:
-        return World.from_snapshot(
+        return SimulatedSystem.from_snapshot(
             snapshot,
             seed=seed,
             allow_unsigned=allow_unsigned,
@@ -136,7 +136,7 @@ def _load(snapshot: Snapshot, seed: int, classes: _Classes, *, allow_unsigned: b
         ) from error
 
 
-def _walk(world: World, steps: int) -> Iterator[Step]:
+def _walk(world: SimulatedSystem, steps: int) -> Iterator[Step]:
     for _ in range(steps):
         try:
             step = world.step()
@@ -190,7 +190,7 @@ def _message(message: Pending) -> Text:
     return Text.assemble((ends, "bold"), (f"  message {message.number:,}  ", "dim"), what)
 
 
-def _rest(world: World, *, after_steps: int) -> str:
+def _rest(world: SimulatedSystem, *, after_steps: int) -> str:
     left = len(world.pending)
     done = words.plural(after_steps, "step")
     if left:
@@ -203,7 +203,7 @@ def _rest(world: World, *, after_steps: int) -> str:
 # Asking ---------------------------------------------------------------------------------------------------------
 
 
-def _ask(terminal: Console, world: World) -> None:
+def _ask(terminal: Console, world: SimulatedSystem) -> None:
     """Step by step, as the person at the terminal says."""
     worlds, numbers = [world], [0]
     terminal.print(HELP, style="dim", soft_wrap=True)
@@ -246,7 +246,7 @@ def _index(answer: str, count: int) -> int | None:
     return int(answer) - 1
 
 
-def _do(terminal: Console, world: World, which: Pending | None, done: int) -> int:
+def _do(terminal: Console, world: SimulatedSystem, which: Pending | None, done: int) -> int:
     """Do one step and tell it; returns how many were done. Whoever debugs goes on behind a failure of the system."""
     failure = ""
     try:
@@ -261,7 +261,7 @@ def _do(terminal: Console, world: World, which: Pending | None, done: int) -> in
     return 1
 
 
-def _show_states(terminal: Console, world: World) -> None:
+def _show_states(terminal: Console, world: SimulatedSystem) -> None:
     """The states of the first actors, each on a line."""
     for name in [*world.actors][:ROWS_MAX]:
         view = {key: value for key, value in world.view(name).items() if value or not key.startswith("(")}
@@ -275,7 +275,9 @@ def _show_states(terminal: Console, world: World) -> None:
 # As a document --------------------------------------------------------------------------------------------------
 
 
-def _document(snapshot: Snapshot, seed: int, world: World, steps: int) -> tuple[dict[str, Any], ActorDied | None]:
+def _document(
+    snapshot: Snapshot, seed: int, world: SimulatedSystem, steps: int
+) -> tuple[dict[str, Any], ActorDied | None]:
     """Everything up to the last step, and the failure of the system in which that one ended, if it did."""
     done: list[dict[str, Any]] = []
     death: ActorDied | None = None

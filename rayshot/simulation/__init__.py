@@ -1,47 +1,36 @@
-"""Seeded worlds that run the protocol's machines, and the oracles that judge them.
+"""A world that runs the protocol's machines: what happens next is chosen, and nothing else decides anything.
 
 A world is one thread, one list of pending events and one source of choices. Everything that could happen next stands
 in the list; the source picks what does. So a run is its list of choices: the same list gives the same run to the bit, a
 failure reports its seed and its choices, and prints its story, one line per event.
 
     choices       where decisions come from: a seed, a recorded list, or what a test plugs in
-    settings, topologies, networks    which graph, network and faults, and how many; drawn by choices too
-    application   the bare application, which knows nothing of snapshots: accounts that transfer, create, end
     process, driver, coordinator    what drives one Participant, Driver, Collector each, and keeps its duties
     events, network    what may happen next; packets that are delayed, lost, doubled, overtaken
-    account_process, driving, world, recovery    the world of accounts: what runs in a process; drivers; processes and
-                  snapshots; crashes, rollback, take-over
-    truth         what really happened, written down beside the world and judged apart from it
-    oracles       the judges of cuts and of final states
-    schedule, acceptance    run one or many schedules and count; which cases of the acceptance table they saw
-
-Beside volume there is completeness, and brevity:
-
-    enumeration, small_case, small_world    every run of small closed worlds, states merged, judged by the same oracles
+    networks, packets, machines    the kinds of networks; what travels; which machines a world runs
     shrinking     a failing list of choices made short
+    failure, story    what says that a run broke a promise; words for what happened
+
+What runs in a process is an account of a bare application, which knows nothing of snapshots, or a user's actor:
+
+    application, account_process    accounts that transfer, create, end; the judges in `tests/simulate` know them
 
 A user's own actors run on the same machines:
 
-    actor_world   World: actors made, run, stepped through, branched; loaded from a snapshot
+    actor_world   SimulatedSystem: actors made, run, stepped through, branched; loaded from a snapshot
     exploration   explore: a scenario under many schedules, and the story of the one that fails
     actor_process, actor_driver    a process with a Cell inside, and the test as a driver
     actor_network, actor_recovery, actor_schedule, actor_steps    the world of actors: who is there; beginning from a
                   snapshot; running by choices; one message at a time
     world_snapshot, snapshot_loading    what the records hold; a stored snapshot becomes such a one
     future, stepping, wording    answers to come; what a step did; messages as words
-
-Beside the seeded worlds there is a door for outside data, which leaves nothing to a seed:
-
-    exercise      runs the token-passing exercises of courses: Topology, SendTokens, TakeSnapshot, Tick, run_exercise;
-                  as texts: parse_topology, parse_events, render_snapshot
-    exercise_script, exercise_text    what they are made of, and their text form
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rayshot.simulation.actor_world import World
+    from rayshot.simulation.actor_world import SimulatedSystem
     from rayshot.simulation.exploration import Exploration, explore
     from rayshot.simulation.future import Future
     from rayshot.simulation.stepping import Pending, Step
@@ -52,12 +41,12 @@ _HOMES = {
     "Future": "future",
     "Pending": "stepping",
     "Step": "stepping",
-    "World": "actor_world",
+    "SimulatedSystem": "actor_world",
     "WorldSnapshot": "world_snapshot",
     "explore": "exploration",
 }
 
-__all__ = ["Exploration", "Future", "Pending", "Step", "World", "WorldSnapshot", "explore"]
+__all__ = ["Exploration", "Future", "Pending", "SimulatedSystem", "Step", "WorldSnapshot", "explore"]
 
 
 def __getattr__(name: str) -> Any:

@@ -58,9 +58,9 @@ class ActorNetwork(Network[ActorProcess]):
         run_until: Callable[[Callable[[], bool], str], None],
         traffic: Traffic,
         *,
-        tell: bool,
+        story: bool,
     ) -> None:
-        super().__init__(choices, traffic, Machines(), tell=tell)
+        super().__init__(choices, traffic, Machines(), story=story)
         self.choose = lambda count: choices.choose(count) if count > 1 else 0
         self.system = system
         self.run_until = run_until

@@ -28,9 +28,9 @@ class RecoverableActors(ActorNetwork):
         run_until: Callable[[Callable[[], bool], str], None],
         traffic: Traffic,
         *,
-        tell: bool,
+        story: bool,
     ) -> None:
-        super().__init__(choices, system, run_until, traffic, tell=tell)
+        super().__init__(choices, system, run_until, traffic, story=story)
         self.rollbacks = 0
         self.origin: WorldSnapshot | None = None
 

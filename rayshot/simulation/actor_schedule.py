@@ -33,16 +33,16 @@ class ActorSchedule:
         crashes: int,
         mode: str,
         steps_max: int,
-        tell: bool,
+        story: bool,
     ) -> None:
         self.choices = choices
         self.mode = mode
         self.steps_max = steps_max
-        self.actors = RecoverableActors(choices, system, self._run_until, traffic, tell=tell)
+        self.actors = RecoverableActors(choices, system, self._run_until, traffic, story=story)
         self._plan = sorted((self._moment(), kind) for kind in ["snapshot"] * snapshots + ["crash"] * crashes)
 
     def run(self, seconds: float | None, until: Callable[[], bool] | None) -> int:
-        """Let events happen: see World.run."""
+        """Let events happen: see SimulatedSystem.run."""
         horizon = math.inf if seconds is None else self.actors.now + seconds
         before = self.actors.steps
         while not (until is not None and until()):

@@ -1,4 +1,4 @@
-"""`rayshot.simulation.World`: a user's own actors, in one thread and without Ray, under a schedule that is chosen.
+"""`rayshot.simulation.SimulatedSystem`: a user's own actors in one thread, without Ray, under a chosen schedule.
 
 The actors run on the protocol's machines as they do on Ray. What happens next is picked by a seed, by a recorded list
 of choices, or step by step by whoever debugs.
@@ -39,7 +39,7 @@ LOST_ONE_IN = DUPLICATED_ONE_IN = 5
 MODES = ("chandy-lamport", "aligned", "stop-the-world")
 
 
-class World:
+class SimulatedSystem:
     """A system of actors in one thread, without Ray, whose schedule is chosen.
 
     Args:
@@ -54,7 +54,7 @@ class World:
             sent), "reordering" (they take any time), "duplicating", "lossy", or "hostile" (all of this).
         steps_max: how many events one `run` may take.
         system: the system's name.
-        tell: write the `story`, one line per event.
+        story: write the `story`, one line per event.
 
     The test is the system's driver: what it sends with handles comes from `driver:main`. Inside of `with world:`,
     `Account.options(name="alice").remote(100)` makes an actor of the world, too.
@@ -71,7 +71,7 @@ class World:
         network: str = "reordering",
         steps_max: int = STEPS_MAX,
         system: str = "world",
-        tell: bool = False,
+        story: bool = False,
     ) -> None:
         if mode not in MODES:
             raise ConfigError(f"mode={mode!r}: give one of {', '.join(map(repr, MODES))}")
@@ -86,7 +86,7 @@ class World:
             crashes=crashes,
             mode=mode,
             steps_max=steps_max,
-            tell=tell,
+            story=story,
         )
         self._actors = self._schedule.actors
         self._ports: list[Any] = []
@@ -105,26 +105,26 @@ class World:
         crashes: int = 0,
         network: str = "reordering",
         steps_max: int = STEPS_MAX,
-        tell: bool = False,
-    ) -> "World":
+        story: bool = False,
+    ) -> "SimulatedSystem":
         """A world that is what a snapshot holds: every actor with its state, every message in flight in a mailbox.
 
         States are loaded as a restore loads them: into live instances, without their constructors.
 
         Args:
-            snapshot: of `rayshot.open(...)`, or of a World.
+            snapshot: of `rayshot.open(...)`, or of a SimulatedSystem.
             allow_unsigned: True loads a snapshot that no trusted key has signed. Loading runs code that the snapshot
                 chooses: do this only with bytes whose history you know.
             rename_classes: classes by their recorded name ("module.Class") where they moved, as for `rayshot.restore`.
             skip_missing_classes: leave out actors whose class is gone, as for `rayshot.restore`; what was in flight
                 to them is in `dead_letters`.
-            seed: see World, as for what follows.
+            seed: see SimulatedSystem, as for what follows.
             choices: instead of a seed.
             snapshots: how many are taken while it runs.
             crashes: how many times all crash, and come back from the last snapshot, be it this one.
             network: what happens to what is sent.
             steps_max: how many events one `run` may take.
-            tell: write the story.
+            story: write the story.
 
         Raises:
             Untrusted, Damaged, Incompatible: as `rayshot.restore` does; nothing was executed then, but for
@@ -141,14 +141,14 @@ class World:
             network=network,
             steps_max=steps_max,
             system=recorded.system,
-            tell=tell,
+            story=story,
         )
         world._actors.begin_from(recorded)
         return world
 
     def __repr__(self) -> str:
         living = len(self._actors.processes) - len(self._actors.processes.keys() & self._actors.ended)
-        return f"<World {self.system!r} with {living} actors, after {self.events} events>"
+        return f"<SimulatedSystem {self.system!r} with {living} actors, after {self.events} events>"
 
     def __enter__(self) -> Self:
         """Make this world the one that `Account.remote(...)` makes actors in."""
@@ -247,12 +247,12 @@ class World:
 
     @property
     def choices(self) -> list[int]:
-        """The choices taken so far: `World(choices=...)` with the same settings repeats the run."""
+        """The choices taken so far: `SimulatedSystem(choices=...)` with the same settings repeats the run."""
         return list(getattr(self._schedule.choices, "taken", ()))
 
     @property
     def story(self) -> list[str]:
-        """What happened, one line per event, where the world was made with `tell=True`."""
+        """What happened, one line per event, where the world was made with `story=True`."""
         return list(self._actors.story or ())
 
     # Running ---------------------------------------------------------------------------------------------------
@@ -328,15 +328,15 @@ class World:
         self._actors.processes[chosen.receiver].skip_next(chosen.sender)
         return chosen
 
-    def branch(self, *, seed: int = 0, choices: Sequence[int] | Choices | None = None) -> "World":
-        """An independent copy to try something else in: a snapshot is taken, and loaded into a new World.
+    def branch(self, *, seed: int = 0, choices: Sequence[int] | Choices | None = None) -> "SimulatedSystem":
+        """An independent copy to try something else in: a snapshot is taken, and loaded into a new SimulatedSystem.
 
         Futures and the story stay behind. Raises StateNotSerializable.
         """
         drain_driver(self._actors)
         taken = self._schedule.take("chandy-lamport")
         self._actors.snapshots.remove(taken)
-        return World.from_snapshot(
+        return SimulatedSystem.from_snapshot(
             taken, seed=seed, choices=choices, network=self._network, steps_max=self._schedule.steps_max
         )
 

@@ -27,11 +27,11 @@ class EventList:
     since the last event. `calm` is true from when the faults stop; then nothing is slow any more.
     """
 
-    def __init__(self, choices: Choices, slow: frozenset[str] = frozenset(), *, tell: bool = False) -> None:
+    def __init__(self, choices: Choices, slow: frozenset[str] = frozenset(), *, story: bool = False) -> None:
         self.choose = choices.choose
         self.slow = slow
         self.counts: Counter[str] = Counter()
-        self.story: list[str] | None = [] if tell else None
+        self.story: list[str] | None = [] if story else None
         self.pending: list[Pending] = []
         self.put_off: list[Pending] = []
         self.scheduled: set[Pending] = set()

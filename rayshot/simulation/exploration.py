@@ -8,7 +8,7 @@ from typing import Any
 
 from rayshot.errors import ConfigError, ScheduleFailed
 from rayshot.simulation.actor_schedule import STEPS_MAX
-from rayshot.simulation.actor_world import World
+from rayshot.simulation.actor_world import SimulatedSystem
 from rayshot.simulation.choices import Choices, RecordedChoices, SeededChoices
 from rayshot.simulation.shrinking import same_failure, shrink
 
@@ -30,10 +30,10 @@ class Exploration:
 
 
 def explore(
-    scenario: Callable[[World], Any],
+    scenario: Callable[[SimulatedSystem], Any],
     *,
     schedules: int = 1000,
-    check: Callable[[World], Any] | None = None,
+    check: Callable[[SimulatedSystem], Any] | None = None,
     seed: int = 0,
     seconds: float | None = None,
     snapshots: int = 1,
@@ -51,7 +51,7 @@ def explore(
         check: called with each world afterwards; it fails by raising, or by returning False.
         seed: of the first schedule.
         seconds: of virtual time, after which no timer fires any more; for actors whose timers set themselves again.
-        snapshots: how many in each world, see World, as for what follows.
+        snapshots: how many in each world, see SimulatedSystem, as for what follows.
         crashes: how many in each world.
         mode: of the snapshots.
         network: what happens to what is sent: "reordering", or "ordered", "duplicating", "lossy", "hostile".
@@ -89,14 +89,14 @@ def explore(
 class _Trial:
     """What is run again and again."""
 
-    scenario: Callable[[World], Any]
-    check: Callable[[World], Any] | None
+    scenario: Callable[[SimulatedSystem], Any]
+    check: Callable[[SimulatedSystem], Any] | None
     seconds: float | None
     settings: dict[str, Any]
 
-    def run(self, source: Choices, *, tell: bool = False) -> tuple[World, BaseException | None]:
+    def run(self, source: Choices, *, story: bool = False) -> tuple[SimulatedSystem, BaseException | None]:
         """Run one schedule; returns the world, and what was raised."""
-        world = World(choices=source, tell=tell, **self.settings)
+        world = SimulatedSystem(choices=source, story=story, **self.settings)
         try:
             with world:
                 self.scenario(world)
@@ -120,7 +120,7 @@ def _failure(trial: _Trial, seed: int, choices: list[int], error: BaseException)
     repeats = fails(choices)
     if repeats:
         choices = list(shrink(choices, fails, runs_max=SHRINKS_MAX).choices)
-    world, found = trial.run(RecordedChoices(choices), tell=True)
+    world, found = trial.run(RecordedChoices(choices), story=True)
     lines = world.story
     if len(lines) > STORY_LINES_MAX:
         lines = [f"       ({len(lines) - STORY_LINES_MAX} lines before)", *lines[-STORY_LINES_MAX:]]
@@ -130,7 +130,7 @@ def _failure(trial: _Trial, seed: int, choices: list[int], error: BaseException)
     )
     of_seconds = "" if trial.seconds is None else f", and world.run(seconds={trial.seconds!r})"
     hint = (
-        f"to repeat it: World(choices={choices}{settings}){of_seconds}"
+        f"to repeat it: SimulatedSystem(choices={choices}{settings}){of_seconds}"
         if repeats
         else "it did NOT fail when it was repeated: do the actors look at a clock, at random numbers, at a set's order?"
     )
@@ -138,4 +138,4 @@ def _failure(trial: _Trial, seed: int, choices: list[int], error: BaseException)
     return ScheduleFailed(f"the schedule of seed {seed} fails: {what}\n{story}\n{hint}", seed=seed, choices=choices)
 
 
-_DEFAULTS = inspect.signature(World).parameters
+_DEFAULTS = inspect.signature(SimulatedSystem).parameters

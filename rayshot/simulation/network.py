@@ -31,9 +31,9 @@ class Network(EventList, Generic[P]):
         machines: Machines,
         slow: frozenset[str] = frozenset(),
         *,
-        tell: bool = False,
+        story: bool = False,
     ) -> None:
-        super().__init__(choices, slow, tell=tell)
+        super().__init__(choices, slow, story=story)
         self.traffic = traffic
         self.machines = machines
         self.incarnation = 1

@@ -66,7 +66,7 @@ def _contents(message: bytes) -> Sequence[Any]:
 
 @dataclass(frozen=True)
 class WorldSnapshot:
-    """A committed snapshot of a World. States and messages are read as `rayshot.Snapshot` reads them: inertly.
+    """A committed snapshot of a SimulatedSystem; what it holds is read as `rayshot.Snapshot` reads it: inertly.
 
     So what a test says of it can be said of a snapshot of the real system too. `taken_at` is the world's virtual time
     in seconds, `ended` are the actors that had ended, `advances` whether a rollback may go to it. `names` are globals

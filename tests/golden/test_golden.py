@@ -18,7 +18,7 @@ from rayshot.audit.replay import Replay
 from rayshot.cli import main
 from rayshot.format.signing import SigningKey
 from rayshot.model import versions
-from rayshot.simulation import World
+from rayshot.simulation import SimulatedSystem
 from tests.golden.make import KEY
 from tests.golden.workloads import Account
 
@@ -130,7 +130,7 @@ def test_a_reader_without_rayshot_proves_it(kept):
 
 @pytest.mark.acceptance("G28")
 def test_it_goes_on_in_a_simulated_world(kept):
-    world = World.from_snapshot(payday(kept))
+    world = SimulatedSystem.from_snapshot(payday(kept))
     things = world.actors["museum"].things
     assert things["objects"].tolist() == [None, "x", (1, 2)]
     assert things["view"].base is not None or things["view"].tolist() == list(range(10, 20))

@@ -11,7 +11,7 @@ from rayshot.errors import EncryptionKeyNeeded, UnknownKey
 from rayshot.format.encryption_key import new_encryption_key
 from rayshot.format.keys import SigningKey
 from rayshot.format.signing import verify
-from rayshot.simulation import World
+from rayshot.simulation import SimulatedSystem
 from rayshot.store.records import CommitRecord, CopyRecord
 from tests.golden.make import KEY
 from tests.golden.make_sealed import ENCRYPTION_KEY, PAIR
@@ -48,7 +48,7 @@ def test_it_is_proved_byte_by_byte_and_read(kept, storage):
 
 @pytest.mark.parametrize("storage", STORAGES)
 def test_it_goes_on_in_a_simulated_world(kept, storage):
-    world = World.from_snapshot(payday(kept, storage))
+    world = SimulatedSystem.from_snapshot(payday(kept, storage))
     world.run(seconds=10)
     assert {name: world.actors[name].balance for name in ("alice", "bob")} == {"alice": 97, "bob": 103}
 

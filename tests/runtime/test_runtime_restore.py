@@ -29,7 +29,7 @@ from rayshot.errors import (
 from rayshot.runtime.actor.spawning import GROUPS
 from rayshot.runtime.life.restoring import STARTS_MAX
 from rayshot.runtime.ray.naming import NAMESPACE
-from rayshot.simulation import World
+from rayshot.simulation import SimulatedSystem
 from tests.runtime.hostile import DoomedHost
 from tests.runtime.workloads import Account, Holder, Occupant, Renamed, Sink, Source
 from tests.waiting import eventually
@@ -329,7 +329,7 @@ def test_a_snapshot_of_a_running_system_goes_on_in_a_simulated_world(new_system)
         alice.transfer.tell(bob, 1)
         bob.transfer.tell(alice, 2)
     snapshot = system.snapshot()
-    world = World.from_snapshot(snapshot)
+    world = SimulatedSystem.from_snapshot(snapshot)
     before = sum(actor.balance for actor in world.actors.values())
     moving = [m.args[0] for channel in snapshot.channels.values() for m in channel.messages if m.method == "deposit"]
     assert before + sum(moving) == 200

@@ -15,7 +15,7 @@ from rayshot.audit import prove
 from rayshot.errors import CodeMismatch, SnapshotAborted
 from rayshot.format.signing import find_key
 from rayshot.format.slots import LARGE_BYTES
-from rayshot.simulation import World
+from rayshot.simulation import SimulatedSystem
 from tests.runtime.objects_restored import SIZE
 from tests.runtime.reader import Adder, Gate, Maker, Reader, fail, late
 from tests.runtime.test_runtime_references import restore
@@ -303,13 +303,13 @@ def test_the_simulator_takes_the_values_of_messages_in_flight_and_refuses_refere
     reader.pause.tell(2.0)
     reader.note.tell(ray.put(np.ones(LARGE_BYTES)))
     reader.note.tell(np.ones(2 * LARGE_BYTES, np.uint8))
-    world = World.from_snapshot(system.snapshot())
+    world = SimulatedSystem.from_snapshot(system.snapshot())
     world.run(seconds=1)
     assert world.actors["reader"].seen == [1.0 * LARGE_BYTES, 2.0 * LARGE_BYTES]
     reader.pause.tell(2.0)
     reader.keep.tell([ray.put(1)])
     with pytest.raises(CodeMismatch, match="ObjectRefs, which exist on Ray only"):
-        World.from_snapshot(system.snapshot())
+        SimulatedSystem.from_snapshot(system.snapshot())
 
 
 @pytest.mark.acceptance("O2")

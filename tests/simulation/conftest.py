@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from rayshot.protocol.participant import Participant
-from rayshot.simulation.acceptance import Acceptance
 from rayshot.simulation.machines import Machines
-from rayshot.simulation.schedule import Summary, add, run_seed
+from tests.simulate.acceptance import Acceptance
+from tests.simulate.schedule import Summary, add, run_seed
 
 SCHEDULES = 20_000
 WATCHED = 5_000

@@ -4,7 +4,7 @@ from rayshot.protocol import participant
 from rayshot.protocol.effects import CaptureState
 from rayshot.protocol.participant import Participant
 from rayshot.protocol.recorder import Recorder
-from rayshot.simulation import recovery
+from tests.simulate import recovery
 from tests.simulation.mutation import mutant, patched
 
 ALIGNED = {"aligned": 4, "snapshots": 1, "alignment_timeouts": 0, "activity": 60}

@@ -18,7 +18,7 @@ from rayshot.errors import (
     SystemStopped,
     UnknownMethod,
 )
-from rayshot.simulation import World
+from rayshot.simulation import SimulatedSystem
 from tests.simulation.workloads import (
     Account,
     Asker,
@@ -38,7 +38,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(params=range(5))
 def world(request):
-    return World(seed=request.param, tell=True)
+    return SimulatedSystem(seed=request.param, story=True)
 
 
 def test_the_same_decorated_class_runs_without_ray(world):
@@ -64,7 +64,7 @@ def test_a_call_of_the_test_runs_the_world_until_it_is_answered(world):
 
 def test_one_seed_gives_one_run_and_its_choices_repeat_it():
     def run(**how):
-        world = World(tell=True, snapshots=2, crashes=1, **how)
+        world = SimulatedSystem(story=True, snapshots=2, crashes=1, **how)
         accounts = [world.create(Account, 100, name=f"a{number}") for number in range(3)]
         for number in range(6):
             accounts[number % 3].transfer.tell(accounts[(number + 1) % 3], number)
@@ -115,7 +115,7 @@ def test_timers_fire_in_virtual_time_and_a_run_may_be_limited_by_it(world):
 
 
 def test_a_world_that_never_rests_says_what_to_do():
-    world = World(steps_max=200)
+    world = SimulatedSystem(steps_max=200)
     world.create(Clock, 1)
     with pytest.raises(StepsExhausted, match=r"run\(seconds=...\)"):
         world.run()
@@ -165,14 +165,14 @@ def test_a_plain_class_can_be_an_actor(world):
 
 
 def test_a_state_that_cannot_be_captured_is_named():
-    world = World()
+    world = SimulatedSystem()
     world.create(Stuck, name="stuck")
     with pytest.raises(StateNotSerializable, match=r"stuck\['state'\]\['generator'\]"):
         world.snapshot()
 
 
 def test_what_cannot_be_is_refused():
-    world = World()
+    world = SimulatedSystem()
     alice = world.create(Account, 1, name="alice")
     with pytest.raises(ConfigError, match="already"):
         world.create(Account, 1, name="alice")
@@ -183,9 +183,9 @@ def test_what_cannot_be_is_refused():
     with pytest.raises(ActorNotFound, match="not constructed yet"):
         world.state("alice")
     with pytest.raises(ConfigError, match="mode"):
-        World(mode="nonsense")
+        SimulatedSystem(mode="nonsense")
     with pytest.raises(ConfigError, match="0 or more"):
-        World(snapshots=-1)
+        SimulatedSystem(snapshots=-1)
     with pytest.raises(ConfigError, match="class"):
         world.create("Account")
     with pytest.raises(ConfigError, match=r"Undecorated is not decorated with @rayshot\.actor itself"):
@@ -202,7 +202,7 @@ def test_a_handle_out_of_a_state_does_not_speak_for_its_actor(world):
 
 
 def test_a_handle_of_the_test_is_refused_inside_a_handler():
-    world = World()
+    world = SimulatedSystem()
     alice = world.create(Account, 1, name="alice")
     Sneaky.handle = alice
     world.create(Sneaky, name="sneaky").sneak.tell()
@@ -213,9 +213,9 @@ def test_a_handle_of_the_test_is_refused_inside_a_handler():
 def test_a_world_needs_no_ray_and_leaves_no_trace():
     program = (
         "import sys\n"
-        "from rayshot.simulation import World, explore\n"
+        "from rayshot.simulation import SimulatedSystem, explore\n"
         "from tests.simulation.workloads import Account\n"
-        "world = World(crashes=1)\n"
+        "world = SimulatedSystem(crashes=1)\n"
         "world.create(Account, 1, name='alice').deposit.tell(2)\n"
         "world.run()\n"
         "assert world.actors['alice'].balance == 3 and world.rollbacks == 1\n"

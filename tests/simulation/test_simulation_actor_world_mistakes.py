@@ -4,8 +4,8 @@ import pytest
 
 import rayshot
 from rayshot.errors import ActorDied, ActorExited, ConfigError, StaleHandle
-from rayshot.simulation import World
-from rayshot.simulation.small_case import SmallCase
+from rayshot.simulation import SimulatedSystem
+from tests.simulate.small_case import SmallCase
 from tests.simulation.workloads import Account, Asker, Sneaky, Strict
 
 
@@ -34,7 +34,7 @@ class Leaver:
 
 
 def test_a_handle_of_another_world_is_refused_as_an_argument():
-    here, there = World(), World()
+    here, there = SimulatedSystem(), SimulatedSystem()
     alice, bob = here.create(Account, 1, name="alice"), there.create(Account, 1, name="bob")
     with pytest.raises(StaleHandle, match="another world"):
         alice.transfer.tell(bob, 1)
@@ -43,7 +43,7 @@ def test_a_handle_of_another_world_is_refused_as_an_argument():
 
 
 def test_a_handle_of_another_world_is_refused_inside_a_handler():
-    here, there = World(), World()
+    here, there = SimulatedSystem(), SimulatedSystem()
     Sneaky.handle = there.create(Account, 1, name="bob")
     here.create(Sneaky, name="sneaky").sneak.tell()
     here.run()
@@ -53,7 +53,7 @@ def test_a_handle_of_another_world_is_refused_inside_a_handler():
 
 
 def test_a_branch_refuses_the_handles_of_the_world_that_it_comes_from():
-    world = World()
+    world = SimulatedSystem()
     alice = world.create(Account, 1, name="alice")
     branch = world.branch()
     with pytest.raises(StaleHandle, match="get_actor"):
@@ -67,7 +67,7 @@ def test_a_branch_refuses_the_handles_of_the_world_that_it_comes_from():
 
 @pytest.mark.acceptance("O4")
 def test_a_handler_that_leaves_python_ends_its_actor_as_on_ray():
-    world = World()
+    world = SimulatedSystem()
     leaver, other = world.create(Leaver, name="leaver"), world.create(Leaver, name="other")
     leaver.leave.tell(0)
     waiting = other.leave.remote(3)
@@ -80,7 +80,7 @@ def test_a_handler_that_leaves_python_ends_its_actor_as_on_ray():
 @pytest.mark.acceptance("O4")
 @pytest.mark.parametrize("seed", range(20))
 def test_an_actor_that_is_killed_ends_behind_what_was_sent_before_whatever_crashes(seed):
-    world = World(seed, snapshots=2, crashes=1)
+    world = SimulatedSystem(seed, snapshots=2, crashes=1)
     worker = world.create(Leaver, name="worker")
     with world:
         before = worker.read.remote()
@@ -92,14 +92,14 @@ def test_an_actor_that_is_killed_ends_behind_what_was_sent_before_whatever_crash
 
 
 def test_an_interrupt_in_a_handler_reaches_whoever_runs_the_world():
-    world = World()
+    world = SimulatedSystem()
     world.create(Leaver).interrupt.tell()
     with pytest.raises(KeyboardInterrupt):
         world.run()
 
 
 def test_a_step_whose_failure_is_the_systems_says_what_was_done():
-    world = World()
+    world = SimulatedSystem()
     strict = world.create(Strict, name="strict")
     world.run()
     strict.fail.tell()
@@ -112,7 +112,7 @@ def test_a_step_whose_failure_is_the_systems_says_what_was_done():
 
 
 def test_nothing_continues_with_a_call_that_became_a_dead_letter_as_on_ray():
-    world = World()
+    world = SimulatedSystem()
     asker, leaver = world.create(Asker, name="asker"), world.create(Leaver, name="leaver")
     leaver.end.tell()
     world.run()
@@ -128,13 +128,13 @@ def test_nothing_continues_with_a_call_that_became_a_dead_letter_as_on_ray():
 @pytest.mark.parametrize("choices", [5, object(), "ab", [-1], [True], [0.5]])
 def test_what_are_no_choices_is_refused(choices):
     with pytest.raises(ConfigError):
-        World(choices=choices)
+        SimulatedSystem(choices=choices)
 
 
 @pytest.mark.parametrize("seed", [None, 1.5, "x"])
 def test_a_seed_that_is_no_whole_number_is_refused(seed):
     with pytest.raises(ConfigError, match="seed"):
-        World(seed)
+        SimulatedSystem(seed)
 
 
 def test_a_choice_that_is_none_of_those_to_choose_from_is_refused():
@@ -143,7 +143,7 @@ def test_a_choice_that_is_none_of_those_to_choose_from_is_refused():
             return count
 
     with pytest.raises(ConfigError, match=r"Wild\.choose"):
-        World(choices=Wild())
+        SimulatedSystem(choices=Wild())
 
 
 def test_the_choices_of_a_source_of_ones_own_are_kept():
@@ -151,7 +151,7 @@ def test_the_choices_of_a_source_of_ones_own_are_kept():
         def choose(self, count):
             return 0
 
-    world = World(choices=First())
+    world = SimulatedSystem(choices=First())
     world.create(Account, 1).deposit.tell(1)
     world.run()
     assert world.choices

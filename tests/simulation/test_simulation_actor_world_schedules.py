@@ -12,7 +12,7 @@ import pytest
 import rayshot
 from rayshot.errors import ConfigError, ScheduleFailed
 from rayshot.protocol.participant import Participant
-from rayshot.simulation import World, explore
+from rayshot.simulation import SimulatedSystem, explore
 from tests.simulation.workloads import Account, Clock, Forgetful, Trader
 
 ROOT = Path(__file__).parents[2]
@@ -78,7 +78,7 @@ def test_everything_that_actors_do_holds_in_every_schedule_and_every_cut(setting
     ],
 )
 def test_a_network_does_what_its_name_says(network, seen):
-    worlds = [World(seed, network=network, tell=True) for seed in range(20)]
+    worlds = [SimulatedSystem(seed, network=network, story=True) for seed in range(20)]
     for world in worlds:
         trade(world)
         world.run()
@@ -91,7 +91,7 @@ def test_a_network_does_what_its_name_says(network, seen):
 
 
 def test_an_actor_on_a_lossy_network_can_be_stepped_through():
-    world = World(3, network="hostile")
+    world = SimulatedSystem(3, network="hostile")
     alice = world.create(Account, 100, name="alice")
     for amount in range(10):
         alice.deposit.tell(amount)
@@ -103,7 +103,7 @@ def test_an_actor_on_a_lossy_network_can_be_stepped_through():
 
 def test_a_network_that_nobody_knows_is_refused():
     with pytest.raises(ConfigError, match=r"network='wet': give one of 'ordered', 'reordering', 'duplicating'"):
-        World(network="wet")
+        SimulatedSystem(network="wet")
 
 
 @rayshot.actor
@@ -116,7 +116,7 @@ class Guest(Account):
 
 def test_a_letter_to_one_that_ended_comes_once_however_often_the_network_brings_it():
     for seed in range(40):
-        world = World(seed, network="hostile", snapshots=0)
+        world = SimulatedSystem(seed, network="hostile", snapshots=0)
         bob = world.create(Guest, 100, name="bob")
         world.run()
         bob.leave.tell()
@@ -149,7 +149,7 @@ def test_a_mistake_that_only_some_orders_show_is_found_told_and_repeated():
     seed, choices = error.evidence["seed"], error.evidence["choices"]
     assert f"the schedule of seed {seed} fails" in str(error)
     assert "bob handles deposit(3), number 2 from alice" in str(error)
-    world = World(choices=choices)
+    world = SimulatedSystem(choices=choices)
     pay(world)
     world.run()
     with pytest.raises(AssertionError):
@@ -159,7 +159,7 @@ def test_a_mistake_that_only_some_orders_show_is_found_told_and_repeated():
 def test_a_failed_schedule_is_told_with_no_more_choices_than_it_needs():
     with pytest.raises(ScheduleFailed) as failed:
         explore(pay, schedules=200, check=no_money_is_lost)
-    world = World(seed=failed.value.evidence["seed"])
+    world = SimulatedSystem(seed=failed.value.evidence["seed"])
     pay(world)
     world.run()
     needed = failed.value.evidence["choices"]
@@ -270,10 +270,10 @@ def test_a_scenario_whose_timers_never_end_is_given_so_many_seconds():
 
 def test_a_run_does_not_depend_on_the_order_of_sets():
     program = (
-        "import hashlib; from rayshot.simulation import World\n"
+        "import hashlib; from rayshot.simulation import SimulatedSystem\n"
         "from tests.simulation.test_simulation_actor_world_schedules import trade\n"
         "for mode in ('chandy-lamport', 'aligned', 'stop-the-world'):\n"
-        "    with World(5, tell=True, snapshots=3, crashes=2, mode=mode) as world:\n"
+        "    with SimulatedSystem(5, story=True, snapshots=3, crashes=2, mode=mode) as world:\n"
         "        trade(world)\n"
         "        world.run()\n"
         "    print(hashlib.sha256('\\n'.join(world.story).encode()).hexdigest())\n"
@@ -324,4 +324,4 @@ def test_a_failure_of_pytest_tells_its_story_too():
 @pytest.mark.parametrize("choices", [[-1], [1.5], ["a"], [True]])
 def test_choices_that_are_none_are_refused(choices):
     with pytest.raises(ConfigError, match="whole numbers"):
-        World(choices=choices)
+        SimulatedSystem(choices=choices)

@@ -16,7 +16,7 @@ from rayshot.errors import (
 )
 from rayshot.format.signing import SigningKey
 from rayshot.protocol.identity import Channel
-from rayshot.simulation import World, explore
+from rayshot.simulation import SimulatedSystem, explore
 from rayshot.simulation.world_snapshot import RecordedChannel
 from rayshot.store.memory import MemoryStore
 from tests.simulation.workloads import Account, Asker, Clock, Note, Notebook, Parent, Stuck, Trader
@@ -35,7 +35,7 @@ def stored(bank=None, **options):
 
 
 def bank(seed=0, **options):
-    world = World(seed, snapshots=0, **options)
+    world = SimulatedSystem(seed, snapshots=0, **options)
     return world, *(world.create(Account, 100, name=name) for name in ("alice", "bob"))
 
 
@@ -74,7 +74,7 @@ def test_a_snapshot_can_be_taken_in_every_mode(mode):
 
 
 def test_recorded_arrays_do_not_change_with_the_live_ones():
-    world = World()
+    world = SimulatedSystem()
     note = world.create(Notebook, name="notes")
     note.add.tell(np.zeros(100_000))
     world.run()
@@ -130,7 +130,7 @@ def test_actors_of_the_test_that_no_snapshot_holds_are_made_again():
 
 
 def test_a_stored_snapshot_goes_on_in_a_world(key):
-    world = World.from_snapshot(stored(), rename_classes=MOVED)
+    world = SimulatedSystem.from_snapshot(stored(), rename_classes=MOVED)
     assert world.state("alice") == {"balance": 90}
     assert world.actors["bob"].balance == 10
     assert [str(pending) for pending in world.pending] == ["alice -> bob 3: deposit(30)"]
@@ -146,19 +146,19 @@ def test_a_stored_snapshot_goes_on_in_a_world(key):
 
 def test_a_world_trusts_what_a_restore_trusts(key, monkeypatch):
     with pytest.raises(Unsigned):
-        World.from_snapshot(stored(key=None), rename_classes=MOVED)
-    world = World.from_snapshot(stored(key=None), rename_classes=MOVED, allow_unsigned=True)
+        SimulatedSystem.from_snapshot(stored(key=None), rename_classes=MOVED)
+    world = SimulatedSystem.from_snapshot(stored(key=None), rename_classes=MOVED, allow_unsigned=True)
     assert world.state("bob") == {"balance": 10}
     with pytest.raises(ConfigError, match="allow_unsigned"):
-        World.from_snapshot(stored(), rename_classes=MOVED, allow_unsigned="me")
+        SimulatedSystem.from_snapshot(stored(), rename_classes=MOVED, allow_unsigned="me")
     with pytest.raises(UnknownKey):
-        World.from_snapshot(stored(key=SigningKey(b"x" * 32)), rename_classes=MOVED)
+        SimulatedSystem.from_snapshot(stored(key=SigningKey(b"x" * 32)), rename_classes=MOVED)
     assert issubclass(BadSignature, Exception)
 
 
 def test_a_class_that_is_not_here_is_named(key):
     with pytest.raises(CodeMismatch, match=r"no bank\.Account"):
-        World.from_snapshot(stored())
+        SimulatedSystem.from_snapshot(stored())
 
 
 def test_a_class_that_does_not_take_its_state_is_named(key):
@@ -168,12 +168,12 @@ def test_a_class_that_does_not_take_its_state_is_named(key):
         def deposit(self, amount): ...
 
     with pytest.raises(CodeMismatch, match="'alice'"):
-        World.from_snapshot(stored(), rename_classes={"bank.Account": Slotted})
+        SimulatedSystem.from_snapshot(stored(), rename_classes={"bank.Account": Slotted})
 
 
 def test_an_unborn_actor_is_born_by_the_message_in_flight():
     world, _, _ = bank()
-    again = World.from_snapshot(world._schedule.take("chandy-lamport"))
+    again = SimulatedSystem.from_snapshot(world._schedule.take("chandy-lamport"))
     assert dict(again.actors) == {}
     assert [pending.kind for pending in again.pending] == ["create", "create"]
     again.run()
@@ -181,13 +181,13 @@ def test_an_unborn_actor_is_born_by_the_message_in_flight():
 
 
 def test_a_world_out_of_a_snapshot_may_crash_back_to_it(key):
-    world = World.from_snapshot(stored(), rename_classes=MOVED, crashes=2, snapshots=0, seed=3)
+    world = SimulatedSystem.from_snapshot(stored(), rename_classes=MOVED, crashes=2, snapshots=0, seed=3)
     world.run()
     assert (world.rollbacks, world.state("bob")) == (2, {"balance": 130})
 
 
 def test_timers_calls_and_handles_go_on_in_a_world_out_of_a_snapshot():
-    world = World(snapshots=0)
+    world = SimulatedSystem(snapshots=0)
     asker, clock = world.create(Asker, name="asker"), world.create(Clock, 3.0, name="clock")
     parent = world.create(Parent, ["child"], name="parent")
     asker.ask.tell(world.get_actor("parent"), "make")
@@ -195,7 +195,7 @@ def test_timers_calls_and_handles_go_on_in_a_world_out_of_a_snapshot():
     asker.ask.tell(clock, "tick")
     world.step(channel=("driver:main", "asker"))
     cut = world.snapshot()
-    again = World.from_snapshot(cut)
+    again = SimulatedSystem.from_snapshot(cut)
     assert again.now == 4
     again.run(seconds=3)
     assert again.actors["clock"].times[:2] == [0, 1]
@@ -214,7 +214,7 @@ def test_every_cut_of_every_schedule_can_be_loaded_and_ends_the_same():
 
     def loads(world):
         for cut in world.snapshots:
-            again = World.from_snapshot(cut, seed=5)
+            again = SimulatedSystem.from_snapshot(cut, seed=5)
             again.run()
             covered = set(cut.actors)
             if (
@@ -253,7 +253,7 @@ def test_a_step_handles_one_message_and_tells_what_it_did():
 
 
 def test_a_step_tells_of_errors_timers_and_replies():
-    world = World()
+    world = SimulatedSystem()
     asker, clock = world.create(Asker, name="asker"), world.create(Clock, 2, name="clock")
     assert "sets a timer: tick() at 2 s" in str(world.step(channel=("driver:main", "clock")))
     world.step(0)
@@ -274,7 +274,7 @@ def test_a_step_tells_of_errors_timers_and_replies():
 
 
 def test_a_state_that_cannot_be_pickled_does_not_end_the_session():
-    world = World()
+    world = SimulatedSystem()
     world.create(Stuck, name="stuck")
     step = world.step()
     assert [change.name for change in step.changes] == ["(state)"]
@@ -327,7 +327,7 @@ def test_a_message_may_be_dropped_and_a_constructor_may_not():
 
 
 def test_a_view_shows_what_a_snapshot_would():
-    world = World()
+    world = SimulatedSystem()
     notes = world.create(Notebook, name="notes")
     assert world.view("notes") == {}
     notes.add.tell(Note("hello", ["x"]))
@@ -339,7 +339,7 @@ def test_a_view_shows_what_a_snapshot_would():
 
 def test_stepping_goes_through_all_that_running_does():
     for seed in range(20):
-        world = World(seed, snapshots=0)
+        world = SimulatedSystem(seed, snapshots=0)
         traders = [world.create(Trader, 20, name=f"t{number}") for number in range(3)]
         traders[0].trade.tell(traders[1:], 3)
         world.snapshot()
@@ -353,6 +353,6 @@ def test_stepping_goes_through_all_that_running_does():
 
 def test_a_flow_that_is_half_arrived_is_loaded_whole(key):
     flows = {("alice", "bob"): Flow(sent=9, arrived=6, received=2), ("bob", "alice"): Flow(sent=2, received=1)}
-    world = World.from_snapshot(stored(Bank(flows=flows)), rename_classes=MOVED)
+    world = SimulatedSystem.from_snapshot(stored(Bank(flows=flows)), rename_classes=MOVED)
     world.run()
     assert world.state("bob") == {"balance": 10 + sum(range(30, 100, 10))}

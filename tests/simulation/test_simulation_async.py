@@ -8,7 +8,7 @@ import pytest
 
 import rayshot
 from rayshot.errors import OutsideHandler, TaskLeftBehind, WaitsForHandler
-from rayshot.simulation import World, explore
+from rayshot.simulation import SimulatedSystem, explore
 
 pytestmark = pytest.mark.acceptance("O5")
 
@@ -61,7 +61,7 @@ def two(world):
 
 
 def test_sleep_takes_no_time_and_wakes_in_order():
-    world = World(seed=1)
+    world = SimulatedSystem(seed=1)
     alice, bob = two(world)
     alice.doze.tell(bob)
     world.run()
@@ -70,14 +70,14 @@ def test_sleep_takes_no_time_and_wakes_in_order():
 
 
 def test_threads_are_the_one_there_is():
-    world = World()
+    world = SimulatedSystem()
     alice, _ = two(world)
     assert alice.compute.remote().result() == ("alice", True)
 
 
 @pytest.mark.parametrize(("method", "kind"), [("wait", WaitsForHandler), ("leave", TaskLeftBehind)])
 def test_what_ray_refuses_is_refused_at_once(method, kind):
-    world = World()
+    world = SimulatedSystem()
     alice, _ = two(world)
     with pytest.raises(kind, match="'alice'"):
         getattr(alice, method).remote().result()
@@ -85,7 +85,7 @@ def test_what_ray_refuses_is_refused_at_once(method, kind):
 
 def test_a_world_runs_inside_of_a_loop_as_in_a_notebook():
     async def cell():
-        world = World()
+        world = SimulatedSystem()
         alice, _ = two(world)
         answers = alice.compute.remote().result()[0], alice.compute_plainly.remote().result()
         await asyncio.sleep(0)

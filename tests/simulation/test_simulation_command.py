@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from rayshot.cli import main
-from rayshot.cli import simulate as command
-from rayshot.simulation.acceptance import Acceptance
 from rayshot.simulation.failure import OracleFailure
-from rayshot.simulation.schedule import Outcome, run_seed
-from rayshot.simulation.settings import MODES
+from tests.simulate import __main__ as command
+from tests.simulate.__main__ import main
+from tests.simulate.acceptance import Acceptance
+from tests.simulate.schedule import Outcome, run_seed
+from tests.simulate.settings import MODES
 
 
 def run(*arguments):
@@ -20,12 +20,12 @@ def run(*arguments):
 
 
 def fail_on(bad, monkeypatch):
-    def fails(seed, *, tell=False, **kind):
+    def fails(seed, *, story=False, **kind):
         if seed != bad:
             return run_seed(seed, **kind)
-        story = ["    1 work p0"] if tell else []
+        lines = ["    1 work p0"] if story else []
         return Outcome(
-            run_seed(seed).settings, Counter(), run_seed(seed).choices, OracleFailure("order", "2 first"), story
+            run_seed(seed).settings, Counter(), run_seed(seed).choices, OracleFailure("order", "2 first"), lines
         )
 
     monkeypatch.setattr(command, "run_seed", fails)

@@ -7,11 +7,11 @@ import pytest
 from rayshot.errors import ConfigError
 from rayshot.protocol.identity import ALIGNED, COORDINATOR, STOPPED
 from rayshot.simulation.choices import RecordedChoices
-from rayshot.simulation.enumeration import Odometer, enumerate_runs, frozen
 from rayshot.simulation.failure import OracleFailure
 from rayshot.simulation.machines import Machines
-from rayshot.simulation.small_case import Found, SmallCase
-from rayshot.simulation.small_world import SmallWorld, enumerate_case
+from tests.simulate.enumeration import Odometer, enumerate_runs, frozen
+from tests.simulate.small_case import Found, SmallCase
+from tests.simulate.small_world import SmallWorld, enumerate_case
 from tests.simulation import mutants, mutants_of_alignment, mutants_of_senders, mutants_of_stops
 from tests.simulation.mutation import MUTANTS
 

@@ -26,7 +26,7 @@ from rayshot.format.pickling import dump_class, dump_state, put_again
 from rayshot.model.handle import ActorHandle
 from rayshot.model.resolution import fit
 from rayshot.model.specification import ActorSpecification
-from rayshot.simulation import World
+from rayshot.simulation import SimulatedSystem
 from rayshot.store.chunk_reader import ChunkReader
 from rayshot.store.chunk_writer import ChunkWriter
 from rayshot.store.memory import MemoryStore
@@ -91,7 +91,7 @@ def evolve(**namespace):
 
 def test_an_older_state_is_migrated_before_it_is_taken(bank):
     bank(version=3, Account=evolve())
-    world = World.from_snapshot(stored(Bank(version=2)))
+    world = SimulatedSystem.from_snapshot(stored(Bank(version=2)))
     assert world.state("alice") == {"cents": 9000, "from": 2}
     world.run()
     assert world.actors["bob"].cents == 100 * (10 + 30 + 40 + 50)
@@ -100,7 +100,7 @@ def test_an_older_state_is_migrated_before_it_is_taken(bank):
 def test_a_migrated_state_goes_through_setstate(bank):
     taken = []
     bank(version=2, Account=evolve(__setstate__=lambda self, state: taken.append(state)))
-    World.from_snapshot(stored())
+    SimulatedSystem.from_snapshot(stored())
     assert taken == [{"cents": 9000, "from": 1}, {"cents": 1000, "from": 1}]
 
 
@@ -108,29 +108,29 @@ def test_a_migrated_state_goes_through_setstate(bank):
 def test_a_newer_version_is_refused_with_both_sides(bank):
     bank(version=2, Account=evolve())
     with pytest.raises(CodeMismatch, match=r"alice of class bank.Account at version 3.*bank.Account at version 2"):
-        World.from_snapshot(stored(Bank(version=3)))
+        SimulatedSystem.from_snapshot(stored(Bank(version=3)))
 
 
 @pytest.mark.acceptance("G18")
 def test_an_older_version_without_a_migration_is_refused_with_both_sides(bank):
     bank(version=2, Account=account(*USUAL))
     with pytest.raises(CodeMismatch, match=r"at version 1, the program has bank.Account at version 2 without migrate"):
-        World.from_snapshot(stored())
+        SimulatedSystem.from_snapshot(stored())
 
 
 def test_a_migration_that_fails_names_actor_and_class(bank):
     bank(version=2, Account=evolve())
     with pytest.raises(MigrationFailed, match=r"'alice': bank\.Account\.migrate.*KeyError\('balance'\)"):
-        World.from_snapshot(stored(Bank(states={"alice": {}, "bob": {}})))
+        SimulatedSystem.from_snapshot(stored(Bank(states={"alice": {}, "bob": {}})))
 
 
 @pytest.mark.acceptance("G18")
 def test_a_method_that_messages_in_flight_call_must_be_there(bank):
     bank(Account=account("read", "put"))
     with pytest.raises(CodeMismatch, match=r"messages in flight from alice of bob .* call deposit.*with put, read"):
-        World.from_snapshot(stored())
+        SimulatedSystem.from_snapshot(stored())
     bank(Account=account("deposit", "read"))  # nothing calls transfer
-    World.from_snapshot(stored())
+    SimulatedSystem.from_snapshot(stored())
 
 
 @pytest.mark.acceptance("G18")
@@ -144,7 +144,7 @@ def test_a_method_that_messages_in_flight_call_must_be_there(bank):
 def test_a_method_that_timers_and_replies_call_must_be_there(bank, pending, why):
     bank(Account=account("deposit", "read"))
     with pytest.raises(CodeMismatch, match=why):
-        World.from_snapshot(stored(pending))
+        SimulatedSystem.from_snapshot(stored(pending))
 
 
 @pytest.mark.acceptance("G18")
@@ -154,23 +154,23 @@ def test_a_field_without_default_must_be_in_the_state(bank):
         setattr(made, name, lambda self, *args: None)
     bank(Account=made)
     with pytest.raises(CodeMismatch, match=r"alice of class bank.Account with balance, .*requires balance, owner"):
-        World.from_snapshot(stored())
+        SimulatedSystem.from_snapshot(stored())
     states = {name: {"balance": 1, "owner": name, "array": np.zeros(9)} for name in ("alice", "bob")}
-    assert World.from_snapshot(stored(Bank(states=states))).state("alice")["owner"] == "alice"
+    assert SimulatedSystem.from_snapshot(stored(Bank(states=states))).state("alice")["owner"] == "alice"
 
 
 @pytest.mark.acceptance("G18")
 def test_a_class_that_is_gone_is_named_with_its_actors_and_what_there_is(bank):
     bank(Teller=account())
     with pytest.raises(CodeMismatch, match=r"no bank.Account.*class of alice, bob.*in bank Teller") as raised:
-        World.from_snapshot(stored())
+        SimulatedSystem.from_snapshot(stored())
     assert raised.value.evidence["classes"] == ["bank.Account"]
 
 
 @pytest.mark.acceptance("G18")
 @pytest.mark.parametrize("new", [Ledger, f"{__name__}.Ledger"])
 def test_a_class_that_moved_is_mapped_by_class_or_by_name(new):
-    world = World.from_snapshot(
+    world = SimulatedSystem.from_snapshot(
         stored(Bank(states={"alice": {"cents": 1}, "bob": {"cents": 2}})), rename_classes={"bank.Account": new}
     )
     world.run()
@@ -191,7 +191,7 @@ def test_a_class_that_moved_is_mapped_by_class_or_by_name(new):
 )
 def test_renamed_classes_that_name_nothing_is_refused(rename_classes):
     with pytest.raises(ConfigError, match="rename_classes"):
-        World.from_snapshot(stored(), rename_classes=rename_classes)
+        SimulatedSystem.from_snapshot(stored(), rename_classes=rename_classes)
 
 
 class Money:
@@ -221,8 +221,8 @@ def test_values_inside_states_and_messages_are_mapped_too(bank, monkeypatch):
     snapshot = make_snapshot(repository, Bank(states={"alice": {"held": [Money(1)]}, "bob": {"held": []}}, flows=flows))
     bank(Coin=Coin)
     with pytest.raises(CodeMismatch, match="Money"):
-        World.from_snapshot(snapshot, rename_classes={"bank.Account": Purse})
-    world = World.from_snapshot(snapshot, rename_classes={"bank.Account": Purse, "bank.Money": "bank.Coin"})
+        SimulatedSystem.from_snapshot(snapshot, rename_classes={"bank.Account": Purse})
+    world = SimulatedSystem.from_snapshot(snapshot, rename_classes={"bank.Account": Purse, "bank.Money": "bank.Coin"})
     world.run()
     assert not world.dead_letters
     for name, amount in (("alice", 1), ("bob", 5)):
@@ -234,8 +234,8 @@ def test_actors_whose_class_is_gone_are_left_out_if_that_is_allowed(bank):
     bank()
     flows = {("alice", "bob"): Flow(sent=5, received=2), ("driver:main", "alice"): Flow(sent=2)}
     with pytest.raises(CodeMismatch, match=r"no actor .* is left"):
-        World.from_snapshot(stored(Bank(flows=flows)), skip_missing_classes=True)
-    world = World.from_snapshot(
+        SimulatedSystem.from_snapshot(stored(Bank(flows=flows)), skip_missing_classes=True)
+    world = SimulatedSystem.from_snapshot(
         stored(Bank(flows=flows)), skip_missing_classes=["alice"], rename_classes={"bank.Account": Ledger}
     )
     assert set(world.actors) == {"bob"}
@@ -252,19 +252,19 @@ def test_actors_whose_class_is_gone_are_left_out_if_that_is_allowed(bank):
 
 def test_who_is_left_out_by_name_must_be_there():
     with pytest.raises(ActorNotFound, match="no carol to leave out; it has alice, bob"):
-        World.from_snapshot(stored(), skip_missing_classes=["carol"])
+        SimulatedSystem.from_snapshot(stored(), skip_missing_classes=["carol"])
     with pytest.raises(ConfigError, match="list of actors' names"):
-        World.from_snapshot(stored(), skip_missing_classes="alice")
+        SimulatedSystem.from_snapshot(stored(), skip_missing_classes="alice")
 
 
 def test_code_by_value_of_another_python_is_refused_and_code_by_name_is_not(bank):
     bank(Account=account(*USUAL))
-    World.from_snapshot(stored(Bank(python_version="3.10")))
+    SimulatedSystem.from_snapshot(stored(Bank(python_version="3.10")))
     bank(Account=account(*USUAL))
     states = {"alice": {"rule": lambda amount: amount + 1}, "bob": {}}
-    assert World.from_snapshot(stored(Bank(states=states))).state("alice")["rule"](1) == 2
+    assert SimulatedSystem.from_snapshot(stored(Bank(states=states))).state("alice")["rule"](1) == 2
     with pytest.raises(PythonMismatch, match=r"written by Python 3\.10 .* in the state of alice"):
-        World.from_snapshot(stored(Bank(states=states, python_version="3.10")))
+        SimulatedSystem.from_snapshot(stored(Bank(states=states, python_version="3.10")))
 
 
 @pytest.mark.parametrize("value", [lambda amount: amount + 1, 7])
@@ -300,7 +300,7 @@ def test_handles_in_older_states_know_the_methods_of_today(bank):
     known = ActorHandle("bank", "bob", frozenset({"deposit", "read", "transfer"}), None)
     snapshot = stored(Bank(states={"alice": {"other": known}, "bob": {}}, flows={}))
     bank(Account=Second)
-    world = World.from_snapshot(snapshot)
+    world = SimulatedSystem.from_snapshot(snapshot)
     world.get_actor("alice").greet.tell()
     world.run()
     assert world.actors["bob"].seen
@@ -322,12 +322,12 @@ def test_an_outline_needs_neither_classes_nor_buffers():
 
 def test_an_actor_whose_creation_was_in_flight_is_born_in_the_class_of_today(monkeypatch):
     recorded = ActorSpecification("bank", "Account", None, USUAL, {})
-    create = World().create(Ledger, name="x")._port.codec.create
+    create = SimulatedSystem().create(Ledger, name="x")._port.codec.create
     create = create(recorded.pack(), msgpack.packb(["__init__"]))
     parts = {1: msgpack.packb([1, 2, create + msgpack.packb(["deposit", 3])])}
     monkeypatch.setattr(Flow, "part", lambda self, first, last: parts[first])
     bank = Bank(states={"alice": {"cents": 0}}, unborn=["bob"], flows={("alice", "bob"): Flow(sent=2)})
-    world = World.from_snapshot(stored(bank), rename_classes={"bank.Account": Opened})
+    world = SimulatedSystem.from_snapshot(stored(bank), rename_classes={"bank.Account": Opened})
     world.run()
     assert world.actors["bob"].cents == 300
     assert type(world.actors["bob"]) is Opened
@@ -369,9 +369,9 @@ def test_a_message_in_flight_that_names_a_class_that_is_gone_is_named_before_it_
     snapshot = stored(Bank(states={"alice": {"held": []}, "bob": {"held": []}}, flows={("alice", "bob"): Flow(sent=1)}))
     bank()
     with pytest.raises(CodeMismatch, match=r"message 1 in flight to 'bob' holds bank\.Money, .*rename_classes"):
-        World.from_snapshot(snapshot, rename_classes={"bank.Account": Purse})
+        SimulatedSystem.from_snapshot(snapshot, rename_classes={"bank.Account": Purse})
     bank(Money=Money)
-    World.from_snapshot(snapshot, rename_classes={"bank.Account": Purse})
+    SimulatedSystem.from_snapshot(snapshot, rename_classes={"bank.Account": Purse})
 
 
 def test_classes_that_lost_nothing_are_fitted_without_reading_a_byte(bank):

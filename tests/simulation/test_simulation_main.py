@@ -13,7 +13,7 @@ from rayshot.format.pickling import dump_names, put_again
 from rayshot.model.rename_classes import classes_of_main
 from rayshot.model.requirements import code_by_value
 from rayshot.model.resolution import fit
-from rayshot.simulation import World
+from rayshot.simulation import SimulatedSystem
 from rayshot.store.memory import MemoryStore
 from tests.simulation.test_simulation_evolution import Actor, account, bank, own_key  # noqa: F401 - fixtures
 from tests.store.snapshot_builder import Bank, Flow, make_snapshot, open_bank
@@ -76,7 +76,7 @@ def test_the_classes_of_a_script_stand_for_those_that_were_recorded(script, bank
     snapshot = stored(script)
     bank(Account=teller())
     second = script(edition=2)
-    world = World.from_snapshot(snapshot)
+    world = SimulatedSystem.from_snapshot(snapshot)
     world.run()
     alice, bob = world.actors["alice"], world.actors["bob"]
     assert (type(alice.money), type(alice.kind), vars(alice)["class"]) == (
@@ -93,7 +93,7 @@ def test_what_rename_classes_says_comes_before_the_script(script, bank):  # noqa
     bank(Account=teller())
     script(edition=2)
     coin = type("Coin", (), {})
-    world = World.from_snapshot(snapshot, rename_classes={"__main__.Money": coin})
+    world = SimulatedSystem.from_snapshot(snapshot, rename_classes={"__main__.Money": coin})
     world.run()
     assert type(world.actors["alice"].money) is type(world.actors["bob"].taken) is coin
 
@@ -103,7 +103,7 @@ def test_a_class_that_the_script_has_no_more_stays_the_recorded_one(script, bank
     bank(Account=teller())
     recorded = sys.modules["__main__"].Money
     del script(edition=2).Money
-    assert type(World.from_snapshot(snapshot).actors["alice"].money) is recorded
+    assert type(SimulatedSystem.from_snapshot(snapshot).actors["alice"].money) is recorded
 
 
 def test_only_classes_that_the_snapshot_may_hold_are_taken_along(script, bank):  # noqa: F811

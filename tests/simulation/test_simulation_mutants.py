@@ -3,7 +3,7 @@
 import pytest
 
 from rayshot.simulation.failure import OracleFailure
-from rayshot.simulation.schedule import run_seed
+from tests.simulate.schedule import run_seed
 from tests.simulation import (
     mutants,
     mutants_of_alignment,

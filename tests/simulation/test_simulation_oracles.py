@@ -8,9 +8,9 @@ from rayshot.protocol.cut import ChannelCut, Cut, Record
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.simulation.application import Account, Ended, Message, Received, Sent
 from rayshot.simulation.failure import OracleFailure
-from rayshot.simulation.oracles import judge_advance, judge_cut, judge_rest
 from rayshot.simulation.packets import Stored
-from rayshot.simulation.truth import Answer, Truth
+from tests.simulate.oracles import judge_advance, judge_cut, judge_rest
+from tests.simulate.truth import Answer, Truth
 
 K = SnapshotId(1, "coordinator", 1)
 P_TO_Q = Channel("p", "q")

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from rayshot.protocol.identity import is_driver
-from rayshot.simulation.schedule import run_seed
-from rayshot.simulation.world import Commit, World
 from rayshot.store.relation import relate
+from tests.simulate.schedule import run_seed
+from tests.simulate.world import Commit, World
 
 SEEDS = 400
 

@@ -9,21 +9,21 @@ import pytest
 
 from rayshot.simulation.choices import RecordedChoices, SeededChoices
 from rayshot.simulation.machines import Machines
-from rayshot.simulation.schedule import replay, run_seed
+from tests.simulate.schedule import replay, run_seed
 from tests.simulation.mutants import NoMailbox
 
 TELL = """
 import sys
 from hashlib import sha256
-from rayshot.simulation.schedule import run_seed
-stories = [line for seed in range(12) for line in run_seed(seed, tell=True).story]
+from tests.simulate.schedule import run_seed
+stories = [line for seed in range(12) for line in run_seed(seed, story=True).story]
 print(sha256("\\n".join(stories).encode()).hexdigest())
 """
 
 
 @pytest.mark.parametrize("seed", range(50))
 def test_replaying_the_choices_tells_the_same_story(seed):
-    first = run_seed(seed, tell=True)
+    first = run_seed(seed, story=True)
     second = replay(first.choices)
     assert second.settings == first.settings
     assert second.choices == first.choices
@@ -34,12 +34,12 @@ def test_replaying_the_choices_tells_the_same_story(seed):
 def test_a_thousand_choice_lists_replay_to_the_same_counts(volume):
     assert len(volume.outcomes) == 1000
     for first in volume.outcomes:
-        second = replay(first.choices, tell=False)
+        second = replay(first.choices, story=False)
         assert (second.choices, second.counts) == (first.choices, first.counts)
 
 
 def test_a_run_does_not_depend_on_the_seed_of_string_hashes():
-    stories = [line for seed in range(12) for line in run_seed(seed, tell=True).story]
+    stories = [line for seed in range(12) for line in run_seed(seed, story=True).story]
     here = sha256("\n".join(stories).encode()).hexdigest()
     for hash_seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}

@@ -5,9 +5,9 @@ import pytest
 from rayshot.protocol.participant import Participant
 from rayshot.simulation.machines import Machines
 from rayshot.simulation.networks import NETWORKS
-from rayshot.simulation.schedule import run_seed
-from rayshot.simulation.settings import MODES
-from rayshot.simulation.topologies import TOPOLOGIES
+from tests.simulate.schedule import run_seed
+from tests.simulate.settings import MODES
+from tests.simulate.topologies import TOPOLOGIES
 from tests.simulation.conftest import SCHEDULES
 
 OFTEN_ENOUGH = {
@@ -72,7 +72,7 @@ OFTEN_ENOUGH_FOR_SENDERS = {
 
 def test_no_schedule_breaks_a_promise(volume):
     failures = {seed: str(outcome.failure) for seed, outcome in volume.summary.failures.items()}
-    assert not failures, "rayshot simulate --schedules 1 --seed <seed> tells the story"
+    assert not failures, "python -m tests.simulate --schedules 1 --seed <seed> tells the story"
 
 
 def test_everything_that_is_to_be_survived_happened_often_enough(volume):

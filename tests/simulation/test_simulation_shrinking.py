@@ -11,13 +11,13 @@ from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 from hypothesis.configuration import set_hypothesis_home_dir
 
-from rayshot.cli import main
-from rayshot.cli import simulate as command
 from rayshot.simulation import events
 from rayshot.simulation.failure import OracleFailure
 from rayshot.simulation.machines import Machines
-from rayshot.simulation.schedule import replay, run_seed
 from rayshot.simulation.shrinking import same_failure, shrink
+from tests.simulate import __main__ as command
+from tests.simulate.__main__ import main
+from tests.simulate.schedule import replay, run_seed
 from tests.simulation import mutants, mutants_of_senders
 
 HOME = tempfile.TemporaryDirectory(prefix="rayshot-hypothesis-")
@@ -110,7 +110,7 @@ def test_a_failed_schedule_becomes_a_short_one_with_the_same_failure(broken):
     machines = Machines(participant=broken)
     first = first_failure(machines)
     short = shrink(
-        first.choices, lambda c: same_failure(replay(c, machines, tell=False).failure, first.failure), runs_max=600
+        first.choices, lambda c: same_failure(replay(c, machines, story=False).failure, first.failure), runs_max=600
     )
     before, after = replay(first.choices, machines), replay(short.choices, machines)
     assert same_failure(after.failure, first.failure)
@@ -124,7 +124,7 @@ def test_shrinking_finds_the_same_every_time():
     first = first_failure(machines)
 
     def fails(choices):
-        return same_failure(replay(choices, machines, tell=False).failure, first.failure)
+        return same_failure(replay(choices, machines, story=False).failure, first.failure)
 
     assert shrink(first.choices, fails) == shrink(first.choices, fails)
 
@@ -142,7 +142,7 @@ def is_unfair(failure):
 @given(CHOICES)
 @settings(STEADY)
 def test_hypothesis_finds_no_schedule_that_breaks_a_promise(choices):
-    failure = replay(choices, tell=False).failure
+    failure = replay(choices, story=False).failure
     assert failure is None or is_unfair(failure)
 
 
@@ -152,7 +152,7 @@ def test_hypothesis_shrinks_a_failing_schedule_to_a_short_one(broken):
     failed = []
 
     def fails(choices):
-        failure = replay(choices, machines, tell=False).failure
+        failure = replay(choices, machines, story=False).failure
         if failure is None or is_unfair(failure) or (failed and not same_failure(failure, failed[0][1])):
             return False
         failed.append((choices, failure))

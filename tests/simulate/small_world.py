@@ -34,13 +34,13 @@ from rayshot.protocol.topology import forward_inputs
 from rayshot.simulation.account_process import AccountProcess
 from rayshot.simulation.application import Account, Message, Received, Sent, Step
 from rayshot.simulation.coordinator import Coordinator
-from rayshot.simulation.enumeration import Enumeration, Odometer, enumerate_runs, frozen
 from rayshot.simulation.failure import OracleFailure
 from rayshot.simulation.machines import Machines
-from rayshot.simulation.oracles import judge_cut, judge_rest
 from rayshot.simulation.packets import Acknowledgement, Packet, Stored
-from rayshot.simulation.small_case import Found, Happening, SmallCase
-from rayshot.simulation.truth import Truth
+from tests.simulate.enumeration import Enumeration, Odometer, enumerate_runs, frozen
+from tests.simulate.oracles import judge_cut, judge_rest
+from tests.simulate.small_case import Found, Happening, SmallCase
+from tests.simulate.truth import Truth
 
 REAL = Machines()
 BALANCE = 100

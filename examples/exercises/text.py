@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from rayshot.errors import ConfigError
-from rayshot.simulation.exercise_script import (
+from examples.exercises.script import (
     ExerciseEvent,
     RecordedSnapshot,
     SendTokens,
@@ -19,6 +18,7 @@ from rayshot.simulation.exercise_script import (
     check_process,
     placed,
 )
+from rayshot.errors import ConfigError
 
 # As many digits as any exercise needs; a longer number is a slip, and Python refuses to read one of thousands.
 _COUNT = re.compile(r"[0-9]{1,18}")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from rayshot.simulation.settings import Settings
+from tests.simulate.settings import Settings
 
 FAULTY_PROCESSES = 4
 

@@ -11,7 +11,7 @@ from rayshot.protocol.identity import Channel, is_driver
 from rayshot.simulation.application import Account
 from rayshot.simulation.failure import OracleFailure
 from rayshot.simulation.packets import Stored
-from rayshot.simulation.truth import Truth
+from tests.simulate.truth import Truth
 
 
 def judge_cut(stored: Stored, truth: Truth, live: Mapping[str, Account]) -> dict[str, int]:

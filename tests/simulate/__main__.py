@@ -1,6 +1,7 @@
-"""`rayshot simulate`: schedules of the protocol by volume, and a failed one again."""
+"""`python -m tests.simulate`: schedules of the protocol by volume, and a failed one again."""
 
 import json
+import sys
 import time
 import traceback
 from collections.abc import Mapping, Sequence
@@ -12,16 +13,16 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from rayshot.cli.exits import FINE, UNSOUND
+from rayshot.cli.exits import FINE, UNSOUND, Group
 from rayshot.cli.json_option import json_option
 from rayshot.errors import BadManifest, ConfigError
-from rayshot.simulation.acceptance import FAULTS, Acceptance
 from rayshot.simulation.networks import NETWORKS
-from rayshot.simulation.schedule import Outcome, Summary, add, replay, run_seed
-from rayshot.simulation.settings import MODES
 from rayshot.simulation.shrinking import same_failure, shrink
-from rayshot.simulation.speed import Speed
-from rayshot.simulation.topologies import TOPOLOGIES
+from tests.simulate.acceptance import FAULTS, Acceptance
+from tests.simulate.schedule import Outcome, Summary, add, replay, run_seed
+from tests.simulate.settings import MODES
+from tests.simulate.speed import Speed
+from tests.simulate.topologies import TOPOLOGIES
 
 STORY_LINES = 60
 SHRINKING_RUNS_MAX = 1000
@@ -76,7 +77,7 @@ def simulate(
             add(summary, number, outcome)
             acceptance.add(outcome)
             if (number - seed) % REPLAYED_ONE_IN == 0:
-                acceptance.replay(outcome, replay(outcome.choices, tell=False, **kind))
+                acceptance.replay(outcome, replay(outcome.choices, story=False, **kind))
             bar.update(task, advance=1, failed=f"{len(summary.failures)} FAILED" if summary.failures else "")
     counts = _counts(summary, speed, seed)
     if as_json:
@@ -89,13 +90,13 @@ def simulate(
         click.echo(f"{acceptance.differed} of {acceptance.replayed} replays differed from their first run", err=True)
     for number, outcome in list(summary.failures.items())[:1]:
         told = _shrunk(outcome, kind) if shrinks else None
-        _tell(f"seed {number}", told or run_seed(number, tell=True, **kind))
+        _tell(f"seed {number}", told or run_seed(number, story=True, **kind))
         choices = list((told or outcome).choices)
         click.echo(f"choices of seed {number}: {choices}", err=True)
         if save is not None:
             saved = {"seed": number, **kind, "choices": choices}
             save.write_text(json.dumps(saved) + "\n")
-            click.echo(f"saved: rayshot simulate --replay {save} runs it again", err=True)
+            click.echo(f"saved: python -m tests.simulate --replay {save} runs it again", err=True)
     raise click.exceptions.Exit(UNSOUND if summary.failures or acceptance.differed else FINE)
 
 
@@ -118,9 +119,11 @@ def _replay(path: Path) -> None:
         known = mode in (None, *MODES) and topology in (None, *TOPOLOGIES) and network in (None, *NETWORKS)
         sound = known and all(type(choice) is int and choice >= 0 for choice in choices)
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
-        raise BadManifest(f"{path} is not a schedule that `rayshot simulate --save` wrote: {error!r}") from error
+        raise BadManifest(
+            f"{path} is not a schedule that `python -m tests.simulate --save` wrote: {error!r}"
+        ) from error
     if not sound:
-        raise BadManifest(f"{path} is not a schedule that this `rayshot simulate --save` wrote")
+        raise BadManifest(f"{path} is not a schedule that this `python -m tests.simulate --save` wrote")
     outcome = replay(choices, mode=mode, topology=topology, network=network)
     if outcome.failure is None:
         click.echo("\n".join([*outcome.story[-STORY_LINES:], "every oracle was content"]))
@@ -133,7 +136,7 @@ def _shrunk(outcome: Outcome, kind: Mapping[str, Any]) -> Outcome | None:
     """The same failure with fewer choices; None if the choices alone do not bring it about."""
 
     def fails(choices: Sequence[int]) -> bool:
-        return same_failure(replay(choices, tell=False, **kind).failure, outcome.failure)
+        return same_failure(replay(choices, story=False, **kind).failure, outcome.failure)
 
     if not fails(outcome.choices):
         return None
@@ -181,3 +184,10 @@ def _tell(name: str, outcome: Outcome) -> None:
     assert outcome.failure is not None
     error = "".join(traceback.format_exception(outcome.failure))
     click.echo("\n".join([f"{name}: {outcome.settings}", *outcome.story[-STORY_LINES:], error]), err=True)
+
+
+main = Group("tests", commands={"simulate": simulate})
+"""Errors are told as the command line tells its own."""
+
+if __name__ == "__main__":
+    main(["simulate", *sys.argv[1:]])

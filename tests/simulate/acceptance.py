@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rayshot.simulation.schedule import Outcome
+from tests.simulate.schedule import Outcome
 
 CASES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "A1": ("random delays on any graph: a cut was judged", ("cuts checked",)),

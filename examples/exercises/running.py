@@ -20,6 +20,17 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from examples.exercises.script import (
+    ExerciseEvent,
+    RecordedSnapshot,
+    SendTokens,
+    TakeSnapshot,
+    Tick,
+    Topology,
+    check_count,
+    check_event,
+    placed,
+)
 from rayshot.errors import ConfigError
 from rayshot.protocol.collecting import (
     AnnounceEnd,
@@ -37,32 +48,7 @@ from rayshot.protocol.participant import Participant
 from rayshot.simulation.account_process import AccountProcess
 from rayshot.simulation.application import Account, Message, Received, Sent, Step
 from rayshot.simulation.coordinator import Coordinator
-from rayshot.simulation.exercise_script import (
-    ExerciseEvent,
-    RecordedSnapshot,
-    SendTokens,
-    TakeSnapshot,
-    Tick,
-    Topology,
-    check_count,
-    check_event,
-    placed,
-)
-from rayshot.simulation.exercise_text import parse_events, parse_topology, render_snapshot
 from rayshot.simulation.packets import Acknowledgement, Packet, Stored
-
-__all__ = [
-    "ExerciseEvent",
-    "RecordedSnapshot",
-    "SendTokens",
-    "TakeSnapshot",
-    "Tick",
-    "Topology",
-    "parse_events",
-    "parse_topology",
-    "render_snapshot",
-    "run_exercise",
-]
 
 
 def run_exercise(

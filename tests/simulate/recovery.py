@@ -16,7 +16,7 @@ from rayshot.simulation.account_process import AccountProcess
 from rayshot.simulation.coordinator import Coordinator
 from rayshot.simulation.driver import SimulatedDriver
 from rayshot.simulation.packets import Load
-from rayshot.simulation.world import Commit, World
+from tests.simulate.world import Commit, World
 
 
 class RecoveringWorld(World):

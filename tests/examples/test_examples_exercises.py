@@ -14,20 +14,20 @@ from pathlib import Path
 
 import pytest
 
-from rayshot.errors import ConfigError
-from rayshot.simulation.exercise import (
+from examples.exercises import (
     SendTokens,
     TakeSnapshot,
     Tick,
     Topology,
-    _Exercise,
     parse_events,
     parse_topology,
     render_snapshot,
     run_exercise,
 )
+from examples.exercises.running import _Exercise
+from rayshot.errors import ConfigError
 
-PAGE = Path(__file__).parents[2] / "docs" / "exercises.md"
+PAGE = Path(__file__).parents[2] / "examples" / "exercises" / "README.md"
 STRONGLY_CONNECTED = 400
 FROM_A_ROOT = 100
 

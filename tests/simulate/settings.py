@@ -11,7 +11,7 @@ from typing import Any
 
 from rayshot.simulation.choices import Choices
 from rayshot.simulation.networks import NETWORKS
-from rayshot.simulation.topologies import TOPOLOGIES, Contacts, random_graph
+from tests.simulate.topologies import TOPOLOGIES, Contacts, random_graph
 
 PROCESSES_MAX = 9
 LONG_ONE_IN = 32

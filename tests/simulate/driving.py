@@ -12,17 +12,17 @@ from rayshot.simulation.driver import SimulatedDriver
 from rayshot.simulation.machines import Machines
 from rayshot.simulation.network import Network
 from rayshot.simulation.networks import NETWORKS, Traffic
-from rayshot.simulation.settings import PROCESSES_MAX, Settings
-from rayshot.simulation.truth import Answer, Truth
+from tests.simulate.settings import PROCESSES_MAX, Settings
+from tests.simulate.truth import Answer, Truth
 
 
 class DrivenWorld(Network[AccountProcess]):
     """What drivers do, and what happens to them, and the truth of it."""
 
-    def __init__(self, choices: Choices, settings: Settings, machines: Machines, *, tell: bool = False) -> None:
+    def __init__(self, choices: Choices, settings: Settings, machines: Machines, *, story: bool = False) -> None:
         keeps_order = NETWORKS[settings.network].keeps_order
         traffic = Traffic(keeps_order, settings.lost_one_in, settings.duplicated_one_in)
-        super().__init__(choices, traffic, machines, settings.slow, tell=tell)
+        super().__init__(choices, traffic, machines, settings.slow, story=story)
         self.settings = settings
         initial = {name: Account(name, 100, known, settings.timers) for name, known in settings.contacts.items()}
         self.truth = Truth(initial)

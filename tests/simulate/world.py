@@ -25,13 +25,13 @@ from rayshot.simulation.account_process import SNAPSHOT, AccountProcess
 from rayshot.simulation.application import Created, Ended, Message, Received, Sent, Step, TimerSet
 from rayshot.simulation.choices import Choices
 from rayshot.simulation.coordinator import Coordinator
-from rayshot.simulation.driving import DrivenWorld
 from rayshot.simulation.failure import OracleFailure
 from rayshot.simulation.machines import Machines
-from rayshot.simulation.oracles import judge_advance, judge_cut
 from rayshot.simulation.packets import Stored
-from rayshot.simulation.settings import PROCESSES_MAX, Settings
 from rayshot.simulation.story import show
+from tests.simulate.driving import DrivenWorld
+from tests.simulate.oracles import judge_advance, judge_cut
+from tests.simulate.settings import PROCESSES_MAX, Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,8 @@ class Commit:
 class World(DrivenWorld):
     """One run without crashes. `writer` is the coordinator whose epoch is the newest in the log."""
 
-    def __init__(self, choices: Choices, settings: Settings, machines: Machines, *, tell: bool = False) -> None:
-        super().__init__(choices, settings, machines, tell=tell)
+    def __init__(self, choices: Choices, settings: Settings, machines: Machines, *, story: bool = False) -> None:
+        super().__init__(choices, settings, machines, story=story)
         self.activity = settings.activity
         self.given_up: set[SnapshotId] = set()
         self.told_of_end: set[tuple[str, SnapshotId]] = set()

@@ -14,9 +14,9 @@ from rayshot.simulation.application import Account
 from rayshot.simulation.choices import Choices, RecordedChoices, SeededChoices
 from rayshot.simulation.failure import OracleFailure
 from rayshot.simulation.machines import Machines
-from rayshot.simulation.oracles import judge_rest
-from rayshot.simulation.recovery import RecoveringWorld
-from rayshot.simulation.settings import Settings, draw_settings, narrow
+from tests.simulate.oracles import judge_rest
+from tests.simulate.recovery import RecoveringWorld
+from tests.simulate.settings import Settings, draw_settings, narrow
 
 REAL = Machines()
 CROWDS = (frozenset({"snapshot", "rivals", "lone_snapshot", "aligned_snapshot", "stop"}), frozenset({"crash"}))
@@ -50,7 +50,7 @@ def run_seed(
     seed: int,
     machines: Machines = REAL,
     *,
-    tell: bool = False,
+    story: bool = False,
     mode: str | None = None,
     topology: str | None = None,
     network: str | None = None,
@@ -61,21 +61,21 @@ def run_seed(
     settings = narrow(draw_settings(source), mode, topology, network)
     if changes:
         settings = replace(settings, **changes)
-    return run(source, source.taken, machines, settings, tell=tell)
+    return run(source, source.taken, machines, settings, story=story)
 
 
 def replay(
     choices: Sequence[int],
     machines: Machines = REAL,
     *,
-    tell: bool = True,
+    story: bool = True,
     mode: str | None = None,
     topology: str | None = None,
     network: str | None = None,
 ) -> Outcome:
     """Run a schedule again from the list of its choices."""
     source = RecordedChoices(choices)
-    return run(source, source.taken, machines, narrow(draw_settings(source), mode, topology, network), tell=tell)
+    return run(source, source.taken, machines, narrow(draw_settings(source), mode, topology, network), story=story)
 
 
 def run(
@@ -84,14 +84,14 @@ def run(
     machines: Machines = REAL,
     settings: Settings | None = None,
     *,
-    tell: bool = False,
+    story: bool = False,
 ) -> Outcome:
     """Run one schedule; `settings` are drawn from the source if they are not given.
 
     Oracles and the machines' own assertions both count as failures of the schedule.
     """
     settings = settings or draw_settings(source)
-    world = RecoveringWorld(source, settings, machines, tell=tell)
+    world = RecoveringWorld(source, settings, machines, story=story)
     failure: Exception | None = None
     try:
         _run_to_the_end(world)
