@@ -220,7 +220,9 @@ class Network:
             self.coordinator.tell(ProcessJoined(name))
         for name, actor in self.actors.items():
             others = [HANDLES[other] for other in NAMES if other != name]
-            body = CODEC.create(ActorSpecification.of(Chatter, {"capture": "inline"}).pack(), CODEC.tell("__init__", (), {}))
+            body = CODEC.create(
+                ActorSpecification.of(Chatter, {"capture": "inline"}).pack(), CODEC.tell("__init__", (), {})
+            )
             body += CODEC.tell("chat", (HANDLES[name], others, turns))
             actor.host.receive(pack_packet("driver:x", 1, 1, 2, body))
 
