@@ -107,7 +107,8 @@ class Actor:
             enter(None)
 
     def validate(self):
-        """The counts of bytes are those of what is there."""
+        """The counts of bytes are those of what is there, and the machine counts rightly."""
+        self.process.runner.participant.validate()
         for channel in self.process.channels.out.values():
             assert channel.pending_bytes == sum(len(getattr(one, "tell", one)) for one in channel.pending)
             assert channel.kept_bytes == sum(batch.size for batch in channel.kept.values())
@@ -249,6 +250,7 @@ class Network:
             deeds[chosen]()
             self.steps += 1
             assert self.steps < STEPS_MAX, "it does not come to rest"
+            self.coordinator.collector.validate()
             for actor in self.actors.values():
                 actor.validate()
 
