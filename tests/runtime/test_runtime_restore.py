@@ -360,7 +360,7 @@ def test_an_actor_whose_process_dies_before_it_is_there_is_made_again_a_few_time
     doom = tmp_path / "shots" / "doom"
     doom.write_text(str(deaths))
     doomed = ray.remote(concurrency_groups=GROUPS)(DoomedHost)
-    monkeypatch.setattr("rayshot.runtime.actor.spawning.host_class", lambda _name: doomed)
+    monkeypatch.setattr("rayshot.runtime.actor.spawning._host_class", lambda _host, _name: doomed)
     if deaths < STARTS_MAX:
         restored = restore(new_system.made, system)
         assert ray.get(restored.get_actor("alice").read.remote()) == 7
