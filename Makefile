@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ROWS ?=
-JOBS ?= 4
+JOBS ?= 3
 
 .PHONY: demo notebooks test acceptance simulate fuzz check bench peers format clean setup java chromium azurite metrics kills heads
 

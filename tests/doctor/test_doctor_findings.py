@@ -59,7 +59,7 @@ def test_a_fine_cluster_has_nothing_to_do():
     ("facts", "what", "level", "says"),
     [
         (replace(FINE, silent={"c": "no answer"}), "nodes", FAIL, "c runs no task of this program: no answer"),
-        (replace(FINE, token=False), "token", WARN, "runs programs there"),
+        (replace(FINE, token=False), "token", WARN, "run programs there"),
         (with_node(ray="2.61.0"), "ray", FAIL, "2.60.0 here, 2.61.0 on b"),
         (with_node(rayshot="0.9"), "rayshot", FAIL, "0.9 on b"),
         (with_node(python="3.12.1"), "python", FAIL, "3.12.1 on b"),

@@ -68,7 +68,7 @@ def test_a_handle_of_an_actor_that_dies_while_it_is_asked_for_is_refused_with_it
             os.kill(pid, signal.SIGKILL)
         return answer
 
-    monkeypatch.setattr(system, "_ask", ask_before_its_death)
+    monkeypatch.setattr(system._line, "ask", ask_before_its_death)
     with pytest.raises(ActorDied, match=r"actor 'alice' .* died"):
         system.get_actor("alice")
 
