@@ -47,7 +47,7 @@ def cluster(address: str | None) -> Iterator[str]:
     """Be connected to the cluster; yields its address, which every error inside names."""
     keep_terminal()
     from rayshot.runtime.life.finding import naming  # noqa: PLC0415
-    from rayshot.runtime.ray.cluster import connect, disconnect  # noqa: PLC0415 - whoever reads storage needs no Ray
+    from rayshot.runtime.ray.cluster import connect, disconnect  # noqa: PLC0415 - commands that read a storage need no Ray
 
     try:
         where = connect(address, quietly=True)

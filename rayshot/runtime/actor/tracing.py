@@ -226,11 +226,12 @@ class Tracing:
     """Whether an actor is traced: its `tracer`, or None. It changes between two batches only, under the lock."""
 
     def __init__(self, name: str, cell: Cell, trace: Trace) -> None:
-        self.tracer = Tracer(name, full=trace == "full") if trace else None
+        self.tracer: Tracer | None = None
         self._name = name
         self._cell = cell
         self._ended_at = -1
-        cell.told = None if self.tracer is None else self.tracer.calls
+        if trace:
+            self.begin(full=trace == "full")
 
     def begin(self, *, full: bool) -> None:
         """Have an actor traced that has done nothing yet."""
