@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import ray
@@ -21,7 +22,8 @@ from rayshot.errors import ConfigError, SnapshotAborted, SystemDown
 from rayshot.runtime.channel.credit import CREDIT_BYTES
 from rayshot.runtime.channel.outbox import BATCH_BYTES_MAX
 from rayshot.runtime.coordinator.requests import Order
-from rayshot.runtime.node.capture import spool_folder, sweep_spools
+from rayshot.runtime.node.capture import Capturer, read_spool, spool_folder, sweep_spools
+from tests.pods import UNSHARE, name_spaces_can_be_made
 from tests.runtime.hostile import Rogue, Sticky, Stillborn, Strict
 from tests.runtime.librarian import ForkingLibrarian
 from tests.runtime.test_runtime_coordinator import kill_coordinator
@@ -218,7 +220,8 @@ def test_a_capture_that_hangs_in_its_child_costs_one_snapshot(new_system):
 def test_spools_of_dead_actors_are_swept_and_those_of_living_ones_stay(tmp_path):
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    names = [f"rayshot-{ended.pid}-1.spool", f"rayshot-{os.getpid()}-1.spool", "rayshot-x-1.spool", "other"]
+    prefix = f"rayshot-{Path('/proc/self/ns/pid').stat().st_ino}"
+    names = [f"{prefix}-{ended.pid}-1.spool", f"{prefix}-{os.getpid()}-1.spool", f"{prefix}-x-1.spool", "other"]
     for name in names:
         (tmp_path / name).touch()
     assert sweep_spools(str(tmp_path)), "there is one of a living process"
@@ -228,10 +231,20 @@ def test_spools_of_dead_actors_are_swept_and_those_of_living_ones_stay(tmp_path)
 def test_the_spool_of_an_actor_that_nobody_has_buried_yet_is_swept(tmp_path):
     dead = subprocess.Popen([sys.executable, "-c", ""])
     eventually(lambda: Path(f"/proc/{dead.pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z")
-    (tmp_path / f"rayshot-{dead.pid}-1.spool").touch()
+    (tmp_path / f"rayshot-{Path('/proc/self/ns/pid').stat().st_ino}-{dead.pid}-1.spool").touch()
     assert not sweep_spools(str(tmp_path))
     assert list(tmp_path.iterdir()) == []
     dead.wait()
+
+
+@pytest.mark.skipif(not name_spaces_can_be_made(), reason="this user may make no name space of processes")
+def test_a_vault_leaves_the_spool_of_an_actor_alone_that_lives_in_another_container(tmp_path):
+    capturer = Capturer("alice", str(tmp_path))
+    capturer.method = "fork"
+    captured = capturer.capture(SimpleNamespace(state=lambda: [1, 2, 3], instance=None)).wait(30.0)
+    script = f"from rayshot.runtime.node.capture import sweep_spools; assert not sweep_spools({str(tmp_path)!r})"
+    subprocess.run([*UNSHARE, sys.executable, "-c", script], check=True)
+    assert read_spool(captured)
 
 
 FORKING = """
@@ -278,7 +291,7 @@ def test_a_system_that_is_shut_down_in_mid_snapshot_leaves_no_spool(system, tmp_
     bob.pause_and_say_so.tell(str(tmp_path / "paused"), 20.0)
     eventually((tmp_path / "paused").exists)
     system._identity.coordinator.snapshot.remote(Order())
-    spools = lambda: list(Path(spool_folder()).glob(f"rayshot-{pid}-*"))  # noqa: E731
+    spools = lambda: list(Path(spool_folder()).glob(f"rayshot-*-{pid}-*"))  # noqa: E731
     eventually(spools)
     eventually(lambda: "forking" not in next(iter(system.status().snapshots)).missing)
     host = ray.get(system._identity.coordinator.actors.remote())["forking"]

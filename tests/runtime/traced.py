@@ -5,6 +5,9 @@ import time
 
 import rayshot
 
+STATIONS_MAX = 4
+"""So many actors a stage makes. Each is a process: on a slow machine, a flow without a bound starts hundreds."""
+
 
 @rayshot.actor(deterministic=True)
 class Station:
@@ -54,11 +57,12 @@ class Feed:
 
 @rayshot.actor(deterministic=True)
 class Stage:
-    """Adds up, passes on, and sends what is odd back to where it may come by again."""
+    """Adds up, passes on, and sends what is odd back to where it may come by again. Makes some actors on the way."""
 
     def __init__(self, following=None, back=None):
         self.following = following
         self.back = back
+        self.made = 0
         self.total = 0
         self.seen = {}
         self.asked = 0
@@ -82,7 +86,8 @@ class Stage:
 
     def on_count(self, count, number):
         self.asked += count + number
-        if number % 300 == 0:
+        if number % 300 == 0 and self.made < STATIONS_MAX:
+            self.made += 1
             Station.remote()
 
     def ready(self):

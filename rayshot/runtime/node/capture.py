@@ -48,7 +48,8 @@ _BEGUN = b"b"
 _NO_ANSWER: bytes = msgpack.packb(None)
 _FOUND_SHARED = "the state is in memory that others can write, as a mapped file is: captured inline from now on"
 _COPY_BYTES = 8 << 20
-_SPOOL_PREFIX, _SPOOL_SUFFIX = "rayshot-", ".spool"
+_SPOOL_PREFIX, _SPOOL_SUFFIX = "rayshot", ".spool"
+_PID_NAMESPACE = Path("/proc/self/ns/pid")
 _PR_SET_PDEATHSIG = 1
 _FLAGS_FIELD, _PF_EXITING = 6, 0x4
 """Of /proc/PID/stat, counted behind the name; see proc(5) and the kernel's sched.h."""
@@ -239,7 +240,7 @@ class Capturer:
 
     def _forked(self, state: Any, cell: Cell) -> CaptureChild:
         self._count += 1
-        spool = Path(self._spool_folder) / f"{_SPOOL_PREFIX}{os.getpid()}-{self._count}{_SPOOL_SUFFIX}"
+        spool = Path(self._spool_folder) / f"{_spool_prefix()}{os.getpid()}-{self._count}{_SPOOL_SUFFIX}"
         read_end, write_end = os.pipe()
         parent = os.getpid()
         held = held_buffers()
@@ -278,10 +279,13 @@ def read_spool(captured: Captured) -> list[memoryview]:
 
 
 def sweep_spools(folder: str) -> bool:
-    """Remove the spools of actors that died before their vault had read them. Returns whether there are others."""
-    others = False
-    for path in Path(folder).glob(f"{_SPOOL_PREFIX}*{_SPOOL_SUFFIX}"):
-        pid = path.name.removeprefix(_SPOOL_PREFIX).partition("-")[0]
+    """Remove the spools of actors that died before their vault had read them. Returns whether there are others.
+
+    Containers may share the folder, and not see each other's processes: their spools are left alone.
+    """
+    others, prefix = False, _spool_prefix()
+    for path in Path(folder).glob(f"{prefix}*{_SPOOL_SUFFIX}"):
+        pid = path.name.removeprefix(prefix).partition("-")[0]
         if not pid.isdecimal():
             continue
         if _lives(pid):
@@ -290,6 +294,12 @@ def sweep_spools(folder: str) -> bool:
         with suppress(OSError):  # of another user, or another vault was faster
             path.unlink()
     return others
+
+
+def _spool_prefix() -> str:
+    """With the number of this process's PID namespace: only there does a PID say whose a spool is (namespaces(7))."""
+    namespace = _PID_NAMESPACE.stat().st_ino if _PID_NAMESPACE.exists() else 0
+    return f"{_SPOOL_PREFIX}-{namespace}-"
 
 
 def _lives(pid: str) -> bool:
