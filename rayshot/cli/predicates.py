@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from rayshot.errors import ConfigError
+from rayshot.format.suggestion import did_you_mean
 from rayshot.properties import (
     Property,
     conserved_sum,
@@ -79,7 +80,8 @@ def find_property(name: str, given: Sequence[str]) -> Property:
         return _own(*name.split(":", 1))
     made = READY_MADE.get(name)
     if made is None:
-        raise ConfigError(f"no property {name!r}: there is {', '.join(READY_MADE)}, and module:name for your own")
+        there = f"{', '.join(READY_MADE)}, and module:name for your own{did_you_mean(name, READY_MADE)}"
+        raise ConfigError(f"no property {name!r}: there is {there}")
     single = {key: value for key, value in arguments if key not in _SEVERAL}
     several = [value for key, value in arguments if key in _SEVERAL]
     known = {key.removesuffix("?") for key in made.takes}

@@ -1,7 +1,6 @@
 """Values and calls in a few words. Bytes of a snapshot may be hostile, so control characters are escaped."""
 
-import difflib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rayshot.format.codec import RecordedMessage
@@ -9,8 +8,6 @@ from rayshot.format.inert import short_repr
 from rayshot.format.redaction import shown_call
 
 TEXT_LENGTH_MAX = 400
-_COMPARED_MAX = 10_000
-_COMPARED_LENGTH_MAX = 200
 
 
 def printable(text: str) -> str:
@@ -18,14 +15,6 @@ def printable(text: str) -> str:
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape", "backslashreplace").decode() for char in text
     )
-
-
-def did_you_mean(name: object, known: Collection[str]) -> str:
-    """The end of an error about an unknown name: `. Did you mean 'alice'?`, or nothing if no known name is close."""
-    if len(known) > _COMPARED_MAX:  # comparing all of them would take seconds
-        return ""
-    close = difflib.get_close_matches(str(name)[:_COMPARED_LENGTH_MAX], known, n=1)
-    return f". Did you mean {close[0]!r}?" if close else ""
 
 
 def value(anything: Any) -> str:

@@ -5,6 +5,7 @@ from typing import Final, Literal
 
 from rayshot.errors import ConfigError, Damaged
 from rayshot.format.bounds import LABEL_LENGTH_MAX, check_text
+from rayshot.format.suggestion import did_you_mean
 
 CHANDY_LAMPORT = "chandy-lamport"
 STOP_THE_WORLD = "stop-the-world"
@@ -105,7 +106,7 @@ def check_label(label: object) -> None:
 def check_mode(mode: str) -> None:
     """Raise ConfigError unless there is such a mode."""
     if mode not in MODES:
-        raise ConfigError(f"there is no snapshot mode {mode!r}; there is {', '.join(MODES)}")
+        raise ConfigError(f"there is no snapshot mode {mode!r}; there is {', '.join(MODES)}{did_you_mean(mode, MODES)}")
 
 
 def check_claim(claim: object) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from rayshot.errors import ConfigError, UnknownMethod
+from rayshot.format.suggestion import did_you_mean
 
 RESERVED = frozenset(
     {"name", "name_in", "give_out", "_name", "_system", "_methods", "_port", "_hold", "_silent", "_user_class"}
@@ -90,7 +91,8 @@ def check_method_options(whose: str, options: Mapping[str, Any]) -> int:
             reason, line = _OPTIONS[key]
             raise ConfigError(f"{whose}: {key}={value!r} does not go with rayshot: {reason}; see {porting(line)}")
         if key not in _OPTIONS and key not in _TAKEN:
-            raise ConfigError(f"{whose}: there is no option {key!r} of a method; there are {', '.join(sorted(_TAKEN))}")
+            there = f"{', '.join(sorted(_TAKEN))}{did_you_mean(key, _TAKEN)}"
+            raise ConfigError(f"{whose}: there is no option {key!r} of a method; there are {there}")
     if retries := options.get("max_task_retries"):
         warn_of_retries({"max_task_retries": retries}, whose)
     return _check_num_returns(whose, options.get("num_returns", 1))
@@ -142,8 +144,8 @@ def unknown_method(actor: str, method: str, methods: Iterable[str]) -> UnknownMe
         )
     else:
         text = (
-            f"actor {actor!r} has no method {method!r}; it has {', '.join(sorted(methods))}. A generator cannot be "
-            f"called: see {porting('generators')}"
+            f"actor {actor!r} has no method {method!r}; it has {', '.join(known := sorted(methods))}"
+            f"{did_you_mean(method, known) or '.'} A generator cannot be called: see {porting('generators')}"
         )
     return UnknownMethod(text, actor=actor, method=method)
 

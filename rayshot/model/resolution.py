@@ -8,6 +8,7 @@ from rayshot.errors import ActorNotFound, CodeMismatch, ConfigError
 from rayshot.format.manifest import ActorEntry, Blob, ChannelEntry, Manifest
 from rayshot.format.pickle_bytes import mentions
 from rayshot.format.pickling import Names
+from rayshot.format.suggestion import did_you_mean
 from rayshot.model.handle import REBIND, rebind_anew
 from rayshot.model.rename_classes import RenamedClasses, classes_of_main, mapped_actor_class, read_renamed_classes
 from rayshot.model.requirements import Cast, check_python, code_by_value, recorded_class, unmet, what_is_there
@@ -120,7 +121,7 @@ def _named(manifest: Manifest, skip_missing_classes: SkipMissing) -> Collection[
     if unknown:
         raise ActorNotFound(
             f"snapshot {manifest.snapshot} has no {', '.join(unknown)} to leave out; it has "
-            f"{', '.join(sorted(there)) or 'none'}",
+            f"{', '.join(sorted(there)) or 'none'}{did_you_mean(unknown[0], there)}",
             actors=unknown,
         )
     return frozenset(skip_missing_classes)

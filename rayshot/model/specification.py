@@ -14,6 +14,7 @@ from rayshot.format.inert_record import short_repr
 from rayshot.format.pickle_bytes import mentions
 from rayshot.format.pickling import Names, dump_class, load_class
 from rayshot.format.redaction import shown
+from rayshot.format.suggestion import did_you_mean
 from rayshot.format.walking import count_documents
 from rayshot.model.methods import check_methods, methods_of, porting, warn_of_retries
 from rayshot.model.versions import hooks_of, version_of
@@ -185,7 +186,8 @@ def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
         if key in COUNT_OPTIONS and not (value is None or (type(value) is int and (value > 0 or value == -1))):
             raise ConfigError(f"{key}={value!r}: give a count of 1 or more")
         if key not in (known := RAY_OPTIONS | OWN_OPTIONS.keys() | COUNT_OPTIONS) | _REFUSED.keys() | _NEEDLESS:
-            raise ConfigError(f"there is no option {key!r}; there are {', '.join(sorted(known))}")
+            there = f"{', '.join(sorted(known))}{did_you_mean(key, known)}"
+            raise ConfigError(f"there is no option {key!r}; there are {there}")
         if value is not None and key not in _REFUSED.keys() | _NEEDLESS:
             checked[key] = _storable(key, value)
     if needless := {key: options[key] for key in _NEEDLESS if options.get(key)}:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from rayshot.errors import ConfigError
+from rayshot.format.suggestion import did_you_mean
 from rayshot.model.specification import ActorSpecification, check_options, user_class_of
 
 log = logging.getLogger("rayshot")
@@ -30,7 +31,7 @@ def supply(
     if unknown := sorted(checked.keys() - known):
         raise ConfigError(
             f"options={{{unknown[0]!r}: ...}}: the snapshot has no such actor or class; it has "
-            f"{', '.join(sorted(known))}"
+            f"{', '.join(sorted(known))}{did_you_mean(unknown[0], known)}"
         )
     return {
         name: replace(

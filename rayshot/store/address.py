@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
 from rayshot.errors import ConfigError
-from rayshot.format.wording import did_you_mean
+from rayshot.format.suggestion import did_you_mean
 
 CLOUDS = {"s3": "s3", "s3a": "s3", "gs": "gs", "az": "az", "abfs": "az", "abfss": "az"}
 """Scheme of an address -> the cloud it means: S3 and what speaks like it, Google Cloud Storage, Azure Blob Storage."""

@@ -19,7 +19,7 @@ from rayshot.errors import (
     SystemNotFound,
 )
 from rayshot.format.encryption_key import EncryptionKey
-from rayshot.format.wording import did_you_mean
+from rayshot.format.suggestion import did_you_mean
 from rayshot.protocol.identity import NAME_LENGTH_MAX, SnapshotId, check_name
 from rayshot.store.aborts import Aborts, read_aborts
 from rayshot.store.history import History

@@ -12,7 +12,7 @@ from rayshot.format.encryption import decrypt_chunk, open_manifest
 from rayshot.format.encryption_key import EncryptionKey
 from rayshot.format.manifest import ActorEntry, Blob, Chunk, Manifest
 from rayshot.format.signing import Envelope, Prover, find_trusted_keys
-from rayshot.format.wording import did_you_mean
+from rayshot.format.suggestion import did_you_mean
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.store.channel_state import ChannelState
 from rayshot.store.chunk_reader import ChunkReader

@@ -8,6 +8,7 @@ from typing import Any
 import ray
 
 from rayshot.errors import ActorNotFound, RayshotError, SystemDown, SystemStopped
+from rayshot.format.suggestion import did_you_mean
 from rayshot.runtime.life.driver import DriverPort
 from rayshot.runtime.wire.answers import SILENT_S, get_answer, the_coordinator
 from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Stop
@@ -46,7 +47,8 @@ class Line:
 
     def no_actor(self, name: str, actors: Iterable[str]) -> ActorNotFound:
         """The error for a name that no actor has, with the names there are."""
-        return ActorNotFound(f"system {self.name!r} has no actor {name!r}; it has {some_names(actors)}", actor=name)
+        there = f"{some_names(actors)}{did_you_mean(name, tuple(actors))}"
+        return ActorNotFound(f"system {self.name!r} has no actor {name!r}; it has {there}", actor=name)
 
     def ask(self, method: str, *args: Any) -> Any:
         """What the coordinator answers. Raises SystemDown, NoAnswer."""

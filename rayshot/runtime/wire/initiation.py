@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, get_args
 
 from rayshot.errors import ActorNotFound, ConfigError
+from rayshot.format.suggestion import did_you_mean
 from rayshot.protocol.topology import reached_from
 
 NAMES_SHOWN_MAX = 20
@@ -20,7 +21,8 @@ def check_spread(topology: Mapping[str, Sequence[str]], initiators: Sequence[str
         raise ConfigError(f"spread={spread!r}: say 'coordinator', which tells all actors of the snapshot, or 'markers'")
     for name in initiators:
         if name not in topology:
-            raise ActorNotFound(f"there is no actor {name!r} to begin a snapshot; there is {some_names(topology)}")
+            there = f"{some_names(topology)}{did_you_mean(name, topology)}"
+            raise ActorNotFound(f"there is no actor {name!r} to begin a snapshot; there is {there}")
     if spread == "coordinator":
         return
     if not initiators:

@@ -1,6 +1,6 @@
 """What an error adds to an unknown name."""
 
-from rayshot.format.wording import did_you_mean
+from rayshot.format.suggestion import did_you_mean
 
 
 def test_a_misspelled_name_gets_the_closest_known_name() -> None:
