@@ -65,6 +65,10 @@ def test_a_snapshot_behind_a_log_that_is_gone_is_no_defect_and_nothing_is_writte
 # Storage that cannot be written ----------------------------------------------------------------------------------
 
 
+def both(notes):
+    return notes if len(notes) > 1 else None
+
+
 def aborted(system):
     with pytest.raises(SnapshotAborted) as caught:
         system.snapshot()
@@ -87,7 +91,7 @@ def test_a_disk_that_becomes_read_only_under_a_system_costs_snapshots_and_nothin
             alice.deposit.tell(5)
             assert ray.get(alice.read.remote()) == 6
         system.snapshot()
-        notes = eventually(lambda: rayshot.open(there / "shots").system("bank").aborts().notes)
+        notes = eventually(lambda: both(rayshot.open(there / "shots").system("bank").aborts().notes))
         assert [note.reason for note in notes] == ["store_unavailable"] * 2  # they had waited for the disk
         assert system.snapshots()[0].id == before
         assert system.snapshots()[-1].states() == {"alice": {"balance": 6}}
