@@ -28,6 +28,7 @@ from rayshot.errors import (
 )
 from rayshot.runtime.actor.spawning import GROUPS
 from rayshot.runtime.life.restoring import STARTS_MAX
+from rayshot.runtime.life.starting import start
 from rayshot.runtime.ray.naming import NAMESPACE
 from rayshot.simulation import SimulatedSystem
 from tests.runtime.hostile import DoomedHost
@@ -140,6 +141,29 @@ def test_an_earlier_snapshot_can_be_restored(new_system):
     system.snapshot()
     restored = restore(new_system.made, system, snapshot=str(early.id))
     assert ray.get(restored.get_actor("alice").read.remote()) == 1
+
+
+def test_a_snapshot_that_is_committed_just_before_the_new_life_begins_is_the_one_that_comes_back(
+    new_system, monkeypatch
+):
+    system = new_system()
+    account = Account.options(name="alice").remote(1)
+    system.snapshot()
+    account.deposit.tell(5)
+    assert ray.get(account.read.remote()) == 6
+    system.snapshot()
+    system.shutdown()
+    commit = max((Path(system.storage) / system.name / "log").iterdir())
+    aside = commit.rename(Path(system.storage) / "late")
+
+    def start_late(*arguments):
+        aside.rename(commit)
+        return start(*arguments)
+
+    monkeypatch.setattr("rayshot.runtime.life.starting.start", start_late)
+    restored = rayshot.restore(system.storage, system=system.name)
+    new_system.made.append(restored)
+    assert ray.get(restored.get_actor("alice").read.remote()) == 6
 
 
 def test_half_of_a_system_dies_and_the_rest_is_shut_down_and_restored(new_system):
