@@ -16,6 +16,7 @@ from rayshot.errors import (
     NotFound,
 )
 from rayshot.model.actor_class import ActorClass
+from rayshot.model.configuration import CHANDY_LAMPORT, check_mode
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.handle import ActorHandle, with_class
 from rayshot.model.parameters import parameters_of
@@ -36,7 +37,6 @@ from rayshot.store.snapshot import Snapshot
 
 LOST_ONE_IN = DUPLICATED_ONE_IN = 5
 """Of so many packets, and answers, one is lost, or comes twice, on a network that does such things."""
-MODES = ("chandy-lamport", "aligned", "stop-the-world")
 
 
 class SimulatedSystem:
@@ -67,14 +67,13 @@ class SimulatedSystem:
         choices: Sequence[int] | Choices | None = None,
         snapshots: int = 1,
         crashes: int = 0,
-        mode: str = "chandy-lamport",
+        mode: str = CHANDY_LAMPORT,
         network: str = "reordering",
         steps_max: int = STEPS_MAX,
         system: str = "world",
         story: bool = False,
     ) -> None:
-        if mode not in MODES:
-            raise ConfigError(f"mode={mode!r}: give one of {', '.join(map(repr, MODES))}")
+        check_mode(mode)
         if snapshots < 0 or crashes < 0 or steps_max < 1:
             raise ConfigError("snapshots and crashes are 0 or more, steps_max is 1 or more")
         self._network = network
@@ -276,8 +275,7 @@ class SimulatedSystem:
 
         Raises StateNotSerializable, with the path to what cannot be captured, and SnapshotAborted.
         """
-        if mode is not None and mode not in MODES:
-            raise ConfigError(f"mode={mode!r}: give one of {', '.join(map(repr, MODES))}")
+        check_mode(mode or self._schedule.mode)
         drain_driver(self._actors)
         give_birth(self._actors)
         return self._schedule.take(mode or self._schedule.mode)
@@ -334,7 +332,7 @@ class SimulatedSystem:
         Futures and the story stay behind. Raises StateNotSerializable.
         """
         drain_driver(self._actors)
-        taken = self._schedule.take("chandy-lamport")
+        taken = self._schedule.take(CHANDY_LAMPORT)
         self._actors.snapshots.remove(taken)
         return SimulatedSystem.from_snapshot(
             taken, seed=seed, choices=choices, network=self._network, steps_max=self._schedule.steps_max

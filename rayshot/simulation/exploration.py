@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rayshot.errors import ConfigError, ScheduleFailed
+from rayshot.model.configuration import CHANDY_LAMPORT
 from rayshot.simulation.actor_schedule import STEPS_MAX
 from rayshot.simulation.actor_world import SimulatedSystem
 from rayshot.simulation.choices import Choices, RecordedChoices, SeededChoices
@@ -38,7 +39,7 @@ def explore(
     seconds: float | None = None,
     snapshots: int = 1,
     crashes: int = 0,
-    mode: str = "chandy-lamport",
+    mode: str = CHANDY_LAMPORT,
     network: str = "reordering",
     steps_max: int = STEPS_MAX,
 ) -> Exploration:
