@@ -88,6 +88,19 @@ def test_a_thread_that_floods_one_who_takes_nothing_waits_for_room_and_the_handl
     eventually(lambda: ray.get(bob.noted.remote()) == everything, 60)
 
 
+def test_two_actors_whose_outboxes_to_each_other_are_both_full_go_on(callers, tmp_path):
+    """An actor waits a moment only for room, or each would wait for the other: an outbox has no hard limit."""
+    alice, bob = callers
+    count = OUTBOX_MESSAGES_MAX + 20_000
+    bob.stay.tell(str(tmp_path / "gate"))
+    alice.flood.tell(bob, count)
+    bob.flood.tell(alice, count)
+    eventually(lambda: ask(alice, lambda process: process.channels.out["bob"].full), 60)
+    (tmp_path / "gate").touch()
+    for caller in callers:
+        eventually(lambda caller=caller: ray.get(caller.noted.remote()) == list(range(count)), 60)
+
+
 def ask(actor, question):
     """The answer of the actor's process, past its mailbox: a message would wake it."""
     host = ray.get(ray.get_actor(f"rayshot/{actor._system}", namespace="rayshot").actors.remote())[actor.name]

@@ -47,6 +47,10 @@ class Caller:
     def flood_in_thread(self, other, count):
         in_thread().submit(lambda: [other.note.tell(number) for number in range(count)])
 
+    def flood(self, other, count):
+        for number in range(count):
+            other.note.tell(number)
+
     def stay(self, gate):
         await_file(gate)
 
