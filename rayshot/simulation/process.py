@@ -5,6 +5,7 @@ What runs inside says a subclass: an account of the bare application (`account_p
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
@@ -78,7 +79,7 @@ class Surroundings(Protocol):
         """A batch was dropped."""
 
 
-class Process:
+class Process(ABC):
     """See the module. `outbox` holds what was sent and not yet transported.
 
     `flight` holds, per receiver and first number, what was transported and not released. A subclass says whether what
@@ -113,27 +114,27 @@ class Process:
     # What runs inside ------------------------------------------------------------------------------
 
     @property
+    @abstractmethod
     def is_born(self) -> bool:
         """Whether it has a state."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def is_ending(self) -> bool:
         """Whether it handles no more messages, and waits until it may leave."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def is_busy(self) -> bool:
         """Whether a handler has begun and is not done."""
-        raise NotImplementedError
 
+    @abstractmethod
     def is_creation(self, message: Any) -> bool:
         """Whether this message is the constructor's."""
-        raise NotImplementedError
 
+    @abstractmethod
     def state(self) -> Any:
         """A copy of the state, None before birth."""
-        raise NotImplementedError
 
     # ------------------------------------------------------------------------------------------------
 
