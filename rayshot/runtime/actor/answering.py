@@ -1,4 +1,4 @@
-"""What an actor's process says of itself: the half of its host that only looks."""
+"""How an actor's process answers questions about itself. They change nothing."""
 
 import os
 import time
@@ -16,7 +16,7 @@ from rayshot.runtime.wire.dead_letters import DeadLetter
 
 
 class Answering:
-    """A base of the host's class. `_asked_at`: when each open snapshot was asked for, and what was handled then."""
+    """A base of the host's class. `_asked_at`: when each open snapshot was asked for, and the message handled then."""
 
     _process: ActorProcess
     _worker: Worker
@@ -24,13 +24,13 @@ class Answering:
 
     @ray.method(concurrency_group="control")
     def receivers(self) -> tuple[str, ...]:
-        """To whom channels lead from here, sorted."""
+        """The receivers of this actor's channels, sorted."""
         with self._process.runner.lock:
             return tuple(sorted(self._process.channels.out))
 
     @ray.method(concurrency_group="control")
     def progress(self, snapshot: SnapshotId) -> tuple[bool, str, float]:
-        """Why a snapshot waits here: (recorded, running handler's method or "", for at least so many seconds)."""
+        """Why a snapshot waits here: (recorded, running handler's method or "", seconds that it runs at least)."""
         process = self._process
         handling = self._worker.handling
         with process.runner.lock:
@@ -60,7 +60,7 @@ class Answering:
 
     @ray.method(concurrency_group="control")
     def figures(self) -> tuple[str, int, int, int, int, bool, bool]:
-        """What the system's metrics have of this actor: the fields of `metrics.ActorFigures`."""
+        """The figures of this actor for the system's metrics: the fields of `metrics.ActorFigures`."""
         process, specification = self._process, self._process.cell.specification
         with process.runner.lock:
             return (

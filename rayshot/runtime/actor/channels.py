@@ -1,4 +1,4 @@
-"""All channels of an actor's process: the mailbox, where they come in, and the outboxes, where they go out."""
+"""All channels of an actor's process: incoming ones end in the mailbox, outgoing ones begin in the outboxes."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -25,13 +25,13 @@ from rayshot.runtime.wire.packets import Answer, Status
 
 log = logging.getLogger("rayshot")
 CONGESTION_WAIT_S = 0.1
-"""An actor with a full outbox waits this long for room, then goes on: no cycle of full actors can deadlock."""
+"""An actor with a full outbox waits so many seconds for room, then goes on: a cycle of full actors cannot deadlock."""
 
 
 class ActorChannel(OutChannel):
-    """The channel from an actor to another one: it carries markers, and keeps what a record may still need.
+    """The channel from an actor to another one: it carries markers, and keeps batches that a record may still need.
 
-    `kept` are the batches that were acknowledged and that a record may need, by first number.
+    `kept` are the acknowledged batches that a record may need, by first number.
     """
 
     def __init__(self, channels: "Channels", receiver: str) -> None:
@@ -42,13 +42,13 @@ class ActorChannel(OutChannel):
         self._closing: InFlight | None = None
 
     def number(self, count: int) -> InFlight:
-        """See OutChannel. The markers that are due go with the batch."""
+        """See OutChannel. The batch carries the markers that are due."""
         (batch,) = self._machine.handle(BatchTaken(self.receiver, count))
         assert isinstance(batch, SendBatch)
         return InFlight(batch.first, batch.count, b"", batch.markers, ())
 
     def renew(self, batch: InFlight) -> None:
-        """See OutChannel. The markers that are due now, which may be others than at the first time."""
+        """See OutChannel. The batch gets the markers that are due now; they may differ from those of the first time."""
         batch.markers = self._machine.markers_due(self.receiver)
 
     def connected(self, peer: Peer) -> None:
@@ -59,7 +59,7 @@ class ActorChannel(OutChannel):
             self.transmit(closing)
 
     def close(self, batch: InFlight) -> None:
-        """Say with a last batch that nothing will follow. Call under the lock."""
+        """Send a last batch, which says that nothing follows. Call under the lock."""
         self.flush()
         if self.peer is not None:
             self.transmit(batch)
@@ -72,7 +72,7 @@ class ActorChannel(OutChannel):
             self.transmit(batch)
 
     def end(self, detail: str) -> None:
-        """See OutChannel. No record needs what the receiver had."""
+        """See OutChannel. No record needs the batches that the receiver had."""
         self.kept.clear()
         self.kept_bytes = 0
         super().end(detail)
@@ -81,18 +81,18 @@ class ActorChannel(OutChannel):
 
     @property
     def unreleased_bytes(self) -> int:
-        """Bytes of the messages that a record would hold: those waiting, under way, and kept for records."""
+        """Bytes of the messages that a record would hold: those that wait, are under way, or are kept for records."""
         self.gather()
         under_way = sum(batch.size for batch in self.in_flight.values())
         return self.pending_bytes + self.kept_bytes + under_way
 
     def unreleased(self, first: int) -> list[Frame]:
-        """The messages `first` .. `sent` as it was last asked for. Call under the lock, between two handlers."""
+        """The messages from `first` to the last value of `sent`. Call under the lock, between two handlers."""
         frames = [Frame(batch.first, batch.count, batch.body) for batch in self._out_of_the_outbox()]
         return [*(cut_frame(frame, first, frame.last) for frame in frames), *self.frames()]
 
     def unreleased_slots(self, first: int) -> Slots:
-        """Those of the messages `first` .. `sent`. Call as `unreleased`."""
+        """The slots of the messages from `first` to the last value of `sent`. Call as `unreleased`."""
         found = (*(batch.slots for batch in self._out_of_the_outbox()), self.slots)
         return {number: slots for some in found for number, slots in some.items() if number >= first}
 
@@ -100,18 +100,18 @@ class ActorChannel(OutChannel):
         return [batch for _, batch in sorted({**self.kept, **self.in_flight}.items())]
 
     def keep(self, batch: InFlight) -> None:
-        """A record may need this batch, which was acknowledged. Call under the lock."""
+        """Keep an acknowledged batch that a record may need. Call under the lock."""
         self.kept[batch.first] = batch
         self.kept_bytes += batch.size
 
     def release(self, last: int) -> None:
-        """No record needs the messages up to `last` any more. Call under the lock."""
+        """Drop kept batches up to the message `last`: no record needs them any more. Call under the lock."""
         for first in [first for first, batch in self.kept.items() if batch.last <= last]:
             self.kept_bytes -= self.kept.pop(first).size
 
 
 class SelfChannel(ActorChannel):
-    """The channel from an actor to itself: what is sent is in the mailbox at once, ready or not."""
+    """The channel from an actor to itself: a message is in the mailbox at once, even if its objects are not ready."""
 
     delivers_unready = True
 
@@ -121,12 +121,12 @@ class SelfChannel(ActorChannel):
 
     @property
     def sent(self) -> int:
-        """See Outbox. It is in the mailbox then: a thread may not have come to that yet."""
+        """See Outbox. It first puts the messages into the mailbox, as a sending thread may not have done so yet."""
         self.flush()
         return self.transported + len(self.pending)
 
     def flush(self) -> None:
-        """Deliver all but what stands behind an open call; nothing before the process is loaded."""
+        """Deliver all messages up to the first open call; deliver nothing before the process is loaded."""
         self.gather()
         count = len(self.pending) if self.held_at is None else self.held_at
         if count and self._channels.loaded:
@@ -138,7 +138,7 @@ class SelfChannel(ActorChannel):
             self._channels.wake.notify()
 
     def message_at(self, number: int) -> bytes:
-        """See Outbox. It may lie in the mailbox."""
+        """See Outbox. The message may already be in the mailbox."""
         return self._channels.mailbox.message(self.receiver, number) or super().message_at(number)
 
     def released(self) -> None:
@@ -147,13 +147,13 @@ class SelfChannel(ActorChannel):
 
 
 class Channels:
-    """The channels of one actor's process, and what becomes of batches on them. Implements Sender and Transport.
+    """The channels of one actor's process, and the handling of their batches. Implements Sender and Transport.
 
-    Everything here is called under the lock but `channel`, `connect_all` and `has_own_mail`, which take it. `out` are
-    the channels that lead away, by receiver. `congestion` are those above their limit, `unconnected` those whose
-    receivers are looked for later. `loaded`: the state and the counters are there.
+    Call everything here under the lock, except `channel`, `connect_all`, `has_own_mail` and `settle_calls`, which take
+    it. `out` are the outgoing channels, by receiver. `congestion` are the channels above their limit. `unconnected` are
+    the channels that look for their receivers later. `loaded`: the process has its state and its counters.
 
-    `learn_offer(receiver, offer)` is told what a receiver's class offers.
+    `learn_offer(receiver, offer)` is called with what a receiver's class offers.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class Channels:
             return self.channel_locked(receiver)
 
     def channel_locked(self, receiver: str) -> ActorChannel:
-        """As `channel`, for those who hold the lock."""
+        """As `channel`, for callers that hold the lock."""
         assert self.lock.locked()
         channel = self.out.get(receiver)
         if channel is None:
@@ -196,12 +196,12 @@ class Channels:
 
     @property
     def sent(self) -> dict[str, int]:
-        """The number of the last message sent to each receiver that was sent any."""
+        """For each receiver to which this actor has sent messages, the number of the last one."""
         return {receiver: sent for receiver, channel in self.out.items() if (sent := channel.sent)}
 
     @property
     def waiting(self) -> int:
-        """How many messages wait in outboxes."""
+        """The number of messages that wait in outboxes."""
         return sum(channel.sent - channel.transported for channel in self.out.values())
 
     def has_own_mail(self) -> bool:
@@ -211,7 +211,7 @@ class Channels:
             return own is not None and own.sent > self.mailbox.received().get(self.name, 0)
 
     def limits(self) -> Mapping[str, int]:
-        """Up to where messages may be handled now, per sender."""
+        """The number of the last message that may be handled now, per sender; no limit for senders that are missing."""
         limits, own = self.participant.limits, self.out.get(self.name)
         unready = None if own is None else own.holding.first_unready()
         if unready is None:
@@ -225,23 +225,23 @@ class Channels:
                 channel.settle()
 
     def drain(self) -> Mapping[str, int]:
-        """From now on all leaves that can, whatever the credit. Returns the last number of it for each receiver."""
+        """From now on send all messages that can leave, whatever the credit. Returns their last number by receiver."""
         self.draining = True
         return {receiver: last for receiver, channel in self.out.items() if (last := channel.last_leaving)}
 
     def flush(self) -> None:
-        """Transport what may be transported, on all channels."""
+        """Transport all messages that may be transported, on all channels."""
         for channel in self.out.values():
             channel.flush()
 
     def release(self) -> None:
-        """Let go of the batches that no record needs any more."""
+        """Drop the kept batches that no record needs any more."""
         for receiver, channel in self.out.items():
             if channel.kept:
                 channel.release(self.participant.released(receiver))
 
     def shut(self, error: SystemDown | ActorExited) -> None:
-        """Send nothing any more; whoever sends gets the error."""
+        """Send nothing any more; each later attempt to send raises the error."""
         for channel in self.out.values():
             channel.shut(error)
 
@@ -286,7 +286,7 @@ class Channels:
     # Going out: Sender -----------------------------------------------------------------------------------------
 
     def acknowledged(self, channel: ActorChannel, last: int, batch: InFlight, answer: Answer) -> None:
-        """See Sender. A record may need the batch still."""
+        """See Sender. A record may still need the batch."""
         markers = tuple(marker.snapshot for marker in batch.markers)
         self._runner.handle(BatchAcknowledged(channel.receiver, last, markers, answer.recorded))
         released = self.participant.released(channel.receiver)
@@ -300,27 +300,27 @@ class Channels:
             self.wake.notify()
 
     def refused(self, receiver: str, answer: Answer) -> None:
-        """See Sender. When the system stops, this process will hear of it from the coordinator."""
+        """See Sender. If the system stops, the coordinator will tell this process."""
         if answer.status is Status.ENDED:
             self.receiver_ended(receiver, answer.detail)
 
     def lost(self, receiver: str, error: Exception) -> bool:
-        """See Sender. The coordinator watches all actors and will stop the system if the receiver died."""
+        """See Sender. The coordinator watches all actors, and will stop the system if the receiver died."""
         log.debug("%s: a call to %s failed: %s", self.name, receiver, error)
         return not isinstance(error, ray.exceptions.ActorDiedError)
 
     def congested(self, channel: OutChannel) -> None:
-        """See Sender. The worker pauses after the running handler, another thread at once."""
+        """See Sender. The worker waits after the running handler; another thread waits at once."""
         if runs_here(self._cell):
             self.congestion.add(channel)
             self._runner.interrupted = True
-        elif channel.held_at is None:  # else room comes when the handler ends, which may wait for this thread
+        elif channel.held_at is None:  # otherwise room comes when the handler ends, and it may wait for this thread
             channel.room.wait(CONGESTION_WAIT_S)
 
     def connect(self, channel: OutChannel) -> None:
-        """See Sender. What is sent before all are loaded waits for that: its numbers follow.
+        """See Sender. Messages that are sent before all actors are loaded wait for that, as their numbers come later.
 
-        And what a constructor sends waits for its end, as it may fail.
+        Messages that a constructor sends wait for its end, as it may fail.
         """
         if self._cell.constructing or self._runner.loading:
             self.unconnected.append(channel)
@@ -329,7 +329,7 @@ class Channels:
             self.peers.submit(lambda: self._connect(channel))
 
     def connect_all(self) -> None:
-        """The constructor has ended well, or all are loaded: find the receivers. Takes the lock."""
+        """The constructor has succeeded, or all actors are loaded: find the receivers. Takes the lock."""
         with self.lock:  # a thread that the constructor started may be sending
             channels, self.unconnected = self.unconnected, []
         for channel in channels:
@@ -348,7 +348,7 @@ class Channels:
             offer = ray.get(handle.hello.remote())
         except ray.exceptions.RayError as error:
             log.debug("%s: no connection to %s: %s", self.name, receiver, error)
-            return  # it died, or the coordinator did: the system stops
+            return  # the receiver or the coordinator died: the system stops
         with self.lock:
             if offer is not None:
                 self._learn_offer(receiver, offer)
@@ -357,6 +357,6 @@ class Channels:
             channel.flush()
 
     def receiver_ended(self, receiver: str, detail: str) -> None:
-        """What waits for `receiver`, and what will, are dead letters."""
+        """`receiver` has ended: messages that wait for it, and later ones, become dead letters."""
         self._runner.handle(ReceiverEnded(receiver))
         self.channel_locked(receiver).end(detail)

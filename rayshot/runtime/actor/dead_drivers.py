@@ -1,4 +1,4 @@
-"""Drivers that died, at an actor: their channels are closed, and later forgotten."""
+"""How an actor treats drivers that died: it closes their channels, and later forgets them."""
 
 from rayshot.protocol.events import DriverDied, DriversForgotten
 from rayshot.runtime.actor.mailbox import Mailbox
@@ -7,7 +7,7 @@ from rayshot.runtime.actor.runner import Runner
 
 
 class DeadDrivers:
-    """Their names stay until the life ends. Everything here is called under the process's lock."""
+    """The drivers that died. Their names stay until the life ends. Call everything here under the process's lock."""
 
     def __init__(self, runner: Runner, mailbox: Mailbox, outcomes: Outcomes) -> None:
         self._runner = runner
@@ -19,14 +19,14 @@ class DeadDrivers:
         return driver in self._names
 
     def close(self, driver: str) -> None:
-        """A driver is gone for ever: nothing more is taken from it, and it gets no results."""
+        """A driver is gone for ever: take nothing more from it, and give it no results."""
         self._names.add(driver)
         self._runner.handle(DriverDied(driver))
         self._mailbox.drop_held(driver)
         self._outcomes.forget(driver)
 
     def forget(self, drivers: frozenset[str]) -> None:
-        """Nothing of these is needed any more but their names: a committed snapshot holds their last counters."""
+        """Forget everything about these drivers except their names: a committed snapshot holds their last counters."""
         self._runner.handle(DriversForgotten(drivers))
         for driver in drivers & self._names:
             self._mailbox.processed.pop(driver, None)

@@ -1,4 +1,4 @@
-"""Reports on their way: from what an actor recorded to the coordinator that asked for it."""
+"""How reports of snapshots get from an actor to the coordinator."""
 
 import logging
 import threading
@@ -21,26 +21,26 @@ from rayshot.runtime.wire.reports import Body, RecordReport, pack_report
 
 log = logging.getLogger("rayshot")
 HUNG_SHARE = 0.6
-"""A child that was cancelled after this share of its time had hung: its snapshot's time was up."""
+"""A child that is cancelled after more than this share of its time counts as hung: its snapshot's time was up."""
 
 
 class Delivery(Enum):
     """How far the report of this process has come."""
 
     PENDING = auto()
-    """It is not recorded yet, or a child still pickles the state."""
+    """The snapshot is not recorded yet, or a child process still pickles the state."""
     READY = auto()
-    """It waits here for the coordinator's call."""
+    """The report waits here for the coordinator's call."""
     SENT = auto()
 
 
 @dataclass(slots=True)
 class Share:
-    """This process's share of a snapshot that is open here; nothing of it is left when the snapshot has ended.
+    """This process's share of a snapshot that is open here. It is removed when the snapshot has ended.
 
-    `deadline` is by time.monotonic. The coordinator does not call for the report where it is to be `brought`. A `child`
-    pickles the state into the file `spool`. A driver's answer waits until the snapshot is recorded `everywhere`, which
-    the coordinator was `asked` for.
+    `deadline` is by time.monotonic. If `brought` is set, this process brings the report, and the coordinator does not
+    call for it. A `child` process pickles the state into the file `spool`. An answer to a plain task or actor waits
+    until the snapshot is recorded `everywhere`; `asked` is the call that asks the coordinator for this.
     """
 
     deadline: float
@@ -54,10 +54,11 @@ class Share:
 
 
 class Deliveries:
-    """Where the report of each snapshot is that is open here.
+    """The reports of all snapshots that are open here.
 
-    The coordinator calls `Host.record` for a snapshot that it begins, and the answer is the report, see `fetch`.
-    Reports of other snapshots are brought to it. All is called under the lock but `fetch` and `flush`, which take it.
+    The coordinator calls `Host.record` for a snapshot that it begins; the answer is the report, see `fetch`. This
+    process brings it the reports of other snapshots. Call everything under the lock, except `fetch` and `flush`, which
+    take it.
     """
 
     def __init__(self, runner: Runner, outcomes: Outcomes, capturer: Capturer) -> None:
@@ -71,19 +72,20 @@ class Deliveries:
         self._outgoing: list[RecordReport] = []
 
     def learned(self, snapshot: SnapshotId) -> None:
-        """A snapshot is open here from now on, until its deadline at the latest: an abort may get lost."""
+        """A snapshot is open here from now on. Its deadline ends it at the latest, because an abort may get lost."""
         deadline = time.monotonic() + self._runner.identity.recorder_timeout_s
         self._shares.setdefault(snapshot, Share(deadline)).deadline = deadline
 
     def bring(self, snapshot: SnapshotId) -> None:
-        """The coordinator began this snapshot before it knew of the process, and will not call for the report."""
+        """The coordinator began this snapshot before it knew this process: bring the report, as it will not call."""
         if share := self._shares.get(snapshot):
             share.brought = True
 
     def kept_from(self, sender: str, snapshots: Iterable[SnapshotId]) -> set[SnapshotId]:
-        """Which of these must be recorded everywhere before an answer goes to `sender`; asks when that is so.
+        """The `snapshots` that must be recorded everywhere before an answer goes to `sender`; asks the coordinator.
 
-        A driver sends on what it heard with tags. A plain task or actor also returns it, to somebody without tags.
+        A driver tags the messages that it sends after an answer. But a plain task or actor also returns what it heard
+        to its caller, without tags.
         """
         if not is_guest(sender):
             return set()
@@ -102,20 +104,20 @@ class Deliveries:
             self._outcomes.release(snapshot)
 
     def next_deadline(self) -> float | None:
-        """When the next snapshot is given up, by time.monotonic."""
+        """The next deadline of a snapshot, by time.monotonic; None if no snapshot is open."""
         return min((share.deadline for share in self._shares.values()), default=None)
 
     def overdue(self) -> list[SnapshotId]:
-        """The snapshots whose end never came."""
+        """The snapshots whose end did not come before their deadline."""
         now = time.monotonic()
         return [snapshot for snapshot, share in self._shares.items() if share.deadline <= now]
 
     def forget(self, snapshot: SnapshotId) -> None:
-        """A snapshot has ended, or was given up: nothing of it is left."""
+        """A snapshot has ended, or was given up: remove everything of it."""
         self._outcomes.release(snapshot)
         if share := self._shares.pop(snapshot, None):
             self.changed.notify_all()
-            if share.spool is not None:  # of a snapshot that no vault wrote
+            if share.spool is not None:  # no vault wrote this snapshot
                 Path(share.spool).unlink(missing_ok=True)
             if share.child is not None:  # it was aborted: nobody waits for this state any more
                 if share.child.age_s > HUNG_SHARE * self._runner.identity.recorder_timeout_s:
@@ -127,7 +129,7 @@ class Deliveries:
         self._outgoing.append(report)
 
     def put_when_pickled(self, child: CaptureChild, report: RecordReport) -> None:
-        """A report is complete but for its state, which a child still pickles."""
+        """A report is complete except its state, which a child still pickles."""
         self._shares[report.record.snapshot].child = child
         threading.Thread(target=self._await_child, args=(child, report), daemon=True).start()
 
@@ -135,7 +137,7 @@ class Deliveries:
         runner, snapshot = self._runner, report.record.snapshot
         try:
             captured = child.wait(runner.identity.recorder_timeout_s)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the snapshot is lost and must hear of it
+        except Exception as error:  # noqa: BLE001 - after any error the snapshot is lost, and must be aborted
             with runner.lock:
                 if share := self._shares.get(snapshot):
                     share.child = None
@@ -153,7 +155,7 @@ class Deliveries:
         self.flush()
 
     def flush(self) -> None:
-        """Give or bring what was gathered to the coordinator. Call without the lock."""
+        """Bring the complete reports to the coordinator, or let it fetch them. Call without the lock."""
         if not self._outgoing:
             return
         runner = self._runner
@@ -187,7 +189,11 @@ class Deliveries:
         self._coordinator.report.remote(head, body)
 
     def fetch(self, snapshot: SnapshotId) -> tuple[bytes, Body] | tuple[None, None]:
-        """Wait for the report of a snapshot that the coordinator began. None where it ended without one, or has it."""
+        """Wait for the report of a snapshot that the coordinator began.
+
+        Returns (None, None) if the snapshot ended without a report, the report was already sent, or the process is
+        down. Takes the lock.
+        """
         runner = self._runner
         with runner.lock:
             while share := self._shares.get(snapshot):

@@ -1,8 +1,8 @@
-"""The Ray actor that a rayshot actor lives in: what others may ask of an actor's process, over Ray.
+"""The Ray actor in which a rayshot actor lives: the calls that other processes may make to it, over Ray.
 
-Three kinds of threads meet here. Ray's transport thread brings packets and puts them into the mailbox; Ray's control
-threads bring `begin`, `stop` and questions; the worker, our own, runs the handlers. Recording happens on the worker
-under the process's lock, between two handlers: this makes it one atomic step against sends, deliveries and timers.
+Three kinds of threads meet here. Ray's transport thread brings packets and puts them into the mailbox. Ray's control
+threads bring `begin`, `stop` and questions. Our own thread, the worker, runs the handlers. The worker also records,
+under the process's lock, between two handlers: so a record is one atomic step against sends, deliveries and timers.
 """
 
 import logging
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("rayshot")
 CREDIT_WAIT_S = 1.0
 LINGER_S = 1.0
-"""An actor that ended goes on saying so to late senders for this long."""
+"""An actor that ended answers late senders for at least so many seconds that it has ended."""
 
 
 class Host(Answering):
@@ -66,14 +66,14 @@ class Host(Answering):
         with self._process.runner.lock:
             for snapshot, floor in joined.over:
                 self._process.runner.handle(SnapshotEnded(snapshot, floor))
-        for begin in joined.begun:  # before the first message: else what a driver did through this actor could lie in
-            self._begin(*begin, brought=True)  # a cut that the actor is not part of
+        for begin in joined.begun:  # before the first message: otherwise a cut without this actor could hold
+            self._begin(*begin, brought=True)  # effects that a driver had through it
 
     @ray.method(concurrency_group="control")
     def rejoin(self, life: str) -> None:
-        """A new coordinator took over while this actor was being made: join it, unless it answered already.
+        """A new coordinator took over while this actor was being made: join it, unless this actor already has.
 
-        Else the old one did, died, and was the only one that knew this actor.
+        An actor that has not joined it joined the old coordinator. That one died, and nobody else knew this actor.
         """
         if life != self._coordinator_life:
             self.abandon(None)
@@ -83,24 +83,24 @@ class Host(Answering):
 
     @ray.method(concurrency_group="transport")
     def receive(self, packet: bytes) -> bytes:
-        """Take a batch of messages; see wire.py for both directions."""
+        """Take a batch of messages; see packets.py for the packet and the answer."""
         return pack_answer(self._take(packet))
 
     @ray.method(concurrency_group="values")
     def receive_with(self, packet: bytes, layout: bytes, objects: list[Any], *values: Any) -> bytes:
-        """As `receive`, with what lies beside the messages; see beside.py."""
+        """As `receive`, with the objects and values beside the messages; see beside.py."""
         return pack_answer(self._take(packet, take_in(layout, objects, values)))
 
     @ray.method(concurrency_group="credit")
     def probe(self, value: Any) -> None:
-        """Does nothing: that it is called shows that the object is to be had here."""
+        """Does nothing. If Ray runs this call, the object is available here."""
 
     @ray.method(concurrency_group="calls", num_returns=2, max_task_retries=-1, retry_exceptions=[NotYet])
     def result(self, call: bytes, *_gates: Any) -> tuple[bytes, Any]:
-        """Wait for the outcome of a driver's call: its tags, first, so that they are there when the value is.
+        """Wait for the outcome of a driver's call. The tags come first, so that they are there when the value is.
 
-        The call's message comes with all others. What it waits for at its sender are the `gates`: Ray does not send
-        this before they are ready, so that it takes no thread here.
+        The message of the call comes in a batch, like all others. `_gates` are the objects that the message waits for
+        at its sender: Ray does not start this call before they are ready, so it takes no thread here until then.
         """
         outcome = self._process.outcomes.fetch(*unpack(call))
         if not outcome.tags:
@@ -109,7 +109,10 @@ class Host(Answering):
 
     @ray.method(concurrency_group="credit")
     def await_credit(self, sender: str, wanted: int) -> int:
-        """The number of the last processed message of `sender`, once it is `wanted`, or after a moment."""
+        """Wait until the message `wanted` of `sender` is processed, for CREDIT_WAIT_S seconds at most.
+
+        Returns the number of the last processed message.
+        """
         deadline = time.monotonic() + CREDIT_WAIT_S
         while True:
             processed = self._processed(sender)
@@ -119,12 +122,12 @@ class Host(Answering):
 
     @ray.method(concurrency_group="credit")
     def linger(self) -> None:
-        """The actor ended: stay for late senders for a moment, and until all outcomes of calls were fetched."""
+        """The actor ended: stay for late senders for LINGER_S, and until all outcomes of calls were fetched."""
         fetched = False
         while not fetched:
             time.sleep(LINGER_S / 2)
             fetched = not self._process.outcomes
-            time.sleep(LINGER_S / 2)  # what was fetched just now is under way
+            time.sleep(LINGER_S / 2)  # the outcomes that were just fetched are still under way
 
     def _take(self, packet: bytes, slots: Slots | None = None) -> Answer:
         process = self._process
@@ -141,7 +144,7 @@ class Host(Answering):
             recorded = process.runner.participant.recorded_snapshots
             ended = self._ended_tags(batch.tags) if batch.tags else ()
         if self._worker.idle:
-            time.sleep(0)  # it gets the interpreter first: somebody waits for the message to be handled
+            time.sleep(0)  # let the worker run first: the sender may wait for the message to be handled
         return Answer(Status.TAKEN, process.channels.mailbox.processed.get(batch.sender, 0), recorded, ended)
 
     def _ended_tags(self, tags: tuple[SnapshotId, ...]) -> tuple[SnapshotId, ...]:
@@ -165,7 +168,7 @@ class Host(Answering):
 
     @ray.method(concurrency_group="control")
     def hello(self) -> Offer | None:
-        """Answers once the actor is a member of its system. Returns what it offers, None before it is born."""
+        """Answers once the actor is a member of its system. Returns the offer of its class; None before it is born."""
         specification, user_class = self._process.cell.specification, type(self._process.cell.instance)
         if specification is None:
             return None
@@ -173,26 +176,26 @@ class Host(Answering):
 
     @ray.method(concurrency_group="control")
     def begin(self, snapshot: SnapshotId, floor: int, inputs: frozenset[str], quiet: bool) -> None:  # noqa: FBT001
-        """A process began a snapshot, or one for which the world stopped goes on."""
+        """A process began a snapshot, or a stop-the-world snapshot goes on."""
         self._begin(snapshot, floor, inputs, quiet)
 
     @ray.method(concurrency_group="record", num_returns=2)
     def record(self, begin: bytes) -> tuple[bytes, Body] | tuple[None, None]:
-        """The coordinator began a snapshot. Returns this actor's report; None where the snapshot ended before."""
+        """The coordinator began a snapshot. Returns this actor's report; (None, None) if the snapshot ended before."""
         snapshot, floor, inputs = unpack_begin(begin)
         self._begin(snapshot, floor, inputs, quiet=False)
         return self._process.recording.deliveries.fetch(snapshot)
 
     @ray.method(concurrency_group="control")
     def everybody_recorded(self, snapshot: SnapshotId) -> None:
-        """All have recorded a snapshot for which the world stopped."""
+        """All actors have recorded a stop-the-world snapshot."""
         with self._process.runner.lock:
             self._process.runner.handle(EverybodyRecorded(snapshot))
             self._process.runner.wake.notify()
 
     @ray.method(concurrency_group="control")
     def stop_aligning(self, snapshot: SnapshotId) -> None:
-        """An aligned snapshot has waited for as long as it may."""
+        """An aligned snapshot may not wait for markers any longer."""
         with self._process.runner.lock:
             self._process.runner.handle(AlignmentTimedOut(snapshot))
 
@@ -218,14 +221,14 @@ class Host(Answering):
 
     @ray.method(concurrency_group="control")
     def initiate(self, token: str) -> None:
-        """Begin a snapshot as this actor's own."""
+        """Begin a snapshot with this actor as its initiator."""
         with self._process.runner.lock:
             self._process.request_snapshot(token)
             self._process.runner.wake.notify()
 
     @ray.method(concurrency_group="control")
     def open_channel(self, receiver: str) -> None:
-        """Open the channel to `receiver`, so that markers go over it before any message does."""
+        """Open the channel to `receiver`, so that markers can use it before any message does."""
         process = self._process
         with process.runner.lock:
             process.channels.channel_locked(receiver).flush()
@@ -247,7 +250,7 @@ class Host(Answering):
 
     @ray.method(concurrency_group="control")
     def receiver_ended(self, name: str, detail: str) -> None:
-        """Another actor ended by its own wish."""
+        """Another actor has ended itself."""
         with self._process.runner.lock:
             self._process.channels.receiver_ended(name, detail)
 
@@ -259,7 +262,7 @@ class Host(Answering):
 
     @ray.method(concurrency_group="control")
     def forget_drivers(self, drivers: frozenset[str]) -> None:
-        """A committed snapshot holds the last counters of these."""
+        """Forget these drivers: a committed snapshot holds their last counters."""
         with self._process.runner.lock:
             self._process.dead_drivers.forget(drivers)
 
@@ -271,7 +274,7 @@ class Host(Answering):
 
     @ray.method(concurrency_group="control")
     def load(self, plan: "LoadPlan") -> None:
-        """Become the actor that a snapshot holds; stay quiet until `resume`."""
+        """Become an actor from a snapshot; handle no messages until `resume`."""
         from rayshot.runtime.actor.loading import load_process  # noqa: PLC0415 - late: a new actor needs no storage
 
         load_process(self._process, plan)
@@ -280,21 +283,21 @@ class Host(Answering):
 
     @ray.method(concurrency_group="control")
     def resume(self) -> None:
-        """All are loaded: handle messages."""
+        """All actors are loaded: handle messages from now on."""
         with self._process.runner.lock:
             self._process.runner.loading = False
-            self._process.runner.interrupted = True  # it may have asked for its end before the snapshot
+            self._process.runner.interrupted = True  # the actor may have asked for its end before the snapshot
             self._process.runner.wake.notify_all()
 
     @ray.method(concurrency_group="control")
     def abandon(self, stop: Stop | None) -> Abandoned:
-        """A new coordinator took over: give up the snapshots of the old one, and say what it must know.
+        """A new coordinator took over: give up the snapshots of the old one, and answer what the new one must know.
 
-        With `stop` the old one died before it could say it: no handler runs any more.
+        With `stop` the old coordinator died before it could tell the actors to stop: no handler runs any more.
         """
         process = self._process
         if not process.identity.trace:
-            process.trace(None)  # the one who asked for it asked the old one
+            process.trace(None)  # the trace window belonged to the old coordinator
         with process.runner.lock:
             if stop is not None:
                 process.shut(stop.error())
@@ -315,5 +318,5 @@ class Host(Answering):
 
     @ray.method(concurrency_group="watch")
     def watch(self) -> None:
-        """Stays pending as long as this process lives: its failure is how a death is seen at once."""
+        """Stays pending while this process lives. The call fails when it dies, so the death is seen at once."""
         self._ended.wait()

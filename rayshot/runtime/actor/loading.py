@@ -1,4 +1,4 @@
-"""A host becomes the actor that a snapshot holds: here a restore unpickles, after the signature was checked."""
+"""A host becomes an actor from a snapshot: here a restore unpickles it, after the signature was checked."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -22,13 +22,13 @@ from rayshot.store.locate import open_store
 class LoadPlan:
     """One actor's part of a snapshot, taken from a manifest whose signature was checked.
 
-    `folder` is where its chunks lie in the storage, `system` what they are bound to; `snapshot` is the one that it is
-    of. `state` is None for an actor that is not yet born. `sent` and `arrived` are the counters n of its channels,
-    `received` the counters m. `mailbox` holds, per sender, the blobs of what was in flight to it, in order, and `slots`
-    what lies beside these messages. `ended` are the senders that ended before the cut.
+    `folder` is the folder of its chunks in the storage; the chunks are bound to `system`. `snapshot` is the snapshot of
+    which this is a part. `state` is None for an actor that is not yet born. `sent` and `arrived` are the counters n of
+    its channels, `received` the counters m. `mailbox` holds, per sender, the blobs of the messages in flight to it, in
+    order; `slots` holds the objects beside these messages. `ended` are the senders that ended before the cut.
 
-    `version` is that of the class that recorded the state, `names` says what stands for globals of its pickles that
-    moved, as `dump_names` wrote it, and `dead_letters` are those that lie here from now on.
+    `version` is the version of the class that recorded the state. `names` says what replaces moved globals in its
+    pickles, as `dump_names` wrote it. `dead_letters` are the dead letters that this actor keeps from now on.
     """
 
     storage: str
@@ -50,7 +50,7 @@ class LoadPlan:
 
 
 def load_process(process: ActorProcess, plan: LoadPlan) -> None:
-    """Fill a fresh process. Raises Damaged, StoreError, Incompatible; the last also for whatever a class raises."""
+    """Fill a new process. Raises Damaged, StoreError, Incompatible; the last also for any error that a class raises."""
     reader = ChunkReader(open_store(plan.storage), plan.system, plan.chunks, plan.folder)
     names, plan = _with_classes_of_today(process.name, plan)
     recasting = Recasting(process.codec, process.name, names, plan.specification if plan.state is None else None)
@@ -69,7 +69,7 @@ def load_process(process: ActorProcess, plan: LoadPlan) -> None:
         if process.tracing.tracer is not None:
             process.tracing.tracer.restored(plan.snapshot, plan.sent, plan.received)
         process.channels.mailbox.processed.update(plan.received)
-        past = [driver for driver in plan.arrived if is_driver(driver)]  # each life has drivers of its own
+        past = [driver for driver in plan.arrived if is_driver(driver)]  # drivers belong to one life only
         for driver in past:
             process.dead_drivers.close(driver)
         process.dead_drivers.forget(frozenset(d for d in past if plan.received.get(d, 0) == plan.arrived[d]))
@@ -87,7 +87,7 @@ def load_process(process: ActorProcess, plan: LoadPlan) -> None:
 
 
 def _with_classes_of_today(actor: str, plan: LoadPlan) -> tuple[Names, LoadPlan]:
-    """What stands for globals that moved, and the plan with a class that has it inside."""
+    """The replacements for moved globals, and the plan with them applied to its class."""
     try:
         names = load_names(plan.names)
         return names, replace(plan, specification=plan.specification.recast(names))
@@ -112,13 +112,13 @@ def _load_state(
             f"{error}; import what defines it, or say where it went with "
             "rename_classes={'old.module.Class': NewClass}",
         ) from error
-    except (Exception, SystemExit) as error:  # of a value's class: unpickling runs its code
+    except (Exception, SystemExit) as error:  # unpickling runs code of the values' classes
         why = f"a value in the state of class {class_name} cannot be made again: {error!r}"
         raise _mismatch(process.name, class_name, why) from error
     try:
         process.cell.load(state, plan.version)
     except RayshotError:
-        raise  # of a migration, which says all this
+        raise  # a migration raised it, and its error already says all this
     except (Exception, SystemExit) as error:
         why = f"class {class_name} does not take the recorded state: {error!r}"
         raise _mismatch(process.name, class_name, why) from error

@@ -1,4 +1,4 @@
-"""Messages that arrived at an actor and were not yet processed. Not locked: its host's lock covers it."""
+"""Messages that arrived at an actor and were not yet processed. It has no lock: its host's lock covers it."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -8,7 +8,7 @@ from rayshot.format.slots import Slot
 
 
 class Delivery:
-    """A run of messages of one sender, in the order of their numbers."""
+    """Consecutive messages of one sender, in the order of their numbers."""
 
     __slots__ = ("frame", "sender")
 
@@ -20,9 +20,9 @@ class Delivery:
 class Mailbox:
     """Deliveries in the order of arrival.
 
-    `current` is the delivery that is being worked on and `position` the number of its last processed message.
-    `processed` counts, per sender, the messages of finished deliveries. `slots` lie beside messages that have them, by
-    (sender, number), until these are handled.
+    `current` is the delivery that is being processed, and `position` the number of its last processed message.
+    `processed` counts, per sender, the messages of finished deliveries. `slots` are the slots of messages that are not
+    handled yet, by (sender, number).
     """
 
     def __init__(self) -> None:
@@ -40,11 +40,11 @@ class Mailbox:
         return bool(self._waiting)
 
     def put(self, sender: str, frame: Frame) -> None:
-        """Add what came in order."""
+        """Add messages that came in order."""
         self._waiting.append(Delivery(sender, frame))
 
     def hold(self, sender: str, frame: Frame) -> None:
-        """Keep what came early."""
+        """Keep messages that came too early."""
         self._held[sender, frame.first] = frame
 
     def release(self, sender: str, first: int, last: int) -> None:
@@ -57,20 +57,20 @@ class Mailbox:
                 del self._held[key]
 
     def drop_held(self, sender: str) -> None:
-        """What was held is dead letters: what it waits for never comes."""
+        """Drop the held messages of a sender: the messages that they wait for never come."""
         for key in [key for key in self._held if key[0] == sender]:
             frame = self._held.pop(key)
             for number in range(frame.first, frame.last + 1):
                 self.slots.pop((sender, number), None)
 
     def put_slots(self, sender: str, slots: Mapping[int, tuple[Slot, ...]], first: int, last: int) -> None:
-        """Keep what lies beside those of the messages `first` .. `last` that have slots."""
+        """Keep the slots of the messages `first` .. `last`, where they have any."""
         for number, of_message in slots.items():
             if first <= number <= last:
                 self.slots[sender, number] = of_message
 
     def take(self, limits: Mapping[str, int]) -> Delivery | None:
-        """Begin with the next delivery up to the `limits` per sender; None where all that is here lies behind them."""
+        """Begin with the next delivery up to the `limits` per sender; None if all waiting messages are behind them."""
         if not limits:
             return self._begin(self._waiting.popleft())
         for index, delivery in enumerate(self._waiting):
@@ -85,7 +85,7 @@ class Mailbox:
         return None
 
     def take_creation(self, limits: Mapping[str, int]) -> Delivery | None:
-        """Begin with the delivery that creates the actor; None while it is not here, or behind the limits."""
+        """Begin with the delivery that creates the actor; None if it has not arrived, or is behind the limits."""
         for delivery in self._waiting:
             if creation_of(delivery.frame) is not None:
                 self._waiting.remove(delivery)
@@ -112,29 +112,29 @@ class Mailbox:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the messages here that are not processed, those of one batch as long as any of it is not."""
+        """Bytes of the messages that are not processed. A batch counts fully until all of it is processed."""
         waiting = sum(len(delivery.frame.body) for delivery in self._waiting)
         if self.slots:
             waiting += sum(slot.size for slots in tuple(self.slots.values()) for slot in slots)
         return waiting + (len(self.current.frame.body) if self.current is not None else 0)
 
     def message(self, sender: str, number: int) -> bytes:
-        """One message that waits here; empty where it does not."""
+        """One message that waits here; empty if it does not wait here."""
         for delivery in self._waiting:
             if delivery.sender == sender and delivery.frame.first <= number <= delivery.frame.last:
                 return bytes(cut_frame(delivery.frame, number, number).body)
         return b""
 
     def unprocessed_slots(self, ends: Mapping[str, int]) -> dict[str, dict[int, tuple[Slot, ...]]]:
-        """Per sender in `ends`, what lies beside the messages that wait here up to that number."""
+        """Per sender in `ends`, the slots of the messages that wait here up to that number."""
         found: dict[str, dict[int, tuple[Slot, ...]]] = {}
         for (sender, number), slots in sorted(self.slots.items(), key=lambda item: item[0]):
-            if number <= ends.get(sender, 0):  # those of messages that were handled are gone
+            if number <= ends.get(sender, 0):  # slots of handled messages are not here any more
                 found.setdefault(sender, {})[number] = slots
         return found
 
     def unhandled(self) -> Iterator[tuple[str, Frame]]:
-        """All that waits here, with its senders."""
+        """All messages that wait here, with their senders."""
         if self.current is not None:
             frame = self.current.frame
             yield self.current.sender, cut_frame(frame, self.position + 1, frame.last)
@@ -142,7 +142,7 @@ class Mailbox:
             yield delivery.sender, delivery.frame
 
     def unprocessed(self, ends: Mapping[str, int]) -> dict[str, list[Frame]]:
-        """Per sender in `ends`, the messages that wait here up to that number, none decoded."""
+        """Per sender in `ends`, the messages that wait here up to that number, not decoded."""
         frames: dict[str, list[Frame]] = {sender: [] for sender in ends}
         if self.current is not None and self.current.sender in ends:
             last = ends[self.current.sender]

@@ -1,9 +1,9 @@
 """Outcomes of drivers' calls, at the actor that handles them.
 
-The message of a call comes numbered with all others; a Ray call of its own fetches the outcome, and is what the driver
-has a reference to. The two come in any order. Each fetch that waits takes one of CALLS_AT_ONCE threads, and further
-ones queue up behind them. Should all threads wait for what does not come, while there are outcomes that none of them
-waits for, a round begins: each fetch gives its place up once, and Ray puts it at the end of the queue.
+The message of a call has a number and comes with all others. A separate Ray call fetches the outcome; the driver has
+the reference to its result. The two come in any order. Each waiting fetch takes one of CALLS_AT_ONCE threads, and
+further fetches wait in a queue. All threads may wait for outcomes that do not come, while there are outcomes that none
+of them waits for. Then a round begins: each fetch gives its place up once, and Ray puts it at the end of the queue.
 """
 
 import threading
@@ -21,12 +21,12 @@ from rayshot.runtime.wire.actor_errors import as_rays
 CALLS_AT_ONCE = 8
 """Driver calls that may wait for their outcomes at one actor at a time. More threads cost each call more."""
 FETCHED_S = 30.0
-"""The connection may break on which an outcome goes, and Ray fetches again: it stays for so long, and at most for twice
-as long, where its driver does not say before that it has it."""
+"""A connection may break while it carries an outcome, and then Ray fetches again. So a fetched outcome stays for so
+many seconds, and at most twice as many, unless its driver says before that it has it."""
 STAY_BYTES_MAX = 1 << 20
-"""A larger value does not stay: it would lie in memory beside the one in the object store."""
+"""A value with more bytes does not stay: it would need memory in addition to its copy in the object store."""
 STUCK_S = 0.5
-"""So long all threads wait, and none gets what it waits for, before a round begins."""
+"""A round begins when all threads have waited so many seconds and none got its outcome."""
 
 
 GONE = (
@@ -36,13 +36,13 @@ GONE = (
 
 
 class NotYet(Exception):
-    """A fetch gives its place up; Ray tries it again behind all others, and says so in a line of its log."""
+    """A fetch gives its place up. Ray tries it again behind all others, and writes a line about it to its log."""
 
 
 class Outcome(NamedTuple):
-    """What came of a call: a value, or a RayTaskError that Ray raises where the value is asked for; the driver's tags.
+    """The outcome of a call: a value, or a RayTaskError that `ray.get` raises; and the tags for the driver.
 
-    `error`: what is raised instead. `size` of the value in bytes.
+    `error`: raised instead of returning the value. `size` of the value in bytes.
     """
 
     value: Any
@@ -70,12 +70,12 @@ class _Waiter:
 
 
 class Outcomes:
-    """`lock` is the process's. All but `fetch` are called under it.
+    """The outcomes of one actor. `lock` is the process's lock. Call all methods except `fetch` under it.
 
-    `_settled` has the last call of each driver that was answered, as its calls are answered in their order. `_given`
-    counts what waiting threads got. In a round `_turned` are those that gave their places up. `_withheld` are outcomes
-    that are to be given when none of the snapshots beside them is left. `_fetched`, by driver and call, were given, and
-    those in `_fetched_before` some time ago.
+    `_settled` has the last answered call of each driver, as its calls are answered in order. `_given` counts the
+    outcomes that waiting threads got. In a round, `_turned` are the fetches that gave their places up. `_withheld` are
+    outcomes that each wait until all snapshots beside them are released. `_fetched` are outcomes that were given, by
+    driver and call; those in `_fetched_before` were given some time ago.
     """
 
     def __init__(self, lock: threading.Lock) -> None:
@@ -93,11 +93,11 @@ class Outcomes:
         self._is_ageing = False
 
     def __bool__(self) -> bool:
-        """Whether there are outcomes that nobody has fetched."""
+        """Whether some outcomes have not been fetched."""
         return bool(self._kept or self._withheld)
 
     def settle(self, sender: str, call_id: int, outcome: Outcome, until: Collection[SnapshotId] = ()) -> None:
-        """A call was handled: give its outcome to who waits for it, or keep it. Not before all `until` are released."""
+        """A call was handled: once all `until` are released, give its outcome to the waiting fetch, or keep it."""
         if sender in self._gone:
             return
         if until:
@@ -133,15 +133,16 @@ class Outcomes:
                 self._age_later()
 
     def release(self, snapshot: SnapshotId) -> None:
-        """Every actor has recorded this snapshot, or it is over: nobody can bring news of it to one that has not."""
+        """Every actor has recorded this snapshot, or it is over: its news can reach no actor that has not."""
         withheld, self._withheld = self._withheld, []
-        for (sender, call_id), outcome, until in withheld:  # in the order of the calls, so a driver's are settled in it
+        for (sender, call_id), outcome, until in withheld:  # in call order, so each driver's are settled in it
             self.settle(sender, call_id, outcome, until - {snapshot})
 
     def fetch(self, sender: str, call_id: int, has_all_before: int = 0) -> Outcome:
-        """The outcome of a call, once it is there. The driver has those of its calls `has_all_before`. Takes the lock.
+        """Wait for the outcome of a call. Takes the lock.
 
-        Raises NotYet where this thread is wanted for others; SystemDown; NoAnswer where it was fetched long ago.
+        The driver already has the outcomes of all its calls before the number `has_all_before`. Raises NotYet if other
+        fetches need this thread; SystemDown; NoAnswer if the outcome was fetched long ago or the driver counts as dead.
         """
         key = sender, call_id
         with self._lock:
@@ -168,7 +169,7 @@ class Outcomes:
 
     def _enter(self, key: _Key) -> _Waiter:
         sender, call_id = key
-        if sender in self._gone:  # Ray runs what the dead have called too
+        if sender in self._gone:  # Ray also runs calls of dead drivers
             raise NoAnswer(GONE)
         if call_id <= self._settled.get(sender, 0):
             raise NoAnswer(
@@ -190,7 +191,7 @@ class Outcomes:
         return waiter
 
     def _look_whether_stuck(self, given_before: int) -> int:
-        """Begin a round where nobody has got anything since `given_before`; returns what was given. Takes the lock."""
+        """Begin a round if no fetch got an outcome since `given_before`; returns the new count. Takes the lock."""
         with self._lock:
             is_crowded = len(self._waiting) >= CALLS_AT_ONCE and bool(self._kept)
             if is_crowded and self._given == given_before:
@@ -201,7 +202,7 @@ class Outcomes:
             return self._given
 
     def forget(self, driver: str) -> None:
-        """Nobody waits for outcomes of this driver's calls any more: it is gone, or of an earlier life."""
+        """Forget the outcomes of this driver's calls: the driver is gone, or belongs to an earlier life."""
         self._gone.add(driver)
         for of_driver in (self._settled, self._fetched, self._fetched_before):
             of_driver.pop(driver, None)
@@ -212,7 +213,7 @@ class Outcomes:
             self._waiting.pop(key).give(Outcome(None, error=NoAnswer(GONE)))
 
     def shut(self, error: SystemDown | ActorExited) -> None:
-        """Nothing is handled any more. An error that is Ray's too is given as a value: Ray raises it as it is."""
+        """Nothing is handled any more: all fetches get `error`. A Ray error is given as a value: Ray raises it."""
         self._down = Outcome(error) if isinstance(error, ray.exceptions.RayError) else Outcome(None, error=error)
         for waiter in self._waiting.values():
             waiter.give(self._down)
@@ -221,21 +222,21 @@ class Outcomes:
 
 
 def failure(error: Exception, actor: str) -> ray.exceptions.RayError:
-    """What a handler raised, as Ray raises it where the result is asked for: as an instance of its class too.
+    """The error of a handler in the form in which Ray raises it for the result: also as an instance of its class.
 
-    As a value of its own, so that nothing has to be attached to the error, which may be frozen. One that says that the
-    actor ended is one of Ray's by itself, and is raised as it is.
+    It is a new object, so that nothing must be attached to the error, which may be frozen. An error that says that the
+    actor ended is already a Ray error, and is raised as it is.
     """
     if isinstance(error, ActorExited):
         return as_rays(error)
     report = "".join(traceback.format_exception(error))
-    if isinstance(error, ray.exceptions.RayTaskError):  # of a task whose result the handler got
+    if isinstance(error, ray.exceptions.RayTaskError):  # it comes from a task whose result the handler got
         error = error.cause
     return ray.exceptions.RayTaskError("", report, error, proctitle=f"ray::{actor}")
 
 
 def sendable(error: Exception) -> RayshotError:
-    """An error of ours that any process can unpickle."""
+    """The error itself if it is ours, else a MessageNotSerializable with its text. Any process can unpickle it."""
     if isinstance(error, RayshotError):
         return error
     return MessageNotSerializable(f"the result of the call cannot be sent: {error!r}")

@@ -1,4 +1,4 @@
-"""An actor's process: its parts, and what the code of its user reaches - everything but the threads."""
+"""An actor's process: its parts, and the functions for the user's code. The threads are elsewhere."""
 
 import contextlib
 import time
@@ -30,10 +30,10 @@ from rayshot.runtime.wire.host_identity import Ending, HostIdentity, Offer
 
 
 class ActorProcess:
-    """One actor's process, put together: `runner`, `channels`, `recording`, and what its user's code reaches.
+    """One actor's process with its parts: `runner`, `channels`, `recording`, and the functions for the user's code.
 
-    Implements what a Cell asks of its world (CellPort). Any thread may call that. Actors that it makes live in hosts of
-    the class `host`.
+    Implements CellPort, which a Cell calls; any thread may call it. Actors that this process makes live in hosts of the
+    class `host`.
     """
 
     def __init__(self, identity: HostIdentity, host: type) -> None:
@@ -85,7 +85,7 @@ class ActorProcess:
         return self.channels.channel(receiver)
 
     def call(self, receiver: str, tell: bytes) -> Reply:
-        """Send a call; whether a reply is wanted is known when the handler ends. Threads of the user's get none."""
+        """Send a call. Whether a reply is wanted is known at the handler's end. Threads of the user get no reply."""
         channel = self.channel(receiver)
         if not runs_here(self.cell):
             channel.append(tell)
@@ -99,7 +99,7 @@ class ActorProcess:
     def spawn(
         self, specification: ActorSpecification, name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> ActorHandle:
-        """Make an actor and send it its constructor's call."""
+        """Make an actor and send it the call of its constructor."""
         with self.runner.lock:
             if name in self.runner.participant.ended_peers:
                 raise name_taken(name, self.system)
@@ -110,7 +110,7 @@ class ActorProcess:
         if self.cell.constructing:
             self._children.append(name)
         self.channel(name).append(message)
-        held = anonymous and not self.identity.trace  # a trace has what handlers send, and nothing is dropped by one
+        held = anonymous and not self.identity.trace  # a trace holds what handlers send, but handlers drop nothing
         handle = self._dropped.handle(self, name, specification, held=held)
         if not held:
             self._handles[name] = handle
@@ -125,7 +125,7 @@ class ActorProcess:
         return self.channels.has_own_mail()
 
     def answer(self, sender: str, call_id: int, value: object, *, ok: bool) -> None:
-        """Send the outcome of a call back: over the channel to an actor, to the waiting call of a driver."""
+        """Send the outcome of a call back: to an actor over its channel, to a driver through its waiting fetch."""
         if isinstance(value, Exception) and not ok:
             carry(value)
         if not is_driver(sender):
@@ -138,7 +138,7 @@ class ActorProcess:
             self.outcomes.settle(sender, call_id, outcome, self.recording.deliveries.kept_from(sender, outcome.tags))
 
     def request_snapshot(self, token: str = "") -> None:
-        """Begin a snapshot when the running handler has ended; with the `token` of whoever asked the coordinator."""
+        """Begin a snapshot when the running handler has ended. `token` names the coordinator's request, if any."""
         self.recording.requested.append(token)
         self.runner.interrupted = True
 
@@ -154,7 +154,10 @@ class ActorProcess:
             return self.codec.reply(call_id, sendable(error), ok=False)
 
     def _copy(self, value: Any, *, ok: bool) -> tuple[Any, bool, int]:
-        """Copy a result on the handler's own thread: the next handler may change what it was made of. And its bytes."""
+        """Copy a result on the handler's thread, as the next handler may change the original.
+
+        Returns the copy or an error, whether it is ok, and the size in bytes.
+        """
         if type(value) in FLAT or not ok:
             return value, ok, len(value) if isinstance(value, str | bytes) else 0
         try:
@@ -164,7 +167,7 @@ class ActorProcess:
         return copied, True, size
 
     def trace(self, full: bool | None) -> bool:  # noqa: FBT001 - as Ray calls it
-        """Have the actor traced, or with None no more, from its next batch on. Returns whether it is so now."""
+        """Trace the actor, or with None stop it, from its next batch on. Returns whether this is already the case."""
         runner = self.runner
         with runner.lock:
             runner.at_rest.clear()
@@ -177,7 +180,7 @@ class ActorProcess:
     # Ending ----------------------------------------------------------------------------------------------------
 
     def shut(self, error: SystemDown | ActorExited) -> None:
-        """Take and send nothing any more; whoever waits for an answer gets the error. Call under the lock."""
+        """Take and send nothing any more; all that wait for an answer get the error. Call under the lock."""
         if self.runner.down is None:
             self.runner.down = error
             self.runner.interrupted = True
@@ -187,13 +190,13 @@ class ActorProcess:
             self.recording.deliveries.changed.notify_all()
 
     def wait_for_ends(self) -> None:
-        """The end of this actor waits, maybe for a snapshot whose end was not said yet: the coordinator must say it."""
+        """This actor waits to end, maybe for a snapshot whose end was not announced yet: ask the coordinator for it."""
         if not self.runner.leaving:
             self.runner.leaving = True
             self.identity.coordinator.leaving.remote(self.name)
 
     def fail(self, detail: str) -> None:
-        """This actor is a failure: the whole system stops."""
+        """This actor has failed: the whole system stops."""
         self.identity.coordinator.failed.remote(self.name, detail)
 
     def failed_to_start(self, error: BaseException) -> None:

@@ -1,4 +1,4 @@
-"""A process's share of snapshots: it captures the state and makes a report of that and of what is in flight."""
+"""A process's share of snapshots: it captures the state, and makes a report of the state and the messages in flight."""
 
 import logging
 import time
@@ -37,15 +37,15 @@ log = logging.getLogger("rayshot")
 
 
 Behind = Mapping[str, int]
-"""By sender the number of the last message that must have been handled."""
+"""By sender, the number of the last message that must be handled before the record."""
 
 
 class Recording:
-    """What an actor is to record, and how. Implements Snapshots.
+    """What an actor must record, and how. Implements Snapshots.
 
-    All is called under the lock but `record_all`, which takes it. `requested` are the tokens of
-    snapshots that this process is to begin, `captures` those that it is to record, each behind these messages, `pauses`
-    those for which it is to stand still. `end` is the last record of a process that ended.
+    Call everything under the lock, except `record_all`, which takes it. `requested` are the tokens of snapshots that
+    this process must begin. `captures` are the snapshots that it must record, each after the given messages. `pauses`
+    are the snapshots for which it must stand still. `end` is the last record of a process that ended.
     """
 
     def __init__(self, runner: Runner, channels: Channels, cell: Cell, outcomes: Outcomes, tracing: Tracing) -> None:
@@ -65,7 +65,7 @@ class Recording:
         self._token = ""
 
     def forget_overdue(self) -> None:
-        """Give up snapshots whose end never came."""
+        """Give up snapshots whose end did not come before their deadline."""
         for snapshot in self.deliveries.overdue():
             log.warning("%s: the end of snapshot %s never came; gave it up", self._runner.name, snapshot)
             self._runner.handle(DeadlinePassed(snapshot))
@@ -77,7 +77,7 @@ class Recording:
         runner = self._runner
         with runner.lock:
             if runner.down is not None:
-                return  # who failed to start is told of as ended: no record of its own may say that it is there
+                return  # an actor that failed to start counts as ended, so it must not send a record that it exists
             while self.requested:
                 self._token = self.requested.popleft()
                 runner.handle(SnapshotRequested())
@@ -116,7 +116,7 @@ class Recording:
         except (StateNotSerializable, OSError, MemoryError) as error:  # OSError: no child could be forked
             self._fail(snapshot, str(error))
             return
-        except (SystemExit, KeyboardInterrupt) as error:  # code of the state's own ran: it ends no actor
+        except (SystemExit, KeyboardInterrupt) as error:  # code of the state's classes ran: it must not end the actor
             self._fail(snapshot, f"{runner.name}: its state raised {error!r} when it was captured")
             return
         sent = self._channels.sent
@@ -134,11 +134,11 @@ class Recording:
         self._runner.wake.notify()
 
     def _fail(self, snapshot: SnapshotId, why: str, reason: AbortReason = AbortReason.CAPTURE_FAILED) -> None:
-        """There will be no record of this snapshot."""
+        """This process will not record this snapshot."""
         self._runner.handle(CaptureFailed(snapshot, why, reason))
 
     def check_kept(self) -> None:
-        """Give up what is to be recorded here if too much is kept for it."""
+        """If too many bytes are kept for records, give up the snapshots that are not yet recorded here."""
         runner = self._runner
         if full := self._too_much_in_flight(in_flight=False):
             done = runner.participant.recorded_snapshots
@@ -147,7 +147,10 @@ class Recording:
                     self._fail(snapshot, full, AbortReason.TOO_MUCH_IN_FLIGHT)
 
     def _too_much_in_flight(self, *, in_flight: bool) -> str:
-        """Whether there is more to record than may be: in words, or empty. Without `in_flight`: to keep for records."""
+        """A text that says that a record would be too large, or an empty string.
+
+        With `in_flight` it counts all messages that a record would hold; without, only the bytes kept for records.
+        """
         limit = self._runner.identity.channel_state_bytes_max
         channels = self._channels.out.values()
         if in_flight:
@@ -159,7 +162,7 @@ class Recording:
         return f"{size:,} bytes of messages in flight lie here, max_in_flight_bytes is {limit:,}"
 
     def confirm_pauses(self) -> None:
-        """No handler runs: say so of the snapshots that asked for it. Call between two handlers."""
+        """No handler runs: confirm this for the snapshots that asked for a pause. Call between two handlers."""
         while self.pauses:
             self._runner.handle(HandlersPaused(self.pauses.pop(), self._channels.drain()))
             self._channels.flush()
@@ -193,7 +196,7 @@ class Recording:
                 self.captures.pop(snapshot, None)
                 self.deliveries.forget(snapshot)
                 self._channels.release()
-                runner.wake.notify()  # of messages that an aligned snapshot held back
+                runner.wake.notify()  # an aligned snapshot may have held messages back
             case ReportEnd(record, unfinished):
                 if self._tracing.tracer is not None:
                     self._tracing.tracer.ended()
@@ -204,7 +207,7 @@ class Recording:
                 self._coordinator.ended.remote(*self.end)
 
     def never_began(self, name: str, ending: Ending) -> End:
-        """The end of an actor whose constructor raised: it never was a part of the system."""
+        """The end of an actor whose constructor raised: it was never part of the system."""
         nothing = SnapshotId(self._runner.identity.incarnation, name, 0)
         return pack_record(Record(nothing, name, born=False, ended=True)), (), None, ending
 
@@ -242,7 +245,7 @@ class Recording:
             self.deliveries.put(report)
 
     def _beside(self, record: Record) -> tuple[Recorded, Recorded]:
-        """What lies beside the messages of the outboxes, and beside those of the mailbox."""
+        """The objects beside the messages of the outboxes, and those beside the messages of the mailbox."""
         out = self._channels.out
         outbox = {
             receiver: slots

@@ -1,4 +1,4 @@
-"""What the parts of an actor's process share: one lock, the machine under it, and how the process stands."""
+"""What the parts of an actor's process share: one lock, the machine under it, and the state of the process."""
 
 import threading
 from collections.abc import Callable
@@ -41,31 +41,32 @@ SnapshotEffect = (
 
 
 class Transport(Protocol):
-    """Carries out what the machine orders of batches."""
+    """Carries out the machine's effects on batches."""
 
     def carry_out(self, effect: TransportEffect) -> None:
         """Call under the lock."""
 
 
 class Snapshots(Protocol):
-    """Carries out what the machine orders of snapshots."""
+    """Carries out the machine's effects on snapshots."""
 
     def carry_out(self, effect: SnapshotEffect) -> None:
         """Call under the lock."""
 
     def check_kept(self) -> None:
-        """More is kept for records than before. Call under the lock."""
+        """Check the limit: more bytes are kept for records than before. Call under the lock."""
 
 
 class Runner:
     """Runs the machine of one actor's process: each event goes in here, each effect to the part that carries it out.
 
-    `lock` covers the machine, the mailbox, the outboxes and what is kept for snapshots. `interrupted` tells the worker
-    that there is something to do between two handlers: snapshots, pauses, open calls, a full outbox, the end. What is
-    `at_rest` is called between two batches, under the lock.
+    `lock` covers the machine, the mailbox, the outboxes and the batches kept for snapshots. `interrupted` tells the
+    worker to do something between two handlers: snapshots, pauses, open calls, a full outbox, the end. The functions in
+    `at_rest` are called between two batches, under the lock.
 
-    `loading`: a restore makes the process, and not all others have their states yet. `ending`: it ends when all that it
-    sent has arrived. `leaving`: the coordinator was told so. `down`: it takes and sends nothing any more, and why.
+    `loading`: a restore makes the process, and some actors do not have their states yet. `ending`: the actor ends when
+    all its messages have arrived. `leaving`: the coordinator was told that it ends. `down`: the error that says why the
+    process takes and sends nothing any more; None before.
     """
 
     def __init__(self, identity: HostIdentity) -> None:
@@ -84,11 +85,11 @@ class Runner:
         self.snapshots: Snapshots | None = None
 
     def employ(self, transport: Transport, snapshots: Snapshots) -> None:
-        """These carry the machine's effects out."""
+        """Use these two to carry out the machine's effects."""
         self._transport, self.snapshots = transport, snapshots
 
     def handle(self, event: Event) -> None:
-        """Tell the machine of an event, and have done what it orders. Call under the lock."""
+        """Give the machine an event, and have its effects carried out. Call under the lock."""
         assert self.lock.locked(), f"{event} without the lock"
         assert self._transport is not None
         assert self.snapshots is not None

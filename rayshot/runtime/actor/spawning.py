@@ -1,4 +1,4 @@
-"""Making Ray actors out of specifications."""
+"""How Ray actors are made from specifications."""
 
 from dataclasses import replace
 from typing import Any
@@ -13,7 +13,7 @@ from rayshot.runtime.wire.answers import get_answer, the_coordinator
 from rayshot.runtime.wire.host_identity import HostIdentity
 
 RECORDS_AT_ONCE = 4
-"""Snapshots under way whose records the coordinator waits for; of further ones the markers tell, and they queue up."""
+"""So many calls for records run at once; further ones wait in a queue, and the markers tell of their snapshots."""
 GROUPS = {
     "transport": 1,
     "values": 1,
@@ -32,9 +32,9 @@ def spawn_host(
 ) -> Any:
     """Start the host of the actor `name`, of the class `host`; returns its Ray handle at once.
 
-    Detached, so that the system outlives its drivers; never restarted by Ray, which would lose the state. A call that
-    waits for one of its arguments holds no later one back.
-    Raises NameTaken, and ConfigError where Ray refuses the options.
+    The host is detached, so that the system outlives its drivers. Ray never restarts it, as that would lose the state.
+    A call that waits for one of its arguments does not delay later calls.
+    Raises NameTaken, and ConfigError if Ray refuses the options.
     """
     own = replace(identity, name=name, loading=loading)
     try:
@@ -55,7 +55,7 @@ def spawn_host(
 
 
 def is_there(identity: HostIdentity, name: str) -> bool | None:
-    """Whether an actor of that name lives, as Port has it. Raises SystemStopped, NoAnswer."""
+    """Whether an actor of that name lives; see Port. Raises SystemStopped, NoAnswer."""
     try:
         there: bool | None = get_answer(identity.coordinator.is_there.remote(name), the_coordinator(identity.system))
     except ray.exceptions.RayActorError as error:
@@ -64,7 +64,7 @@ def is_there(identity: HostIdentity, name: str) -> bool | None:
 
 
 def name_taken(name: str, system: str) -> NameTaken:
-    """The error for a name that cannot be given again: who sent to an actor that ended must not reach another one."""
+    """The error for a name that cannot be used again: messages to an ended actor must not reach another one."""
     return NameTaken(
         f"there is an actor named {name!r} already in system {system!r}, or there was in this life: give another name",
         actor=name,
@@ -72,7 +72,7 @@ def name_taken(name: str, system: str) -> NameTaken:
 
 
 def _host_class(host: type, class_name: str) -> Any:
-    """The Ray class of hosts for one user class; it carries that class's name, for Ray's own displays."""
+    """The Ray class of hosts for one user class. It has the name of that class, so that Ray's displays show it."""
     name = class_name.rpartition(".")[2]
     if name not in _classes:
         _classes[name] = ray.remote(concurrency_groups=GROUPS, enable_task_events=False)(type(name, (host,), {}))

@@ -1,10 +1,10 @@
 """The trace of one actor: what it handled, sent and recorded, event by event, so that its snapshots can be proved.
 
-A segment of it goes with every record: the events since the last snapshot that is known to be committed, so that
-segments of committed snapshots join on to each other. How one is written says `rayshot/audit/segment.py`, which reads
-it and shares no code with this file.
+Every record has a segment of the trace: the events since the last snapshot that is known to be committed. So the
+segments of committed snapshots have no gap between them. `rayshot/audit/segment.py` says how a segment is written; it
+reads segments, and shares no code with this file.
 
-Everything here happens on the worker's thread, but `over` and `sent_beside`.
+Everything here runs on the worker's thread, except `over` and `sent_beside`.
 """
 
 import logging
@@ -26,16 +26,16 @@ from rayshot.runtime.channel.outbox import Outbox
 SEGMENT_VERSION = 2
 HANDLED_RUN, HANDLED, HANDLED_IN_FULL, FIRED, RECORDED, ENDED, SENT = range(7)
 TICKS_IN_A_SECOND = 10_000
-"""Events say when they were in ticks since the event before."""
+"""The time of an event is written in ticks since the event before it."""
 TRACE_BYTES_MAX = 64 << 20
-"""A trace that grows above this between two commits is given up until the next record."""
+"""If a trace grows above so many bytes between two commits, it is given up until the next record."""
 
 log = logging.getLogger("rayshot")
 _pack = msgpack.Packer(use_bin_type=True).pack
 
 
 class _Mark(NamedTuple):
-    """A place in the trace from which a segment can start: where it lies, when that was, and the counters there."""
+    """A point in the trace where a segment can start: its offset, its time, and the counters at that point."""
 
     snapshot: str
     offset: int
@@ -46,9 +46,10 @@ class _Mark(NamedTuple):
 
 
 class Tracer:
-    """Writes one actor's trace. With `full`, the bytes of each handled message too.
+    """Writes one actor's trace. With `full`, it also holds the bytes of each handled message.
 
-    `first` is the number of the next event. `late`: there were others before it, so it starts with the next record.
+    `first` is the number of the next event. `late`: other events happened before, so the trace starts with the next
+    record.
     """
 
     def __init__(
@@ -77,9 +78,9 @@ class Tracer:
         self._base = _Mark(str(snapshot), 0, 1, self._tick, dict(sent), dict(received))
 
     def watch(self, sender: str, messages: msgpack.Unpacker, body: bytes | memoryview) -> Iterator[list[Any]]:
-        """Yield the messages; each counts as handled as soon as anything else happens after it."""
+        """Yield the messages. Each counts as handled as soon as anything else happens after it."""
         start = 0
-        self._settle()  # what was sent before these messages came may be what they answer
+        self._settle()  # these messages may be answers to messages that were sent before
         for message in messages:
             end = messages.tell()
             self._handled, self._method = (sender, body[start:end]), ""
@@ -88,11 +89,11 @@ class Tracer:
             start = end
 
     def calls(self, method: str) -> None:
-        """The message that is being handled calls this method."""
+        """The message that is handled now calls this method."""
         self._method = method
 
     def keep_values(self, codec: Codec, message: list[Any], slots: Sequence[Slot]) -> None:
-        """The message that is being handled has slots: of its values the trace keeps copies, of references none."""
+        """The message that is handled now has slots: the trace keeps copies of their values, but not of references."""
         if self.full and self._handled is not None:
             try:
                 self._handled = self._handled[0], codec.filled(message, slots)
@@ -104,14 +105,14 @@ class Tracer:
         self._sends.append(self._index(receiver))
 
     def sent_beside(self, receiver: str) -> None:
-        """Another thread of the actor's sent a message. From any thread, in one step with the message's number.
+        """Another thread of the actor sent a message. Call from any thread, in one step with the message's number.
 
-        It is written down behind the handler that runs, before any message that may answer it is handled.
+        The trace has it after the running handler, but before any message that may answer it.
         """
         self._sent_beside.append(receiver)
 
     def fired(self, message: bytes) -> None:
-        """A timer fired: its message to the actor itself was sent."""
+        """A timer fired, and its message to the actor itself was sent."""
         self._settle()
         self._sends.clear()
         self._add((FIRED, message if self.full else None))
@@ -134,7 +135,7 @@ class Tracer:
         self._add((ENDED,))
 
     def over(self, snapshot: SnapshotId, *, committed: bool) -> None:
-        """A snapshot ended; what came before one that was committed is not needed any more. From any thread."""
+        """A snapshot ended. If it was committed, earlier events are not needed any more. Call from any thread."""
         self._over.append((snapshot, committed))
 
     def segment(self) -> bytes:
@@ -164,7 +165,7 @@ class Tracer:
         return self._indexes.setdefault(name, len(self._indexes))
 
     def _settle(self) -> None:
-        """Write down the handler that has ended, if there is one, and what other threads have sent meanwhile."""
+        """Write down the handler that has ended, if any, and the messages that other threads have sent meanwhile."""
         if self._handled is not None:
             self._settle_handled(*self._handled)
             self._handled = None
@@ -186,7 +187,7 @@ class Tracer:
             self._run += 1
 
     def _end_run(self) -> None:
-        """Write down how many messages of one sender and method were handled in a row with nothing sent."""
+        """Write down how many messages of one sender and method were handled in a row without a send."""
         if self._run:
             (sender, method), count, self._run = self._run_of, self._run, 0
             self._write((HANDLED_RUN, self._index(sender), count, self._index(method)), count)
@@ -223,7 +224,7 @@ class Tracer:
 
 
 class Tracing:
-    """Whether an actor is traced: its `tracer`, or None. It changes between two batches only, under the lock."""
+    """Whether an actor is traced: its `tracer`, or None. It changes only between two batches, under the lock."""
 
     def __init__(self, name: str, cell: Cell, trace: Trace) -> None:
         self.tracer: Tracer | None = None
@@ -234,12 +235,15 @@ class Tracing:
             self.begin(full=trace == "full")
 
     def begin(self, *, full: bool) -> None:
-        """Have an actor traced that has done nothing yet."""
+        """Begin to trace an actor that has done nothing yet."""
         self.tracer = Tracer(self._name, full=full)
         self._cell.tell_methods(self.tracer.calls)
 
     def hear_sends(self) -> Callable[[str], None] | None:
-        """What to call with the receiver of each message that the actor sends, on the thread that sends it."""
+        """A function to call with the receiver of each message that the actor sends, on the sending thread.
+
+        None if the actor is not traced.
+        """
         tracer, cell = self.tracer, self._cell
         if tracer is None:
             return None
@@ -250,14 +254,14 @@ class Tracing:
         return sent
 
     def is_so(self, full: bool | None) -> bool:  # noqa: FBT001 - as Ray calls it
-        """Whether the actor is traced in full or not, or with None is not traced."""
+        """Whether the actor is traced with this value of `full`; for None, whether it is not traced."""
         return (self.tracer and self.tracer.full) is full
 
     def switch(self, full: bool | None, channels: Mapping[str, Outbox]) -> None:  # noqa: FBT001 - see above
-        """Trace from now on, or with None no more. Call on the worker's thread."""
+        """Trace the actor from now on, or with None stop it. Call on the worker's thread."""
         if self.tracer is not None:
             self._ended_at = self.tracer.number
-        # Numbers are not used twice in a life, and a gap says that what lies between was not traced.
+        # A number is never used twice in a life. A gap says that the events in between were not traced.
         first = self._ended_at + 2
         tracer = self.tracer = None if full is None else Tracer(self._name, full=full, first=first, late=True)
         self._cell.tell_methods(None if tracer is None else tracer.calls)

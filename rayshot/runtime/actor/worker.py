@@ -19,15 +19,15 @@ from rayshot.runtime.wire.actor_errors import ActorExited
 from rayshot.runtime.wire.dead_letters import DeadLetter
 
 UNREADY_AT_END_S = 30.0
-"""An actor that ends waits for so long for objects that it sent."""
+"""An actor that ends waits so many seconds for objects that it sent to get ready."""
 log = logging.getLogger("rayshot")
 
 
 class Worker:
-    """Works off a process's mailbox until the process is down or has ended.
+    """Handles the messages of a process's mailbox until the process is down or has ended.
 
-    `handling` is the message that is being handled, for those who want to know why an actor does not answer; `idle`
-    says that there is nothing to do.
+    `handling` is the message that is handled now: it shows why an actor does not answer. `idle` says that the worker
+    has nothing to do.
     """
 
     def __init__(self, process: ActorProcess) -> None:
@@ -44,7 +44,7 @@ class Worker:
         self._thread.start()
 
     def join(self, timeout_s: float) -> None:
-        """Wait until the running handler has ended after a stop."""
+        """After a stop: wait at most `timeout_s` seconds until the running handler has ended."""
         self._thread.join(timeout_s)
 
     def _run(self) -> None:
@@ -60,12 +60,12 @@ class Worker:
             self._cell.coroutines.close()
 
     def _next(self) -> Delivery | None:
-        """Wait for messages; None when the process is down. What must happen between handlers happens first."""
+        """Do the work between two handlers, then wait for messages. Returns None when the process is down."""
         runner, channels, recording = self._runner, self._channels, self._recording
         while True:
             if runner.interrupted:
                 self._between_handlers()
-            elif recording.captures:  # of an aligned snapshot, which may be aligned by now
+            elif recording.captures:  # an aligned snapshot, which may be aligned by now
                 recording.record_all()
             self._fire_timers()
             with runner.lock:
@@ -87,7 +87,7 @@ class Worker:
                 self.idle = False
 
     def _patience(self) -> float | None:
-        """Seconds until a timer or a recorder's deadline is due; None where none is set."""
+        """Seconds until a timer or a recorder's deadline is due; None if none is set."""
         due = [when for when in (self._cell.next_due(), self._recording.deliveries.next_deadline()) if when is not None]
         return max(0.0, min(due) - time.monotonic()) if due else None
 
@@ -97,7 +97,7 @@ class Worker:
             for message in self._cell.take_due():
                 try:
                     process.channel(process.name).append(message)
-                except SystemDown:  # a stop comes at any time, and nothing fires behind it
+                except SystemDown:  # a stop can come at any time, and no timer fires after it
                     return
                 if process.tracing.tracer is not None:
                     process.tracing.tracer.fired(message)
@@ -137,7 +137,7 @@ class Worker:
         mailbox.finish()
 
     def _with_slots(self, sender: str, number: int, messages: Iterable[list[Any]]) -> Iterator[list[Any]]:
-        """Yield the messages behind `number`; what lies beside each is there while it is handled."""
+        """Yield the messages after `number`. While a message is handled, `cell.slots` has its slots."""
         cell, slots, tracer = self._cell, self._channels.mailbox.slots, self._process.tracing.tracer
         for message in messages:
             number += 1
@@ -148,7 +148,7 @@ class Worker:
         cell.slots = ()
 
     def _between_handlers(self) -> None:
-        """Do what must happen now; of an actor that asked for its end all, and return when it has ended."""
+        """Do the work that waits for the end of a handler. If the actor asked for its end, return when it has ended."""
         runner = self._runner
         self._do_what_waits()
         while runner.ending and runner.down is None and not runner.loading:
@@ -173,7 +173,7 @@ class Worker:
             self._wait_for_room()
 
     def _stand_still(self) -> None:
-        """Run and fire nothing while a snapshot stops the world, but record."""
+        """While a snapshot stops the world, run no handlers and fire no timers, but record."""
         runner, recording = self._runner, self._recording
         while True:
             recording.record_all()
@@ -214,7 +214,10 @@ class Worker:
             process.shut(ActorExited(f"actor {process.name!r} ended", actor=process.name))
 
     def _give_up_unready(self) -> None:
-        """What this actor told, and waits for objects, keeps it from its end for a while only. Call under the lock."""
+        """Give up sent messages that wait for objects: they delay this actor's end for UNREADY_AT_END_S at most.
+
+        Call under the lock.
+        """
         now = time.monotonic()
         self._ending_since = self._ending_since or now
         if now - self._ending_since > UNREADY_AT_END_S:

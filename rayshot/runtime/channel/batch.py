@@ -8,9 +8,9 @@ from rayshot.runtime.channel.beside import Slots, size_of
 
 
 class InFlight:
-    """A batch that was transported and is not yet acknowledged. Count 0: it brings markers, or is the `closing` one.
+    """A batch that was transported and is not yet acknowledged. With count 0 it brings only markers, or is `closing`.
 
-    `slots` are those of its messages that have any, by their numbers.
+    `slots` are the slots of its messages, by message number; messages without slots are missing.
     """
 
     __slots__ = ("body", "closing", "count", "first", "losses", "markers", "ref", "slots", "tags")
@@ -42,5 +42,5 @@ class InFlight:
 
     @property
     def size(self) -> int:
-        """Bytes of its messages, and of the large arguments beside them."""
+        """Bytes of its messages and of the large arguments beside them."""
         return len(self.body) + size_of(self.slots) if self.slots else len(self.body)

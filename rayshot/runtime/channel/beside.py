@@ -1,10 +1,10 @@
-"""What travels beside messages: references to objects, as Ray must see them to count them.
+"""References to objects that travel beside messages: Ray must see them to count them.
 
-A batch whose messages have slots goes by another call: `receive_with(packet, layout, objects, *values)`. Ray brings
-each of `values` to the receiver's node before the method runs, and gives it the value; `objects` stay references. The
-layout says to which message and place each belongs, [[number, [[kind, place, size, where], ...]], ...]: `place` is the
-index among values or objects, or for a slot that failed the pickle of its error. The answer says that the receiver
-holds the values; until then the sender's references keep them.
+A batch whose messages have slots is sent by another call: `receive_with(packet, layout, objects, *values)`. Ray brings
+each of `values` to the receiver's node before the method runs, and gives the method the value; `objects` stay
+references. The layout says to which message and place each belongs, [[number, [[kind, place, size, where], ...]], ...].
+`place` is the index among values or objects; for a slot that failed it is the pickle of its error. The answer says that
+the receiver holds the values. Until then the sender's references keep them.
 """
 
 import pickle
@@ -19,11 +19,11 @@ from rayshot.format.slots import FAILED, LARGE, OBJECT, VALUE, Slot
 from rayshot.runtime.wire.packets import pack, unpack
 
 Slots = dict[int, tuple[Slot, ...]]
-"""By number of the message."""
+"""The slots of messages, by message number."""
 
 
 def lay_out(slots: Slots) -> tuple[Any, ...]:
-    """The arguments of `receive_with` that come behind the packet."""
+    """The arguments of `receive_with` after the packet."""
     objects: list[Any] = []
     values: list[Any] = []
     layout = []
@@ -42,7 +42,7 @@ def lay_out(slots: Slots) -> tuple[Any, ...]:
 
 
 def take_in(layout: bytes, objects: Sequence[Any], values: Sequence[Any]) -> Slots:
-    """What `lay_out` laid out, as the receiver holds it."""
+    """The slots from the arguments that `lay_out` made, as the receiver holds them."""
 
     def taken(kind: Any, place: Any, size: int, where: str) -> Slot:
         if kind == OBJECT:
@@ -53,8 +53,8 @@ def take_in(layout: bytes, objects: Sequence[Any], values: Sequence[Any]) -> Slo
 
 
 def unready(wanted: Sequence[Any]) -> list[Any]:
-    """Those references whose objects are not there. Waits for nothing."""
-    unique = list(dict.fromkeys(wanted))  # Ray refuses one that comes twice
+    """The references whose objects are not ready. Does not wait."""
+    unique = list(dict.fromkeys(wanted))  # Ray refuses a reference that comes twice
     _, waiting = ray.wait(unique, num_returns=len(unique), timeout=0, fetch_local=False)
     return list(waiting)
 
@@ -65,7 +65,7 @@ def size_of(slots: Mapping[int, Sequence[Slot]]) -> int:
 
 
 def values_size(slots: Mapping[int, Sequence[Slot]]) -> int:
-    """Bytes of the objects whose values these messages need, as far as this process knows. Waits for nothing."""
+    """Bytes of the objects whose values these messages need, as far as this process knows. Does not wait."""
     wanted = {slot.reference for of_message in slots.values() for slot in of_message if slot.kind == VALUE}
     if not wanted:
         return 0
@@ -74,7 +74,7 @@ def values_size(slots: Mapping[int, Sequence[Slot]]) -> int:
 
 
 def give_up_failed(slots: Slots, probe: Callable[[Any], Any]) -> bool:
-    """Put the error in the place of each value that is not to be had, here or at the receiver; whether there is one.
+    """Replace each value that cannot be had, here or at the receiver, by its error. Returns whether any was replaced.
 
     Waits for values.
     """
@@ -94,7 +94,7 @@ def give_up_failed(slots: Slots, probe: Callable[[Any], Any]) -> bool:
 def _error_of(reference: Any, probe: Callable[[Any], Any]) -> Exception | None:
     try:
         ray.get(reference)
-    except Exception as error:  # noqa: BLE001 - that of a task is of any class
+    except Exception as error:  # noqa: BLE001 - the error of a task can have any class
         return cause_of(error)
     try:
         ray.get(probe(reference))
@@ -106,11 +106,11 @@ def _error_of(reference: Any, probe: Callable[[Any], Any]) -> Exception | None:
 
 
 def dump_error(error: Exception) -> bytes:
-    """The pickle of an error, for a slot that failed; of one that cannot be pickled, of what it says."""
+    """The pickle of an error, for a slot that failed. If it cannot be pickled: of a RuntimeError with its text."""
     return carry(error) or pickle.dumps(RuntimeError(repr(error)), protocol=5)
 
 
 def cause_of(error: Exception) -> Exception:
-    """The error of a task itself, of one that Ray wraps."""
-    cause = getattr(error, "cause", None)  # Ray wraps the error of a task, and what it makes of it names no class
+    """The task's own error if Ray has wrapped it; else the error as it is."""
+    cause = getattr(error, "cause", None)  # Ray wraps the error of a task, and the wrapper does not name its class
     return cause if isinstance(error, ray.exceptions.RayTaskError) and isinstance(cause, Exception) else error

@@ -1,6 +1,7 @@
-"""How many messages of one sender a receiver may have unprocessed: about CREDIT_S of its work.
+"""The credit: how many messages of one sender a receiver may have unprocessed, about CREDIT_S seconds of its work.
 
-More would not make it any faster. Less lies in its memory, in a record's channel state, and before what others send it.
+More credit would not make it faster. With less, fewer messages are in its memory, in the channel state of a record, and
+in front of the messages of other senders.
 """
 
 from collections import deque
@@ -10,13 +11,13 @@ CREDIT_MESSAGES_MIN = 64
 CREDIT_MESSAGES_MAX = 65_536
 CREDIT_MESSAGES_START = 1_024
 CREDIT_BYTES = 64 << 20
-"""A receiver may have unprocessed messages of so many bytes of one sender, and one batch more."""
+"""A receiver may have so many bytes of unprocessed messages of one sender, plus one batch."""
 
 
 class Credit:
-    """Follows a receiver's pace, by at most a factor of two for each time that it is heard of.
+    """Follows a receiver's pace; each news from the receiver changes it by at most a factor of two.
 
-    `messages` may be unprocessed; it lies between CREDIT_MESSAGES_MIN and CREDIT_MESSAGES_MAX.
+    So many `messages` may be unprocessed: between CREDIT_MESSAGES_MIN and CREDIT_MESSAGES_MAX.
     """
 
     __slots__ = ("_left", "_seen_at", "messages")
@@ -27,12 +28,15 @@ class Credit:
         self._seen_at = 0.0
 
     def heard(self, processed: int, left: int, now: float) -> None:
-        """So many messages, at least one, were processed since the last time, by a monotonic clock; `left` are not."""
+        """The receiver `processed` so many messages, at least one, since the last call; `left` are not yet processed.
+
+        `now` is the time by a monotonic clock.
+        """
         elapsed_s = now - self._seen_at
-        if processed < self._left and elapsed_s > 0:  # it had work all the time: this is its pace
+        if processed < self._left and elapsed_s > 0:  # the receiver had work all the time, so this is its pace
             fitting = processed / elapsed_s * CREDIT_S
             wanted = min(max(fitting, self.messages / 2), self.messages * 2)
-        else:  # it may have waited for more
+        else:  # the receiver may have waited for more messages
             wanted = self.messages * 2
         self.messages = int(min(max(wanted, CREDIT_MESSAGES_MIN), CREDIT_MESSAGES_MAX))
         self._left = left
@@ -40,7 +44,7 @@ class Credit:
 
 
 class Unprocessed:
-    """What a receiver was sent on one channel and has not processed, as far as its sender has heard: credit in use."""
+    """The credit in use on one channel: the messages that the receiver has not processed, as the sender knows it."""
 
     __slots__ = ("_batches", "_bytes", "_credit", "processed")
 
@@ -51,12 +55,12 @@ class Unprocessed:
         self._bytes = 0
 
     def add(self, last: int, size: int) -> None:
-        """A batch of so many bytes left, with `last` as the number of its last message."""
+        """A batch of `size` bytes left; `last` is the number of its last message."""
         self._batches.append((last, size))
         self._bytes += size
 
     def room(self, transported: int) -> int:
-        """How many messages may leave now behind those that did; none above the limit of bytes."""
+        """How many messages may leave now after the `transported` ones; 0 if CREDIT_BYTES are in use."""
         return 0 if self._bytes >= CREDIT_BYTES else self.processed + self._credit.messages - transported
 
     def heard(self, number: int, transported: int, now: float) -> None:
@@ -69,5 +73,5 @@ class Unprocessed:
 
     @property
     def middle(self) -> int:
-        """The last message of the batch in the middle: when it is processed there is room again."""
+        """The last message of the middle batch: when the receiver has processed it, there is room again."""
         return self._batches[len(self._batches) // 2][0]

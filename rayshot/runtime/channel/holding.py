@@ -1,4 +1,4 @@
-"""Why messages may not leave an outbox yet: a call whose reply nobody has asked for so far, an object not yet there."""
+"""Why messages may not leave an outbox yet: the handler of an open call still runs, or an object is not ready."""
 
 import queue
 import threading
@@ -12,9 +12,9 @@ from rayshot.runtime.channel.beside import unready
 from rayshot.runtime.ray.futures import when_there
 
 UNSAID_S = 5.0
-"""What waits for an object for so long is told of."""
+"""A message that has waited for an object for so many seconds is reported."""
 Waiting = tuple[str, int, str, float]
-"""A message that waits for an object: its receiver, number and method, and for how many seconds."""
+"""A message that waits for an object: its receiver, number, method, and the seconds that it has waited."""
 
 
 class Holds(Protocol):
@@ -26,17 +26,20 @@ class Holds(Protocol):
     delivers_unready: bool
 
     def awaiting(self) -> tuple[int, ...]:
-        """Numbers of messages that wait for what only this outbox knows."""
+        """Numbers of messages that wait for something that only this outbox knows."""
 
     def message_at(self, number: int) -> bytes:
         """A message that has not left."""
 
     def released(self) -> None:
-        """What was held may leave."""
+        """Held messages may leave now."""
 
 
 class Holding:
-    """What holds messages of one channel, and all behind them, by their numbers. All but `is_ready` under its lock."""
+    """The reasons that hold messages of one channel, by number, and all messages behind them.
+
+    Call everything except `is_ready` under the lock.
+    """
 
     def __init__(self, channel: Holds, lock: threading.Lock) -> None:
         self._channel = channel
@@ -52,14 +55,14 @@ class Holding:
             self.update()
 
     def settle(self) -> int | None:
-        """The handler has ended. Returns the number of the first call that was held for it, None for none."""
+        """The handler has ended. Returns the number of the first call that was held for it; None if none was."""
         first, self._open_from = self._open_from, None
         if first is not None:
             self.update()
         return first
 
     def until_ready(self, number: int, wanted: Sequence[Any]) -> list[Any]:
-        """Hold a message until these objects are there, or have failed. Returns those that are not."""
+        """Hold a message until these objects are ready or have failed. Returns the objects that are not ready now."""
         waiting = unready(wanted)
         for reference in waiting:
             self._unready[number] += 1
@@ -76,32 +79,32 @@ class Holding:
         return set(self._unready)
 
     def forget_unready(self) -> None:
-        """Nobody waits for objects any more."""
+        """Stop waiting for objects."""
         self._unready.clear()
         self._since.clear()
         self.update()
 
     def first_unready(self) -> tuple[int, float] | None:
-        """The message that waits for objects at the head, and since when, by time.monotonic."""
+        """The first message that waits for objects, and since when it waits, by time.monotonic; None if none waits."""
         number = min(self._unready, default=None)
         return None if number is None else (number, self._since[number])
 
     def waiting(self) -> Waiting | None:
-        """The message at the head, if it has waited for objects for some seconds."""
+        """The first message that waits for objects, if it has waited for at least UNSAID_S seconds."""
         head = self.first_unready()
         if head is None or (seconds := time.monotonic() - head[1]) < UNSAID_S:
             return None
         return self._channel.receiver, head[0], method_of_encoded(self._channel.message_at(head[0])), seconds
 
     def update(self) -> None:
-        """Say where the outbox is held now."""
+        """Set the index from which the outbox is held now."""
         open_from = () if self._open_from is None else (self._open_from,)
         unready = () if self._channel.delivers_unready else self._unready
         first = min((*open_from, *unready, *self._channel.awaiting()), default=None)
         self._channel.held_at = None if first is None else first - self._channel.transported - 1
 
     def is_ready(self, number: int) -> None:
-        """An object is there. Takes the lock."""
+        """An object is ready. Takes the lock."""
         with self._lock:
             if number not in self._unready:
                 return
@@ -113,7 +116,7 @@ class Holding:
 
 
 _ready: queue.SimpleQueue[tuple[Holding, int]] = queue.SimpleQueue()
-"""Ray calls back at any time, also while the lock is held by the thread that asks."""
+"""Ray can call back at any time, even on a thread that holds the lock now."""
 _listener: list[threading.Thread] = []
 
 

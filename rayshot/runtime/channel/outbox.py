@@ -1,6 +1,6 @@
 """The outbox of one channel: messages that were sent and have not left.
 
-One lock covers everything here: that of the process, which covers the protocol's machine too.
+One lock covers everything here: the lock of the process, which also covers the protocol's machine.
 """
 
 import threading
@@ -18,22 +18,23 @@ from rayshot.runtime.channel.holding import Holding, Waiting
 
 BATCH_MESSAGES_MIN = 512
 BATCH_BYTES_MIN = 128 << 10
-"""While a call is under way a second one leaves only with so much."""
+"""While a call is under way, a second one leaves only with so many messages or bytes."""
 BATCH_MESSAGES_MAX = 4096
 BATCH_BYTES_MAX = 1 << 20
 OUTBOX_MESSAGES_MAX = 65_536
 OUTBOX_BYTES_MAX = 128 << 20
-"""Above these the sender is asked to wait."""
+"""Above these limits the sender is asked to wait."""
 
 
 class Outbox(OutPort):
     """The messages numbered transported+1 .. sent.
 
-    Each of the `pending` is encoded, or an OpenCall; from the index `held_at` on they may not leave yet, see `holding`.
-    `slots` are those of pending ones. `_plain` are tells that follow them, as lists: `gather` encodes them, many at
-    once, before anything looks at the outbox; `_past_plain` may get one more from a thread that was there when tracing
-    began. With `_due_messages` or `_due_bytes` pending, or `_due_plain` tells in `_plain`, there is something to do:
-    `flush` sets these. `trace`, where there is one, hears to whom each message goes, in one step with its number.
+    Each `pending` message is encoded, or an OpenCall. From the index `held_at` on they may not leave yet, see
+    `holding`. `slots` are the slots of pending messages. `_plain` are tells that follow them, as lists: `gather`
+    encodes many of them at once, before any code looks at the outbox. `_past_plain` may get one more tell, from a
+    thread that was appending when tracing began. If `_due_messages` or `_due_bytes` are pending, or `_due_plain` tells
+    are in `_plain`, the outbox has work to do; `flush` sets these limits. `trace`, if set, is called with the receiver
+    of each message, in one step with the message's number.
     """
 
     delivers_unready = False
@@ -58,7 +59,7 @@ class Outbox(OutPort):
 
     @abstractmethod
     def flush(self) -> None:
-        """Transport what may be transported. Call under the lock."""
+        """Transport all messages that may be transported. Call under the lock."""
 
     @abstractmethod
     def congested(self) -> None:
@@ -66,7 +67,7 @@ class Outbox(OutPort):
 
     @abstractmethod
     def undeliverable(self, messages: list[bytes], detail: str) -> None:
-        """These messages have no receiver, or can have none. Call under the lock."""
+        """These messages have no receiver, or cannot be sent to one. Call under the lock."""
 
     # Sending ---------------------------------------------------------------------------------------------------
 
@@ -87,10 +88,10 @@ class Outbox(OutPort):
                 self._work_off()
 
     def append_plain(self, method: str, args: tuple[Any, ...]) -> None:
-        """See OutPort. Takes no lock as long as nothing is due: appending to a list is one step.
+        """See OutPort. Takes no lock while nothing is due: appending to a list is one step.
 
-        A thread that makes messages due writes that first and looks at `_plain` then, this one does it the other way
-        round: one of the two sees the other.
+        A thread that makes messages due first writes the limit, and then looks at `_plain`. This method first appends,
+        and then reads the limit. So one of the two sees the other.
         """
         plain = self._plain
         plain.append([method, *args])
@@ -102,7 +103,7 @@ class Outbox(OutPort):
                 self._work_off()
 
     def gather(self) -> None:
-        """Encode what was sent plain. Call under the lock."""
+        """Encode the plain tells. Call under the lock."""
         for plain in (self._past_plain, self._plain):
             if count := len(plain):
                 messages = _encoded(self.codec, plain[:count], self.undeliverable)
@@ -111,7 +112,7 @@ class Outbox(OutPort):
                 self.pending_bytes += sum(map(len, messages))
 
     def append_open(self, call: OpenCall) -> None:
-        """Send a call of which it will be known at the handler's end whether a reply is wanted."""
+        """Send a call. Whether a reply is wanted will be known at the handler's end."""
         with self.lock:
             if self.down is not None:
                 raise self.down.with_traceback(None)
@@ -125,7 +126,7 @@ class Outbox(OutPort):
                 self.trace(self.receiver)
 
     def settle(self) -> None:
-        """The handler ended: each open call becomes a call, or a tell where nobody wants the reply."""
+        """The handler ended: each open call becomes a call, or a tell if nobody wants the reply. Takes the lock."""
         with self.lock:
             first_open = self.holding.settle()
             if first_open is None:
@@ -150,7 +151,7 @@ class Outbox(OutPort):
         return [reference for reference in waiting if reference in arguments]
 
     def must_be_there(self, slot: Slot) -> bool:
-        """Whether the object of a slot must be there before the message may leave."""
+        """Whether the object of a slot must be ready before the message may leave."""
         return slot.kind == VALUE
 
     def _work_off(self) -> None:
@@ -159,10 +160,10 @@ class Outbox(OutPort):
             self.congested()
 
     def trace_sends(self, hear: Callable[[str], None] | None) -> None:
-        """Let `hear` hear of each message from now on, or with None nobody. Call under the lock."""
+        """From now on call `hear` with the receiver of each message, or with None stop that. Call under the lock."""
         self.gather()
         if self.trace is None:
-            self._past_plain = self._plain  # a thread may be about to append there, once
+            self._past_plain = self._plain  # a thread may just be appending to it, once
         self.trace = hear
         self._plain = [] if hear is None else _AtOnce(self)
 
@@ -181,7 +182,7 @@ class Outbox(OutPort):
 
     @property
     def last_leaving(self) -> int:
-        """As `sent`, without what waits for objects that are not ready."""
+        """As `sent`, but only up to the first message that waits for objects that are not ready."""
         unready = self.holding.first_unready()
         return self.sent if unready is None else unready[0] - 1
 
@@ -191,11 +192,11 @@ class Outbox(OutPort):
         return message.tell if isinstance(message, OpenCall) else message
 
     def awaiting(self) -> tuple[int, ...]:
-        """Numbers of messages that must wait for what only a channel of this kind knows."""
+        """Numbers of messages that must wait for something that only this kind of channel knows."""
         return ()
 
     def frames(self) -> list[Frame]:
-        """All messages, in runs of a bounded size: one frame of a large outbox would be over what readers take."""
+        """All messages, in frames of a bounded size: readers would refuse one frame with a whole large outbox."""
         frames: list[Frame] = []
         while (start := sum(frame.count for frame in frames)) < len(self.pending):
             end, size = start, 0
@@ -209,12 +210,12 @@ class Outbox(OutPort):
     # Leaving ----------------------------------------------------------------------------------------------------
 
     def released(self) -> None:
-        """What was held may leave. Call under the lock."""
+        """Held messages may leave now. Call under the lock."""
         self.flush()
         self.room.notify_all()
 
     def batch_size(self, credit: int) -> int:
-        """How many messages leave together now, of at most so many."""
+        """How many messages leave together now, at most `credit`."""
         limit = min(len(self.pending), BATCH_MESSAGES_MAX, credit)
         if self.held_at is not None:
             limit = min(limit, self.held_at)
@@ -230,7 +231,7 @@ class Outbox(OutPort):
         return limit
 
     def _before_much(self, limit: int) -> int:
-        """The first so many messages, or as many as have values of a bounded size beside them."""
+        """How many of the first `limit` messages fit into BATCH_BYTES_MAX with the values beside them; at least one."""
         size = 0
         for number in sorted(self.slots):
             index = number - self.transported - 1
@@ -243,7 +244,7 @@ class Outbox(OutPort):
         return limit
 
     def take(self, count: int) -> tuple[bytes, Slots]:
-        """Take the next messages out: they leave. Returns their bytes, and what lies beside them. Under the lock."""
+        """Remove the next messages, which leave now. Returns their bytes and their slots. Call under the lock."""
         body = b"".join(self.pending[:count])  # type: ignore[arg-type]
         del self.pending[:count]
         if self.held_at is not None:
@@ -262,7 +263,7 @@ class Outbox(OutPort):
         return {number: self.slots.pop(number) for number in sorted(self.slots) if number <= self.transported}
 
     def bury(self, detail: str, lost: list[bytes]) -> None:
-        """What could leave, and was `lost` on the way, is dead letters. Call under the lock."""
+        """Messages that could leave, and messages `lost` on the way, become dead letters. Call under the lock."""
         self.holding.forget_unready()
         count = len(self.pending) if self.held_at is None else self.held_at
         waiting: list[Any] = self.pending[:count]
@@ -276,7 +277,7 @@ class Outbox(OutPort):
         self.room.notify_all()
 
     def give_up_unready(self, why: Exception) -> None:
-        """Send what waits for objects without them: who handles it gets this error. Call under the lock."""
+        """Send messages that wait for objects without them: their handlers get the error `why`. Call under the lock."""
         for number in self.holding.unready & self.slots.keys():
             self.slots[number] = (Slot(FAILED, content=dump_error(why)),) * len(self.slots[number])
         self.holding.forget_unready()
@@ -289,9 +290,9 @@ def waiting_in(channels: Iterable[Outbox]) -> tuple[Waiting, ...]:
 
 
 def _encoded(codec: Codec, tells: list[list[Any]], undeliverable: Callable[[list[bytes], str], None]) -> list[bytes]:
-    """Encode tells of few arguments, all at once. One that is too large is left out, and told of by its method.
+    """Encode tells of few arguments, all at once. A tell that is too large is left out and reported with its method.
 
-    It has an integer of that size, which was not looked at when it was sent, for speed.
+    Such a tell has a huge integer. For speed, integers are not checked when the tell is sent.
     """
     try:
         return codec.tell_all(tells)
@@ -306,13 +307,13 @@ def _encoded(codec: Codec, tells: list[list[Any]], undeliverable: Callable[[list
 
 
 class _AtOnce(list[list[Any]]):
-    """In the place of a traced channel's plain tells: each gets its number, and is heard of, when it is sent."""
+    """Replaces the list of plain tells of a traced channel: each tell gets its number and is traced when it is sent."""
 
     def __init__(self, channel: OutPort) -> None:
         super().__init__()
         self._channel = channel
 
     def append(self, tell: list[Any]) -> None:
-        """Send it, and hold nothing."""
+        """Send the tell at once instead of keeping it."""
         method, *args = tell
         self._channel.append(self._channel.codec.tell(method, args))

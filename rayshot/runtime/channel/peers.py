@@ -1,4 +1,4 @@
-"""The receivers of a process: found in the background, as looking one up may block."""
+"""The receivers of a process. They are found in the background, because a look-up may block."""
 
 import contextlib
 import threading
@@ -12,18 +12,18 @@ from rayshot.runtime.ray.naming import NAMESPACE, actor_name
 
 
 class Peer(Protocol):
-    """The receiver's Ray methods, bound."""
+    """The bound Ray methods of a receiver."""
 
     receive: Callable[[bytes], Any]
     receive_with: Callable[..., Any]
-    """As `receive`, with what lies beside the messages; see `beside`."""
+    """As `receive`, with the objects and values beside the messages; see `beside`."""
     probe: Callable[[Any], Any]
-    """Does nothing with an object: fails where it is not to be had there."""
+    """Does nothing with an object, but fails if the object is not available at the receiver."""
     await_credit: Callable[[str, int], Any]
 
 
 class RayPeer:
-    """A receiver's Ray methods, bound once."""
+    """The Ray methods of a receiver, bound once."""
 
     def __init__(self, handle: Any) -> None:
         self.receive: Callable[[bytes], Any] = handle.receive.remote
@@ -33,7 +33,7 @@ class RayPeer:
 
 
 class Peers:
-    """Runs each task on a daemon thread of its own: a receiver that never comes up must hold no other one."""
+    """Runs each task on a new daemon thread: a receiver that never starts must not delay others."""
 
     def __init__(self, system: str, incarnation: int) -> None:
         self._system = system
@@ -45,18 +45,18 @@ class Peers:
         threading.Thread(target=_run, args=(task,), name="rayshot-peers", daemon=True).start()
 
     def know(self, name: str, handle: Any) -> None:
-        """Remember a Ray handle, so that it need not be looked up."""
+        """Remember a Ray handle, so that it does not have to be looked up."""
         self._known[name] = handle
         know_host(handle)
 
     def forget(self, name: str) -> None:
-        """An actor has ended."""
+        """An actor has ended: forget its handle."""
         handle = self._known.pop(name, None)
         if handle is not None:
             forget_host(handle)
 
     def find(self, name: str) -> Any | None:
-        """The Ray handle of an actor; None where Ray knows of none: it ended, died, or never was."""
+        """The Ray handle of an actor; None if Ray knows no such actor: it ended, died, or never existed."""
         if name not in self._known:
             try:
                 ray_name = actor_name(self._system, self._incarnation, name)
@@ -67,5 +67,5 @@ class Peers:
 
 
 def _run(task: Callable[[], None]) -> None:
-    with contextlib.suppress(SystemExit):  # what Ray raises in a thread that waits while Ray is shut down
+    with contextlib.suppress(SystemExit):  # Ray raises it in a thread that waits during a shutdown of Ray
         task()

@@ -1,10 +1,12 @@
 """The sending end of a channel: batches in flight, acknowledgements, credit.
 
-A message goes out at once while no call to its receiver is under way, else it waits in the outbox and leaves with all
-that gathered there when the call is answered; before that only if it is much, WINDOW calls at a time. So nothing waits
-on an idle channel, and batches grow with the load, as a call costs about the same whatever it holds.
+A message leaves at once if no call to its receiver is under way. Otherwise it waits in the outbox, and leaves with all
+messages there when the call is answered. It leaves earlier only if the outbox holds much, and fewer than WINDOW calls
+are under way. So messages do not wait on an idle channel, and batches grow with the load, as a call costs about the
+same whatever it holds.
 
-A receiver that falls behind uses up the channel's credit; then a call that answers when it caught up is left with it.
+A receiver that falls behind uses up the channel's credit. Then the sender makes a call that the receiver answers when
+it has caught up.
 """
 
 import logging
@@ -34,16 +36,16 @@ from rayshot.runtime.wire.packets import Answer, Status, pack_packet, unpack_ans
 log = logging.getLogger("rayshot")
 WINDOW = 2
 DUE = ((1, 1), (BATCH_MESSAGES_MIN, BATCH_BYTES_MIN))
-"""So many messages, or bytes, make a call worth while when so many calls are under way: fewer than WINDOW."""
+"""How many messages or bytes are worth a call, by the number of calls under way, which is below WINDOW."""
 NEVER_DUE = (OUTBOX_MESSAGES_MAX + 1, OUTBOX_BYTES_MAX + 1)
-"""Then the sender has to be asked to wait."""
+"""With so many messages or bytes, the sender must be asked to wait."""
 RESEND_PAUSE_S = 0.2
 RESENDS_UNSAID = 50
-"""After so many attempts in vain the log says so, and again after as many more."""
+"""After so many failed attempts to send a batch the log has a warning, and again after as many more."""
 
 
 class Sender(Protocol):
-    """The process that sends. All but `lost` are called under its lock."""
+    """The process that sends. Call all methods except `lost` under its lock."""
 
     name: str
     incarnation: int
@@ -51,26 +53,26 @@ class Sender(Protocol):
     lock: threading.Lock
     dead_letters: DeadLetters
     draining: bool
-    """All that was sent leaves, as far as the receivers' credit goes and beyond."""
+    """All sent messages leave now, even beyond the receivers' credit."""
 
     def acknowledged(self, channel: Any, last: int, batch: InFlight, answer: Answer) -> None:
         """The receiver of `channel` took the batch, and everything up to `last`."""
 
     def refused(self, receiver: str, answer: Answer) -> None:
-        """The receiver takes nothing: it stopped or ended."""
+        """The receiver refuses messages: it stopped or ended, or it treats this sender as dead."""
 
     def lost(self, receiver: str, error: Exception) -> bool:
-        """A call failed. Says whether the receiver may still be there, and the batch is to be sent again."""
+        """A call failed. Returns whether the receiver may still live, so that the call must be made again."""
 
     def congested(self, channel: Any) -> None:
         """The outbox of this channel is above its limit, and this thread has sent the last message."""
 
     def connect(self, channel: Any) -> None:
-        """Look the receiver up, in the background, and call `connected`."""
+        """Look the receiver up in the background, and call `connected`."""
 
 
 class OutChannel(Outbox):
-    """An outbox, and what has left it and is not yet acknowledged: `in_flight`, by first number."""
+    """An outbox, and the batches that have left it and are not acknowledged: `in_flight`, by first number."""
 
     def __init__(self, sender: Sender, receiver: str) -> None:
         super().__init__(receiver, sender.codec, sender.lock)
@@ -84,11 +86,11 @@ class OutChannel(Outbox):
 
     @abstractmethod
     def number(self, count: int) -> InFlight:
-        """Have the machine number the next `count` messages; returns their batch, still empty. Under the lock."""
+        """Have the machine number the next `count` messages. Returns an empty batch for them. Call under the lock."""
 
     @abstractmethod
     def renew(self, batch: InFlight) -> None:
-        """Put on a batch that is sent again what must go with it now. Call under the lock."""
+        """Give a batch that is sent again the markers or tags that it must carry now. Call under the lock."""
 
     def congested(self) -> None:
         """See Outbox."""
@@ -104,7 +106,7 @@ class OutChannel(Outbox):
         self._connecting = False
 
     def start_behind(self, number: int) -> None:
-        """All up to this number was sent before the snapshot that the sender was loaded from. Call under the lock."""
+        """The sender was loaded from a snapshot, and had sent all up to `number` before it. Call under the lock."""
         self.transported = self.unprocessed.processed = number
 
     def flush(self) -> None:
@@ -129,10 +131,10 @@ class OutChannel(Outbox):
             self.transmit(self._taken(self.batch_size(credit)))
 
     def _call_is_due(self) -> bool:
-        """Whether the outbox holds what is worth a call now, and one may be made."""
+        """Whether the outbox holds enough for a call now, and a call may be made."""
         under_way = len(self.in_flight)
         self._set_due(DUE[under_way] if under_way < WINDOW else NEVER_DUE)
-        self.gather()  # after it: what was appended before a sender could read what is due now
+        self.gather()  # afterwards: a sender may have appended before it could read the new limits
         enough = len(self.pending) >= self._due_messages or self.pending_bytes >= self._due_bytes
         return enough and under_way < WINDOW
 
@@ -164,7 +166,7 @@ class OutChannel(Outbox):
             batch.ref = (
                 self.peer.receive_with(packet, *lay_out(batch.slots)) if batch.slots else self.peer.receive(packet)
             )
-        except Exception as error:  # noqa: BLE001 - no room for a large one, say: what is numbered must arrive
+        except Exception as error:  # noqa: BLE001 - such as no room for a large batch: numbered messages must arrive
             self._try_again(batch, error)
         else:
             when_answered(batch.ref, lambda result: self._answered(batch, result))
@@ -177,7 +179,7 @@ class OutChannel(Outbox):
         self.room.notify_all()
 
     def end(self, detail: str) -> None:
-        """The receiver ended: what is not processed, and all that comes, is dead letters. Call under the lock."""
+        """The receiver ended: unacknowledged, waiting and later messages become dead letters. Call under the lock."""
         self.ended = detail
         self._set_due(DUE[0])
         self.gather()
@@ -197,7 +199,7 @@ class OutChannel(Outbox):
         self.settle_batch(batch, unpack_answer(result))
 
     def _sift(self, batch: InFlight, error: Exception) -> None:
-        """It may be an object that failed or is lost: that alone is given up, and the batch sent again without it."""
+        """Look for objects that failed or are lost: give up only these, and send the batch again without them."""
         assert self.peer is not None
         if give_up_failed(batch.slots, self.peer.probe):
             self._send_again(batch)

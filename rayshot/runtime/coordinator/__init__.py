@@ -1,1 +1,1 @@
-"""The coordinator, one Ray actor per life of a system: who belongs to it, its snapshots, and their commit."""
+"""The coordinator, one Ray actor per life of a system: its members, its snapshots, and their commit."""

@@ -1,4 +1,4 @@
-"""How far the start of a life is, and whether the program that starts it still lives."""
+"""The state of a life that is starting, and whether the program that starts it still lives."""
 
 import threading
 import time
@@ -11,15 +11,15 @@ from rayshot.runtime.ray.futures import when_answered
 from rayshot.runtime.wire.states import BEGINNING, LOADING, RUNNING
 
 UNWATCHED_S = 15.0
-"""A program says who it is as soon as the coordinator is there; one that has not by then has died before."""
+"""A program calls `watch` as soon as the coordinator runs. If it has not called after so many seconds, it has died."""
 
 
 class Birth:
-    """A life that a program starts: it restores it (loading), or makes its first actors (beginning).
+    """A life that a program starts: the program restores it (loading), or makes its first actors (beginning).
 
-    The program keeps a call of `DriverWatch.stay` open meanwhile. It owns the reference to that call's result, and
-    gives it to `watch`: the reference fails when the program dies, within some seconds. Nobody else can finish the
-    start, so `on_death` is called then, on a thread of Ray.
+    Meanwhile the program keeps a call of `DriverWatch.stay` open. It owns the reference to the result of this call, and
+    gives the reference to `watch`. If the program dies, the reference fails within some seconds. No other program can
+    finish the start, so `on_death` is then called, on a thread of Ray.
     """
 
     def __init__(self, on_death: Callable[[str], object], *, loading: bool, beginning: bool) -> None:
@@ -36,22 +36,22 @@ class Birth:
         return LOADING if self.loading else BEGINNING if self.beginning else RUNNING
 
     def watch(self, held: Any) -> None:
-        """Notice the death of the owner of this reference to what `stay` answers."""
-        self._held = held  # it tells of its owner as long as somebody has it
+        """Notice the death of the program that owns `held`, the reference to the result of `stay`."""
+        self._held = held  # Ray reports the owner's death only while a process holds the reference
         when_answered(held, self._completed)
 
     @property
     def is_watched(self) -> bool:
-        """Whether the program has said who it is."""
+        """Whether the program has called `watch`."""
         return self._held is not None
 
     def check(self, now: float) -> None:
-        """Notice a program that died before it could say who it is."""
+        """Notice the death of a program that died before it could call `watch`."""
         if not (self._over.is_set() or self.is_watched) and self.state != RUNNING and now > self._due:
             self._died()
 
     def end(self) -> None:
-        """The life runs, or never will."""
+        """The life runs now, or it will never run."""
         self.loading = self.beginning = False
         self._over.set()
         self._held = None

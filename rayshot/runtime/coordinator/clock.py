@@ -1,4 +1,4 @@
-"""The clock of a coordinator: what is due is looked for again and again."""
+"""The clock of a coordinator: it checks every TICK_S for work that is due."""
 
 import logging
 import threading
@@ -11,7 +11,7 @@ TICK_S = 0.02
 
 
 def start_clock(system: str, lock: AbstractContextManager[object], tick: Callable[[float], None]) -> None:
-    """Call `tick` with the monotonic time every TICK_S, under the lock, on a thread of its own and for ever."""
+    """Start a thread that calls `tick` with the monotonic time every TICK_S, under the lock, for ever."""
 
     def run() -> None:
         while True:

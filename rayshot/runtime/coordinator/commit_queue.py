@@ -1,4 +1,4 @@
-"""What waits to be written to the storage, cuts above all: one after the other, while others are recorded."""
+"""The queue of cuts, and other work, for the storage: a thread does one after the other, while actors record others."""
 
 import logging
 import queue
@@ -9,11 +9,11 @@ from rayshot.protocol.cut import Cut
 
 log = logging.getLogger("rayshot")
 CLOSE_S = 20.0
-"""What is being committed or deleted when a system is shut down has so long to come to its end."""
+"""At a shutdown, commits and deletions that have begun get so many seconds to finish."""
 
 
 class CommitQueue:
-    """Calls `commit` for each cut, on a thread of its own, and `failed` with what that raised."""
+    """Calls `commit` for each cut, on its own thread; if that raises, calls `failed` with the error."""
 
     def __init__(self, commit: Callable[[Cut], None], failed: Callable[[Cut, Exception], None]) -> None:
         self._commit = commit
@@ -22,19 +22,19 @@ class CommitQueue:
         self._thread = threading.Thread(target=self._run, name="rayshot-committer", daemon=True)
 
     def start(self) -> None:
-        """Begin with what waits."""
+        """Begin with the first cut in the queue."""
         self._thread.start()
 
     def put(self, cut: Cut) -> None:
-        """This one is next when all before it are done."""
+        """Add a cut to the end of the queue."""
         self._waiting.put(cut)
 
     def call(self, work: Callable[[], None]) -> None:
-        """Call this on the thread that commits, when all before it is done. Nobody hears of what it raises."""
+        """Add `work` to the end of the queue; the committing thread calls it. Its errors go only into the log."""
         self._waiting.put(work)
 
     def close(self) -> None:
-        """Wait until all that waits is done, but not for ever; nothing is put any more."""
+        """Wait until the queue is done, for at most CLOSE_S seconds. Put nothing into it any more."""
         self._waiting.put(None)
         self._thread.join(CLOSE_S)
 
@@ -51,5 +51,5 @@ class CommitQueue:
     def _write(self, cut: Cut) -> None:
         try:
             self._commit(cut)
-        except Exception as error:  # noqa: BLE001 - whatever it is, whoever waits for this snapshot must hear of it
+        except Exception as error:  # noqa: BLE001 - a program may wait for this snapshot and must hear of any error
             self._failed(cut, error)

@@ -1,4 +1,4 @@
-"""Makes complete cuts durable: collects what the vaults wrote into a manifest, commits it, deletes what is too old."""
+"""Makes complete cuts durable: writes a manifest of the vaults' chunks, commits it, and deletes old snapshots."""
 
 import logging
 import platform
@@ -49,20 +49,21 @@ from rayshot.store.reuse import find_present
 
 log = logging.getLogger("rayshot")
 _NO_STORAGE = (AbortReason.STORE_UNAVAILABLE, AbortReason.FENCED, AbortReason.KEYS_MISSING)
-"""After an abort for one of these nothing is noted until a commit has come through."""
+"""After an abort for one of these reasons, no abort is noted in the storage until a commit has succeeded."""
 ANSWER_S = 5.0
-"""A vault that gives up at the deadline has so long to say why."""
+"""A vault that gives up at the deadline has so many seconds more to say why."""
 
 
 class Committer:
-    """The only one who writes to the repository of a running system. For one thread, but for `keep_trace`."""
+    """The only writer to the repository of a running system. Use it from one thread, except `keep_trace`."""
 
     def __init__(self, settings: SystemSettings, owner: str) -> None:
-        """Take the storage over for a new life of the system, or for the one that this `owner` had begun before.
+        """Take the storage over for a new life of the system, or for the life that this `owner` had begun before.
 
-        `owner` is a name that a coordinator keeps when it is started anew, and no other one ever has; `had_begun` says
-        that it was, and what it may have left. Ray starts one anew, too, of which no process ever ran, as its node was
-        dead. `fenced` says that a later life has the storage: nothing can be committed in this one any more.
+        `owner` is a name that a coordinator keeps when Ray starts it again, and that no other coordinator ever has.
+        `had_begun` says whether this coordinator began the life before, so it may have left something. A restart by Ray
+        alone does not say that: Ray also restarts a coordinator that never ran, because its node was dead. `fenced`
+        says that a later life has the storage: this life can commit nothing any more.
 
         Raises SnapshotsExist.
         """
@@ -98,20 +99,20 @@ class Committer:
 
     @property
     def missing_keys(self) -> tuple[str, ...]:
-        """The names of the keys without which nothing can be written; empty where they are there."""
+        """The names of the missing keys, without which nothing can be written; empty if no keys are missing."""
         return () if self._keyring is not None else self._key_names
 
     def take_keys(self, keyring: Keyring) -> None:
-        """From now on sign and encrypt with these."""
+        """From now on sign and encrypt with these keys."""
         self._repository.use_keys(keyring.encryption)
         self._keyring = keyring
 
     def keep_trace(self, actor: str, segment: bytes) -> None:
-        """An actor ended; the next snapshot behind its end holds the last segment of its trace. From any thread."""
+        """An actor ended: the next snapshot after its end holds the last segment of its trace. Call from any thread."""
         self._last_traces[actor] = segment
 
     def note_abort(self, under_way: UnderWay, end: AnnounceEnd, when: float) -> None:
-        """Note in the storage that a snapshot was aborted, at `when` by time.monotonic; where that fails, later."""
+        """Note in the storage that a snapshot was aborted at `when`, by time.monotonic; if that fails, do it later."""
         assert end.reason is not None
         note = AbortNote(
             snapshot=end.snapshot,
@@ -131,7 +132,7 @@ class Committer:
             self.write_aborts()
 
     def write_aborts(self) -> None:
-        """Write the notes that wait; where the storage refuses one, it and those behind it wait for the next call."""
+        """Write the waiting notes. If the storage refuses a note, it and all later ones wait for the next call."""
         keys = None if self._keyring is None else self._keyring.encryption
         while self._aborts and keys is not None:
             note = self._aborts.popleft()
@@ -143,11 +144,11 @@ class Committer:
                 return
 
     def store(self, cut: Cut, vaults: Iterable[tuple[Any, list[Any]]], taken: Taken) -> tuple[CommitRecord, Figures]:
-        """Write and commit one snapshot; `vaults` with the bodies that each is to write.
+        """Write and commit one snapshot. `vaults` has each vault with the bodies that it must write.
 
-        Returns the figures of its manifest too, and as `bytes` the size of all its chunks.
+        Returns the commit and the figures of its manifest; in them, `bytes` is the size of all its chunks.
 
-        Raises KeysMissing, StoreError, StateNotSerializable; nothing of it is visible then.
+        Raises KeysMissing, StoreError, StateNotSerializable; then nothing of the snapshot is visible.
         """
         snapshot, keyring = cut.snapshot, self._keyring
         if keyring is None:
@@ -177,17 +178,17 @@ class Committer:
         return record, {**manifest.stats, "bytes": sum(chunk.stored_size for chunk in manifest.chunks)}
 
     def stored_in(self, incarnation: int) -> set[SnapshotId]:
-        """All snapshots that were ever committed in this life."""
+        """All snapshots that were ever committed in the life `incarnation`."""
         history = self._repository.log.refresh()
         return {k for k in (*history.retained, *history.deleted) if k.incarnation == incarnation}
 
     def newest_of(self, incarnation: int) -> CommitRecord | None:
-        """The newest snapshot of this life that can be had."""
+        """The newest snapshot of the life `incarnation` that is not deleted; None if it has none."""
         retained = self._repository.retained()
         return next((record for record in reversed(retained) if record.snapshot.incarnation == incarnation), None)
 
     def highest_counter(self, incarnation: int) -> int:
-        """The highest counter of a coordinator's snapshot of this life that the storage knows."""
+        """The highest counter, known to the storage, of all snapshots that the coordinator began in this life."""
         highest = 0
         entries = self._repository.store.list(intent_folder(self._repository.system))
         announced = [snapshot_of(entry.key.rpartition("/")[2]) for entry in entries]
@@ -197,13 +198,13 @@ class Committer:
         return highest
 
     def stopped_with(self, incarnation: int) -> SnapshotId | None:
-        """The savepoint with which this life of the system was to stop; None where it was not."""
+        """The savepoint with which this life of the system had to stop; None if it did not have to."""
         manifest = self._newest_manifest()
         final = manifest is not None and manifest.snapshot.incarnation == incarnation and FINAL in manifest.stats
         return manifest.snapshot if manifest is not None and final else None
 
     def ended_before(self) -> set[str]:
-        """The actors that the newest snapshot knows to have ended."""
+        """The actors that had ended before the newest snapshot."""
         manifest = self._newest_manifest()
         return set() if manifest is None else set(manifest.ended)
 
@@ -218,7 +219,7 @@ class Committer:
             return None
 
     def retain(self, config: SnapshotConfig) -> None:
-        """Delete what `config` does not keep. Raises Fenced; what else fails is tried again the next time."""
+        """Delete snapshots that `config` does not keep. Raises Fenced; after other errors the next call tries again."""
         keep = Keep(
             last=config.num_to_keep,
             hourly=config.keep_hourly,
@@ -238,9 +239,9 @@ class Committer:
                 log.warning("nothing is deleted while these cannot be read: %s", ", ".join(map(str, sweep.unreadable)))
 
     def restored(self, snapshot: SnapshotId, origin: str | None, *, claimed: bool) -> None:
-        """Write down what this life is restored from; see `Repository.note_restore`.
+        """Write down from which snapshot this life is restored; see `Repository.note_restore`.
 
-        The first snapshot leans on it only if it was claimed and lies among our own; else it is a full one.
+        This life's first snapshot depends on it only if it was claimed and is in this life's storage; else it is full.
         """
         self._repository.note_restore(snapshot, origin, claimed=claimed)
         record = self._repository.log.history.retained.get(snapshot)
@@ -249,7 +250,7 @@ class Committer:
             self._base, self._reuse = snapshot, {chunk.digest: chunk for chunk in manifest.chunks}
 
     def _intend(self, snapshot: SnapshotId, timeout_s: float) -> tuple[str, dict[str, Chunk]]:
-        """Announce a snapshot; returns its intent, and the chunks that it need not write again."""
+        """Announce a snapshot; returns its intent, and the chunks that do not have to be written again."""
         if self._base is not None:
             present = find_present(self._repository.store, self._repository.system, self._reuse)
             try:
@@ -266,7 +267,7 @@ class Committer:
             if isinstance(error.cause, StoreError | StateNotSerializable):
                 raise error.cause from error
             raise StoreUnavailable(f"a vault could not write: {error.cause!r}") from error
-        except ray.exceptions.RayError as error:  # the vault died, its time was up, or a record was lost with its node
+        except ray.exceptions.RayError as error:  # the vault died or was too slow, or a record was lost with its node
             raise StoreUnavailable(f"a vault did not answer: {error}") from error
         return [unpack_stored(answer) for answer in answers]
 
@@ -340,7 +341,7 @@ class Committer:
 
 
 def _joined(written: Iterable[Stored]) -> dict[Channel, tuple[RecordedSlots, ...]]:
-    """What lies beside messages: the vault of the sender and that of the receiver have each a part of a channel."""
+    """The objects beside messages, by channel: the sender's and the receiver's vault each wrote a part of a channel."""
     found: dict[Channel, list[RecordedSlots]] = {}
     for stored in written:
         for channel, beside in stored.slots.items():
@@ -349,7 +350,7 @@ def _joined(written: Iterable[Stored]) -> dict[Channel, tuple[RecordedSlots, ...
 
 
 def _refuse_late(started: float, timeout_s: float) -> None:
-    """Raise StoreUnavailable where the storage took so long that whoever asked has been promised an end by now."""
+    """Raise StoreUnavailable if the storage was slower than the time-out that the caller was promised."""
     took_s = time.perf_counter() - started
     if took_s > timeout_s:
         raise StoreUnavailable(

@@ -1,7 +1,7 @@
 """The coordinator of a system: a detached, named Ray actor that drives the Collector and owns the commit log.
 
-It keeps nothing that it could not find again: when it dies, Ray starts it anew with the same settings, and it reads the
-log, takes the system over with an EPOCH of its own, and asks the living actors. Snapshots that were under way are lost.
+It keeps nothing that it could not find again. When it dies, Ray starts it again with the same settings. It then reads
+the log, takes the system over with a new EPOCH, and asks the living actors. Snapshots that were under way are lost.
 """
 
 import logging
@@ -81,7 +81,7 @@ class Coordinator(DriverWatch, Questions):
         super().__init__()
         self._settings, self._config, self._keys = settings, settings.snapshot, settings.keys
         system, storage = self._name = settings.system, settings.storage
-        # Late: whoever holds a handle to the coordinator imports this module, and needs no storage.
+        # Imported late: processes that only hold a handle to the coordinator import this module, and need no storage.
         from rayshot.runtime.coordinator.committer import Committer  # noqa: PLC0415
         from rayshot.runtime.coordinator.heart import Heart  # noqa: PLC0415
 
@@ -124,7 +124,7 @@ class Coordinator(DriverWatch, Questions):
 
     @notice
     def join(self, name: str, node: str, handle: Any) -> Joined:
-        """An actor's process is up: it is a member from now on. Raises ActorExited for a used name."""
+        """An actor's process has started: it is a member from now on. Raises ActorExited for a used name."""
         with self._lock:
             if self._stop is not None:
                 handle.stop.remote(self._stop)
@@ -137,7 +137,7 @@ class Coordinator(DriverWatch, Questions):
     def ended(
         self, packed: tuple[object, ...], unfinished: tuple[SnapshotId, ...], trace: bytes | None, why: Ending
     ) -> None:
-        """An actor ended. This is its last record, which stands in for no unfinished snapshot."""
+        """An actor ended. `packed` is its last record; it does not count for the `unfinished` snapshots."""
         record = unpack_record(packed)
         with self._lock:
             if not self._members.end(record.process, why):
@@ -153,14 +153,14 @@ class Coordinator(DriverWatch, Questions):
 
     @notice
     def leaving(self, name: str) -> None:
-        """An actor wants to end, and cannot while a snapshot is open there: it is told of ends at once."""
+        """An actor wants to end, but cannot while a snapshot is open there: tell it at once when snapshots end."""
         with self._lock:
             for snapshot, floor in self._ends.say_at_once(name) if name in self._members.hosts else ():
                 self._members.tell(name, "ended", snapshot, floor, True)  # noqa: FBT003 - a Ray call
 
     @notice
     def failed(self, name: str, detail: str) -> None:
-        """An actor counts its own failure as the system's."""
+        """An actor reports a failure that stops the whole system."""
         self._died(name, detail)
 
     def _died(self, name: str, detail: str) -> None:
@@ -169,7 +169,7 @@ class Coordinator(DriverWatch, Questions):
                 self._carry_out(self._collector.handle(ProcessDied(name, detail)))
 
     def _give_up(self, detail: str, actor: str | None = None) -> bool:
-        """The system cannot go on, because of that actor if there is one. Returns whether it did until now."""
+        """Stop the system, because of `actor` if one is given. Returns whether the system went on until now."""
         with self._lock:
             if goes_on := self._stop is None:
                 self._stop_all(stop := Stop(*self._name, actor, detail))
@@ -187,9 +187,9 @@ class Coordinator(DriverWatch, Questions):
 
     @ray.method(concurrency_group="wait")
     def snapshot(self, order: Order) -> Committed:
-        """Take a snapshot; returns when it is durable. A system that begins takes only the one that is its first.
+        """Take a snapshot; returns when it is durable. A system that begins takes only its first snapshot.
 
-        Raises SnapshotAborted; ConfigError while it begins; NoAnswer; SystemDown where it takes no messages any more.
+        Raises SnapshotAborted; ConfigError while it begins; NoAnswer; SystemDown if it takes no messages any more.
         """
         mode, trigger = order.mode or self._config.mode, "request" if order.label is None else "savepoint"
         return self._window.take(order.traced, lambda: self._ask(Request(mode, order, trigger)))
@@ -214,7 +214,7 @@ class Coordinator(DriverWatch, Questions):
 
     @notice
     def announce(self, snapshot: SnapshotId, name: str, floor: int, token: str = "") -> None:
-        """An actor began a snapshot, for the request of that `token` if any; its own below `floor` are over for it."""
+        """An actor began a snapshot, for the request of that `token` if any; its snapshots below `floor` are over."""
         with self._lock:
             if self._stop is None:
                 request = self._admission.asked.take(token) or Request(CHANDY_LAMPORT)
@@ -231,19 +231,19 @@ class Coordinator(DriverWatch, Questions):
 
     @notice
     def quiet(self, snapshot: SnapshotId, name: str) -> None:
-        """Where the world stops for a snapshot: all has arrived that an actor had sent before."""
+        """In a stop-the-world snapshot: everything that the actor `name` had sent before has arrived."""
         with self._lock:
             self._carry_out(self._collector.handle(ProcessQuiet(snapshot, name)))
 
     @notice
     def refuse(self, snapshot: SnapshotId, name: str, detail: str, reason: AbortReason) -> None:
-        """An actor gives no record."""
+        """An actor refuses to record a snapshot."""
         with self._lock:
             self._carry_out(self._collector.handle(CaptureRefused(snapshot, name, detail, reason)))
 
     @notice
     def report(self, head: bytes, body: Body) -> None:
-        """An actor brings a report: of a snapshot that a process began, or before it joined."""
+        """An actor brings a report: for a snapshot that a process began, or that began before the actor joined."""
         self._intake.put(head, body)
 
     def _take(self, reports: list[Arrived]) -> None:
@@ -257,13 +257,13 @@ class Coordinator(DriverWatch, Questions):
 
     @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
     def configure(self, config: SnapshotConfig) -> None:
-        """Change the rhythm from now on."""
+        """Change when snapshots are taken, from now on."""
         with self._lock:
             self._config = config
 
     @property
     def _room(self) -> int:
-        """How many more snapshots may be open now."""
+        """The number of further snapshots that may be open now."""
         return 0 if self._birth.loading else self._config.max_concurrent - len(self._open)
 
     def _begin_wanted(self) -> None:
@@ -280,7 +280,7 @@ class Coordinator(DriverWatch, Questions):
                 self._carry_out(self._collector.handle(SnapshotWanted(stopped=stopped)), request)
 
     def _begin_aligned(self, request: Request) -> None:
-        """Begin an aligned snapshot on the channels there are; asking for these takes a moment, so no lock is held."""
+        """Begin an aligned snapshot on the existing channels. Asking for these takes a moment, so hold no lock."""
         inputs = forward_inputs(self._members.topology())
         with self._lock:
             self._admission.exploring = False
@@ -292,7 +292,7 @@ class Coordinator(DriverWatch, Questions):
     def _note(self, snapshot: SnapshotId, request: Request | None) -> None:
         if snapshot not in self._open:
             now = self._last_began = time.monotonic()
-            known = request is not None and snapshot.by_coordinator  # else nobody here knows when it began
+            known = request is not None and snapshot.by_coordinator  # otherwise the coordinator does not know its begin
             follows = self._committed.position if self._committed and known else None
             wanted = request or Request(CHANDY_LAMPORT)
             self._open[snapshot] = UnderWay(now, time.time(), now + self._config.timeout_s, wanted, follows)
@@ -309,7 +309,7 @@ class Coordinator(DriverWatch, Questions):
                     else:
                         self._members.tell(process, "begin", snapshot, floor, inputs, quiet)
                 case StoreSnapshot(cut):
-                    self._note(cut.snapshot, request)  # without actors nobody is told first
+                    self._note(cut.snapshot, request)  # a system without actors has no SendBegin before this
                     under_way = self._open[cut.snapshot]
                     under_way.recorded_s = time.monotonic() - under_way.began
                     self._commits.put(cut)
@@ -327,7 +327,7 @@ class Coordinator(DriverWatch, Questions):
         failpoint("before_announce")
         committed = end.reason is None
         final = committed and under_way is not None and under_way.request.order.final
-        if final:  # they stand still until they hear of it
+        if final:  # the actors stand still until they hear of it
             self._stop_all(Stop(*self._name, None, f"it was stopped with the savepoint {end.snapshot}"))
         lazily = committed and end.snapshot.initiator in (COORDINATOR, ALIGNED) and not self._settings.trace
         told = self._ends.leave_unsaid(end.snapshot, time.monotonic()) if lazily else tuple(self._members.hosts)
@@ -336,7 +336,7 @@ class Coordinator(DriverWatch, Questions):
         for name, drivers in end.past_drivers.items():
             self._members.tell(name, "forget_drivers", drivers)
         if under_way is None:
-            return  # of a coordinator that was lost, or its announcement is late
+            return  # the snapshot of a lost coordinator, or its announcement is late
         self._last_ended = time.monotonic()
         if end.reason is not None:
             self._metrics.aborted(under_way.request.trigger, end.reason)
@@ -353,7 +353,7 @@ class Coordinator(DriverWatch, Questions):
         with self._lock:
             under_way, gathered = self._open.get(cut.snapshot), self._gathered.get(cut.snapshot, Gathered())
         if under_way is None:
-            return  # it was aborted while it waited for its turn, as the system was fenced
+            return  # it was aborted while it waited in the queue, because the system was fenced out
         record, figures = self._committer.store(cut, self._members.shares(gathered.bodies), under_way.taken(gathered))
         with self._lock:
             self._committed = record
@@ -370,7 +370,7 @@ class Coordinator(DriverWatch, Questions):
             self._yield(error)
 
     def _yield(self, error: Fenced) -> None:
-        """The storage belongs to another life of this system: this one can never commit again, and stops."""
+        """The storage belongs to another life of this system: this life can never commit again, so stop it."""
         with self._lock:
             self._give_up(error.message)
             for snapshot in tuple(self._open):
@@ -391,7 +391,7 @@ class Coordinator(DriverWatch, Questions):
                 self._members.tell_all("stop_aligning", snapshot)
         self._birth.check(now)
         self._admission.expire(now)
-        self._begin_wanted()  # one that was asked for may have come to its end without having begun
+        self._begin_wanted()  # a request may have expired before its snapshot began, which makes room
         for snapshot, floor in self._ends.overdue(now):
             self._members.tell_all("ended", snapshot, floor, True)  # noqa: FBT003 - a Ray call
         due = self._config.next_due(self._last_began, self._last_ended)
@@ -404,12 +404,12 @@ class Coordinator(DriverWatch, Questions):
 
     @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
     def identity(self) -> HostIdentity:
-        """What hosts that a driver makes are told."""
+        """The identity that a driver gives to the hosts that it makes."""
         return self._settings.identity(self._incarnation, self._own, self._config)
 
     @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
     def take_keys(self, keyring: Keyring | None) -> tuple[str, ...]:
-        """Sign and encrypt with these, see `keyring`, if they are the system's. Returns the names of missing ones."""
+        """Sign and encrypt with these keys, see `keyring`, if they are the system's. Returns names of missing keys."""
         if keyring is not None and keyring.names == self._keys:
             self._committer.take_keys(keyring)
             self._members.hand_out(keyring)
@@ -417,7 +417,7 @@ class Coordinator(DriverWatch, Questions):
 
     @ray.method(concurrency_group="control")
     def expect(self, ended: tuple[str, ...], snapshot: SnapshotId, origin: str | None, claimed: bool) -> None:  # noqa: FBT001
-        """A snapshot is going to be loaded, before which these actors ended. See `Repository.note_restore` too."""
+        """The system will load `snapshot`; these actors had ended before it. See `Repository.note_restore` too."""
         self._committer.restored(snapshot, origin, claimed=claimed)  # nothing is committed before `resume`
         with self._lock:
             self._collector = Collector(self._incarnation, ended=ended)
@@ -425,7 +425,7 @@ class Coordinator(DriverWatch, Questions):
 
     @ray.method(concurrency_group="control")
     def resume(self) -> None:
-        """All actors are loaded: the system lives. Raises SystemDown where it was stopped in the meantime."""
+        """All actors are loaded: let the system run. Raises SystemDown if it was stopped meanwhile."""
         with self._lock:
             if self._stop is not None:
                 raise self._stop.error()
@@ -438,7 +438,7 @@ class Coordinator(DriverWatch, Questions):
 
     @ray.method(concurrency_group="ask")
     def shutdown(self, detail: str) -> None:
-        """End all actors and vaults of the system, dead or alive. Only the coordinator is left; it writes no more."""
+        """End all actors and vaults of the system. Only the coordinator is left, and it writes nothing any more."""
         with self._lock:
             stop = self._stop = self._stop or Stop(*self._name, None, detail)
             for snapshot in tuple(self._open):
@@ -478,7 +478,7 @@ class Coordinator(DriverWatch, Questions):
         return SystemFigures(self.state(), len(self._open), committed.taken_at if committed is not None else 0.0)
 
     def _take_over(self) -> None:
-        """Go on with the living members of a system whose coordinator died."""
+        """After the death of the old coordinator: go on with the living members of the system."""
         remains = find_remains(self._members, self._committer, self._incarnation, self._name, self._settings.loading)
         self._members.know_ended(remains.ended)
         self._committed = self._committer.newest_of(self._incarnation)

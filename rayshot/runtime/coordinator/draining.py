@@ -1,4 +1,4 @@
-"""Nodes that Ray is about to take away: a snapshot is committed before they go."""
+"""Drained nodes, which Ray will remove soon: the coordinator commits a snapshot before they go."""
 
 import logging
 import threading
@@ -13,14 +13,14 @@ from rayshot.runtime.ray.state import draining_nodes
 
 log = logging.getLogger("rayshot")
 LOOK_S = 1.0
-"""A node that Ray takes back on short notice has a minute or two; the question to Ray takes a millisecond."""
+"""Seconds between two looks. A drained node may have only a minute or two left; a look takes a millisecond."""
 
 
 class DrainWatch:
-    """Looks for drained nodes, on a thread of its own.
+    """Looks for drained nodes, on its own thread.
 
-    `nodes` are those that the system's actors are on. `take` takes a snapshot and returns when it is durable. One that
-    fails is taken again at the next look, until the node is gone or no longer drained.
+    `nodes` returns the nodes of the system's actors. `take` takes a snapshot and returns when it is durable. If it
+    fails, the next look takes another snapshot, until the node is gone or no longer drained.
     """
 
     def __init__(self, nodes: Callable[[], Iterable[str]], take: Callable[[], SnapshotId]) -> None:
@@ -29,11 +29,14 @@ class DrainWatch:
         self._done: set[str] = set()
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start the thread that looks."""
         threading.Thread(target=self._run, name="rayshot-drain", daemon=True).start()
 
     def look(self, draining: Mapping[str, int]) -> None:
-        """Take a snapshot if one of these nodes is ours, and none was taken since; by id, the deadline in Unix ms."""
+        """Take a snapshot if actors are on a drained node for which none was taken yet.
+
+        `draining` has the deadlines of drained nodes by node id, in Unix ms.
+        """
         self._done &= draining.keys()
         ours = sorted(draining.keys() & set(self._nodes()) - self._done)
         if not ours:
@@ -41,7 +44,7 @@ class DrainWatch:
         which = ", ".join(f"node {node[:12]}{_until(draining[node])}" for node in ours)
         try:
             snapshot = self._take()
-        except (RayshotError, ray.exceptions.RayError) as error:  # a vault that is asked for keys may die too
+        except (RayshotError, ray.exceptions.RayError) as error:  # RayError: the vault that is asked for keys may die
             log.warning("%s is drained, and no snapshot was committed yet: %s", which, error)
         else:
             self._done.update(ours)
@@ -53,7 +56,7 @@ class DrainWatch:
             time.sleep(LOOK_S)
             try:
                 draining = draining_nodes()
-            except Exception as error:  # noqa: BLE001 - Ray's control service is away
+            except Exception as error:  # noqa: BLE001 - Ray's control service does not answer
                 if not failing:
                     log.warning("nobody can say now which nodes are drained: %s", error)
                 failing = True

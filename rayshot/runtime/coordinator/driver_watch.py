@@ -1,4 +1,4 @@
-"""What a coordinator does to notice that drivers die: the half of it that is told of them."""
+"""How a coordinator notices that drivers die."""
 
 import logging
 import threading
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rayshot")
 GUESTS_WAIT_S = 5.0
-"""So long a plain task's call waits until every actor has recorded a snapshot; then the snapshot is given up."""
+"""A plain task's call waits so many seconds until every actor has recorded a snapshot; then the snapshot is aborted."""
 
 
 class DriverWatch(Inquiry):
-    """The base of the coordinator's class.
+    """A base of the coordinator's class.
 
-    Each driver keeps a call of `stay` open, owns the reference to its result, and gives it to `watch_driver`: the
-    reference fails when the driver's process dies. The actors are told, close its channels, and forget its counters
-    when a snapshot holds the last ones.
+    Each driver keeps a call of `stay` open, owns the reference to its result, and gives the reference to
+    `watch_driver`: it fails when the driver's process dies. Then the coordinator tells the actors. They close the
+    driver's channels, and forget its counters when a snapshot holds the last ones.
     """
 
     _lock: threading.RLock
@@ -44,19 +44,19 @@ class DriverWatch(Inquiry):
 
     @ray.method(concurrency_group="stay")
     def stay(self) -> None:
-        """Stay pending as long as this process lives. One thread waits, and all other calls in the queue behind it."""
+        """Stay pending while this process lives. One call waits on a thread, all others wait in the queue behind it."""
         threading.Event().wait()
 
     @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
     def watch_driver(self, name: str, held: list[Any]) -> None:
-        """Notice the death of who owns the reference in this list; by itself it would arrive as its value."""
+        """Notice the death of the driver that owns the reference in `held`; outside a list Ray would send its value."""
         (reference,) = held
-        self._drivers[name] = reference  # it tells of its owner as long as somebody has it
+        self._drivers[name] = reference  # Ray reports the owner's death only while a process holds the reference
         when_answered(reference, lambda value: self._driver_lost(name, value))
 
     @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
     def watch_starter(self, held: list[Any]) -> None:
-        """See `Birth.watch`; a reference by itself would arrive as its value."""
+        """See `Birth.watch`. The reference is in a list, because otherwise Ray would send its value."""
         self._birth.watch(*held)
 
     def _driver_lost(self, name: str, value: object) -> None:
@@ -70,9 +70,10 @@ class DriverWatch(Inquiry):
 
     @ray.method(concurrency_group="wait")
     def await_recorded(self, snapshot: SnapshotId, name: str) -> None:
-        """Wait until every actor has recorded a snapshot, as the actor `name` has an answer for a plain task.
+        """Wait until every actor has recorded a snapshot: the actor `name` has an answer for a plain task.
 
-        One that takes too long is given up: an actor may be waiting for that task, and could not record before.
+        A snapshot that takes longer than GUESTS_WAIT_S is aborted: an actor may be waiting for that task, and so could
+        not record.
         """
         deadline, was_open = time.monotonic() + GUESTS_WAIT_S, False
         while time.monotonic() < deadline:
@@ -80,7 +81,7 @@ class DriverWatch(Inquiry):
                 under_way = self._open.get(snapshot)
             if (was_open and under_way is None) or (under_way is not None and under_way.recorded_s is not None):
                 return
-            was_open = under_way is not None  # the news of one that an actor began may still be on its way
+            was_open = under_way is not None  # if an actor began the snapshot, its announcement may not be here yet
             time.sleep(TICK_S)
         why = (
             f"not every actor recorded it within {GUESTS_WAIT_S:g} s, and a plain task waits for an answer of {name!r}"

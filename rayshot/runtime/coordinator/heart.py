@@ -1,4 +1,4 @@
-"""The thread that says in the storage that a life of a system runs, and looks there whether it still may."""
+"""The thread that writes to the storage that a life runs, and checks there that no later life has taken over."""
 
 import logging
 import os
@@ -14,15 +14,15 @@ from rayshot.store.records import EpochRecord
 
 log = logging.getLogger("rayshot")
 LOOK_S = 3.0
-"""A life that was fenced out goes on for so long at most, besides what the storage takes to answer."""
+"""A life that was fenced out goes on for at most so many seconds, plus the time that the storage takes to answer."""
 CLOSE_S = 5.0
-"""A storage that does not answer holds the end of a system up no longer."""
+"""A storage that does not answer delays the end of a system by at most so many seconds."""
 
 
 class Heart:
-    """Beats until it is stopped: while its life takes messages. Calls `on_fenced` where another life took over.
+    """Beats while its life takes messages, until it is stopped. Calls `on_fenced` if another life took over.
 
-    The process that is named is this one's parent, on Ray the node's raylet: where that has ended, so has this one.
+    The beat names the parent of this process, in Ray the node's raylet: if the raylet has ended, this process has too.
     """
 
     def __init__(self, storage: str, system: str, epoch: EpochRecord, on_fenced: Callable[[Fenced], None]) -> None:
@@ -35,7 +35,7 @@ class Heart:
         self._thread = threading.Thread(target=self._run, name="rayshot-heart", daemon=True)
 
     def start(self) -> None:
-        """Begin, unless the life is over already."""
+        """Begin to beat, unless the life is already over."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -43,7 +43,7 @@ class Heart:
         self._ended.set()
 
     def close(self) -> None:
-        """The life is over; returns when the storage says so, or does not answer."""
+        """The life is over; returns when the storage says so, or after CLOSE_S seconds if it does not answer."""
         self._ended.set()
         self._thread.join(CLOSE_S)
 
@@ -65,7 +65,7 @@ class Heart:
             self._on_fenced(error)
 
     def _say(self, why: str, act: Callable[[], None]) -> None:
-        """Do something that the life can do without. Where it fails, a warning says so, once until it works again."""
+        """Call `act`; the life can go on if it fails. Then log a warning, but only once until `act` works again."""
         try:
             act()
         except (StoreError, Damaged, Incompatible) as error:

@@ -1,4 +1,4 @@
-"""What a coordinator says of itself to whoever attaches: the part of it that changes nothing."""
+"""How a coordinator answers questions about itself, mostly from programs that attach. They change nothing."""
 
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ class Inquiry:
 
     @ray.method(concurrency_group="ask", max_task_retries=UNTIL_ANSWERED)
     def version(self) -> str:
-        """Of rayshot here: whoever comes with another one learns it before anything else is said."""
+        """The version of rayshot here: programs with another version learn it before they ask anything else."""
         return rayshot.__version__
 
     @ray.method(concurrency_group="ask", max_task_retries=UNTIL_ANSWERED)

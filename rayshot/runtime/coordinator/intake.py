@@ -1,4 +1,4 @@
-"""Where reports come in: many actors record at the same moment, so they are worked off together."""
+"""The intake of reports: many actors record at the same moment, so the coordinator handles their reports together."""
 
 import contextlib
 import logging
@@ -26,7 +26,7 @@ class _Report(NamedTuple):
 
 
 class Arrived(NamedTuple):
-    """A record, the seconds for which its actor was stopped, the bytes of its state, the body or a reference to it."""
+    """A record, the seconds that its actor was stopped, the bytes of its state, and the body or a reference to it."""
 
     record: Record
     hold_s: float
@@ -36,9 +36,9 @@ class Arrived(NamedTuple):
 
 @dataclass(slots=True)
 class Gathered:
-    """What came of one snapshot: the bodies of reports by actor, or references to them, and figures.
+    """The reports of one snapshot: their bodies by actor, or references to them, and figures.
 
-    `recorded` has for each actor how long it was stopped, and when its report arrived, by time.monotonic.
+    `recorded` has for each actor how many seconds it was stopped, and when its report arrived, by time.monotonic.
     """
 
     bodies: dict[str, Any] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Gathered:
     state_bytes: int = 0
 
     def add(self, report: Arrived) -> None:
-        """A report arrived. What is brought again, as no answer came, does not count again."""
+        """Add a report that arrived. A report that is brought again, because no answer came, does not count again."""
         if report.record.process in self.bodies:
             return
         self.bodies[report.record.process] = report.body
@@ -54,7 +54,7 @@ class Gathered:
         self.state_bytes += report.state_bytes
 
     def stats(self) -> dict[str, float]:
-        """What the manifest says of the recording: seconds, and bytes of all states."""
+        """The figures of the recording for the manifest: seconds, and the bytes of all states."""
         holds = [hold_s for hold_s, _ in self.recorded.values()] or [0.0]
         return {
             "hold_max_s": max(holds),
@@ -64,9 +64,9 @@ class Gathered:
 
 
 class Intake:
-    """Reports arrive on Ray's threads, which must not wait; a thread of its own gives `take` all there is.
+    """Takes reports from Ray's threads, which must not wait. Its own thread gives `take` all reports that have arrived.
 
-    Of a report only the head is read here. The bodies of those that were fetched stay in Ray's object store.
+    Only the head of a report is read here. The bodies of fetched reports stay in Ray's object store.
     """
 
     def __init__(
@@ -78,16 +78,16 @@ class Intake:
         threading.Thread(target=self._take_all, name="rayshot-intake", daemon=True).start()
 
     def fetch(self, name: str, host: Any, snapshot: SnapshotId, begin: bytes) -> None:
-        """Tell an actor to record a snapshot, by a packed `begin`; take its report, `refuse` where that raised."""
+        """Tell an actor with a packed `begin` to record a snapshot, and take its report; call `refuse` if it raises."""
         head, body = host.record.remote(begin)
         when_answered(head, lambda result: self._fetched(name, snapshot, result, body))
 
     def put(self, head: bytes, body: Any) -> None:
-        """A report was brought."""
+        """Add a report that an actor brought."""
         self._arrived.put(_Report(head, body))
 
     def _fetched(self, name: str, snapshot: SnapshotId, result: Any, body: Any) -> None:
-        if isinstance(result, bytes):  # else its snapshot ended before, or the actor died, which is noticed elsewhere
+        if isinstance(result, bytes):  # otherwise the snapshot ended, or the actor died, which is noticed elsewhere
             self._arrived.put(_Report(result, body))
         elif isinstance(result, ray.exceptions.RayTaskError):
             log.error("%s could not hand over its record of snapshot %s", name, snapshot, exc_info=result)

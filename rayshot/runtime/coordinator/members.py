@@ -1,4 +1,4 @@
-"""Who belongs to a system: hosts, vaults, and what became of those that are gone. The coordinator's lock covers it."""
+"""The members of a system: hosts and vaults, and why the others are gone. The coordinator's lock covers them."""
 
 import logging
 import threading
@@ -22,15 +22,15 @@ from rayshot.runtime.wire.keyring import Keyring, find_keyring
 
 log = logging.getLogger("rayshot")
 ANSWER_S = 2.0
-"""How long a question to a member may take before its answer is left out."""
+"""A member has so many seconds to answer a question; after that its answer is left out."""
 TAKE_OVER_S = 30.0
-"""An actor that does not answer a new coordinator for so long counts as dead."""
+"""An actor that does not answer a new coordinator for so many seconds counts as dead."""
 CLEAN_UP_S = 10.0
-"""How long a shutdown waits for deaths, and then for the vaults to remove what the dead left; nobody else would."""
+"""Seconds that a shutdown waits for deaths, and then again for the vaults, which alone remove what the dead left."""
 LINGER_S = 10.0
-"""The process of an actor that ended is there for so long at most, for drivers that fetch outcomes of their calls."""
+"""The process of an actor that ended stays for at most so many seconds, so that drivers can fetch outcomes of calls."""
 VAULT_PAUSE_S = 10.0
-"""So long after its death a vault is watched again."""
+"""A vault is watched again so many seconds after its death."""
 VAULT_GROUPS = {"store": 1, "watch": 1, "control": 1}
 
 
@@ -61,7 +61,7 @@ class Members:
     def join(self, name: str, node: str, handle: Any) -> None:
         """Add a host and watch it; its node gets a vault if it is the first there.
 
-        Raises ActorExited for the name of an actor that ended: what is under way to that one must not reach another.
+        Raises ActorExited for the name of an actor that ended: messages to that actor must not reach another one.
         """
         if name in self._ended:
             raise ActorExited(
@@ -94,47 +94,51 @@ class Members:
             vault.hold_keys.remote(self._keyring)
 
     def hand_out(self, keyring: Keyring) -> None:
-        """Give the keys to all vaults, and to those that are still to come, for a coordinator that is started anew."""
+        """Give the keys to all vaults, also to future ones: they keep them for a coordinator that is started again."""
         self._keyring = keyring
         self.tell_vaults("hold_keys", keyring)
 
     def find_keys(self, names: tuple[str, ...]) -> Keyring | None:
-        """The keys of that name: of the environment, or what the vaults hold for a coordinator that is started anew."""
+        """The keys with these names: from the environment, or from the vaults if the coordinator was started again."""
         if (keyring := find_keyring(names)) is not None:
             return keyring
         answers = self._ask({node: vault.keys.remote() for node, vault in tuple(self._vaults.items())})
         return next((keyring for keyring in answers.values() if keyring is not None), None)
 
     def _vault_died(self, node: str, detail: str) -> None:
-        """What it was writing is lost; Ray starts it anew. Until it has, or for good, a watch fails at once."""
+        """A vault died: what it was writing is lost, and Ray starts it again.
+
+        Until it runs again, a new watch fails at once; if Ray cannot start it, every watch does.
+        """
         log.warning("the vault of node %s died: %s", node, detail)
         time.sleep(VAULT_PAUSE_S)
         if (vault := self._vaults.get(node)) is not None:
             self._welcome_vault(node, vault)
 
     def nodes(self) -> set[str]:
-        """Where actors are."""
+        """The nodes on which the system has actors."""
         return set(self._nodes.values())
 
     def know_ended(self, names: Iterable[str]) -> None:
-        """These actors ended before."""
+        """Note that these actors have ended before."""
         self._ended.update({name: Ending(f"actor {name!r} ended") for name in names})
 
     def shares(self, bodies: Mapping[str, Any]) -> list[tuple[Any, list[Any]]]:
-        """The vaults that have something to write, with the bodies from their nodes, where large ones lie.
+        """The vaults that have something to write, each with the bodies from its node: large bodies are on their nodes.
 
-        One at least, if there is any; else a node that is gone, after its actors had ended, would be waited for.
+        Returns at least one vault, if any exists. It leaves out the others: if a node is gone after its actors had
+        ended, the coordinator would wait for its vault.
         """
         first = next(iter(self._vaults), "")
         shares: dict[str, list[Any]] = {}
-        for name, body in tuple(bodies.items()):  # what no cut needs may come in meanwhile
+        for name, body in tuple(bodies.items()):  # reports that no cut needs may arrive meanwhile
             shares.setdefault(self._nodes.get(name, first), []).append(body)
         if not shares and first:
             shares[first] = []
         return [(self._vaults[node], share) for node, share in shares.items()]
 
     def end(self, name: str, ending: Ending) -> bool:
-        """A host left by its own wish, and nobody needs its process any more. Returns False where that is known."""
+        """An actor ended itself, and the system does not need its process any more. Returns False if already known."""
         if name in self._ended:
             return False
         self._ended[name] = replace(ending, letters=())
@@ -150,7 +154,7 @@ class Members:
         return True
 
     def is_there(self, name: str) -> bool | None:
-        """Whether it is a member; None where it never was."""
+        """Whether the actor is a member: False if it has ended, None if it never was a member."""
         return False if name in self._ended else True if name in self.hosts else None
 
     def fate(self, name: str) -> Ending:
@@ -158,7 +162,7 @@ class Members:
         return self._ended.get(name) or Ending(f"there is no actor {name!r} in system {self._system!r}")
 
     def tell(self, name: str, method: str, *args: Any) -> None:
-        """Call a host's control method; nobody waits for the answer."""
+        """Call a host's control method; do not wait for the answer."""
         if name in self.hosts:
             getattr(self.hosts[name], method).remote(*args)
 
@@ -173,20 +177,20 @@ class Members:
             getattr(vault, method).remote(*args, **kwargs)
 
     def status(self) -> dict[str, dict[str, Any] | None]:
-        """The status of each host by name; None for one that does not answer."""
+        """The status of each host by name; None for a host that does not answer."""
         return self._ask({name: handle.status.remote() for name, handle in tuple(self.hosts.items())})
 
     def figures(self) -> dict[str, Any]:
-        """As `status`, what `Host.figures` says."""
+        """As `status`, but with the answers of `Host.figures`."""
         return self._ask({name: handle.figures.remote() for name, handle in tuple(self.hosts.items())})
 
     def trace(self, full: bool | None) -> list[str]:  # noqa: FBT001 - as a Ray call
-        """Have all hosts traced, or with None no more. Returns those that are not as they should be yet."""
+        """Tell all hosts to trace, or with None to stop it. Returns the hosts that have not changed yet."""
         answers = self._ask({name: handle.trace.remote(full) for name, handle in tuple(self.hosts.items())})
         return [name for name, done in answers.items() if not done]
 
     def topology(self) -> dict[str, tuple[str, ...]]:
-        """For each host to whom its channels lead; none for one that does not answer."""
+        """For each host the receivers of its channels; no receivers for a host that does not answer."""
         try:
             answers = self._ask({name: handle.receivers.remote() for name, handle in tuple(self.hosts.items())})
         except ray.exceptions.RayError as error:
@@ -195,7 +199,7 @@ class Members:
         return {name: answer or () for name, answer in answers.items()}
 
     def why_missing(self, snapshot: SnapshotId, names: Iterable[str]) -> dict[str, tuple[Any, ...] | None]:
-        """For each of these hosts what `Host.progress` says; None for one that does not answer."""
+        """For each of these hosts the answer of `Host.progress`; None for a host that does not answer."""
         hosts = dict(self.hosts)
         return self._ask({name: hosts[name].progress.remote(snapshot) for name in names if name in hosts})
 
@@ -211,10 +215,10 @@ class Members:
         return answers
 
     def kill_all(self) -> Callable[[], None]:
-        """End every process of the system but the coordinator's, and the vaults, which have something left to do.
+        """End every process of the system except the coordinator and the vaults, which still have work to do.
 
-        Returns what waits until the vaults have removed what the dead left behind, and ends them too. Call that without
-        a lock.
+        Returns a function. It waits until the vaults have removed what the dead processes left, and then ends the
+        vaults too. Call it without a lock.
         """
         deaths = self._watches.drop_all()
         self._vault_watches.drop_all()
@@ -226,17 +230,18 @@ class Members:
         return lambda: _clean_up(deaths, vaults)
 
     def find_vaults(self) -> None:
-        """After the coordinator was started anew: find the vaults of this life."""
+        """After the coordinator was started again: find the vaults of this life."""
         self._vaults = named_actors(vault_name(self._system, self._incarnation, ""))
         for node, vault in self._vaults.items():
             self._welcome_vault(node, vault)
 
     def find(self, stop: Stop | None, joined: set[str]) -> dict[str, Abandoned | None]:
-        """After the coordinator was started anew: find all actors and take over from the old coordinator.
+        """After the coordinator was started again: find all actors and take over from the old coordinator.
 
-        With `stop` they handle nothing more. `joined` are those on the roster.
-        Returns what each actor said; None for one that does not answer, which is not a member any more. Those that are
-        still being made are not asked: they may wait for this coordinator, to join. They are `in_the_making` then.
+        With `stop` the actors handle no more messages. `joined` are the actors on the roster.
+        Returns the answer of each actor; None for an actor that does not answer, which is not a member any more. It
+        does not ask actors that are still being made, because they may wait for this coordinator to join. They are
+        `in_the_making` then.
         """
         self.hosts = named_actors(actor_name(self._system, self._incarnation, ""))
         unfinished = actors_in_the_making() if self.hosts else set()
@@ -257,13 +262,13 @@ class Members:
 
 
 def _bury(host: Any) -> None:
-    """End the process of an actor that ended, whose room others may wait for, when nothing is to be fetched there."""
+    """End the process of an actor that ended, as others may need its room; first wait until outcomes are fetched."""
     ray.wait([host.linger.remote()], timeout=LINGER_S)
     ray.kill(host)
 
 
 def _clean_up(deaths: list[Any], vaults: list[Any]) -> None:
-    """Wait for deaths, let the vaults remove what the dead left, and end them; not one of these waits is for ever."""
+    """Wait for deaths, let the vaults remove what the dead left, and end the vaults. Each wait has a time limit."""
     _await(deaths)
     _await([vault.clean_up.remote() for vault in vaults])
     for vault in vaults:

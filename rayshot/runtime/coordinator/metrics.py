@@ -1,8 +1,8 @@
-"""What a system tells Prometheus, through Ray's metrics. Its coordinator does, for all of it.
+"""The metrics of a system for Prometheus, through Ray's metrics. The coordinator reports them for the whole system.
 
-Ray drops a gauge that was not set for 20 s or more, so each is set again every PAUSE_S. Nothing is counted for a
-message: the counters that actors have anyway are asked for. Where an actor is found busy, or with a full outbox, it
-counts as so since it was asked before: right on average, as a sample is.
+Ray drops a gauge that was not set for 20 s or more, so each is set again every PAUSE_S. No message costs extra work:
+the coordinator asks actors for counters that they have anyway. If an actor is busy, or has a full outbox, when it is
+asked, it counts as busy or full since the question before. As with any sample, this is right on average.
 """
 
 import logging
@@ -21,7 +21,7 @@ from rayshot.runtime.wire.states import STATES
 log = logging.getLogger("rayshot")
 PAUSE_S = 5.0
 ASKED_A_SECOND = 50
-"""So many actors at most: those of a large system are asked less often."""
+"""The coordinator asks at most so many actors a second, so it asks the actors of a large system less often."""
 PHASE_BOUNDS_S = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0]
 
 
@@ -81,7 +81,7 @@ METRICS = (
 
 
 class ActorFigures(NamedTuple):
-    """What an actor is asked for; messages are counts, `handled` and `dead_letters` of its whole life."""
+    """An actor's answer. Messages are counts; `handled` and `dead_letters` count over its whole life."""
 
     actor_class: str
     handled: int
@@ -93,7 +93,7 @@ class ActorFigures(NamedTuple):
 
 
 class SystemFigures(NamedTuple):
-    """What a coordinator knows; `last_taken_at` is Unix time."""
+    """The figures that a coordinator knows itself; `last_taken_at` is Unix time."""
 
     state: str
     in_progress: int
@@ -101,7 +101,7 @@ class SystemFigures(NamedTuple):
 
 
 Sample = tuple[str, float, Mapping[str, str]]
-"""A metric's name, what it is set or grows by, and its labels but for the system."""
+"""A metric's name, its new value or the value to add, and its labels without the system."""
 
 
 class ActorSums:
@@ -111,7 +111,7 @@ class ActorSums:
         self._known: dict[str, tuple[float, ActorFigures]] = {}
 
     def add(self, now: float, answers: Mapping[str, tuple[Any, ...] | None]) -> Iterator[Sample]:
-        """Samples of what actors answered, each the fields of ActorFigures or None; `now` in monotonic seconds."""
+        """Samples from the actors' answers, each the fields of ActorFigures or None; `now` in monotonic seconds."""
         sums: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
         for name, answer in answers.items():
             if answer is None:
@@ -135,7 +135,7 @@ class ActorSums:
 
 
 class Metrics:
-    """The metrics of one system. All but `start` may be called from any thread, and cost microseconds."""
+    """The metrics of one system. All methods except `start` may be called from any thread, and cost microseconds."""
 
     def __init__(
         self,
@@ -150,18 +150,18 @@ class Metrics:
         self._ask = ask
         self._began_at = time.time()
         self._last: list[Sample] = []
-        """Of the last snapshot, what stays until the next one."""
+        """The samples of the last snapshot that stay until the next one."""
         self._actors: list[Sample] = []
         self._sums, self._ask_at = ActorSums(), 0.0
         self._made: dict[str, Any] = {}
         self.aborted_count = 0
 
     def start(self) -> None:
-        """Begin to tell, where Ray takes metrics."""
+        """Start the thread that reports the metrics, if Ray takes metrics."""
         threading.Thread(target=self._run, name="rayshot-metrics", daemon=True).start()
 
     def committed(self, trigger: str, stats: Mapping[str, float]) -> None:
-        """A snapshot is durable; `stats` are those of its manifest, and `bytes`."""
+        """A snapshot is durable; `stats` are the stats of its manifest, and its `bytes`."""
         self._tell(("rayshot_snapshots_total", 1, {"outcome": "committed", "reason": "", "trigger": trigger}))
         for phase, figure in (("record", "recorded_s"), ("hold", "hold_max_s"), ("store", "stored_s")):
             if figure in stats:
@@ -195,7 +195,7 @@ class Metrics:
             time.sleep(PAUSE_S)
 
     def samples(self, now: float) -> list[Sample]:
-        """What is to be told at this moment, in monotonic seconds. Actors are asked for if it is time."""
+        """The samples to report at `now`, in monotonic seconds. Asks the actors if it is time to."""
         if now >= self._ask_at:
             answers = self._ask()
             actors = self._actors = list(self._sums.add(now, answers))
@@ -234,7 +234,7 @@ def _make(name: str) -> Any:
 def takes_metrics(node: Mapping[str, Any]) -> bool:
     """Whether Ray exports metrics on a node of `ray.nodes()`: without the packages of `ray[default]` it drops them.
 
-    The port on which they are exported says nothing: where `ray start` was given one it is there in any case.
+    The port on which they are exported says nothing: if `ray start` was given a port, it is always set.
     """
     return bool(node["MetricsAgentPort"] > 0)
 

@@ -1,8 +1,8 @@
-"""What actors tell the coordinator, nearly always with nobody waiting for an answer.
+"""Notices: calls with which actors tell the coordinator facts, mostly without waiting for an answer.
 
-A coordinator that dies is started anew, and calls fail until it is up again. So Ray repeats these until one of its
-lives has answered, or the process that called is gone. They arrive in any order then, and more than once: what they say
-is a fact that stays true, and hearing it twice, or after what it is about has ended, changes nothing.
+When a coordinator dies, Ray starts it again, and calls fail until it runs. So Ray repeats notices until a process of
+the coordinator has answered, or the calling process is gone. Notices can arrive in any order, and more than once. Each
+says a fact that stays true, so it changes nothing if it arrives twice, or after its actor or snapshot has ended.
 """
 
 from collections.abc import Callable
@@ -14,14 +14,14 @@ import ray
 from rayshot.runtime.ray.failpoints import failpoint
 
 UNTIL_ANSWERED = -1
-"""As `max_task_retries` of Ray: only what does not reach a process is repeated, not what raises there."""
+"""A value for Ray's `max_task_retries`: Ray repeats calls that do not reach a process, not calls that raise there."""
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 def notice(method: Callable[P, R]) -> Callable[P, R]:
-    """Make a method of the coordinator one that repeated calls may reach; a test can end the process before it."""
-    ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)(method)  # Ray looks at what is wrapped
+    """Mark a method of the coordinator as a notice, whose calls Ray repeats; a test can end the process before it."""
+    ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)(method)  # Ray reads the wrapped method
 
     @wraps(method)
     def heard(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -1,4 +1,4 @@
-"""What actors and programs ask a coordinator about actors: the half of it that only looks."""
+"""Questions of actors and programs to a coordinator about actors. They change nothing."""
 
 import threading
 import time
@@ -26,7 +26,10 @@ class Questions:
 
     @ray.method(concurrency_group="wait", max_task_retries=UNTIL_ANSWERED)
     def fate(self, name: str) -> Stop | Ending:
-        """Why `name` does not answer: the system stopped, or it ended or never was. Waits for what explains a death."""
+        """Why `name` does not answer: the system stopped, or the actor ended or never existed.
+
+        If the actor is still a member, waits at most FATE_S seconds for the news that explains its death.
+        """
         deadline = time.monotonic() + FATE_S
         while self._stop is None and name in self._members.hosts and time.monotonic() < deadline:
             time.sleep(TICK_S)
@@ -41,11 +44,11 @@ class Questions:
 
     @ray.method(concurrency_group="ask", max_task_retries=UNTIL_ANSWERED)
     def dead_letters(self) -> tuple[DeadLetter, ...]:
-        """Those of the actors that have ended."""
+        """The dead letters of the actors that have ended."""
         return self._members.letters.all()
 
     @ray.method(concurrency_group="control", max_task_retries=UNTIL_ANSWERED)
     def is_there(self, name: str) -> bool | None:
-        """Whether an actor of that name lives: False where it has ended, None where there never was one."""
+        """Whether an actor of that name lives: False if it has ended, None if it never existed."""
         with self._lock:
             return self._members.is_there(name)

@@ -1,4 +1,4 @@
-"""Snapshots that somebody asked for, until they begin."""
+"""Requests for snapshots, until the snapshots begin."""
 
 import threading
 import time
@@ -20,14 +20,15 @@ Figures = Mapping[str, int | float]
 
 
 class Order(NamedTuple):
-    """What somebody asks for when he asks for a snapshot.
+    """The details of a request for a snapshot.
 
-    `mode` and `label` as for `System.snapshot`; mode None is what the configuration says. `initiators` are the actors
-    that are to begin it, `helpers` those whom the coordinator tells (None: all), and all as well where others are there
-    by then than were `reached` by markers when somebody looked: those may have lost their way with one that ended.
-    `final`: when it is durable the system stops, and no handler has run since the cut. `first`: the one with which a
-    system begins. `driver` is the process that asks. `traced`: the system is traced before it for so many seconds, in
-    full or not.
+    `mode` and `label` are as for `System.snapshot`; mode None means the configured mode. `initiators` are the actors
+    that must begin the snapshot. `helpers` are the actors that the coordinator tells of it; None: all. The coordinator
+    also tells all if the living actors are no longer exactly those that were `reached` by markers when the caller
+    looked: an actor that ended may have been on the markers' only path. `final`: when the snapshot is durable, the
+    system stops, and no handler has run since the cut. `first`: the first snapshot of a system that begins. `driver` is
+    the process that asks. `traced` = (seconds, full): before the snapshot, trace the system for so many seconds, with
+    the messages' bytes or without.
     """
 
     mode: str | None = None
@@ -42,10 +43,10 @@ class Order(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """What is answered to an order: the commit, and what of the messages of the `driver` that asked is inside the cut.
+    """The answer to an order: the commit, and which messages of the `driver` that asked are inside the cut.
 
-    `sent` holds for each receiver the number of the last such message; `ended` are the actors that ended before it.
-    `figures` are the stats of its manifest, and its bytes: whoever asked may not be able to read the storage.
+    `sent` holds for each receiver the number of the last such message; `ended` are the actors that ended before the
+    cut. `figures` are the stats of its manifest, and its bytes: the driver may not be able to read the storage.
     """
 
     record: "CommitRecord"
@@ -56,10 +57,10 @@ class Committed(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """Somebody waits for a snapshot in that `mode`. `committed` or `error` is there when `done` is set.
+    """A request for a snapshot in that `mode`. When `done` is set, `committed` or `error` is set too.
 
-    `trigger` says who: "request", "savepoint", "interval", "drain" before a node goes, or "actor" where an actor began
-    it.
+    `trigger` says why it is taken: "request", "savepoint", "interval", "drain" before a node goes, or "actor" if an
+    actor began it.
     """
 
     mode: str
@@ -70,20 +71,20 @@ class Request:
     error: RayshotError | None = None
 
     def settle(self, record: "CommitRecord", cut: Cut, figures: Figures) -> None:
-        """Let the one who waits go on: it is durable."""
+        """The snapshot is durable: let the waiting thread go on."""
         channels = (channel for channel in cut.channels if channel.channel.sender == self.order.driver)
         sent = {channel.channel.receiver: channel.sent for channel in channels}
         self.committed = Committed(record, sent, frozenset(cut.ended), figures)
         self.done.set()
 
     def refuse(self, error: RayshotError) -> None:
-        """Let the one who waits go on, if nobody has: there is no snapshot, or nobody knows."""
+        """It failed or its fate is unknown: let the waiting thread go on with `error`, unless `done` is set."""
         if not self.done.is_set():
             self.error = error
             self.done.set()
 
     def wait(self) -> Committed:
-        """What came of it. Raises what it was refused with."""
+        """Wait for the end of the request and return the commit. Raises the error with which it was refused."""
         self.done.wait()
         if self.error is not None:
             raise self.error
@@ -101,7 +102,7 @@ class Asked:
         return len(self._waiting)
 
     def add(self, request: Request, timeout_s: float, living: Container[str]) -> str:
-        """Keep a request, unless its initiator is gone; returns its token."""
+        """Keep a request and return its token. If its initiator is gone, refuse it at once."""
         token = uuid.uuid4().hex
         self._waiting[token] = (request, time.monotonic() + timeout_s)
         if request.order.initiators[0] not in living:
@@ -109,12 +110,12 @@ class Asked:
         return token
 
     def take(self, token: str) -> Request | None:
-        """The request for which an actor has begun a snapshot; None for one of its own."""
+        """Remove and return the request for which an actor began a snapshot; None if it began without a request."""
         request, _ = self._waiting.pop(token, (None, 0.0))
         return request
 
     def drop(self, initiator: str) -> None:
-        """An actor ended, and will begin nothing."""
+        """An actor ended: refuse the requests that it should begin."""
         error = ActorExited(f"actor {initiator!r} ended before it could begin a snapshot", actor=initiator)
         for token in [
             token for token, (request, _) in self._waiting.items() if request.order.initiators[0] == initiator
@@ -122,13 +123,13 @@ class Asked:
             self._waiting.pop(token)[0].refuse(error)
 
     def refuse(self, error: RayshotError) -> None:
-        """None will be begun any more."""
+        """Refuse all requests: no snapshot begins any more."""
         for request, _ in self._waiting.values():
             request.refuse(error)
         self._waiting.clear()
 
     def expire(self, now: float) -> None:
-        """Give up those whose time is up."""
+        """Refuse the requests whose time is up."""
         late = [token for token, (_, deadline) in self._waiting.items() if now >= deadline]
         for token in late:
             request = self._waiting.pop(token)[0]
@@ -143,28 +144,29 @@ class Asked:
 
 
 class Admission:
-    """Requests for snapshots until these begin. Call under the coordinator's lock.
+    """Requests for snapshots, until the snapshots begin. Call under the coordinator's lock.
 
-    `asked` holds those whose initiators were told; `exploring`: the channels are looked up for an aligned one.
+    `asked` holds the requests whose initiators were told. `exploring`: the coordinator looks up the channels for an
+    aligned snapshot now.
     """
 
     def __init__(self) -> None:
         self._wanted: dict[Request, float] = {}
-        """Those that wait for their turn, and until when, by time.monotonic."""
+        """The requests that wait for their turn, with their deadlines by time.monotonic."""
         self.asked = Asked()
         self.exploring = False
 
     @property
     def is_empty(self) -> bool:
-        """Whether none waits for its turn."""
+        """Whether no request waits for its turn."""
         return not self._wanted
 
     def add(self, request: Request, timeout_s: float) -> None:
-        """It begins when those before it have ended, within so many seconds."""
+        """Add a request behind the others. It is refused if it does not begin within `timeout_s` seconds."""
         self._wanted[request] = time.monotonic() + timeout_s
 
     def expire(self, now: float) -> None:
-        """Give up those whose time is up."""
+        """Refuse the requests whose time is up."""
         self.asked.expire(now)
         for request in [request for request, due in self._wanted.items() if now >= due]:
             del self._wanted[request]
@@ -177,11 +179,11 @@ class Admission:
             )
 
     def fits(self, room: int) -> bool:
-        """Whether one more may begin where so many may be open besides those that are."""
+        """Whether one more snapshot may begin, if `room` snapshots may be open besides the open ones."""
         return len(self.asked) + self.exploring < room
 
     def next(self, room: int, *, aligning: bool) -> Request | None:
-        """Take the next one that may begin; while one is `aligning` that is no aligned one."""
+        """Remove and return the next request that may begin. While a snapshot is `aligning`, skip aligned ones."""
         if not self.fits(room):
             return None
         blocked = self.exploring or aligning
@@ -191,7 +193,7 @@ class Admission:
         return request
 
     def refuse(self, error: RayshotError) -> None:
-        """None begins any more."""
+        """Refuse all requests: no snapshot begins any more."""
         for request in self._wanted:
             request.refuse(error)
         self._wanted.clear()

@@ -1,4 +1,4 @@
-"""What a new coordinator finds of a system whose coordinator died."""
+"""How a new coordinator finds the rest of a system whose coordinator died."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Remains:
-    """What the living actors said.
+    """The answers of the living actors, and what follows from them.
 
-    `counter` is the highest of the old coordinator's snapshots, `ended` are all who left before, `stored` the snapshots
-    of this life that were ever committed. `dead` are those who should be there and are not, sorted. `stop`: why
-    the system does not go on, if that is not because of them.
+    `counter` is the highest counter of the old coordinator's snapshots. `ended` are the actors that ended before.
+    `stored` are all snapshots of this life that were ever committed. `dead` are the actors that are missing or have
+    stopped, each group sorted. `stop` says why the system does not go on, if the reason is not in `dead`.
     """
 
     answers: dict[str, Abandoned]
@@ -37,7 +37,7 @@ def find_remains(
 ) -> Remains:
     """Ask all processes of the system; from now on they obey this coordinator.
 
-    `name` is that of the system, and its storage. `loading`: it was begun by a restore.
+    `name` is the system's name and its storage. `loading`: a restore began this life.
     """
     savepoint = committer.stopped_with(incarnation)
     stop = None if savepoint is None else Stop(*name, None, f"it was stopped with the savepoint {savepoint}")
@@ -45,13 +45,13 @@ def find_remains(
     found = members.find(stop, joined)
     answers = {name: answer for name, answer in found.items() if answer is not None}
     ended = committer.ended_before().union(*(answer.ended for answer in answers.values())) - found.keys()
-    known = {receiver for answer in answers.values() for receiver in answer.receivers}  # one that died unborn, too
+    known = {receiver for answer in answers.values() for receiver in answer.receivers}  # also actors that died unborn
     highest = max((answer.highest for answer in answers.values()), default=0)
     should_be = joined | known | found.keys()
     stopped = {name for name, answer in answers.items() if not answer.alive and answer.end is None}
     if any(answer.loading for answer in answers.values()):
         stop = stop or Stop(*name, None, "its coordinator died while it was being restored")
-    elif loading and not answers:  # while it was being restored, or later: nobody is left to say
+    elif loading and not answers:  # during the restore, or later: no actor is left to say which
         stop = stop or Stop(*name, None, "its coordinator died, and none of its actors is left")
     return Remains(
         answers,

@@ -1,4 +1,4 @@
-"""The end of a system, whatever of it is left."""
+"""How a system is ended, even if only parts of it are left."""
 
 import contextlib
 from typing import Any
@@ -9,13 +9,13 @@ from rayshot.runtime.ray.naming import find_coordinator, named_actors, prefix
 from rayshot.runtime.ray.roster import clear_rosters
 
 SHUTDOWN_S = 60.0
-"""Longer than a coordinator that lives takes at most for its last commit and to remove what is left."""
+"""Seconds for the coordinator's shutdown: it never needs longer for its last commit and the removal of the rest."""
 
 
 def take_down(system: str, coordinator: Any, incarnation: int | None = None) -> None:
-    """End a system, whatever of it is left: also actors that its coordinator does not know, or has no time for.
+    """End all that is left of a system, also actors that its coordinator does not know or has no time to end.
 
-    With `incarnation` only that life of it, which may have been over long ago: then there is another coordinator.
+    With `incarnation`, end only that life. If it was over long ago, the system may have another coordinator now.
     """
     with contextlib.suppress(ray.exceptions.RayError):
         ray.get(coordinator.shutdown.remote("it was shut down"), timeout=SHUTDOWN_S)

@@ -1,4 +1,4 @@
-"""Tracing for a while: a system that was begun without traces is traced from one snapshot to the next."""
+"""Tracing for a limited time: a system that began without traces is traced from one snapshot to the next."""
 
 import logging
 import threading
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rayshot")
 SWITCH_S = 5.0
-"""An actor whose handler takes longer is not traced."""
+"""An actor whose handler takes more seconds than this is not traced."""
 LOOK_S = 0.05
 SECONDS_MAX: Final = 600.0
 
 
 def check_window(seconds: object, full: object) -> None:
-    """Raise ConfigError for what is not a time that a system can be traced for."""
+    """Raise ConfigError if `seconds` is not a possible time for a trace, or `full` is not a bool."""
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= SECONDS_MAX:
         raise ConfigError(f"seconds={seconds!r}: a system is traced for more than 0 and up to {SECONDS_MAX:g} seconds")
     if type(full) is not bool:
@@ -29,9 +29,9 @@ def check_window(seconds: object, full: object) -> None:
 
 
 class TraceWindow:
-    """The coordinator's: one window at a time, and none where the system is traced `always`.
+    """The coordinator's trace window: only one at a time, and none if the system is traced `always`.
 
-    `full` is what is asked of actors that join now; None where there is no window.
+    `full` says how actors that join now must trace; None if no window is open.
     """
 
     def __init__(self, members: "Members", *, always: bool) -> None:
@@ -41,9 +41,10 @@ class TraceWindow:
         self.full: bool | None = None
 
     def take(self, traced: tuple[float, bool] | None, take: Callable[[], "Committed"]) -> "Committed":
-        """What `take` returns; with `traced` = (seconds, full) of its second call, and all actors are traced between.
+        """Call `take` and return its result. With `traced` = (seconds, full), call it twice and return the second one.
 
-        Raises ConfigError where somebody else traces now; else what `take` raises.
+        All actors are traced between the two calls. Raises ConfigError if the system is already traced, always or for
+        another caller; else the errors of `take`.
         """
         if traced is None:
             return take()
@@ -65,7 +66,7 @@ class TraceWindow:
         return take()
 
     def _switch(self, full: bool | None) -> list[str]:  # noqa: FBT001 - as above
-        """Returns the actors that are too busy: they follow when their handlers end."""
+        """Change the tracing of all actors. Returns those that are too busy; they follow when their handlers end."""
         self.full = full
         deadline = time.monotonic() + SWITCH_S
         while (busy := self._members.trace(full)) and time.monotonic() < deadline:

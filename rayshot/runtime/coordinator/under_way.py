@@ -1,4 +1,4 @@
-"""Snapshots under way, and their ends: the coordinator's notes beside the Collector."""
+"""Snapshots under way, and their ends: what the coordinator notes in addition to the Collector."""
 
 import logging
 import time
@@ -21,16 +21,16 @@ KEYS_MISSING = (
     "attach with rayshot.resume, from a program that has them"
 )
 STORE_S = 20.0
-"""A storage that answers ends what is being stored by then, behind its time-out."""
+"""If the storage answers at all, it finishes a write at most so many seconds after the snapshot's time-out."""
 
 UNSAID_S = 2.0
 
 
 class Taken(NamedTuple):
-    """A snapshot that was recorded, as its manifest says; `timeout_s` is what is left to write it.
+    """A recorded snapshot, with the values for its manifest; `timeout_s` are the seconds left to write it.
 
-    `stats` are figures, of the time until it was recorded and of the recording; `final` where its system stops with it.
-    `recorded` has for each actor how long it was stopped, and after how many seconds its record had arrived.
+    `stats` has the seconds until it was recorded, the figures of the recording, and `final` if the system stops with
+    it. `recorded` has for each actor how many seconds it was stopped, and after how many seconds its record arrived.
     """
 
     mode: str
@@ -43,10 +43,10 @@ class Taken(NamedTuple):
 
 @dataclass(slots=True)
 class UnderWay:
-    """One snapshot under way. Times by time.monotonic but `taken_at`, which is seconds since 1970.
+    """A snapshot under way. Times are by time.monotonic, except `taken_at`, which is seconds since 1970.
 
-    `follows` is the position of the last commit before it began, None where that is not known. `aligning`: if it is an
-    aligned one, nobody was told yet to stop waiting.
+    `follows` is the position of the last commit before it began; None if that is not known. `aligning`: for an aligned
+    snapshot, the actors were not told yet to stop waiting.
     """
 
     began: float
@@ -58,14 +58,14 @@ class UnderWay:
     recorded_s: float | None = None
 
     def loses_patience(self, now: float, patience_s: float | None) -> bool:
-        """Whether it has aligned for as long as it may; True once."""
+        """Whether it has aligned for `patience_s` seconds or more. Returns True only once."""
         if patience_s is None or not self.aligning or now < self.began + patience_s:
             return False
         self.aligning = False
         return True
 
     def taken(self, gathered: Gathered) -> Taken:
-        """What its commit says of it, with the figures of what was gathered."""
+        """The values for its commit, with the figures of the gathered reports."""
         figures = {
             "recorded_s": self.recorded_s or 0.0,
             **gathered.stats(),
@@ -77,7 +77,7 @@ class UnderWay:
         return Taken(self.request.mode, self.request.order.label, self.taken_at, figures, recorded, remaining_s)
 
     def keep_nobody_waiting(self, snapshot: SnapshotId, now: float) -> None:
-        """Let the one who waits go on where the storage does not end although its time is up."""
+        """Let the waiting thread go on if the storage has not finished STORE_S seconds after the deadline."""
         if now >= self.deadline + STORE_S:
             self.request.refuse(
                 NoAnswer(
@@ -88,7 +88,7 @@ class UnderWay:
             )
 
     def status(self, missing: tuple[str, ...], open_channels: tuple[Channel, ...]) -> dict[str, Any]:
-        """Where it stands, for `Coordinator.status`."""
+        """The progress of the snapshot, for `Coordinator.status`."""
         return {
             "seconds": time.monotonic() - self.began,
             "recorded": self.recorded_s is not None,
@@ -98,7 +98,7 @@ class UnderWay:
 
 
 def abort_error(end: AnnounceEnd) -> SnapshotAborted:
-    """What the one who waits gets for a snapshot that ended without a commit."""
+    """The error for a program that waits for a snapshot which ended without a commit."""
     assert end.reason is not None
     waiting = f"; not recorded: {', '.join(end.missing)}" if end.missing else ""
     channels = f"; open channels: {', '.join(map(str, end.open_channels))}" if end.open_channels else ""
@@ -129,21 +129,22 @@ def why_unwritten(snapshot: SnapshotId, error: Exception) -> tuple[AbortReason, 
 
 
 def keys_missing() -> SnapshotAborted:
-    """What the one gets who asks for a snapshot that could not be written for want of keys."""
+    """The error for a program that asks for a snapshot which could not be written, because keys are missing."""
     return SnapshotAborted(f"no snapshot was begun: {KEYS_MISSING}", reason=AbortReason.KEYS_MISSING.value)
 
 
 def over_before_begun(snapshot: SnapshotId) -> SnapshotAborted:
-    """What the one who waits gets where news overtook each other: an actor refused what it was told of too early."""
+    """The error if an actor's refusal of a snapshot arrived before the announcement of this snapshot."""
     detail = "an actor refused it, or gave it up, before the coordinator heard that it had begun"
     return abort_error(AnnounceEnd(snapshot, AbortReason.CAPTURE_FAILED, detail))
 
 
 class Ends:
-    """The ends of snapshots that whoever joins must know: others may still send it markers of them.
+    """The ends of snapshots. An actor that joins must know them, because others may still send it their markers.
 
-    That one was committed everybody learns in time from the beginning of the next one, whose floor is above it. So it
-    is announced by itself only when it is UNSAID_S old: until then actors tag what they send, and that is all.
+    All actors learn that a snapshot was committed from the begin of the next one, whose floor is above it. So the
+    coordinator announces a commit itself only when it is UNSAID_S seconds old. Until then the actors tag their
+    messages, which is the only cost.
     """
 
     def __init__(self) -> None:
@@ -157,29 +158,29 @@ class Ends:
         return tuple(self.leaving)
 
     def say_at_once(self, name: str) -> list[tuple[SnapshotId, int]]:
-        """An actor waits for ends, now and from now on. Returns what it must hear."""
+        """An actor waits for the ends of snapshots from now on. Returns the ends that it must hear now."""
         self.leaving.add(name)
         return [(snapshot, self._floors.get(snapshot, 0)) for snapshot in self._unsaid]
 
     def said(self, initiator: str, floor: int) -> None:
-        """All were told that what this initiator began with a counter below `floor` is over."""
+        """All actors were told that the snapshots of this initiator with a counter below `floor` are over."""
         for snapshot in [k for k in self._unsaid if k.initiator == initiator and k.counter < floor]:
             del self._unsaid[snapshot]
 
     def overdue(self, now: float) -> list[tuple[SnapshotId, int]]:
-        """Snapshots and floors to announce now, as no other one has begun."""
+        """Snapshots and floors that must be announced now, because no later snapshot has begun."""
         due = [snapshot for snapshot, when in self._unsaid.items() if when <= now]
         for snapshot in due:
             del self._unsaid[snapshot]
         return [(snapshot, self._floors.get(snapshot, 0)) for snapshot in due]
 
     def add(self, snapshot: SnapshotId, floor: int) -> None:
-        """A snapshot ended, and with it all of its initiator below `floor`."""
+        """A snapshot ended, and with it all snapshots of its initiator below `floor`."""
         self._floors[snapshot] = floor
         over = [k for k in self._floors if k.initiator == snapshot.initiator and k.counter < floor and k != snapshot]
         for k in over:
             del self._floors[k]
 
     def known(self) -> list[tuple[SnapshotId, int]]:
-        """Snapshots and floors, which together say of all that ended that they did."""
+        """Snapshots and floors that together name all snapshots that ended."""
         return list(self._floors.items())

@@ -1,4 +1,4 @@
-"""Seeing deaths at once: one call stays pending at every process, and fails when the process does."""
+"""How deaths are seen at once: one call stays pending at every process, and fails when the process dies."""
 
 import re
 import threading
@@ -9,10 +9,10 @@ from rayshot.runtime.ray.futures import when_answered
 
 
 class Watches:
-    """Pending calls by name. `on_death(name, detail)` is called once per name, on a thread of its own.
+    """Pending calls by name. `on_death(name, detail)` is called once per name, on a new thread.
 
-    Not on the thread of Ray's that brings the news: it may wait for a lock whose owner makes a call of Ray's that this
-    thread of Ray's has to answer.
+    Ray's thread that brings the news cannot run it: `on_death` may wait for a lock, and the lock's owner may make a Ray
+    call that this same thread must answer.
     """
 
     def __init__(self, on_death: Callable[[str, str], None]) -> None:
@@ -25,11 +25,11 @@ class Watches:
         when_answered(ref, lambda result: self._ready(name, result))
 
     def drop(self, name: str) -> None:
-        """Its end is expected."""
+        """Stop watching: the end of this process is expected."""
         self._pending.pop(name, None)
 
     def drop_all(self) -> list[Any]:
-        """All ends are expected. Returns the pending calls: each is over when its process is."""
+        """Stop watching all: their ends are expected. Returns the pending calls; each is over when its process is."""
         pending = list(self._pending.values())
         self._pending.clear()
         return pending
@@ -40,7 +40,7 @@ class Watches:
 
 
 def in_short(error: Exception) -> str:
-    """What Ray says of a death, without its page of advice."""
+    """Ray's message about a death, without its long advice."""
     if found := re.search(r"The actor (?:is dead|died) because (.*)", str(error)):
         return found[1].partition(". ")[0].rstrip(".")
     return next(iter(str(error).splitlines()), repr(error))

@@ -1,7 +1,8 @@
 """The drivers of this process: one for each system and life, attached when it is first needed.
 
-Programs begin, restore and attach to systems by `rayshot.init` and its like. Where none did, in a plain task or a plain
-actor, a handle that is used attaches to its system, and a class that is made an actor to the only one that runs.
+Programs begin, restore and attach to systems by `rayshot.init` and similar functions. A plain task or a plain actor has
+not called them. There the first use of a handle attaches the process to the handle's system. The first `Class.remote()`
+attaches it to the only system that runs.
 """
 
 import threading
@@ -20,11 +21,11 @@ from rayshot.runtime.wire.initiation import some_names
 
 _lock = threading.Lock()
 _begun: list[DriverPort] = []
-"""Of the program's systems that are not shut down, one at least: `Class.remote()` makes an actor of the last one."""
+"""The program's systems that are not shut down; at least one stays. `Class.remote()` makes an actor in the last one."""
 _attached: dict[str, DriverPort] = {}
-"""By the system's name: those that nobody asked for by `rayshot.init`."""
+"""Ports that were attached without a call of `rayshot.init`, by the system's name."""
 _heard: deque[tuple[bytes, tuple[SnapshotId, ...]]] = deque(maxlen=64)
-"""News of open snapshots, by life, for a port that is still to come: older ones are over by then."""
+"""News of open snapshots, by life, for a port that does not exist yet. The snapshots of older news are over by then."""
 
 
 def begin(identity: HostIdentity) -> DriverPort:
@@ -40,15 +41,15 @@ def begin(identity: HostIdentity) -> DriverPort:
 
 
 def shut(port: DriverPort) -> None:
-    """The program shut that system down: its actors are made in the one before."""
+    """The program shut this system down: it makes its next actors in the system that it began before."""
     with _lock:
         _begun[:] = [other for other in _begun if other is not port] or [port]
 
 
 def driver_port(system: str | None = None) -> DriverPort:
-    """The port for a handle of `system`, or for an actor that is to be made. May be down, and says why when it is used.
+    """The port for a handle of `system`; if that is None, for a new actor. A port that is down says why when used.
 
-    Raises SystemStopped where there is none, or none can be chosen; NoAnswer.
+    Raises SystemStopped if no system runs, or several run and none can be chosen; NoAnswer.
     """
     with _lock:
         if system is None:
@@ -69,7 +70,7 @@ def _living(system: str) -> DriverPort | None:
 
 
 def _only_system(names: list[str]) -> str:
-    """The only one of these systems, or where none is given the only one that runs in this cluster."""
+    """The only one of these systems. If `names` is empty: the only system that runs in this cluster."""
     if not names and ray.is_initialized():
         names = running_systems()
     if len(names) == 1:
@@ -101,7 +102,7 @@ def _attach(system: str) -> DriverPort:
 
 
 def _tell_news(port: DriverPort) -> None:
-    """Tell a port what was heard before it could be found."""
+    """Tell a new port the news that this process heard before the port existed."""
     for life, tags in tuple(_heard):
         if life == port.identity.life:
             port.calls.hear(tags)

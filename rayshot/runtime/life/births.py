@@ -1,4 +1,4 @@
-"""The actors that a driver makes, until their constructors have returned."""
+"""The actors that a driver is making, until their constructors have returned."""
 
 import time
 from collections.abc import Callable
@@ -14,7 +14,7 @@ POLL_S = 0.02
 
 
 class Births:
-    """Who is being made. One that waits for room in the cluster is given up, so that it is waited for once only.
+    """The actors that are being made. The driver gives up an actor that waits for room, so it waits for it only once.
 
     Any thread may call.
     """
@@ -23,28 +23,28 @@ class Births:
         self._peers = peers
         self._unborn: set[str] = set()
         self.given_up: frozenset[str] = frozenset()
-        """Waited for in vain, and not heard of since."""
+        """The actors that the driver waited for in vain, and has not heard of since."""
 
     def add(self, name: str) -> None:
         """An actor is being made."""
         self._unborn.add(name)
 
     def started(self, name: str) -> None:
-        """Its process is there, so it has a place: it is waited for again."""
+        """The actor's process runs, so the actor has its place: the driver waits for it again."""
         self.given_up -= {name}
 
     def forget(self, name: str) -> None:
-        """It has ended."""
+        """The actor has ended."""
         self._unborn.discard(name)
         self.given_up -= {name}
 
     @property
     def awaited(self) -> set[str]:
-        """All that are neither constructed nor given up."""
+        """All actors that are neither constructed nor given up."""
         return set(self._unborn) - self.given_up
 
     def wait(self, patience_s: float, is_over: Callable[[], bool]) -> None:
-        """Wait until all are constructed, or `is_over`. Give up where none has got ready for `patience_s` seconds."""
+        """Wait until all are constructed or `is_over`. Give up the rest if none gets ready for `patience_s` seconds."""
         before, due = set[str](), 0.0
 
         def is_done(timeout_s: float) -> bool:

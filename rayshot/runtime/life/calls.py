@@ -1,4 +1,4 @@
-"""Calls of one driver: their numbers, who has not answered, and the news that comes with answers."""
+"""Calls of one driver: their numbers, the receivers that have not answered, and the news that comes with answers."""
 
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -14,8 +14,8 @@ from rayshot.runtime.wire.packets import unpack
 class Calls:
     """The calls that a driver made and has not seen answered, by receiver.
 
-    The machine hears of each answer before the driver sends anything that may follow from it. `is_connected(receiver)`:
-    whether the receiver can have answered. All but `hear` is called under the driver's lock.
+    The machine hears of each answer before the driver sends anything that may depend on it. `is_connected(receiver)`
+    says whether the receiver can have answered. Call everything except `hear` under the driver's lock.
     """
 
     def __init__(self, machine: Driver, is_connected: Callable[[str], bool]) -> None:
@@ -28,7 +28,7 @@ class Calls:
         self._max: dict[str, int | None] = {}
 
     def limit(self, receiver: str, calls_max: int | None) -> None:
-        """So many calls to the receiver may wait for outcomes; None: any number."""
+        """Let at most `calls_max` calls to the receiver wait for outcomes; None: any number."""
         self._max[receiver] = calls_max
 
     def forget(self, receiver: str) -> None:
@@ -36,7 +36,7 @@ class Calls:
         self._max.pop(receiver, None)
 
     def check_room(self, receiver: str) -> None:
-        """Raise where as many calls have no outcome yet as the actor's option says."""
+        """Raise PendingCallsLimitExceeded if as many calls have no outcome yet as the actor's option allows."""
         limit = self._max.get(receiver)
         if limit is not None and len(self._unanswered.get(receiver, ())) >= limit:
             self.heed()
@@ -52,22 +52,22 @@ class Calls:
         return self.last_id
 
     def first_open(self, receiver: str) -> int:
-        """The first call to the receiver that has no outcome here; the last number given out where all have."""
+        """The number of the first call to the receiver that has no outcome here; the last number used if all have."""
         return next(iter(self._unanswered.get(receiver, {}).values()), self.last_id)
 
     def made(self, receiver: str, call_id: int, tags: Any) -> None:
-        """A call was made; `tags` is the reference to those of its answer."""
+        """A call was made; `tags` is the reference to the tags of its answer."""
         self._unanswered.setdefault(receiver, {})[tags] = call_id
         self._awaited.add(tags.task_id())  # which its result has too
 
     def is_unanswered(self, reference: Any) -> bool:
-        """Whether it is the outcome of a call of this driver, and is not there."""
+        """Whether `reference` is the outcome of a call of this driver, and this outcome has not arrived."""
         return reference.task_id() in self._awaited
 
     def hear(self, tags: Iterable[SnapshotId]) -> None:
-        """This process got an outcome that may hold effects of open snapshots: what it sends now brings their news.
+        """This process got an outcome that may hold effects of open snapshots: its next messages carry this news.
 
-        Takes no lock: Ray unpickles the outcome under a lock of its own, which `heed` needs.
+        Takes no lock: Ray unpickles the outcome under one of Ray's locks, and `heed` needs that lock.
         """
         self._news.append(tuple(tags))
 
@@ -88,8 +88,8 @@ class Calls:
 
 
 def _got(refs: list[Any]) -> list[bytes]:
-    """The tags that are there; none of calls that failed with their actor."""
+    """The tags that have arrived; calls that failed with their actor have no tags."""
     try:
         return [tags for tags in ray.get(refs) if tags]
-    except ray.exceptions.RayError:  # it is the caller's, who has a reference to it too
+    except ray.exceptions.RayError:  # the caller sees this error too: it holds a reference to the outcome
         return [] if len(refs) == 1 else [tags for ref in refs for tags in _got([ref])]

@@ -1,6 +1,6 @@
-"""A stable property, watched in a living system by snapshots that do not overlap.
+"""Watch for a stable property in a running system, with snapshots that do not overlap.
 
-Each begins when the one before it is durable, so that its cut is not before that one's: the first yes settles it.
+Each snapshot begins when the one before it is durable, so its cut is never earlier. The first yes is the final answer.
 """
 
 import threading
@@ -38,7 +38,7 @@ def watch(
             verdict = judge(asked, take())
         except SnapshotAborted as error:
             aborted = error
-        except SnapshotDeleted:  # by a retention that is faster than this; the next one tells as much
+        except SnapshotDeleted:  # retention was faster than this loop; the next snapshot tells as much
             pass
         else:
             if verdict.holds is settles:

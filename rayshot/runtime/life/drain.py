@@ -1,4 +1,4 @@
-"""What a driver did before it asks for a snapshot, on its way into the cut."""
+"""Before a snapshot: wait until the messages and actors of this driver have arrived, so that the cut holds them."""
 
 import logging
 import time
@@ -13,21 +13,21 @@ log = logging.getLogger("rayshot")
 
 
 class Drain:
-    """All that a driver has told and made until now."""
+    """All messages that a driver has sent, and all actors that it has made, until now."""
 
     def __init__(self, port: DriverPort) -> None:
         self._port = port
         self._told = port.told()
 
     def wait(self, told_s: float, birth_s: float, until: float = inf) -> list[str]:
-        """Let it arrive, as far as it does in time.
+        """Wait until all of it has arrived, or the time is over.
 
         Args:
-            told_s: so long messages may take when the actors are there.
-            birth_s: actors are waited for until none has got ready for so long: those that are left wait for room.
-            until: it ends then in any case, by time.monotonic.
+            told_s: seconds that messages may take once the actors have started.
+            birth_s: stop waiting for actors when none has got ready for so many seconds: the others wait for room.
+            until: the wait ends at this time at the latest, by time.monotonic.
 
-        Returns the receivers of what did not arrive. Raises SystemDown.
+        Returns the receivers of the messages that did not arrive. Raises SystemDown.
         """
         port, awaited = self._port, list[str]()
         port.births.wait(birth_s, lambda: port.down is not None or time.monotonic() >= until)
@@ -41,9 +41,10 @@ class Drain:
         return awaited
 
     def left_out(self, sent: Mapping[str, int], ended: Collection[str]) -> dict[str, int]:
-        """How many of the messages are behind a cut that holds those up to `sent`, by receiver; says so in the log.
+        """Count by receiver the messages that the cut does not hold, and log a warning if there are any.
 
-        None are of a receiver that `ended` before the cut: nothing is in flight to it.
+        The cut holds the messages up to number `sent`. Receivers that `ended` before the cut do not count: nothing is
+        in flight to them.
         """
         left = {
             channel.receiver: last - sent.get(channel.receiver, 0)

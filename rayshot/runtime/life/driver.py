@@ -1,4 +1,4 @@
-"""A driver's side of a system: sends messages and calls from outside, as `driver:<id>`."""
+"""A driver's side of a system: it sends messages and calls from outside, under the name `driver:<id>`."""
 
 import contextlib
 import logging
@@ -40,19 +40,20 @@ from rayshot.runtime.wire.packets import Answer, Status, pack
 log = logging.getLogger("rayshot")
 MEET_S = 60.0
 LOOK_S, LOOK_S_MAX = 0.2, 5.0
-"""Pauses between two looks whether a system without a coordinator is over."""
+"""The first and the longest pause, in seconds, between two checks whether a system without a coordinator is over."""
 ENDED_KEPT_MAX = 1000
-"""Of so many actors a driver remembers why they ended; of others it asks again."""
+"""A driver remembers for so many actors why they ended; for other actors it asks again."""
 ROOM_WAIT_S = 300.0
-"""A driver's `tell` waits this long for a receiver that takes nothing, then says so."""
+"""A driver's `tell` waits so many seconds for a receiver that takes nothing, then raises SystemDown."""
 
 
 class DriverChannel(OutChannel):
     """A channel from a driver: `append` waits while the outbox is above its limit; a call does not.
 
-    A message that mentions an actor is held until that one's creation has arrived: else its receiver could tell such an
-    actor something, and a cut hold that without the actor. `awaited` has (number, actors) of these messages, in order.
-    `fetch` makes the Ray call that waits for a call's outcome, once there has been a call.
+    The channel holds a message that mentions an actor until the creation of that actor has arrived. Otherwise the
+    receiver could send the actor a message, and a cut could hold this message without the actor. `awaited` has
+    (number, actors) of the held messages, in order. `fetch` makes the Ray call that waits for a call's outcome; it is
+    None before the first call.
     """
 
     def __init__(self, port: "DriverPort", receiver: str) -> None:
@@ -64,11 +65,11 @@ class DriverChannel(OutChannel):
     append_plain = OutPort.append_plain
 
     def number(self, count: int) -> InFlight:
-        """See OutChannel. The batch has the tags of what this process has heard of until now."""
+        """See OutChannel. The batch carries the tags of all snapshots that this process has heard of until now."""
         return self._port.number(self.receiver, count)
 
     def renew(self, batch: InFlight) -> None:
-        """See OutChannel. It keeps its tags."""
+        """See OutChannel. The batch keeps its tags."""
 
     def append(self, message: bytes) -> None:
         """Send an encoded message. Raises SystemDown after ROOM_WAIT_S without room."""
@@ -86,9 +87,10 @@ class DriverChannel(OutChannel):
         super().append(message)
 
     def put_call(self, message: bytes) -> list[Any]:
-        """As `append`, but however full the outbox is. Call under the lock.
+        """As `append`, but never wait for room in the outbox. Call under the lock.
 
-        Returns the references that it waits for in the outbox: so long no thread of the receiver has to wait for it.
+        Returns the references that the call waits for in the outbox. Until they are ready, no thread of the receiver
+        has to wait for this call.
         """
         self.await_actors(self._port.take_mentioned())
         self.gather()
@@ -99,21 +101,21 @@ class DriverChannel(OutChannel):
         return gates
 
     def must_be_there(self, slot: Slot) -> bool:
-        """See OutChannel. Outcomes of own calls too: with them comes what the receiver must hear of first."""
+        """See OutChannel. Outcomes of this driver's calls too: they bring news that the receiver must hear first."""
         return slot.kind == VALUE or (slot.kind == OBJECT and self._port.calls.is_unanswered(slot.reference))
 
     def await_actors(self, mentioned: set[str]) -> None:
-        """Let the next message wait for those of these actors that are not there yet. Call under the lock."""
+        """Hold the next message until those of these actors that are starting have started. Call under the lock."""
         if names := self._port.starting & mentioned:
             self.awaited.append((self.sent + 1, names))
             self.hold()
 
     def has_arrived(self, last: int) -> bool:
-        """Whether all up to `last` has. Call under the lock."""
+        """Whether all messages up to number `last` have arrived. Call under the lock."""
         return self.transported >= last and all(batch.first > last for batch in self.in_flight.values())
 
     def hold(self) -> None:
-        """Hold what must wait, and all behind it. Call under the lock."""
+        """Hold the messages that must wait, and all messages behind them. Call under the lock."""
         while self.awaited and not self.awaited[0][1]:
             self.awaited.popleft()
         self.holding.update()
@@ -124,7 +126,7 @@ class DriverChannel(OutChannel):
 
 
 class DriverPort:
-    """One driver's view of one life of a system. Any thread of the process may send."""
+    """A driver's view of one life of a system. Any thread of the process may send."""
 
     def __init__(self, identity: HostIdentity) -> None:
         know_references()
@@ -153,7 +155,7 @@ class DriverPort:
     # Port ------------------------------------------------------------------------------------------------------
 
     def handle_of(self, name: str, offer: Offer | None = None) -> ActorHandle:
-        """This driver's handle of the actor `name`, which knows what the actor's class offers where that is given."""
+        """This driver's handle of the actor `name`. If `offer` is given, the handle knows the methods of its class."""
         handle = self._handles.get(name)
         if handle is None or (offer is not None and (offer.methods, offer.silent) != (handle._methods, handle._silent)):  # noqa: SLF001
             self._dropped.give_out(name)
@@ -166,7 +168,7 @@ class DriverPort:
         return is_there(self.identity, name)
 
     def channel(self, receiver: str) -> DriverChannel:
-        """The channel to `receiver`: one that takes nothing where it is known to have ended."""
+        """The channel to `receiver`. If the receiver is known to have ended, the channel takes no messages."""
         with self.lock:
             channel = self._channels.get(receiver)
             if channel is None:
@@ -177,10 +179,10 @@ class DriverPort:
             return channel
 
     def call(self, receiver: str, tell: bytes) -> Any:
-        """Send a call; returns an ObjectRef of its outcome at once, whatever its receiver does.
+        """Send a call and return an ObjectRef of its outcome at once, whatever the receiver does.
 
-        Where that one has ended, asking for the outcome raises it, as in Ray. Raises SystemDown; Ray's
-        PendingCallsLimitExceeded where the actor has an option for that.
+        If the receiver has ended, `ray.get` of the outcome raises ActorExited, as in Ray. Raises SystemDown; Ray's
+        PendingCallsLimitExceeded if the actor has an option for that.
         """
         channel = self.channel(receiver)
         fetch = channel.fetch or (self._find_fetch(channel) if channel.down is None else None)
@@ -198,12 +200,12 @@ class DriverPort:
         return result
 
     def _is_connected(self, receiver: str) -> bool:
-        """Whether an actor is found, or gone: one that is not there yet has answered nothing. Call under the lock."""
+        """Whether an actor is connected or gone. Before that, it cannot have answered. Call under the lock."""
         channel = self._channels.get(receiver)
         return channel is None or channel.peer is not None
 
     def _find_fetch(self, channel: DriverChannel) -> Callable[..., Any] | None:
-        """The Ray method for outcomes; None where the actor is not there, and then the channel says why."""
+        """The Ray method that returns outcomes; None if the actor does not exist, and then the channel says why."""
         handle = self._peers.find(channel.receiver)
         if handle is None:
             self._learn_why(channel.receiver)
@@ -214,7 +216,7 @@ class DriverPort:
     def spawn(
         self, specification: ActorSpecification, name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> ActorHandle:
-        """Make an actor and send it its constructor's call."""
+        """Make an actor and send it the call of its constructor."""
         if self.down is not None:
             raise self.down.with_traceback(None)
         if name in self._ended:
@@ -239,7 +241,7 @@ class DriverPort:
                 self._watch(name)
 
     def _watch(self, name: str) -> None:
-        """Learn of the end of an actor that nothing is sent to any more: else what is known of it would stay."""
+        """Learn when an actor ends to which nothing is sent any more: otherwise this driver would never forget it."""
         handle = self._peers.find(name)
         if handle is not None:
             when_answered(
@@ -248,13 +250,13 @@ class DriverPort:
             )
 
     def meet(self, name: str) -> None:
-        """Wait until an actor that is just being made is a member of the system, for at most MEET_S; no other one."""
+        """If the actor is just being made, wait until it is a member of the system, for at most MEET_S seconds."""
         handle = self._peers.find(name)
         if handle is not None:
             ray.wait([handle.hello.remote()], timeout=MEET_S)
 
     def take_mentioned(self) -> set[str]:
-        """The actors in what this thread has just encoded that were not there then."""
+        """The actors in this thread's last encoded message that were still starting when it was encoded."""
         mentioned: set[str] = self._encoding.__dict__.pop("mentioned", set())
         return mentioned
 
@@ -266,7 +268,7 @@ class DriverPort:
         return name
 
     def _started(self, name: str) -> None:
-        """What mentions `name` may leave. Call under the lock."""
+        """The actor `name` has started: messages that mention it may leave. Call under the lock."""
         if name in self.starting:
             self.starting.remove(name)
             self.births.started(name)
@@ -284,15 +286,15 @@ class DriverPort:
             return waiting_in(self._channels.values())
 
     def told(self) -> dict[DriverChannel, int]:
-        """All that was told until now: the last number on each channel."""
+        """All messages that were sent until now: the last number on each channel."""
         with self.lock:
             self.calls.heed()
             return {channel: channel.sent for channel in self._channels.values()}
 
     def await_taken(self, told: Mapping[DriverChannel, int], timeout_s: float) -> list[str]:
-        """Wait until all of `told` has arrived, for at most so long; not for actors that were given up.
+        """Wait until all of `told` has arrived, for at most `timeout_s` seconds; not for actors that were given up.
 
-        Returns whom this waits for, none where it is done. Raises SystemDown.
+        Returns the receivers that it still waits for; an empty list if all has arrived. Raises SystemDown.
         """
         deadline = time.monotonic() + timeout_s
         awaited = []
@@ -329,7 +331,7 @@ class DriverPort:
         """See Sender."""
         receiver = channel.receiver
         self._machine.handle(BatchAcknowledged(receiver, last))
-        if receiver in self.starting and last > 0:  # what leaves because of it is as an answer to it
+        if receiver in self.starting and last > 0:  # messages that may leave now count as effects of this answer
             self._machine.handle(AnswerArrived(answer.recorded))
             self._started(receiver)
         for snapshot in answer.ended:
@@ -337,14 +339,14 @@ class DriverPort:
         channel.room.notify_all()
 
     def refused(self, receiver: str, answer: Answer) -> None:
-        """The receiver takes nothing: the coordinator knows why, or this process counts as dead."""
+        """The receiver refuses messages: the coordinator knows why, or this process counts as dead."""
         if answer.status is Status.GONE:
             self._peers.submit(lambda: self.close(SystemStopped(answer.detail, system=self.system)))
         else:
             self._peers.submit(lambda: self._learn_why(receiver))
 
     def lost(self, receiver: str, error: Exception) -> bool:
-        """A call failed: if the receiver died, the coordinator knows more."""
+        """A Ray call failed. If the receiver died, ask the coordinator why. Returns whether to try again."""
         if isinstance(error, ray.exceptions.ActorDiedError):
             self._peers.submit(lambda: self._learn_why(receiver))
             return False
@@ -379,7 +381,7 @@ class DriverPort:
 
     @property
     def has_coordinator(self) -> bool:
-        """Whether this life of the system goes on: without its coordinator no actor can be made."""
+        """Whether this life of the system still has its coordinator: without it no actor can be made."""
         return bool(find_coordinator(self.system) == self.identity.coordinator)
 
     @property
@@ -389,7 +391,7 @@ class DriverPort:
         return later is not None and later != self.identity.coordinator
 
     def _lose_coordinator(self, detail: str) -> None:
-        """The coordinator is gone for good: go on as long as the actors do, and no later life has begun."""
+        """The coordinator is gone for good: go on while actors answer and no later life has begun, then close."""
         pause_s = LOOK_S
         while self.down is None and ray.is_initialized():
             if self.has_later_life or not self._reaches_actors():
@@ -398,7 +400,7 @@ class DriverPort:
             pause_s = min(2 * pause_s, LOOK_S_MAX)
 
     def _reaches_actors(self) -> bool:
-        """Whether any actor that this driver sent to still answers, or takes its time; True where it sent to none."""
+        """Whether any actor that this driver sent to answers or is just slow. True if this driver sent to none."""
         with self.lock:
             names = [name for name, channel in self._channels.items() if channel.peer is not None]
         hosts = [host for host in map(self._peers.find, names) if host is not None]
@@ -416,7 +418,7 @@ class DriverPort:
         self.close(SystemStopped(f"the coordinator of system {self.system!r} is gone: {detail}", system=self.system))
 
     def _learn_why(self, receiver: str) -> None:
-        """Ask the coordinator why a receiver takes nothing: it ended, or the system is down."""
+        """Ask the coordinator why a receiver takes no messages: the receiver has ended, or the system is down."""
         try:
             fate = ray.get(self.identity.coordinator.fate.remote(receiver))
             if isinstance(fate, Ending):
@@ -430,7 +432,7 @@ class DriverPort:
         self.close(error)
 
     def _end(self, receiver: str, ending: Ending) -> None:
-        """An actor has ended: of it all is forgotten but why. Call under the lock."""
+        """An actor has ended: forget all about it except the reason. Call under the lock."""
         error = self._ended[receiver] = ending.error(receiver)
         if len(self._ended) > ENDED_KEPT_MAX:
             del self._ended[next(iter(self._ended))]

@@ -1,4 +1,4 @@
-"""`rayshot.attach`: systems that run, found by name. Nothing is begun here, and no storage is asked."""
+"""`rayshot.attach`: find a running system by its name. This module begins no system and reads no storage."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from rayshot.runtime.wire.host_identity import HostIdentity
 
 LOOK_S = 5.0
-"""Where several systems are asked, or somebody is in a hurry, each has so long to say how it is."""
+"""Seconds that each system has to answer when several systems are asked, or when the caller is in a hurry."""
 
 
 class Found(NamedTuple):
-    """A system that has a coordinator in this cluster. `life` and `storage` are None where that does not answer."""
+    """A system with a coordinator in this cluster. `life` and `storage` are None if the coordinator does not answer."""
 
     name: str
     state: str
@@ -33,22 +33,23 @@ class Found(NamedTuple):
 
 
 def attach(name: str | None = None, address: str | None = None) -> System:
-    """Attach to a system that runs, from any process of the cluster. Creates nothing, and needs no storage, no keys.
+    """Attach to a running system, from any process of the cluster. Creates nothing, and needs no storage and no keys.
 
-    Connects to Ray where nobody has, and never starts a cluster. Waits while another program begins or restores the
-    system. Actors that this driver makes from now on belong to it, as after `rayshot.init`.
+    Connects to Ray if this process is not connected, but never starts a cluster. Waits while another program begins or
+    restores the system. Actors that this driver makes from now on belong to this system, as after `rayshot.init`.
 
     Args:
-        name: which; None for the only one that runs in the cluster.
-        address: host:port of a Ray head; None for that of RAY_ADDRESS, else the only cluster of this machine.
+        name: the system's name; None for the only system that runs in the cluster.
+        address: host:port of a Ray head; None for the address in RAY_ADDRESS, else the only cluster of this machine.
 
     Raises:
-        SystemNotFound: no such system, or none, runs in the cluster.
-        ClusterUnreachable: no cluster is there; ClusterRefused where it refuses this program: a wrong token, another
-            version of Ray, Python or rayshot, an address of Ray Client. Within ten seconds.
+        SystemNotFound: no system of this name, or no system at all, runs in the cluster.
+        ClusterUnreachable: no cluster answers at the address. ClusterRefused: the cluster refuses this program because
+            of a wrong token, another version of Ray, Python or rayshot, or an address of Ray Client. Both come within
+            ten seconds.
         ConfigError: several systems or several local clusters run and none was named; this process is connected to
-            another cluster, or is an actor's; a name or an address that cannot be.
-        NoAnswer: the system's coordinator says nothing.
+            another cluster, or belongs to an actor; the name or the address is not valid.
+        NoAnswer: the system's coordinator does not answer.
     """
     check_no_actor()
     if name is not None:
@@ -60,9 +61,9 @@ def attach(name: str | None = None, address: str | None = None) -> System:
 
 
 def look(name: str, where: str, patience_s: float = SILENT_S) -> System:
-    """As `attach`, in whatever state the system is: for whoever only looks. Raises SystemNotFound, NoAnswer.
+    """As `attach`, but for reading only, and in any state of the system. Raises SystemNotFound, NoAnswer.
 
-    That within `patience_s`, but a coordinator has LOOK_S to answer in any case, and never more than SILENT_S.
+    The coordinator has `patience_s` seconds to answer, but at least LOOK_S and at most SILENT_S.
     """
     coordinator = find_coordinator(name)
     if coordinator is None:
@@ -71,7 +72,10 @@ def look(name: str, where: str, patience_s: float = SILENT_S) -> System:
 
 
 def find(name: str | None, where: str) -> str:
-    """The name of a system in the cluster at `where`: this one, or the only one. Raises SystemNotFound, ConfigError."""
+    """`name`, if this system runs in the cluster at `where`; for None the name of the only system there.
+
+    Raises SystemNotFound, ConfigError.
+    """
     names = running_systems()
     if name in names:
         return name
@@ -87,7 +91,7 @@ def find(name: str | None, where: str) -> str:
 
 
 def list_systems(names: Iterable[str]) -> list[Found]:
-    """How each of these systems is; of one that does not answer the state is "silent", or "gone"."""
+    """The state of each of these systems. If a coordinator does not answer, the state is "silent" or "gone"."""
     asked = {name: coordinator for name in names if (coordinator := find_coordinator(name)) is not None}
     states = {name: coordinator.state.remote() for name, coordinator in asked.items()}
     identities = {name: coordinator.identity.remote() for name, coordinator in asked.items()}
@@ -98,7 +102,10 @@ def list_systems(names: Iterable[str]) -> list[Found]:
 
 @contextmanager
 def naming(where: str) -> Iterator[None]:
-    """Errors inside name the cluster; a coordinator or a cluster that is gone, for a moment or for good, is ours."""
+    """Errors raised inside name the cluster. Ray's errors for a lost coordinator or cluster become rayshot's.
+
+    The coordinator or the cluster may be lost for a moment or for good.
+    """
     try:
         yield
     except RayshotError as error:
@@ -115,7 +122,7 @@ def naming(where: str) -> Iterator[None]:
             address=where,
         ) from error
     except (ray.exceptions.AuthenticationError, ray.exceptions.RpcError) as error:
-        # A head that is replaced at its address refuses whoever was connected to the one before.
+        # A new head at the same address refuses programs that were connected to the old head.
         raise ClusterUnreachable(
             f"the Ray cluster at {where} that this program had joined is gone: call ray.shutdown(), and try again",
             address=where,

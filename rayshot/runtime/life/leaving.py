@@ -1,4 +1,4 @@
-"""A program that exits: what it told leaves first, and what it put stays until its receivers hold it."""
+"""A program that exits waits first: its messages leave, and its objects stay until the receivers hold them."""
 
 import atexit
 import sys
@@ -15,20 +15,20 @@ WAIT_S = 30.0
 
 
 class Port(Protocol):
-    """What is asked of a driver's port."""
+    """The part of a driver's port that this module uses."""
 
     def told(self) -> Mapping[Any, int]:
-        """All that was told until now."""
+        """All messages that were sent until now."""
 
     def await_taken(self, told: Any, timeout_s: float) -> list[str]:
-        """Wait until it has arrived, for at most so long. Returns whom this waits for. Raises SystemDown."""
+        """Wait at most `timeout_s` until `told` has arrived. Returns the receivers it waits for. Raises SystemDown."""
 
 
 _ports: WeakSet[Port] = WeakSet()
 
 
 def wait_at_exit(port: Port) -> None:
-    """Let this process wait at its exit for what was told through `port`, for at most WAIT_S."""
+    """At its exit, let this process wait at most WAIT_S seconds until the messages sent through `port` have arrived."""
     _ports.add(port)
 
 
@@ -39,7 +39,7 @@ def _wait() -> None:
         try:
             told = port.told()
             if awaited := port.await_taken(told, SILENT_S):
-                print(  # noqa: T201 - there is no other sign of life of a program that ends
+                print(  # noqa: T201 - a program that ends gives no other sign of life
                     f"rayshot: messages to {', '.join(sorted(awaited))} have not arrived: this program waits for them "
                     f"before it exits, for at most {WAIT_S:g} s",
                     file=sys.stderr,

@@ -1,4 +1,4 @@
-"""How a driver asks the coordinator of its system, and its actors, and what it hears where these are gone."""
+"""How a driver asks its system's coordinator and actors, and which errors it gets if they are gone."""
 
 import contextlib
 import logging
@@ -16,11 +16,11 @@ from rayshot.runtime.wire.initiation import some_names
 
 log = logging.getLogger("rayshot")
 ANSWER_S = 10.0
-"""How long an actor may take to answer a question about it."""
+"""Seconds that an actor has to answer a question about itself."""
 
 
 class Line:
-    """The line from one driver to one life of a system. Once it is `closed` nothing is asked any more."""
+    """The line from one driver to one life of a system. A `closed` line asks nothing any more."""
 
     def __init__(self, identity: HostIdentity, port: DriverPort) -> None:
         self.name = identity.system
@@ -29,16 +29,16 @@ class Line:
         self.closed = False
 
     def check_open(self) -> None:
-        """Raise SystemStopped where this driver shut the system down."""
+        """Raise SystemStopped if this driver has shut the system down."""
         if self.closed:
             raise SystemStopped(f"system {self.name!r} was shut down", system=self.name)
 
     def check_running(self) -> None:
-        """Raise SystemDown where the system takes no messages any more."""
+        """Raise SystemDown if the system takes no messages any more."""
         self.fate(self.port.name)  # a driver is not a member, so the answer comes at once
 
     def fate(self, name: str) -> str:
-        """What became of an actor, in words. Raises SystemDown where the system takes no messages any more."""
+        """What became of an actor, in words. Raises SystemDown if the system takes no messages any more."""
         fate = self.ask("fate", name)
         if isinstance(fate, Stop):
             raise fate.error() from None
@@ -46,17 +46,17 @@ class Line:
         return fate.detail
 
     def no_actor(self, name: str, actors: Iterable[str]) -> ActorNotFound:
-        """The error for a name that no actor has, with the names there are."""
+        """The error for a name that no actor has. It lists the names that exist."""
         there = f"{some_names(actors)}{did_you_mean(name, tuple(actors))}"
         return ActorNotFound(f"system {self.name!r} has no actor {name!r}; it has {there}", actor=name)
 
     def ask(self, method: str, *args: Any) -> Any:
-        """What the coordinator answers. Raises SystemDown, NoAnswer."""
+        """Call `method` of the coordinator and return its answer. Raises SystemDown, NoAnswer."""
         self.check_open()
         return self.answer(getattr(self.coordinator, method).remote(*args), SILENT_S)
 
     def ask_actors(self, method: str, hosts: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """The answers of these hosts by name, by default of all; None of one that lives and does not say anything."""
+        """The answers of these hosts (default: all) by actor name. None for a host that lives but does not answer."""
         hosts = self.ask("actors") if hosts is None else hosts
         refs = {name: getattr(host, method).remote() for name, host in hosts.items()}
         ready, silent = ray.wait(list(refs.values()), num_returns=len(refs), timeout=ANSWER_S) if refs else ([], [])
@@ -70,10 +70,10 @@ class Line:
         return answers
 
     def answer(self, ref: Any, within_s: float) -> Any:
-        """The coordinator's answer. Raises ActorUnavailableError where it died and is being started anew; NoAnswer."""
+        """The coordinator's answer. Raises NoAnswer, and ActorUnavailableError if it died and Ray starts it again."""
         try:
             return self.get(ref, the_coordinator(self.name), within_s)
-        except (ray.exceptions.ActorUnavailableError, RayshotError):  # of ours some are Ray's too
+        except (ray.exceptions.ActorUnavailableError, RayshotError):  # some of our errors are RayActorErrors too
             raise
         except ray.exceptions.RayActorError as error:
             raise SystemStopped(
@@ -82,7 +82,7 @@ class Line:
             ) from error
 
     def get(self, ref: Any, whom: str, within_s: float) -> Any:
-        """The result of a control call, errors as rayshot's own."""
+        """The result of a control call. Errors that rayshot raised there are raised here as they were."""
         try:
             return get_answer(ref, whom, within_s)
         except ray.exceptions.RayTaskError as error:

@@ -1,4 +1,4 @@
-"""Snapshots that a driver asks for: what it told before arrives first, then the coordinator takes one."""
+"""How a driver asks the coordinator for a snapshot, and waits for it."""
 
 import time
 from math import inf
@@ -14,13 +14,13 @@ from rayshot.runtime.wire.keyring import offer_keys
 
 LOOK_S = 5.0
 PING_S = 15.0
-"""A coordinator that takes a snapshot is asked every LOOK_S whether it lives, and answers within PING_S."""
+"""While the coordinator takes a snapshot, a driver asks it every LOOK_S whether it lives; it answers within PING_S."""
 
 
 def take_snapshot(line: Line, order: Order, within_s: float = inf) -> Committed:
-    """Have the coordinator take a snapshot, and show how far it is. Nothing of it is read: no storage is needed.
+    """Have the coordinator take a snapshot, and show its progress. This reads nothing of the snapshot or the storage.
 
-    Raises as `snapshot`; NoAnswer where it is not there within so many seconds, if that is given.
+    Raises the errors of `System.snapshot`; NoAnswer if the snapshot is not committed within `within_s` seconds.
     """
     line.check_open()
     deadline = time.monotonic() + within_s

@@ -1,4 +1,4 @@
-"""That a driver lives, as its coordinator sees it."""
+"""How the coordinator sees that a driver lives."""
 
 import time
 from collections.abc import Callable
@@ -9,13 +9,13 @@ import ray
 from rayshot.runtime.ray.futures import when_answered
 
 AGAIN_S = 0.5
-"""So long after its coordinator died a driver tells the next one of itself."""
+"""So many seconds after its coordinator died, a driver announces itself to the new one."""
 
 
 class Presence:
-    """Owns a reference that never gets ready as long as this process and the coordinator's live; see `DriverWatch`.
+    """Owns a reference that never gets ready while this process and the coordinator's both live; see `DriverWatch`.
 
-    `submit` runs what may block. `on_gone` is told where the coordinator is gone for good.
+    `submit` runs functions that may block. `on_gone` is called with a text when the coordinator is gone for good.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Presence:
 
     def _ended(self, error: object) -> None:
         """The coordinator's process is gone."""
-        if isinstance(error, ray.exceptions.ActorUnavailableError):  # Ray starts it anew
+        if isinstance(error, ray.exceptions.ActorUnavailableError):  # Ray starts it again
             self._submit(self._announce_again)
         else:
             self._submit(lambda: self._on_gone(str(error)))

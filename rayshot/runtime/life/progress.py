@@ -1,4 +1,4 @@
-"""A line on the terminal while something long runs: who has answered, who has not, and why."""
+"""A line on the terminal while a long step runs: how far it is, and which actors it waits for."""
 
 import sys
 import time
@@ -7,12 +7,12 @@ from types import TracebackType
 from typing import Any, Self
 
 QUIET_S = 0.5
-"""What takes less than this shows nothing."""
+"""Steps that take fewer seconds than this show nothing."""
 WIDTH = 110
 
 
 class ProgressLine:
-    """One line on stderr that is written over and gone at the end; nothing where stderr is no terminal."""
+    """One line on stderr that is overwritten, and removed at the end. Shows nothing if stderr is not a terminal."""
 
     def __init__(self) -> None:
         self._shown = False
@@ -30,14 +30,14 @@ class ProgressLine:
 
     @property
     def wanted(self) -> bool:
-        """Whether anybody looks."""
+        """Whether stderr is a terminal, so that a person may read the line."""
         return self._terminal
 
     def show(self, text: str) -> None:
-        """Write `text` over what was there."""
+        """Write `text` over the old text."""
         if self._terminal:
             self._shown = True
-            line = "".join(char if char.isprintable() else "?" for char in text[:WIDTH])  # it has names of actors
+            line = "".join(char if char.isprintable() else "?" for char in text[:WIDTH])  # the text has names of actors
             sys.stderr.write(f"\r\x1b[K{line}")
             sys.stderr.flush()
 
@@ -69,7 +69,7 @@ def _why(name: str, progress: tuple[Any, ...] | None) -> str:
 
 
 def wait_with_progress(poll: Callable[[float], bool], describe_now: Callable[[], str]) -> None:
-    """Call `poll(timeout_s)` until it is true; say what is going on when it takes longer than QUIET_S."""
+    """Call `poll(timeout_s)` until it is true. After QUIET_S seconds, show `describe_now()` on the terminal."""
     began = time.monotonic()
     with ProgressLine() as line:
         while not poll(QUIET_S if line.wanted else 60.0):

@@ -1,4 +1,4 @@
-"""Every actor of a snapshot made and loaded: what a restore does when all that it needs is known to be there."""
+"""A restore makes and loads every actor of a snapshot, once it knows that everything it needs is there."""
 
 import logging
 import time
@@ -23,18 +23,18 @@ from rayshot.runtime.wire.initiation import some_names
 
 log = logging.getLogger("rayshot")
 START_S = 300.0
-"""So long nobody may get ready before processes that have not started, or hang, are given up."""
+"""If no actor gets ready for so many seconds, the restore fails because of processes that have not started or hang."""
 HANG_S = 60.0
-"""A process that loads answers meanwhile; unpickling one large value may keep it from that for some seconds."""
+"""A process answers while it loads; it may need some seconds while it unpickles one large value."""
 STARTS_MAX = 3
-"""So often an actor's process is made: Ray may place it on a node that has died and that it still takes for alive."""
+"""An actor's process is made so often at most: Ray may place it on a dead node that Ray still takes for alive."""
 
 
 def load_all(identity: HostIdentity, storage: str, folder: str, fit: Fit, dead_letters: Sequence[DeadLetter]) -> None:
-    """Make every actor, load it, and let all go when the last is ready.
+    """Make every actor, load it, and let all of them run when the last one is ready.
 
-    The chunks lie in `folder` of `storage`, which may be another one than the system's. `dead_letters` come from those
-    left out.
+    The chunks are in `folder` of `storage`, which may differ from the system's storage. `dead_letters` are the messages
+    in flight to the actors that are left out.
     """
     _report(fit)
     loading = _Loading(identity, fit, _plans(storage, folder, fit, _by_host(fit, dead_letters)))
@@ -47,7 +47,7 @@ def load_all(identity: HostIdentity, storage: str, folder: str, fit: Fit, dead_l
 
 
 class _Loading:
-    """Actors that are made and loaded, each by its plan."""
+    """The actors that are being made and loaded, each by its plan."""
 
     def __init__(self, identity: HostIdentity, fit: Fit, plans: Mapping[str, LoadPlan]) -> None:
         self._identity = identity
@@ -56,12 +56,12 @@ class _Loading:
         self._hosts: dict[str, Any] = {}
         self._starts = Counter[str]()
         self._waiting: dict[Any, str] = {}
-        """The answers that are still to come, with their actors."""
+        """The answers that have not come yet, with their actors."""
 
     def run(self) -> None:
-        """Return when all are loaded. One whose process dies before it joined is made again.
+        """Return when all actors are loaded. If a process dies before it joined the system, make the actor again.
 
-        Raises RestoreFailed where processes do not start, or hang; what a load raises; NoAnswer of the coordinator.
+        Raises RestoreFailed if processes do not start or hang; the error of a failed load; NoAnswer of the coordinator.
         """
         for name in self._plans:
             self._make(name)
@@ -83,7 +83,7 @@ class _Loading:
             wait_with_progress(all_are_loaded, self._describe)
 
     def kill_all(self) -> None:
-        """End all that were made, also one that is not up yet, of which the coordinator does not know."""
+        """End all actors that were made, also those that are still starting and that the coordinator does not know."""
         for host in self._hosts.values():
             ray.kill(host)
 
@@ -93,7 +93,7 @@ class _Loading:
         self._waiting[host.load.remote(self._plans[name])] = name
 
     def _settle(self, answer: Any) -> None:
-        """One is loaded. Raises what went wrong there, unless another try may help."""
+        """An actor has answered. If its load failed, raise the error, unless another try may help."""
         name = self._waiting.pop(answer)
         try:
             ray.get(answer)
@@ -110,7 +110,7 @@ class _Loading:
         return actors
 
     def _check_alive(self) -> None:
-        """Raise RestoreFailed for actors whose processes are not there, or do not answer while they load."""
+        """Raise RestoreFailed if processes of actors have not started, or do not answer while they load."""
         joined, names = self._joined(), list(self._waiting.values())
         if absent := [name for name in names if name not in joined]:
             raise RestoreFailed(
@@ -133,7 +133,7 @@ class _Loading:
 
 
 def _report(fit: Fit) -> None:
-    """Say what is not restored: nothing is lost silently."""
+    """Log which actors are not restored: nothing is lost silently."""
     for name, recorded in fit.left_out.items():
         lost = {c.sender: c.sent - c.received for c in fit.undeliverable if c.receiver == name and c.sent > c.received}
         flying = ", ".join(f"{count:,} from {sender}" for sender, count in sorted(lost.items()))
@@ -144,7 +144,7 @@ def _report(fit: Fit) -> None:
 
 
 def _by_host(fit: Fit, dead_letters: Sequence[DeadLetter]) -> dict[str, list[DeadLetter]]:
-    """Dead letters lie with who sent them; those of drivers and of actors that are no more with the first actor."""
+    """Give dead letters to their senders. The first actor gets those of drivers and of actors that no longer exist."""
     by_host: dict[str, list[DeadLetter]] = {name: [] for name in fit.specifications}
     for letter in dead_letters:
         by_host[letter.sender if letter.sender in by_host else min(by_host)].append(letter)

@@ -1,4 +1,4 @@
-"""`rayshot.resume`: the one line with which a program begins, however often it is started."""
+"""`rayshot.resume`: one line begins a program, at its first start and at every later start."""
 
 import logging
 import os
@@ -55,38 +55,39 @@ def resume(
     skip_missing_classes: SkipMissing = False,
     options: ActorOptions | None = None,
 ) -> System:
-    """Attach to a system where it runs; else restore its latest snapshot; else begin it.
+    """Attach to a system that runs; else restore its latest snapshot; else begin it.
 
-    So a program that is started anew, on this cluster or another one, goes on where its last snapshot was taken.
+    A program that is started again, on this cluster or another one, goes on from its last snapshot.
 
-    The environment variable RAYSHOT_RESTORE_SNAPSHOT pins the snapshot: where the system does not run it goes back to
-    that one. It may stay set: a program that is started again under the same pin goes on from the newest snapshot that
-    the lives under it have committed since. A life without that pin in between ends this, and the pinned snapshot is
-    restored again. Where RAYSHOT_SYSTEM is set the pin is that system's alone.
+    The environment variable RAYSHOT_RESTORE_SNAPSHOT pins a snapshot: a system that does not run goes back to the
+    pinned snapshot. The variable may stay set: a program that starts again under the same pin goes on from the newest
+    snapshot that the lives under this pin have committed since. After a life without this pin, the pinned snapshot is
+    restored again. If RAYSHOT_SYSTEM is set, the pin is for that system only.
 
     Args:
         name: as for `rayshot.init`.
         storage: as for `rayshot.init`.
-        begin: called with the system where there is no snapshot: makes its first actors, and may send them messages. No
-            snapshot is committed before it has returned; then the first one is taken, and the system runs. If it
-            raises, or its program dies, nothing is left, and the next `resume` calls it again. Who attaches meanwhile
-            waits. Where no actor lives after it, as all constructors failed, a warning says so.
+        begin: a function that is called with the system if it has no snapshot. It makes the first actors, and may send
+            them messages. No snapshot is committed before it has returned; then the first snapshot is taken, and the
+            system runs. If `begin` raises, or its program dies, nothing is left, and the next `resume` calls it again.
+            Programs that attach meanwhile wait. If no actor lives after `begin`, because all constructors failed, a
+            warning says so.
         snapshot: as for `rayshot.init`, also where the system is restored.
         failure: as for `rayshot.init`.
         trace: as for `rayshot.init`, also where the system is restored.
-        takeover: True goes on although a life of the system may still run in another cluster: it is fenced out then.
+        takeover: True goes on even if a life of the system may still run in another cluster; that life is fenced out.
         allow_unsigned: as for `rayshot.restore`.
         rename_classes: as for `rayshot.restore`.
         skip_missing_classes: as for `rayshot.restore`.
         options: as for `rayshot.restore`.
 
     Raises:
-        LivesElsewhere: a life of the system, which does not run in this cluster, has said within the last 60 s that it
-            runs. Two programs that resume one system in two clusters would fence each other out for ever.
-        SnapshotAborted: it began, and its first snapshot could not be taken; nothing is left.
+        LivesElsewhere: within the last 60 s, a life of the system in another cluster has said that it runs. Two
+            programs that resume one system in two clusters would fence each other out for ever.
+        SnapshotAborted: the system began, but its first snapshot could not be taken; nothing is left.
         SnapshotNotFound: the pinned snapshot does not exist; nothing was begun.
         ConfigError, NotFound, Untrusted, Damaged, Incompatible, RestoreFailed: as for `rayshot.init` and
-            `rayshot.restore`. And what `begin` raises.
+            `rayshot.restore`. All errors that `begin` raises.
     """
     check_no_actor()
     check_name(name, "a system")
@@ -117,7 +118,7 @@ def resume(
                 storage,
                 name,
                 _choice(store, pin),
-                claim=None,  # a program that is started again and again must not keep a snapshot for each start
+                claim=None,  # otherwise retention would keep one snapshot for each start of the program
                 allow_unsigned=allow_unsigned,
                 rename_classes=rename_classes,
                 skip_missing_classes=skip_missing_classes,
@@ -140,7 +141,7 @@ def resume(
 
 
 def _find_pin(system: str) -> SnapshotId | None:
-    """The snapshot to which this system is to go back, as the environment says. Raises ConfigError."""
+    """The snapshot to which this system must go back, by the environment; None for no pin. Raises ConfigError."""
     text = os.environ.get(PIN, "").strip()
     if not text or os.environ.get("RAYSHOT_SYSTEM", system) != system:
         return None
@@ -167,7 +168,7 @@ def _choice(store: Store, pin: SnapshotId | None) -> Choice:
 
 
 def _find_running(name: str) -> Any | None:
-    """The coordinator of that system, unless it is stopped or dead. Waits while another program starts it."""
+    """The coordinator of the system; None if the system is stopped or dead. Waits while another program starts it."""
     coordinator = find_coordinator(name)
     if coordinator is None:
         return None

@@ -54,11 +54,11 @@ from rayshot.store.trust import check_allow_unsigned, check_trust
 
 log = logging.getLogger("rayshot")
 ATTACH_S = 600.0
-"""How long another process may take to begin or restore a system to which this one wants to attach."""
+"""Another process may take so many seconds to begin or restore a system to which this process wants to attach."""
 DEATH_S = UNWATCHED_S + 5.0
-"""So soon the death is known of a program that was starting a system; Ray tells it two seconds later."""
+"""If a program dies while it starts a system, this is known after so many seconds; Ray tells it two seconds later."""
 START_S = 300.0
-"""How long a coordinator may take to start: it needs no room in the cluster, and reads the log of its system."""
+"""Seconds that a coordinator may take to start: it needs no room in the cluster, but reads the log of its system."""
 LOOK_S = 0.2
 OTHERS_SHOWN_MAX = 5
 
@@ -72,26 +72,26 @@ def init(
     trace: Trace = False,
     fresh: bool = False,
 ) -> System:
-    """Create a system, or attach to it where it runs already. Calls `ray.init()` if nobody has.
+    """Create a system, or attach to it if it already runs. Calls `ray.init()` if nobody has.
 
-    Actors that this driver makes from now on belong to it, until it is shut down or another one is begun or restored.
+    Actors that this driver makes from now on belong to this system, until the driver shuts it down or begins or
+    restores another one.
 
     Args:
         name: letters, digits, `_`, `.`, `-`.
-        storage: where its snapshots go: a folder.
-        snapshot: when snapshots are taken by themselves; by default only when asked for. Ignored when attaching.
-        failure: what an actor's failure means.
-        trace: True writes down each event of each actor, some bytes a message, so that `rayshot verify` can prove
-            more than the counters: vector clocks, and that the cut lies on a possible course of events. "full" keeps
-            the messages too, so that classes declared `deterministic` can be replayed. Ignored when attaching.
-        fresh: True begins with nothing, also where the storage holds snapshots of the system. Those stay: retention
-            keeps the last one of each earlier life. Ignored when attaching.
+        storage: the folder for its snapshots.
+        snapshot: when snapshots are taken automatically; by default only when asked for. Ignored when attaching.
+        failure: what the failure of an actor means for the system.
+        trace: True records each event of each actor, some bytes per message. Then `rayshot verify` can prove more than
+            the counters: vector clocks, and that the cut is a point in a possible course of events. "full" keeps the
+            messages too, so that classes declared `deterministic` can be replayed. Ignored when attaching.
+        fresh: True begins with nothing, even if the storage holds snapshots of the system. These snapshots stay:
+            retention keeps the last one of each earlier life. Ignored when attaching.
 
     Raises:
-        SnapshotsExist: nothing runs here, and the storage holds snapshots of the system: `rayshot.resume` goes on from
-            them. Nothing was started.
-        ConfigError: a name, address or setting that cannot work, or a process that is an actor, before anything is
-            started.
+        SnapshotsExist: the system does not run here, and the storage holds snapshots of it: use `rayshot.resume` to go
+            on from them. Nothing was started.
+        ConfigError: a name, address or setting cannot work, or this process is an actor. Nothing was started.
     """
     check_no_actor()
     check_name(name, "a system")
@@ -133,39 +133,41 @@ def restore(
 ) -> System:
     """Bring a system back from a snapshot: every actor with its state, every message in flight once and in order.
 
-    On the same Ray cluster or another one; all or nothing. A system of that name that is down is taken down first.
+    Works on the same Ray cluster or another one, all or nothing. If a system of this name is down in the cluster, what
+    is left of it is taken down first.
 
     Args:
         storage: where its snapshots are.
-        system: its name; may be left out where the storage holds one system only.
-        snapshot: which; the latest by default.
-        into: where its snapshots go from now on, if that is another storage; the restored one may be a copy there.
-        claim: to whom the restored snapshot belongs, as in Flink. "no-claim": to whoever made it. Retention never
-            deletes it, the first snapshot after it is full, and none depends on it. "claim": to the new life.
-            Retention deletes it when its turn comes, savepoint or copy or not, also in the storage that it came from,
-            and the first snapshot may share bytes with it. Claim a snapshot once. None: to whoever had it before, so
-            retention goes on to treat it as it did.
+        system: its name; not needed if the storage holds only one system.
+        snapshot: the snapshot to restore; the latest by default.
+        into: another storage for the snapshots from now on; the restored snapshot may be a copy there.
+        claim: who owns the restored snapshot, as in Flink. "no-claim": its maker. Retention never deletes it, the first
+            snapshot after it is full, and no snapshot depends on it. "claim": the new life. Retention deletes the
+            snapshot when its turn comes, even if it is a savepoint or a copy, also in the storage that it came from;
+            the first snapshot may share bytes with it. Claim a snapshot only once. None: the owner stays the same, and
+            retention treats the snapshot as before.
         allow_unsigned: True restores a snapshot that no trusted key has signed. Restoring runs code that the snapshot
             chooses: do this only with bytes whose history you know.
-        rename_classes: classes by their recorded name where they moved, {"old.module.Class": NewClass}, or the new
-            name as a text: of actors, and of values in states and in messages in flight. Those that this program's
-            `__main__` defines stand for recorded ones of their names by themselves.
-        skip_missing_classes: True leaves out the actors whose class is gone, a list of names these actors. They count
-            as ended: their states stay behind in the snapshot, what was in flight to them is in
+        rename_classes: moved classes by their recorded name, {"old.module.Class": NewClass}, or with the new name as a
+            text. This works for actors, and for values in states and in messages in flight. A class that this program's
+            `__main__` defines replaces the recorded class of its name automatically.
+        skip_missing_classes: True leaves out all actors whose class is gone; a list of names leaves out these actors.
+            They count as ended: their states stay in the snapshot, and messages that were in flight to them are in
             `system.dead_letters()`.
-        options: options of actors by name, by class or by the name of a class, {"alice": {"num_cpus": 2}}, in the place
-            of recorded ones. A snapshot holds no values of `runtime_env`'s variables, so they must be given here; where
-            an actor was placed by a placement group or on one node it does not hold either, which a warning says.
-        config: when snapshots are taken by themselves from now on.
+        options: options that replace recorded ones, by actor name, by class or by class name, as in
+            {"alice": {"num_cpus": 2}}. A snapshot does not hold the values of `runtime_env`'s variables, so they must
+            be given here. It also does not hold that an actor was placed by a placement group or on one node; a warning
+            says so.
+        config: when snapshots are taken automatically from now on.
         trace: as for `rayshot.init`, from now on.
         min_position: as for `rayshot.open`: refuses a storage that was put back to an older state.
 
     Raises:
-        NotFound: no such system or snapshot, or actor to leave out; the message lists what there is. SnapshotDeleted
-            where it is deleted while it is restored, and its lease could not keep it.
+        NotFound: the system, the snapshot or an actor to leave out does not exist; the message lists what exists.
+            SnapshotDeleted: the snapshot was deleted during the restore, and its lease could not keep it.
         ConfigError: the system is running, this process is an actor, or a setting or an address cannot work.
-        Untrusted, Damaged, Incompatible: before anything was started. Incompatible where a class is gone, is of another
-            version and cannot migrate, or has not what messages, timers and pending replies call, with both sides.
+        Untrusted, Damaged, Incompatible: nothing was started. Incompatible: a class is gone, has another version and
+            cannot migrate, or lacks methods that messages, timers and pending replies call; the error has both sides.
         RestoreFailed: an actor could not be loaded, or its `migrate` failed; everything was taken down again.
     """
     chosen = Choice(lambda view: view.snapshot(snapshot))
@@ -176,7 +178,7 @@ def restore(
 
 
 class Choice(NamedTuple):
-    """Which snapshot a system is brought back from, and the pin because of which, if there is one."""
+    """The snapshot from which a system is brought back, and the pin that decided this, if any."""
 
     of: Callable[[SystemView], Snapshot]
     pin: SnapshotId | None = None
@@ -220,7 +222,7 @@ def bring_back(
     make_room(view.name)
     target_store.check()
     if elsewhere:
-        find_history(target_store, view.name)  # refused before anything is started, where its log is not whole
+        find_history(target_store, view.name)  # raises if its log is not whole, before anything is started
     configs = config or SnapshotConfig(), FailureConfig()
     settings = SystemSettings(
         view.name,
@@ -237,7 +239,7 @@ def bring_back(
     except ray.exceptions.ActorAlreadyExistsError as error:
         raise ConfigError(f"system {view.name!r} is started or restored by another process at this moment") from error
     try:
-        if not elsewhere:  # only now that nobody else can commit is the latest known
+        if not elsewhere:  # nobody else can commit now, so only now the latest snapshot is known
             latest = choice.of(view)
             if latest.id != chosen.id:
                 chosen = latest
@@ -263,7 +265,7 @@ def bring_back(
 
 
 def _others_than(view: SystemView, damaged: Snapshot, location: str) -> str:
-    """To which snapshots one can go back instead of one that is damaged, and how."""
+    """A text that names the other snapshots to which the user can go back, and how; "" if none exist."""
     others = [str(snapshot.id) for snapshot in view.snapshots() if snapshot.id != damaged.id]
     if not others:
         return ""
@@ -280,7 +282,7 @@ def _others_than(view: SystemView, damaged: Snapshot, location: str) -> str:
 def check_no_actor() -> None:
     """Raise ConfigError in an actor's process.
 
-    An actor's messages go through its own channels; those of a driver inside of it would be in no snapshot.
+    An actor sends through its own channels. No snapshot would hold the messages of a driver inside an actor.
     """
     port = find_port()
     if isinstance(port, ActorProcess):
@@ -291,7 +293,7 @@ def check_no_actor() -> None:
 
 
 def ensure_ray() -> None:
-    """Call `ray.init()` if nobody has. Raises ClusterUnreachable, ClusterRefused where RAY_ADDRESS leads nowhere."""
+    """Call `ray.init()` if nobody has. Raises ClusterUnreachable or ClusterRefused if RAY_ADDRESS leads nowhere."""
     refuse_client()
     if ray.is_initialized():
         return
@@ -302,7 +304,7 @@ def ensure_ray() -> None:
 
 
 def locate(storage: str | os.PathLike[str]) -> tuple[str, Any]:
-    """The address as every process of the cluster can use it, and the store there."""
+    """The storage address in a form that every process of the cluster can use, and the store there."""
     store, address = open_store(storage), os.fspath(storage)
     if address.startswith("memory://"):
         raise ConfigError("memory:// lives inside one process, a system in many: give a folder")
@@ -312,12 +314,12 @@ def locate(storage: str | os.PathLike[str]) -> tuple[str, Any]:
 
 
 def is_local(location: str) -> bool:
-    """Whether a storage address is that of a folder."""
+    """Whether a storage address names a folder."""
     return "://" not in location or location.startswith("file://")
 
 
 def identify(name: str, coordinator: Any, within_s: float = SILENT_S) -> HostIdentity:
-    """Who the life of a system is that runs. Raises ClusterRefused where another rayshot runs it; NoAnswer."""
+    """The identity of a running life. Raises ClusterRefused if another version of rayshot runs it; NoAnswer."""
     version = getattr(coordinator, "version", None)  # an older one has no such method
     theirs = None if version is None else get_answer(version.remote(), the_coordinator(name), within_s)
     if theirs != rayshot.__version__:
@@ -333,9 +335,9 @@ def identify(name: str, coordinator: Any, within_s: float = SILENT_S) -> HostIde
 
 
 def attach_to(name: str, coordinator: Any, location: str | None = None) -> System:
-    """Attach to a system that is there; wait while it begins or is restored.
+    """Attach to a system that has a coordinator; wait while it begins or is restored.
 
-    Raises ConfigError where it has another storage than this, or is not running after ATTACH_S; ClusterRefused;
+    Raises ConfigError if its storage is not `location`, or it still starts after ATTACH_S seconds; ClusterRefused;
     NoAnswer.
     """
     identity = identify(name, coordinator)
@@ -350,7 +352,10 @@ def attach_to(name: str, coordinator: Any, location: str | None = None) -> Syste
 
 
 def await_start(name: str, coordinator: Any, patience_s: float) -> str:
-    """Wait while another program begins or restores a system; returns its state then. Raises ConfigError, NoAnswer."""
+    """Wait while another program begins or restores a system; return its state then.
+
+    Raises ConfigError if this takes longer than `patience_s` seconds; NoAnswer.
+    """
     deadline = time.monotonic() + patience_s
     state = ""
 
@@ -372,7 +377,7 @@ def await_start(name: str, coordinator: Any, patience_s: float) -> str:
 
 
 def start(settings: SystemSettings, keyring: Keyring) -> HostIdentity:
-    """Make the coordinator of a new life. Raises Ray's ActorAlreadyExistsError where there is one; NoAnswer."""
+    """Make the coordinator of a new life. Raises NoAnswer, and Ray's ActorAlreadyExistsError if one exists."""
     coordinator_class = ray.remote(concurrency_groups=GROUPS, num_cpus=0, enable_task_events=False)(Coordinator)
     coordinator = coordinator_class.options(
         name=coordinator_name(settings.system),
@@ -396,16 +401,16 @@ def start(settings: SystemSettings, keyring: Keyring) -> HostIdentity:
 
 
 def make_room(system: str) -> None:
-    """Take down what is left of an earlier life; refuse where it lives.
+    """Take down what is left of an earlier life. Raises ConfigError if that life still runs.
 
-    A life whose starter has died is over a moment later, so one that starts is given that moment.
+    If the program that starts a life dies, this life is over a moment later. So a life that is starting gets this time.
     """
     running = find_coordinator(system)
     if running is None:
         return
     try:
         state = await_start(system, running, DEATH_S)
-    except ray.exceptions.RayActorError:  # its process is gone, and Ray does not start it anew
+    except ray.exceptions.RayActorError:  # its process is gone, and Ray does not start it again
         state = STOPPED
     if state != STOPPED:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""`SystemStatus`: what a system does now, in figures for people."""
+"""`SystemStatus`: what a system does now, in numbers for people."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from rayshot.runtime.channel.holding import Waiting
 
 @dataclass(frozen=True, slots=True)
 class SnapshotStatus:
-    """A snapshot under way. `recorded`: all records are held, only the writing is left.
+    """A snapshot that is being taken. `recorded`: all records are there, only the writing is left.
 
-    `missing` are actors that have not recorded, `open_channels` channels of which one end has, `handlers`
-    the handlers that keep an actor from recording: (method or "a reply", for at least how many seconds).
+    `missing` are the actors that have not recorded. `open_channels` are the channels where only one end has recorded.
+    `handlers` are the handlers that keep an actor from recording: (method or "a reply", seconds that it runs at least).
     """
 
     id: SnapshotId
@@ -27,11 +27,11 @@ class SnapshotStatus:
 
 @dataclass(frozen=True, slots=True)
 class ActorStatus:
-    """One actor. `mailbox` and `outbox` count messages; None throughout where the actor does not answer.
+    """An actor's numbers. `mailbox` and `outbox` count messages. All fields are None if the actor does not answer.
 
-    `node` is the address of its node, `handler` the method that runs now, "" where none does.
-    `pinned_bytes` are those of Ray's object store that stay there because this actor reads them without a copy: in its
-    state, in a message that waits, or in a handler that runs.
+    `node` is the address of its node, `handler` the method that runs now, "" if none runs. `pinned_bytes` counts bytes
+    that stay in Ray's object store because this actor reads them without a copy: in its state, in a message that waits,
+    or in a handler that runs.
     """
 
     pid: int | None
@@ -45,9 +45,9 @@ class ActorStatus:
 
 @dataclass(frozen=True, slots=True)
 class WaitingMessage:
-    """A message that has waited with its sender for `seconds`, at least five, for an object that is not there.
+    """A message that waits at its sender for an object that is not ready, for `seconds`, at least five.
 
-    All that `sender` sent `receiver` after it waits as well.
+    All later messages from `sender` to `receiver` wait too.
     """
 
     sender: str
@@ -62,10 +62,10 @@ class SystemStatus:
     """A running system.
 
     `state` is "running", "loading" (being restored), "beginning" (before its first snapshot, see `rayshot.resume`) or
-    "stopped", then `detail` says why.
+    "stopped". If it is "stopped", `detail` says why.
 
-    `waiting` are messages of actors, and of the program that asks, that wait for objects. `last_snapshot` and
-    `last_taken_at` are of the newest snapshot committed in this life; `aborted` counts.
+    `waiting` are messages that wait for objects: those of the actors, and of the program that asks. `last_snapshot` and
+    `last_taken_at` describe the newest snapshot committed in this life. `aborted` is the number of aborted snapshots.
     """
 
     name: str
@@ -81,7 +81,7 @@ class SystemStatus:
 
 
 def read_status(report: dict[str, Any], driver: str, of_driver: tuple[Waiting, ...]) -> SystemStatus:
-    """What `Coordinator.status` answered, and what waits with the driver that asked."""
+    """The status from the answer of `Coordinator.status` and the messages that wait at the driver that asked."""
     waiting = {name: actor["waiting"] for name, actor in report["actors"].items() if actor is not None}
     stop, committed = report["stop"], report["committed"]
     return SystemStatus(

@@ -1,4 +1,4 @@
-"""`System`: what a driver holds of a running system."""
+"""`System`: the object with which a driver uses a running system."""
 
 import logging
 import threading
@@ -52,19 +52,19 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rayshot")
 TOLD_S = 1.0
-"""What was told before a snapshot has so long to arrive: a receiver that is behind holds no snapshot up."""
+"""Seconds that messages sent before a snapshot have to arrive: a slow receiver does not delay the snapshot more."""
 BIRTH_S = 10.0
-"""No actor has got ready for so long: those that are left seem to wait for room, and hold no snapshot up."""
+"""If no actor gets ready for so many seconds, the others seem to wait for room, and a snapshot goes on without them."""
 BEGIN_S = 300.0
-"""What makes a system has so long to arrive: its first snapshot must hold all of it."""
+"""Seconds that the first actors and messages of a system have to arrive: its first snapshot must hold all of them."""
 STOP_S = 30.0
-"""What was told before a system stops has so long to arrive: it would be lost."""
+"""Seconds that messages sent before a system stops have to arrive: otherwise they would be lost."""
 
 
 class System:
     """A running system: make it with `rayshot.init` or `rayshot.restore`.
 
-    As a context manager it is shut down at the end.
+    As a context manager it shuts the system down at the end.
     """
 
     def __init__(self, identity: HostIdentity) -> None:
@@ -106,14 +106,14 @@ class System:
     # Actors ----------------------------------------------------------------------------------------------------
 
     def get_actor(self, name: str) -> ActorHandle:
-        """The handle of an actor. Raises ActorNotFound, which lists what there is, or why the system has stopped."""
+        """The handle of an actor. Raises ActorNotFound, which lists the actors; SystemDown if the system stopped."""
         self._line.check_running()
         self._port.meet(name)
         hosts = self._line.ask("actors")
         if name not in hosts:
             raise self._line.no_actor(name, hosts)
         found = self._handles({name: hosts[name]})
-        if not found:  # it has died since: that has stopped the system, or it had ended
+        if not found:  # its process has died since: this has stopped the system, or the actor had ended
             raise ActorNotFound(self._line.fate(name), actor=name)
         return found[name]
 
@@ -122,7 +122,7 @@ class System:
         return self._handles(self._line.ask("actors"))
 
     def _handles(self, hosts: Mapping[str, Any]) -> dict[str, ActorHandle]:
-        """Handles of those of them that live."""
+        """Handles of those hosts that still live."""
         return {
             name: self._port.handle_of(name, offer) for name, offer in self._line.ask_actors("hello", hosts).items()
         }
@@ -130,8 +130,8 @@ class System:
     def dead_letters(self) -> list[DeadLetter]:
         """Messages that could not be processed: a handler raised, or the receiver had ended.
 
-        The last thousand of each actor, of all that have ended together, and of what this process sent. Without those
-        of an actor whose process does not answer, which a warning names.
+        Returns the last thousand of each actor, of all ended actors together, and of this process's messages. If an
+        actor's process does not answer, its dead letters are missing, and a warning names it.
         """
         ended, living = self._line.ask("dead_letters"), self._line.ask_actors("dead_letters").values()
         return [letter for letters in (ended, *living, self._port.dead_letters.all()) for letter in letters or ()]
@@ -139,16 +139,16 @@ class System:
     # Channels --------------------------------------------------------------------------------------------------
 
     def topology(self) -> dict[str, tuple[str, ...]]:
-        """For each living actor to whom its channels lead: those that it ever used, and those of `connect`.
+        """For each living actor the receivers of its channels: all that it ever used, and those opened by `connect`.
 
-        None are known of an actor whose process does not answer, which a warning names.
+        If an actor's process does not answer, it has no receivers here, and a warning names it.
         """
         return {name: receivers or () for name, receivers in self._line.ask_actors("receivers").items()}
 
     def connect(self, sender: str | ActorHandle, receiver: str | ActorHandle) -> None:
-        """Open the channel between two actors, so that markers go over it before any message does.
+        """Open the channel between two actors, so that markers can use it before any message does.
 
-        Raises ActorNotFound; SystemDown where the system takes no messages any more.
+        Raises ActorNotFound; SystemDown if the system takes no messages any more.
         """
         self._line.check_running()
         names = [self._name_of(end) for end in (sender, receiver)]
@@ -175,24 +175,25 @@ class System:
     ) -> Snapshot:
         """Take a snapshot of the whole system while it runs; returns when it is durable.
 
-        What this driver told before is inside the cut, but for what its receivers have not taken after a second:
-        `left_out` of the snapshot counts that. Actors that it made are waited for, until none has got ready for ten
-        seconds: those that are left seem to wait for room in the cluster. On a terminal a line shows who is waited for.
+        The cut holds the messages that this driver sent before, except those that receivers have not taken after one
+        second: `left_out` of the snapshot counts these. The snapshot waits for actors that this driver made, until none
+        gets ready for ten seconds: the others seem to wait for room in the cluster. On a terminal, a line shows which
+        actors it waits for.
 
         Args:
-            label: makes it a savepoint, which is never deleted by itself.
+            label: makes it a savepoint, which is never deleted automatically.
             mode: as in SnapshotConfig, which says the default.
-            initiator: the actor that begins it, or several that do so at once; by default the coordinator.
-            spread: "coordinator" tells all other actors of it too. With "markers" only markers do, over the channels of
-                `topology()`.
+            initiator: the actor that begins the snapshot, or several that begin it at once; by default the coordinator.
+            spread: "coordinator": the coordinator tells all other actors of the snapshot too. "markers": only markers
+                tell them, over the channels of `topology()`.
 
         Raises:
-            ActorNotFound: no such initiator.
-            ConfigError: there is no way for markers from the initiators to some actors, which are named; or a label or
-                mode that cannot be.
+            ActorNotFound: the initiator does not exist.
+            ConfigError: no markers can get from the initiators to some actors, which are named; or the label or the
+                mode is not valid.
             SnapshotAborted: nothing was committed, the application is unharmed.
-            NoAnswer: the coordinator says nothing, or the storage does not end; `snapshots()` shows later what became
-                of it.
+            NoAnswer: the coordinator does not answer, or the storage does not finish; `snapshots()` shows later whether
+                the snapshot was committed.
             SystemDown: the system takes no messages any more.
         """
         self._line.check_open()
@@ -215,10 +216,10 @@ class System:
         return self._take(Order(mode, label, initiators, helpers, reached, driver=self._port.name), drain)
 
     def begun(self) -> Snapshot:
-        """Take the first snapshot of a system that begins: it runs from then on. For `rayshot.resume`.
+        """Take the first snapshot of a system that begins; then the system runs. `rayshot.resume` uses this.
 
-        Raises SystemStopped where actors do not start within BEGIN_S, or do not take within it what they were told:
-        the snapshot would lack it.
+        Raises SystemStopped if actors do not start within BEGIN_S seconds, or do not take their messages within it: the
+        snapshot would lack them.
         """
         drain = Drain(self._port)
         if missing := drain.wait(BEGIN_S, BEGIN_S):
@@ -230,22 +231,22 @@ class System:
         return self._take(Order(first=True, driver=self._port.name), drain)
 
     def savepoint(self, label: str, *, mode: str | None = None) -> Snapshot:
-        """Take a snapshot that is never deleted by itself; `label` says what for. As `snapshot` else."""
+        """Take a snapshot that is never deleted automatically; `label` says what it is for. Otherwise as `snapshot`."""
         check_label(label)
         return self.snapshot(label=label, mode=mode)
 
     def trace(self, seconds: float = 5.0, *, full: bool = False) -> Snapshot:
-        """Trace a system that was begun without `trace` for a while; returns a snapshot that has what happened.
+        """Trace a system that began without `trace` for some seconds; returns a snapshot that has the traces.
 
-        A snapshot is taken, and `seconds` later another one, which is returned: what each actor handled and sent
-        between the two stands in its traces, for `rayshot report` and `rayshot verify`. An actor that is busy with
-        one message for more than five seconds at the beginning has none.
+        This takes one snapshot, and `seconds` later a second one, which it returns. The traces of the second snapshot
+        say what each actor handled and sent between the two, for `rayshot report` and `rayshot verify`. An actor that
+        is busy with one message for more than five seconds at the beginning has no trace.
 
         Args:
             seconds: up to 600. An actor whose trace grows above 64 MiB is traced again from the next snapshot on.
             full: keep the bytes of each message too.
 
-        Raises ConfigError for a system that is traced all the time, or by somebody else now; else as `snapshot`.
+        Raises ConfigError if the system is always traced, or is traced for another program now; else as `snapshot`.
         """
         check_window(seconds, full)
         return self._take(Order(driver=self._port.name, traced=(float(seconds), full)), Drain(self._port))
@@ -253,19 +254,19 @@ class System:
     def stop_with_savepoint(self, label: str) -> Snapshot:
         """Take a savepoint and end the system with it, as one step: no handler runs between the cut and the end.
 
-        What this driver sent before is inside the cut. What others send goes into the cut too, or is refused: it is
-        never processed after it, calls fail with SystemStopped. So effects outside the system (files, HTTP calls) are
-        those of the savepoint's states, and a restore goes on where they ended. Where no savepoint comes about the
-        system goes on as if nothing had been asked.
+        The cut holds the messages that this driver sent before. Messages of others are inside the cut too, or are
+        refused: none is processed after the cut, and calls fail with SystemStopped. So the effects outside the system
+        (files, HTTP calls) match the states in the savepoint, and a restore goes on where they ended. If no savepoint
+        can be taken, the system goes on as if nothing had been asked.
 
         Args:
-            label: what it is for.
+            label: what the savepoint is for.
 
         Returns the savepoint; the system is shut down.
 
         Raises:
-            SnapshotAborted: no savepoint was taken and the system goes on; also where a receiver does not take within
-                30 s what this driver told it, as that would be lost.
+            SnapshotAborted: no savepoint was taken and the system goes on; also if a receiver does not take the
+                messages of this driver within 30 s, as they would be lost.
             NoAnswer: as for `snapshot`.
             SystemDown: the system takes no messages any more.
         """
@@ -273,15 +274,15 @@ class System:
         return self._stopped(label)
 
     def stop_on_sigterm(self, label: str, within_s: float) -> None:
-        """When this program is told to end by SIGTERM, stop the system with a savepoint first; then the signal works.
+        """After SIGTERM, stop the system with a savepoint first; then the signal has its usual effect.
 
-        Where none is there in time the log says why, and `rayshot.resume` goes on from the last snapshot. For the main
-        thread. Several systems leave in turn.
+        If the savepoint is not ready in time, the log says why, and `rayshot.resume` goes on from the last snapshot.
+        Call this on the main thread. Several systems stop one after the other.
 
         Args:
-            label: of the savepoint.
-            within_s: so many seconds for it, fewer than what kills then gives: terminationGracePeriodSeconds of a pod,
-                RAY_JOB_STOP_WAIT_TIME_S for `ray job stop`, 3 by default.
+            label: the label of the savepoint.
+            within_s: seconds for the savepoint. Give less than the time before the program is killed:
+                terminationGracePeriodSeconds of a pod, RAY_JOB_STOP_WAIT_TIME_S for `ray job stop`, 3 by default.
         """
         check_label(label)
         leave_on_sigterm(lambda: self._leave(label, within_s), within_s)
@@ -311,7 +312,7 @@ class System:
         return Snapshot(self._store, self.name, done.record, left_out=drain.left_out(done.sent, done.ended))
 
     def order(self, order: Order, within_s: float = inf) -> Committed:
-        """See `take_snapshot`. For commands, which read no storage."""
+        """See `take_snapshot`. Commands use this, because they read no storage."""
         return take_snapshot(self._line, order, within_s)
 
     def snapshots(self) -> list[Snapshot]:
@@ -326,29 +327,29 @@ class System:
         within_s: float | None = None,
         stop: threading.Event | None = None,
     ) -> "Verdict | None":
-        """Take a snapshot now and then until a stable property holds in one, or an invariant does not.
+        """Take snapshots again and again until a stable property holds in one, or an invariant does not hold.
 
-        None of these snapshots overlaps another, so what a verdict says of the next one is never unknown. Each costs
-        what a snapshot costs, and what the property reads of it; retention deletes them as all others.
+        These snapshots do not overlap, so a verdict about one always says something about the next. Each costs as much
+        as any snapshot, plus the reads of the property. Retention deletes them like all others.
 
         Args:
-            asked: ready-made, or declared with `rayshot.properties.stable` or `invariant`.
-            interval_s: from the beginning of a snapshot to that of the next one, at least.
-            within_s: no snapshot begins later than so long from now; None for no such end.
-            stop: ends it when it is set, behind the snapshot that is under way.
+            asked: a ready-made property, or one declared with `rayshot.properties.stable` or `invariant`.
+            interval_s: seconds from the beginning of a snapshot to the beginning of the next one, at least.
+            within_s: no snapshot begins later than so many seconds from now; None for no limit.
+            stop: set this event to stop, after the snapshot that is being taken.
 
-        Returns the verdict that settled it, or else the last one: None where there was not one. A snapshot that is
-        aborted is followed by another one.
+        Returns the verdict that is the final answer, or else the last verdict; None if no verdict was made. After an
+        aborted snapshot it takes another one.
 
-        Raises NotStable for other predicates, PredicateFailed, SnapshotAborted where the last one was aborted and none
-        was taken, and else what `snapshot` and reading one raise.
+        Raises NotStable for other predicates; PredicateFailed; SnapshotAborted if the last snapshot was aborted and
+        none was taken; and the errors of `snapshot` and of reading a snapshot.
         """
-        from rayshot.runtime.life.detection import watch  # noqa: PLC0415 - whoever asks for no property loads none
+        from rayshot.runtime.life.detection import watch  # noqa: PLC0415 - programs that ask for no property load none
 
         return watch(self.snapshot, asked, interval_s, within_s, stop)
 
     def configure(self, snapshot: SnapshotConfig) -> None:
-        """Change when snapshots are taken, from now on. Raises SystemDown where none is taken any more."""
+        """Change when snapshots are taken, from now on. Raises SystemDown if the system takes no snapshots any more."""
         check_config(snapshot, SnapshotConfig)
         self._line.check_running()
         self._line.ask("configure", snapshot)
@@ -360,27 +361,28 @@ class System:
         return found
 
     def status(self) -> SystemStatus:
-        """What the system does now, whom a snapshot waits for, and which messages wait for objects."""
+        """What the system does now, which actors a snapshot waits for, and which messages wait for objects."""
         return read_status(self._line.ask("status"), self._port.name, self._port.waiting())
 
     # The end ---------------------------------------------------------------------------------------------------
 
     def shutdown(self) -> None:
-        """End all actors of the system, also of one of which half is dead. Snapshots stay. Twice is fine.
+        """End all actors of the system, even if some are already dead. Snapshots stay. You may call this twice.
 
-        Only this life of it: what was restored meanwhile lives on. After `ray.shutdown()` nothing can be reached: where
-        that ended the cluster the system is gone, and else it lives on, to be attached to.
+        This ends only this life: a system that was restored meanwhile lives on. After `ray.shutdown()` the actors
+        cannot be reached. If that ended the cluster, the system is gone; else it lives on, and a program can attach to
+        it.
         """
         if self._line.closed:
             return
         self._line.closed = True
         attaching.shut(self._port)
         self._port.close(SystemStopped(f"system {self.name!r} was shut down", system=self.name))
-        if ray.is_initialized():  # else Ray would start another cluster, to look there
+        if ray.is_initialized():  # otherwise Ray would start another cluster to look there
             take_down(self.name, self._coordinator, self.incarnation)
 
     def learn_why_stopped(self) -> None:
-        """The system is stopped: whatever is asked of it from now on raises why."""
+        """The system is stopped: from now on each request to it raises an error that says why."""
         try:
             self._line.check_running()
         except SystemDown as error:

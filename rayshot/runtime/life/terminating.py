@@ -1,4 +1,4 @@
-"""A program that is told to end by SIGTERM, as Kubernetes does a grace period before SIGKILL, and leaves in order."""
+"""How a program ends in order after SIGTERM. Kubernetes sends SIGTERM first, and SIGKILL after a grace period."""
 
 import atexit
 import logging
@@ -16,15 +16,16 @@ from rayshot.errors import ConfigError, RayshotError
 
 log = logging.getLogger("rayshot")
 _leaving: list[threading.Thread] = []
-"""One for each signal that has come, and whoever is told of it next."""
+"""One thread for each system that is leaving: several systems leave in turn, as each hands the signal to the next."""
 
 
 def leave_on_sigterm(leave: Callable[[], str], within_s: float) -> None:
-    """From now on the first SIGTERM runs `leave`, and then does what it did before; others meanwhile do nothing.
+    """From now on the first SIGTERM runs `leave`, then has the effect it had before. Others meanwhile do nothing.
 
-    On a thread of its own: the main one may hold any lock at that moment. What `leave` returns goes into the log, and
-    why there is no savepoint if it raises. A program that ends meanwhile, as its system has stopped, waits for it, so
-    that it ends as the signal has it. Raises ConfigError on another thread than the main one, or for that time.
+    `leave` runs on a new thread: the main thread may hold any lock at that moment. The log gets the text that `leave`
+    returns, or the error that says why no savepoint exists. If the program ends meanwhile, because its system has
+    stopped, it waits for `leave` and then ends as after the signal. Raises ConfigError if the caller is not the main
+    thread, or `within_s` is not a number of seconds above 0.
     """
     if threading.current_thread() is not threading.main_thread():
         raise ConfigError("stop_on_sigterm: only the main thread of a program can take over a signal")
@@ -42,7 +43,7 @@ def leave_on_sigterm(leave: Callable[[], str], within_s: float) -> None:
             over.set()
             main = threading.main_thread().ident
             assert main is not None
-            signal.pthread_kill(main, signal.SIGTERM)  # it is there before whoever joins this thread goes on
+            signal.pthread_kill(main, signal.SIGTERM)  # the signal arrives before a thread that joins this one goes on
 
     def told(_number: int, _frame: FrameType | None) -> None:
         if over.is_set():
@@ -57,11 +58,11 @@ def leave_on_sigterm(leave: Callable[[], str], within_s: float) -> None:
 
 
 def _await_leaving() -> None:
-    """At the end of a program that is leaving: what the signal does, it does here."""
+    """At the end of a program after SIGTERM: wait for `leave`, so that the signal has its effect here."""
     try:
         for thread in _leaving:  # it grows where several systems leave in turn
             thread.join()
-    except SystemExit as end:  # Ray's way to end a program, which has no effect on one that ends already
+    except SystemExit as end:  # Ray ends a program so, but it has no effect while a program already ends
         ray.shutdown()
         for stream in filter(None, (sys.stdout, sys.stderr)):
             with suppress(OSError, ValueError):

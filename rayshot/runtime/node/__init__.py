@@ -1,1 +1,1 @@
-"""What happens on a node beside its actors: the vault that writes, captures in forked children, shared memory."""
+"""What a node has besides its actors: the vault that writes, captures in forked children, and shared memory."""

@@ -1,12 +1,12 @@
-"""Capture of an actor's state: inline, or in a forked child that holds the actor for some milliseconds only.
+"""Capture of an actor's state: inline, or in a forked child, which stops the actor for some milliseconds only.
 
-The child shares the parent's memory as it was at the fork, so it can pickle while the actor goes on. It touches nothing
-but its own thread, its pipe and a spool file: it closes every other descriptor, because a child that held the
-raylet's socket would hide its parent's death, and ends by `_exit`. It dies with the thread that forked it, the worker,
-and so with its actor: one that hangs would outlive it, and could leave a spool file when nobody looks any more.
+The child has the parent's memory as it was at the fork, so it can pickle while the actor goes on. The child uses only
+its own thread, its pipe and a spool file, and ends by `_exit`. It closes every other descriptor: a child that held the
+raylet's socket would hide its parent's death. It dies with the worker, the thread that forked it, and so with its
+actor. Otherwise a child that hangs would outlive the actor, and could leave a spool file that nobody removes.
 
-Shared memory is not as it was at the fork: `shared_memory` says what a child may read of it. A state that is in other
-shared memory, or holds ObjectRefs, is captured inline.
+Shared memory can change after the fork: `shared_memory` says which of it a child may read. If a state is in other
+shared memory, or holds ObjectRefs, it is captured inline.
 """
 
 import ctypes
@@ -34,16 +34,16 @@ from rayshot.runtime.ray.shared_memory import Buffer, held_buffers, maps_data, t
 from rayshot.runtime.wire.reports import Captured
 
 FORK_BYTES_MIN = 1 << 20
-"""Above this a capture by fork holds the actor for less time than pickling does."""
+"""For states with more bytes than this, a fork stops the actor for less time than pickling does."""
 _FORK_RESIDENT_BYTES_MIN = 300 << 20
 INLINE_IN_A_ROW_MAX = 1 << 10
-"""So many captures go by at most before a fork is tried again."""
+"""At most so many captures are made inline before a fork is tried again."""
 BEGIN_S = 1.0
-"""A child that has not begun after this time never will: it takes some milliseconds."""
+"""A child that has not begun after so many seconds never will: a normal child needs some milliseconds."""
 TRIAL_S = 1.0
-"""So long an actor that shares memory waits for its first child, which may find that the state is there."""
+"""An actor with shared memory waits so many seconds for its first child: it may find the state in that memory."""
 REFERENCES, SHARED_MEMORY = "ObjectRefs", "shared memory"
-"""What a child may find in a state, so that the actor captures it inline."""
+"""What a child may find in a state, so that the actor must capture it inline."""
 _BEGUN = b"b"
 _NO_ANSWER: bytes = msgpack.packb(None)
 _FOUND_SHARED = "the state is in memory that others can write, as a mapped file is: captured inline from now on"
@@ -52,12 +52,12 @@ _SPOOL_PREFIX, _SPOOL_SUFFIX = "rayshot", ".spool"
 _PID_NAMESPACE = Path("/proc/self/ns/pid")
 _PR_SET_PDEATHSIG = 1
 _FLAGS_FIELD, _PF_EXITING = 6, 0x4
-"""Of /proc/PID/stat, counted behind the name; see proc(5) and the kernel's sched.h."""
-_process = ctypes.PyDLL(None)  # here, and not in the child, which must take no lock of the loader
+"""A field of /proc/PID/stat, counted after the name, and a flag in it; see proc(5) and the kernel's sched.h."""
+_process = ctypes.PyDLL(None)  # loaded here, because the child must not take a lock of the loader
 
 
 class CaptureChild:
-    """A forked child that pickles a state into a spool file. It reads `held`, which is held until it has ended."""
+    """A forked child that pickles a state into a spool file. It reads the buffers `held`, which stay until it ends."""
 
     def __init__(self, pid: int, pipe: int, spool: Path, held: Sequence[Buffer] = ()) -> None:
         self._pid = pid
@@ -79,25 +79,25 @@ class CaptureChild:
         return time.monotonic() - self._forked_at
 
     def cancel(self) -> None:
-        """Kill the child: nobody waits for the state any more. `wait` raises then."""
+        """Kill the child, because nobody needs the state any more. `wait` then raises."""
         self.cancelled = True
         self._kill()
 
     def has_begun(self, timeout_s: float) -> bool:
-        """Whether the child runs Python's code, or has ended, within a time."""
+        """Whether the child runs Python code, or has ended, within `timeout_s` seconds."""
         return bool(self._readable.poll(1e3 * timeout_s))
 
     def has_ended(self, timeout_s: float) -> bool:
-        """Whether the child has ended, or ends within a time."""
+        """Whether the child ends within `timeout_s` seconds."""
         with suppress(TimeoutError):
             self._read(time.monotonic() + timeout_s)
             return True
         return False
 
     def discard(self) -> None:
-        """End the child, whatever it does."""
+        """Kill the child, whatever it does, and remove its spool file."""
         self._reap()
-        self._spool.unlink(missing_ok=True)  # only now can the child make none any more
+        self._spool.unlink(missing_ok=True)  # only now the child cannot make a new one
 
     def _kill(self) -> None:
         with self._lock:
@@ -144,7 +144,7 @@ class CaptureChild:
         return status
 
     def _read(self, deadline: float) -> None:
-        """Read what the child says, until its end. Raises TimeoutError."""
+        """Read the child's answer until the child ends. Raises TimeoutError."""
         while not self._silent:
             if not self._readable.poll(1e3 * max(0.0, deadline - time.monotonic())):
                 raise TimeoutError("the child that pickles the state did not end in time")
@@ -154,7 +154,7 @@ class CaptureChild:
 
 
 class Capturer:
-    """Captures one actor's state by the `method` its class asks for; "auto" learns from the last capture."""
+    """Captures one actor's state by the `method` of its class; "auto" decides from the size of the last capture."""
 
     def __init__(self, name: str, spool_folder: str) -> None:
         self.method = "auto"
@@ -166,7 +166,7 @@ class Capturer:
         self._holds_references = self._in_shared_memory = self._has_forked = False
 
     def capture(self, cell: Cell) -> Captured | CaptureChild:
-        """Fix the state as it is now; call between two handlers. Raises StateNotSerializable."""
+        """Capture the state as it is now. Call between two handlers. Raises StateNotSerializable."""
         if self._inline_left:
             self._inline_left -= 1
             return self._inline(cell)
@@ -179,10 +179,11 @@ class Capturer:
             self._inline_again = 1
 
     def child_failed(self, error: Exception) -> None:
-        """Capture inline the next time, and as long as the state holds ObjectRefs, which a child cannot keep alive.
+        """A child failed: capture inline the next time, and while the state holds ObjectRefs.
 
-        A state in shared memory is captured inline from now on. After each further failure in a row for twice as many
-        times: many actors may share the room for spools, and each sees what there is before the others have written.
+        A child cannot keep ObjectRefs alive. A state in shared memory is captured inline from now on. Each further
+        failure in a row doubles the number of inline captures: many actors may share the room for spools, and each
+        looks at the free room before the others have written.
         """
         self._inline_left = self._inline_again
         self._inline_again = min(2 * self._inline_again, INLINE_IN_A_ROW_MAX)
@@ -212,7 +213,7 @@ class Capturer:
         return captured
 
     def _fork(self, cell: Cell) -> Captured | CaptureChild:
-        """Fork. The first time a state that is in shared memory is captured inline at once."""
+        """Fork. If the first fork finds the state in shared memory, capture it inline at once."""
         child = self._begun(cell)
         tried, self._has_forked = self._has_forked, True
         if not tried and maps_data() and child.has_ended(TRIAL_S):
@@ -225,13 +226,13 @@ class Capturer:
         return child
 
     def _begun(self, cell: Cell) -> CaptureChild:
-        """Fork, and once more where the child hangs.
+        """Fork, and fork once more if the child hangs.
 
-        A child of Python 3.11 first takes the lock of the list of thread states. A thread of Ray that enters Python
-        adds its state under that lock without the interpreter's; if it did so at the moment of the fork, the child
-        waits for a thread that it does not have. So the child's first byte is awaited.
+        In Python 3.11 a child first takes the lock of the list of thread states. When a thread of Ray enters Python, it
+        adds its state under that lock, without the interpreter's lock. If it does so at the moment of the fork, the
+        child waits for a thread that it does not have. So this method waits for the child's first byte.
         """
-        state = cell.state()  # here, where its errors are seen
+        state = cell.state()  # called in the parent, where its errors are seen
         child = self._forked(state, cell)
         if child.has_begun(BEGIN_S):
             return child
@@ -253,15 +254,15 @@ class Capturer:
 
 
 def spool_folder() -> str:
-    """Where captures lie for the moment between the actor and its vault: memory where there is some, else disk."""
+    """The folder for captures on the way from the actor to its vault: in memory if possible, else on disk."""
     shared = Path("/dev/shm")  # noqa: S108 - names in it hold the pid, files are made exclusively
     return str(shared) if os.access(shared, os.W_OK) else tempfile.gettempdir()
 
 
 def read_spool(captured: Captured) -> list[memoryview]:
-    """The parts of a spooled state, mapped, not copied; the file is removed, the mapping keeps its bytes.
+    """The parts of a spooled state, mapped and not copied. The file is removed; the mapping keeps its bytes.
 
-    Raises OSError where it is not there as it was written: what is not whole must not be committed.
+    Raises OSError if the file is missing or has another size: an incomplete state must not be committed.
     """
     assert captured.spool is not None
     path = Path(captured.spool)
@@ -279,9 +280,10 @@ def read_spool(captured: Captured) -> list[memoryview]:
 
 
 def sweep_spools(folder: str) -> bool:
-    """Remove the spools of actors that died before their vault had read them. Returns whether there are others.
+    """Remove the spools of actors that died before their vault had read them. Returns whether others have spools.
 
-    Containers may share the folder, and not see each other's processes: their spools are left alone.
+    The others are living actors. Containers may share the folder but not see each other's processes: spools of other
+    containers stay, and do not count.
     """
     others, prefix = False, _spool_prefix()
     for path in Path(folder).glob(f"{prefix}*{_SPOOL_SUFFIX}"):
@@ -291,19 +293,19 @@ def sweep_spools(folder: str) -> bool:
         if _lives(pid):
             others = True
             continue
-        with suppress(OSError):  # of another user, or another vault was faster
+        with suppress(OSError):  # it belongs to another user, or another vault was faster
             path.unlink()
     return others
 
 
 def _spool_prefix() -> str:
-    """With the number of this process's PID namespace: only there does a PID say whose a spool is (namespaces(7))."""
+    """The prefix with this process's PID namespace: only inside it does a PID name the owner (namespaces(7))."""
     namespace = _PID_NAMESPACE.stat().st_ino if _PID_NAMESPACE.exists() else 0
     return f"{_SPOOL_PREFIX}-{namespace}-"
 
 
 def _lives(pid: str) -> bool:
-    """Whether a process is there and not about to go: Ray tells of a death when its sockets are closed."""
+    """Whether a process lives and is not exiting. Ray reports a death as soon as the sockets are closed."""
     try:
         fields = Path("/proc", pid, "stat").read_bytes().rpartition(b")")[2].split()
     except OSError:
@@ -312,7 +314,7 @@ def _lives(pid: str) -> bool:
 
 
 def _die_with(parent: int) -> None:
-    """Be killed when the thread that forked this process ends, which may have happened already."""
+    """Have this process killed when the thread that forked it ends. That thread may have ended already."""
     if sys.platform == "linux":
         _process.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
@@ -320,11 +322,11 @@ def _die_with(parent: int) -> None:
 
 
 def _pickle_in_child(state: Any, own: object, name: str, spool: Path, pipe: int, held: Sequence[Buffer]) -> None:
-    """Never returns."""
+    """Pickle the state into the spool, write an answer to the pipe, and exit. Never returns."""
     status = 1
     try:
         os.write(pipe, _BEGUN)
-        gc.disable()  # what the actor has left to be collected is the actor's to end
+        gc.disable()  # only the actor may run finalizers of its garbage
         os.closerange(0, pipe)
         os.closerange(pipe + 1, min(1 << 20, os.sysconf("SC_OPEN_MAX")))
         try:
@@ -365,7 +367,7 @@ def _write_spool(spool: Path, parts: list[memoryview]) -> None:
 
 
 def _room(folder: str) -> int:
-    """Bytes that a spool may take. One that finds no room aborts its snapshot, and would do so again and again."""
+    """Bytes that a spool may have. A spool without room aborts its snapshot, and would do so again and again."""
     disk = os.statvfs(folder)
     return disk.f_bavail * disk.f_frsize
 

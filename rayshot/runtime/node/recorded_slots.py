@@ -1,7 +1,7 @@
-"""What lies beside messages in flight, on its way from an actor's record to the storage, and back at a restore.
+"""The slots of messages in flight: from an actor's record to the storage, and back at a restore.
 
-An actor hands over values that it holds as pickles, whose large buffers are not copied on the way, and references as
-they are. The vault asks for the values of these, of each once, and stores all as states are stored. So one value beside
+An actor hands over its values as pickles, whose large buffers are not copied on the way, and its references as they
+are. The vault gets the value of each reference once, and stores all of them as it stores states. So one value beside
 many messages is read, hashed and stored once.
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # what a vault and a restore need; an actor's process starts 
 
 
 class Pickled(NamedTuple):
-    """A value as a pickle; `references` are (position of an empty buffer, the reference whose value belongs there)."""
+    """A pickled value; `references` are (position of an empty buffer, the reference whose value belongs there)."""
 
     stream: Any
     buffers: tuple[Any, ...] = ()
@@ -38,7 +38,7 @@ class Pickled(NamedTuple):
 
 
 def hand_over(slots: Mapping[str, Slots]) -> Recorded:
-    """Fix slots as they are now. Raises StateNotSerializable for a value that cannot be pickled."""
+    """Pickle slots as they are now. Raises StateNotSerializable for a value that cannot be pickled."""
     return {
         peer: {number: tuple(map(_handed_over, of_message)) for number, of_message in beside.items()}
         for peer, beside in slots.items()
@@ -71,14 +71,17 @@ def _pickled(value: object, where: str) -> Pickled:
 
 
 def _as_array(part: Any) -> Any:
-    """What Ray does not copy on the way, and takes again from a process in between, as its own buffers it does not."""
+    """The bytes as an array: Ray does not copy it on the way, and a process in between can send it on.
+
+    Ray would not take its own buffers again from such a process.
+    """
     import numpy as np  # noqa: PLC0415 - see shared_memory.py
 
     return np.frombuffer(part, np.uint8)
 
 
 class _LostError(Exception):
-    """An object failed, or is lost."""
+    """An object failed or is lost."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(repr(error))
@@ -86,7 +89,7 @@ class _LostError(Exception):
 
 
 class SlotWriter:
-    """Writes slots with those parts of a snapshot that a vault writes; until `deadline` their objects may get ready."""
+    """Writes slots together with a vault's other parts of a snapshot. Their objects may get ready until `deadline`."""
 
     def __init__(self, writer: "ChunkWriter", deadline: float) -> None:
         self._writer = writer
@@ -97,9 +100,9 @@ class SlotWriter:
     def add(
         self, channel: ChannelCut, frames: bytes, slots: Mapping[int, tuple[HandedOver, ...]], first: int, last: int
     ) -> list[tuple[int, list[tuple[Any, Any, list[int]]]]]:
-        """Write the slots of the messages `first` .. `last`: (number, [(kind, codec, tickets), ...]) of each.
+        """Write the slots of the messages `first` .. `last`. Returns (number, [(kind, codec, tickets), ...]) of each.
 
-        Raises StateNotSerializable for an object that is not to be had, StoreError.
+        Raises StateNotSerializable for an object that is not ready in time; StoreError.
         """
         added = []
         for number in sorted(slots):
@@ -120,19 +123,19 @@ class SlotWriter:
             get = partial(self._get, say=say, where=where)
             for position, reference in content.references:
                 buffers[position] = dump_object(get(reference), get)
-        except _LostError as lost:  # for ever: who handles the message will hear of it
+        except _LostError as lost:  # lost for ever: the handler of the message will get the error
             kind, content, buffers = FAILED, Pickled(dump_error(lost.error)), []
         codec = CLOUDPICKLE if holds_code(bytes(content.stream)) else PICKLE
         return kind, codec, [self._ticket(part) for part in (content.stream, *buffers)]
 
     def _ticket(self, part: Any) -> int:
-        """One part that lies beside several messages is written once."""
+        """The ticket of a part. A part that is beside several messages is written only once."""
         import numpy as np  # noqa: PLC0415 - see shared_memory.py
 
         view = memoryview(part).cast("B")
         address = np.frombuffer(view, np.uint8).__array_interface__["data"][0] if view.nbytes else 0
         if (address, view.nbytes) not in self._tickets:
-            self._tickets[address, view.nbytes] = self._writer.add(view), view  # held, so that its address is its own
+            self._tickets[address, view.nbytes] = self._writer.add(view), view  # kept, so its address stays its own
         return self._tickets[address, view.nbytes][0]
 
     def _get(self, reference: Any, say: Callable[[str], str], where: str) -> Any:
@@ -140,12 +143,12 @@ class SlotWriter:
             return ray.get(reference, timeout=max(0.0, self._deadline - time.monotonic()))
         except ray.exceptions.GetTimeoutError as error:
             raise StateNotSerializable(f"{say(where)} was not ready before the snapshot's deadline") from error
-        except Exception as error:  # that of a task is of any class
+        except Exception as error:  # the error of a task can have any class
             raise _LostError(cause_of(error)) from error
 
 
 def _name(channel: ChannelCut, number: int, frames: bytes, where: str) -> str:
-    """Which slot it is, in words."""
+    """A text that names a slot."""
     frame = next(frame for frame in read_frames(frames) if frame.first <= number <= frame.last)
     method = method_of_encoded(bytes(cut_frame(frame, number, number).body))
     called = f" (.{method})" if method else ""
@@ -157,8 +160,9 @@ def restored_slots(
 ) -> Iterator[tuple[int, tuple[Slot, ...]]]:
     """The slots of messages as their receiver holds them after a restore, by number.
 
-    All is read now: the snapshot may be gone when a message's turn comes. Large ones lie in Ray's object store, once
-    each, which moves them to disk where it needs the room. Raises Damaged, StoreError, and what `recasting` raises.
+    Everything is read now, because the snapshot may be gone when a message is handled. Large values are put into Ray's
+    object store, once each; it moves them to disk if it needs the room. Raises Damaged, StoreError, and the errors of
+    `recasting`.
     """
     put: dict[CapturedState, StoredValue] = {}
     for message in recorded:

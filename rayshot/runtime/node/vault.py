@@ -1,8 +1,8 @@
-"""The vault of a node: writes what actors of its node recorded into the storage.
+"""The vault of a node: it writes the records of its node's actors into the storage.
 
-It lives apart from the actors, so that writing takes no time of theirs, and that what they recorded can still be
-written when they have died. What they recorded lies in shared memory until then: a small state as a Ray object, a
-large one as the spool file that a child of the actor wrote.
+It is a separate process, so writing takes no time from the actors, and their records can still be written after they
+have died. Until then the records are in shared memory: a small state as a Ray object, a large one as the spool file
+that a child of the actor wrote.
 """
 
 import threading
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from rayshot.protocol.identity import Channel
 
 DYING_S, DYING_POLL_S = 5.0, 0.02
-"""How long a process may live on after Ray has said that it is dead."""
+"""Seconds that a process may still live after Ray has reported its death, and seconds between two looks."""
 
 
 class Vault:
-    """A Ray actor, one per node and life of a system."""
+    """A Ray actor. Each node has one for each life of a system."""
 
     def __init__(self, system: str, storage: str) -> None:
         self._system = system
@@ -58,11 +58,12 @@ class Vault:
         data_key: DataKey | None,
         *bodies: Body,
     ) -> PackedStored:
-        """Write records as far as their cut counts them, of which this is a share; returns where they lie.
+        """Write the parts of records that belong to the cut; `packed_share` is this vault's share of the cut.
 
-        `traces` are segments of actors that ended, which no record holds. `data_key` encrypts what is written.
+        Returns where the parts are stored. `traces` are segments of actors that ended, which no record holds.
+        `data_key` encrypts all that is written.
 
-        Raises StoreError, and StateNotSerializable for an object that a state refers to and that is not to be had.
+        Raises StoreError, and StateNotSerializable if an object to which a state refers cannot be had.
         """
         deadline = time.monotonic() + timeout_s
         held = {}
@@ -76,25 +77,25 @@ class Vault:
 
     @ray.method(concurrency_group="control")
     def hold_keys(self, keyring: Keyring) -> None:
-        """Hold the system's keys in memory, for a coordinator that is started anew."""
+        """Hold the system's keys in memory, for a coordinator that is started again."""
         self._keyring = keyring
 
     @ray.method(concurrency_group="control")
     def keys(self) -> Keyring | None:
-        """What was held so."""
+        """The keys that `hold_keys` has given; None if it has given none."""
         return self._keyring
 
     @ray.method(concurrency_group="store")
     def sweep(self) -> None:
-        """A snapshot was aborted, maybe because an actor died: remove what it left."""
+        """A snapshot was aborted, maybe because an actor died: remove the spools of dead actors."""
         sweep_spools(spool_folder())
 
     @ray.method(concurrency_group="control")
     def clean_up(self) -> None:
-        """The system is shut down: remove what its actors left.
+        """The system is shut down: remove the spools of its actors.
 
-        Ray says that an actor is dead when it is to be, so that its process may live for a moment yet. Whose spool is
-        there counts as such a one.
+        Ray says that an actor is dead when it has told it to end, so its process may still live for a moment. Any
+        living process with a spool counts as such a process.
         """
         deadline = time.monotonic() + DYING_S
         while sweep_spools(spool_folder()) and time.monotonic() < deadline:
@@ -102,24 +103,24 @@ class Vault:
 
     @ray.method(concurrency_group="watch")
     def watch(self) -> None:
-        """Stays pending as long as this process lives."""
+        """Stays pending while this process lives."""
         self._ended.wait()
 
 
 Held = Mapping[str, tuple[RecordBody, list[memoryview]]]
-"""By actor what belongs to its record, and the parts of its state."""
+"""By actor, the bytes that belong to its record, and the parts of its state."""
 
 
 def _write(
     writer: ChunkWriter, held: Held, share: Share, last_traces: Mapping[str, bytes], slot_writer: SlotWriter
 ) -> Stored:
-    """Write all parts, small ones gathered; blobs are known only once all is written, so tickets come first."""
+    """Write all parts; small ones are gathered. Until all is written the blobs are not known, so parts have tickets."""
     states: dict[str, list[int]] = {}
     outboxes: dict[Channel, int] = {}
     mailboxes: dict[Channel, int] = {}
     beside: dict[Channel, list[Any]] = {}
     specifications: dict[str, ActorSpecification] = {}
-    read_specification = cache(ActorSpecification.unpack)  # actors of one class share theirs
+    read_specification = cache(ActorSpecification.unpack)  # actors of one class share it
     for name, (body, parts) in held.items():
         states[name] = [writer.add(part) for part in parts]
         failpoint("mid_upload")
@@ -142,7 +143,7 @@ def _write(
             beside[channel] = beside.get(channel, []) + added
             if channel_cut.arrived == 0:
                 _note_creation(frames, channel.receiver, specifications)
-    members = share.recorded | share.unborn  # others recorded too, and came into being behind the cut
+    members = share.recorded | share.unborn  # other actors recorded too, but came into being after the cut
     segments = {name: b.trace for name, (b, _) in held.items() if name in members and b.trace}
     segments |= last_traces
     traces = {name: writer.add(segment) for name, segment in segments.items()}
@@ -178,7 +179,7 @@ def _write(
 
 
 def _recorded(number: int, slots: Sequence[Any], blobs: Sequence[Blob]) -> RecordedSlots:
-    """Where the slots of a message lie."""
+    """Where the slots of a message are stored."""
     return RecordedSlots(
         number,
         tuple(
@@ -189,7 +190,7 @@ def _recorded(number: int, slots: Sequence[Any], blobs: Sequence[Blob]) -> Recor
 
 
 def _fetch_objects(body: RecordBody, parts: list[memoryview], deadline: float) -> None:
-    """Put the values of the state's ObjectRefs into the buffers that are kept free for them."""
+    """Put the values of the state's ObjectRefs into the empty buffers that are kept for them."""
     for found in body.state.references if body.state else ():
 
         def get(reference: Any, path: str = found.path) -> Any:
@@ -206,13 +207,13 @@ def _fetch_objects(body: RecordBody, parts: list[memoryview], deadline: float) -
             parts[1 + found.position] = memoryview(dump_object(get(found.reference), get))
         except RayshotError:
             raise
-        except Exception as error:  # whatever the value's class raises when it is pickled
+        except Exception as error:  # the value's class may raise anything when it is pickled
             message = f"the object of {found.path} cannot be stored: {error}"
             raise StateNotSerializable(message, path=found.path) from error
 
 
 def _behind(frames: bytes, arrived: int) -> bytes:
-    """The messages above `arrived`: what comes before was under way, and its receiver had it when it recorded."""
+    """The messages above the number `arrived`: the receiver already had the earlier ones when it recorded."""
     parts = read_frames(frames)
     first = next(parts)
     if first.first > arrived:
@@ -221,7 +222,7 @@ def _behind(frames: bytes, arrived: int) -> bytes:
 
 
 def _parts_of(body: RecordBody) -> list[memoryview]:
-    """The parts of a state; those of a spooled one are its last trace: the file goes."""
+    """The parts of a state. For a spooled state, this removes the file."""
     if body.state is None:
         return []
     if body.state.spool is not None:
@@ -233,7 +234,7 @@ def _parts_of(body: RecordBody) -> list[memoryview]:
 
 
 def _note_creation(frames: bytes, receiver: str, creations: dict[str, ActorSpecification]) -> None:
-    """Note what actor `frames` create, a channel's messages from number 1 on: a creation is the first of all."""
+    """Note the actor that `frames` create, if any. `frames` begin with message 1; only this one can be a creation."""
     frame = next(read_frames(frames), None)
     specification = None if frame is None else creation_of(frame)
     if specification is not None:

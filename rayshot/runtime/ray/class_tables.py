@@ -1,9 +1,9 @@
-"""One class for one class: what rayshot unpickles and what Ray unpickles in a process is the same class.
+"""Shared class tables: in one process, rayshot and Ray unpickle a class as the same class.
 
-Both pickle by value the classes that cannot be imported, rayshot with cloudpickle and Ray with its own copy of it. Each
-of the two has tables of which class has which id, so a class in a message would be another one than the same class in a
-result. From here on both use the same tables, and Ray's copy too writes qualified names: a vault, which stores the
-values of ObjectRefs, has their classes from Ray.
+Both pickle classes by value if these cannot be imported: rayshot with cloudpickle, Ray with its own copy of it. Each of
+the two has tables with the ids of classes. So a class in a message would differ from the same class in a result. Here
+both get the same tables. Ray's copy also learns to write qualified names: a vault stores the values of ObjectRefs, and
+gets their classes from Ray.
 """
 
 import os
@@ -22,9 +22,9 @@ _BY_ID = "_DYNAMIC_CLASS_TRACKER_BY_ID"
 
 
 def share_class_tables(own: ModuleType = CLOUDPICKLE_MODULE, rays: ModuleType = ray.cloudpickle.cloudpickle) -> None:
-    """Let Ray's copy of cloudpickle use the tables of `own`, with what it knows already. A second call changes nothing.
+    """Let Ray's copy of cloudpickle use the tables of `own`, and add its own entries. A second call changes nothing.
 
-    Raises UnsupportedVersion where one of the two keeps its classes in another way.
+    Raises UnsupportedVersion if one of the two keeps its classes in another way.
     """
     try:
         if getattr(own, _LOCK) is not getattr(rays, _LOCK):
@@ -51,12 +51,12 @@ def _share(own: Any, rays: Any) -> None:
             setattr(rays, name, getattr(own, name))
     arguments_of = rays._class_getnewargs  # noqa: SLF001
     rays._class_getnewargs = lambda cls: add_qualified_name(arguments_of(cls), cls)  # noqa: SLF001
-    # Ray's threads hold it now and then, and no child that captures a state may find it held for ever.
+    # Ray's threads hold the lock at times. A child that captures a state must not find it held for ever.
     os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
 
 
 def _check(own: Any, rays: Any) -> None:
-    """Raise one of the errors above where one of the two does not use what it was given."""
+    """Raise one of the errors that `share_class_tables` catches, if one of the two does not use the shared tables."""
     for writer, reader in ((own, rays), (rays, own)):
         probe = type("Probe", (), {"__qualname__": "Outer.Probe"})
         *_, keywords, class_id, _ = writer._class_reduce(probe)[1]  # noqa: SLF001

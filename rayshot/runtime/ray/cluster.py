@@ -1,7 +1,8 @@
-"""The Ray cluster that a program is to reach: which one, whether it can be, and the way there.
+"""How a program finds its Ray cluster, checks that it can reach it, and connects.
 
-Ray takes one of several local clusters without a word, starts one where there is none, and tries a dead address for a
-minute in lines of its own. So an address is looked at before Ray gets it. What is private to Ray about that is here.
+Ray silently takes one of several local clusters, starts one if none runs, and tries a dead address for a minute while
+it prints its own lines. So this module checks an address before Ray gets it. It is the place for the private parts of
+Ray that this needs.
 """
 
 import atexit
@@ -42,12 +43,13 @@ from rayshot.runtime.ray.encrypted import HOW_TLS, OWN_REFUSED, encrypt, speaks_
 
 OWN_MEMORY_BYTES = 128 << 20
 ENDING_S, LOOK_S, QUIET_LOOKS = 10.0, 0.2, 5
-"""How long processes of an own cluster may take to end, and how often in a row their files must be found gone."""
+"""Seconds that the processes of an own cluster may take to end; seconds between looks at their files; how many looks in
+a row must find the files gone."""
 ANSWER_S = 3.0
-"""A control service that lives answers in milliseconds."""
+"""Seconds to wait for a control service; a living one answers in milliseconds."""
 AUTO: Final = "auto"
 _GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
-"""The opening of HTTP/2 and empty settings. Whoever speaks it answers with its own settings."""
+"""The opening of HTTP/2 and empty settings. A server that speaks HTTP/2 answers with its own settings."""
 _FRAME_LENGTH, _SETTINGS = 9, 4
 _RAYS_LINE = re.compile(r"^\[\d{4}-\d\d-\d\d [\d:,]+ \w \d+ \d+\] ")
 _aside = threading.Lock()
@@ -55,21 +57,22 @@ HOW = "give the address of a head, host:port, as `address` or --address, or set 
 
 
 def connect(address: str | None = None, *, quietly: bool = False) -> str:
-    """Connect this process to a cluster that runs, unless it is; returns the address of the cluster's control service.
+    """Connect this process to a running cluster, unless it is connected. Returns the address of its control service.
 
     Never starts a cluster.
 
     Args:
-        address: host:port of a head. None or "auto" for that of RAY_ADDRESS, else the only cluster of this machine.
-        quietly: whether nothing that Ray tells a program about its workers is printed.
+        address: host:port of a head. None or "auto" for the address in RAY_ADDRESS, else the only cluster of this
+            machine.
+        quietly: True prints nothing of what Ray tells a program about its workers.
 
     Raises:
-        ClusterUnreachable: nothing is there. ClusterRefused: there is, and will not have this program as it is.
+        ClusterUnreachable: no cluster answers. ClusterRefused: a cluster answers, but refuses this program as it is.
         ConfigError: several clusters run on this machine, or this process is connected to another one.
     """
     refuse_client()
     if quietly:
-        worker.print_to_stdstream = _drop  # the lines of its control service are printed whatever `log_to_driver` says
+        worker.print_to_stdstream = _drop  # `log_to_driver` does not stop the lines of its control service
     wanted = (address if address not in (None, AUTO) else os.environ.get("RAY_ADDRESS")) or AUTO
     if ray.is_initialized():
         return _check_same(None if address in (None, AUTO) else address)
@@ -91,23 +94,23 @@ def _drop(*_: Any, **__: Any) -> None:
 
 
 def disconnect() -> None:
-    """Leave the cluster, which may be gone: another one may come to its place."""
+    """Leave the cluster, which may be gone. After this, the process can connect to another one."""
     with _without_rays_lines():
         ray.shutdown()
 
 
 @contextmanager
 def own_cluster(cpus: int) -> Iterator[None]:
-    """A small cluster of this machine for this program alone, quiet, ended with everything in it.
+    """Run a small cluster on this machine for this program only, without output; at the end, end everything in it.
 
-    Its files go when the program ends. It joins no cluster that runs, whatever RAY_ADDRESS says, and ends none.
+    Its files are removed when the program ends. It never joins or ends a running cluster, whatever RAY_ADDRESS says.
 
     Raises:
         ClusterUnreachable: Ray does not start.
     """
     worker.print_to_stdstream = _drop
     folder = f"/tmp/rayshot-own-{secrets.token_hex(4)}"  # noqa: S108 - a short path: it holds sockets
-    atexit.register(_remove, folder)  # before it is there, and so behind Ray's own end of what did not start
+    atexit.register(_remove, folder)  # registered now, so it runs after Ray has ended what did not start
     os.mkdir(folder, 0o700)  # noqa: PTH102 - as text, as Ray wants it
     try:
         _start(cpus, folder)
@@ -117,7 +120,7 @@ def own_cluster(cpus: int) -> Iterator[None]:
 
 
 def _remove(folder: str) -> None:
-    """Remove it for good: processes that are still ending may write into it, and make it anew."""
+    """Remove the folder for good: processes that are still ending may make it again and write into it."""
     deadline, quiet = time.monotonic() + ENDING_S, 0
     while quiet < QUIET_LOOKS and time.monotonic() < deadline:
         quiet = 0 if os.path.lexists(folder) else quiet + 1
@@ -136,9 +139,9 @@ def _start(cpus: int, folder: str) -> None:
                 logging_level=logging.ERROR,
                 log_to_driver=False,
                 _temp_dir=folder,
-                _system_config={"worker_niceness": 0},  # somebody waits for it: it is the program
+                _system_config={"worker_niceness": 0},  # somebody waits for it: its workers are the program
             )
-    except Exception as error:  # Ray's own word for a time-out is no narrower
+    except Exception as error:  # Ray raises a plain Exception for a time-out
         raise ClusterUnreachable(f"Ray does not start on this machine: {_line(error)}") from error
 
 
@@ -153,13 +156,13 @@ def connected_to() -> str:
 
 
 def refuse_client() -> None:
-    """Raise ClusterRefused where this process reaches its cluster through Ray Client."""
+    """Raise ClusterRefused if this process reaches its cluster through Ray Client."""
     if client.is_connected():
         raise _client_refused("ray://...")
 
 
 def is_alive(where: str) -> bool:
-    """Whether a control service answers there."""
+    """Whether a control service answers at the address `where`."""
     try:
         _greet(where)
     except ClusterRefused:
@@ -184,7 +187,7 @@ def _check_same(address: str | None) -> str:
 
 
 def _canonical(address: str) -> str:
-    """The address as Ray writes it. Raises ClusterRefused for those of other doors; ConfigError."""
+    """The address as Ray writes it. Raises ClusterRefused for an address of Ray Client; ConfigError for other forms."""
     scheme, has_scheme, _ = address.partition("://")
     if has_scheme and scheme == "ray":
         raise _client_refused(address)
@@ -208,11 +211,11 @@ def _client_refused(address: str) -> ClusterRefused:
 
 
 def _only_local() -> str:
-    """The only cluster that runs on this machine. Raises ClusterUnreachable; ConfigError where there are several."""
+    """The only cluster that runs on this machine. Raises ClusterUnreachable if none does, ConfigError if several do."""
     services.find_gcs_addresses.cache_clear()
     found = set(services.find_gcs_addresses())
     if (last := services.find_bootstrap_address(None)) is not None:
-        found.add(last)  # of a container that sees the folder of Ray and not its processes
+        found.add(last)  # a container may see the folder of Ray but not its processes
     living = sorted(filter(is_alive, {_canonical(one) for one in found}))
     if not living:
         raise ClusterUnreachable(f"no Ray cluster runs on this machine: {HOW}")
@@ -225,13 +228,13 @@ def _only_local() -> str:
 
 
 def _greet(where: str) -> None:
-    """Raise ClusterUnreachable where nothing answers, or what is no control service of Ray."""
+    """Raise ClusterUnreachable if nothing answers, or what answers is not a control service of Ray; ClusterRefused."""
     host, port = parse_address(where) or ("", "")
     try:
         with socket.create_connection((host, int(port)), ANSWER_S) as wire:
             wire.settimeout(ANSWER_S)
             said = _said_encrypted(wire, where) if uses_tls() else _said(wire)
-        if not said:  # so does a head that uses TLS
+        if not said:  # a head that uses TLS also says nothing
             with socket.create_connection((host, int(port)), ANSWER_S) as wire:
                 wire.settimeout(ANSWER_S)
                 _refuse_tls(wire, where)
@@ -250,7 +253,7 @@ def _greet(where: str) -> None:
 
 
 def _said(wire: socket.socket) -> bytes:
-    """The first bytes that the other end answers to our greeting; none where it closes the connection."""
+    """The first bytes of the other end's answer to our greeting; empty if it closes the connection."""
     wire.sendall(_GREETING)
     return wire.recv(_FRAME_LENGTH)
 
@@ -279,7 +282,7 @@ def _no_control_service(where: str) -> ClusterUnreachable:
 
 
 def _examine(where: str, *, found_here: bool) -> None:
-    """Ask the control service for what `ray.init` would ask. Raises ClusterUnreachable, ClusterRefused."""
+    """Ask the control service what `ray.init` would ask. Raises ClusterUnreachable, ClusterRefused."""
     if asks_for_token() and not _has_token():
         raise _token_refused(where)  # Ray would end this process
     try:
@@ -319,7 +322,7 @@ def _ask(where: str) -> tuple[bytes | None, dict[Any, Any]]:
 def _has_token() -> bool:
     try:
         return bool(AuthenticationTokenLoader.instance().has_token(ignore_auth_mode=True))
-    except AuthenticationError:  # the file that is to hold it cannot be read, or is empty
+    except AuthenticationError:  # the file for the token cannot be read, or is empty
         return False
 
 
@@ -349,20 +352,20 @@ def _check_versions(where: str, metadata: bytes | None) -> None:
 
 
 def _line(error: Exception) -> str:
-    """What an error says, in one line."""
+    """The text of an error in one line."""
     return " ".join(str(error).split()) or type(error).__name__
 
 
 @contextmanager
 def _without_rays_lines() -> Iterator[None]:
-    """What Ray's libraries write to stderr by themselves is left out; what others write comes behind."""
-    if sys.stderr is None:  # the program was started without: that file descriptor is another one by now
+    """Drop the lines that Ray's libraries write to stderr inside the block. Other lines are written after the block."""
+    if sys.stderr is None:  # the program was started without stderr: file descriptor 2 may be another file by now
         yield
         return
-    with _aside:  # of two at once the second would put back what the first had put there
+    with _aside:  # with two at once, the second would restore the temporary file of the first
         try:
             own = os.dup(2)
-        except OSError:  # it is closed
+        except OSError:  # stderr is closed
             yield
             return
         sys.stderr.flush()

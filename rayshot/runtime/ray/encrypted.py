@@ -1,7 +1,7 @@
 """Ray's TLS, as far as it decides whether a program can reach a cluster.
 
-Ray tries certificates that do not fit again and again, and says after a while that nobody answers. So both sides show
-theirs here first, and what does not fit is named.
+If certificates do not fit, Ray tries again and again, and then says that nobody answers. So here both sides show their
+certificates first, and the error names what does not fit.
 """
 
 import ipaddress
@@ -28,7 +28,7 @@ def uses_tls() -> bool:
 
 
 def speaks_tls(wire: socket.socket) -> bool:
-    """Whether the other end speaks TLS. It need not accept our certificate."""
+    """Whether the other end speaks TLS. It does not have to accept our certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -43,8 +43,8 @@ def speaks_tls(wire: socket.socket) -> bool:
 def encrypt(wire: socket.socket, where: str) -> ssl.SSLSocket:
     """Speak TLS over a connection to the control service at `where`, with the certificates of Ray's variables.
 
-    Raises ClusterRefused where one of them is missing, or does not fit to those of the cluster. Whether the cluster
-    takes ours is known only when it has answered something.
+    Raises ClusterRefused if one of them is missing, or does not fit the cluster's. Only the first answer of the cluster
+    shows whether it accepts our certificate.
     """
     context = _context()
     try:
@@ -76,7 +76,7 @@ def _context() -> ssl.SSLContext:
         except OSError as error:
             raise ClusterRefused(f"{variable}={os.environ[variable]} cannot be read: {error.strerror}") from None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False  # it knows other names than Ray does, see below
+    context.check_hostname = False  # Python checks other names than Ray does, see `_check_name`
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as Ray does
     context.set_alpn_protocols(_PROTOCOL)
     try:
@@ -94,12 +94,12 @@ def _context() -> ssl.SSLContext:
 
 
 def _check_name(certificate: Mapping[str, Any], where: str) -> None:
-    """Raise ClusterRefused where Ray will find that the certificate is for another address than `where`."""
+    """Raise ClusterRefused if Ray will find that the certificate is for another address than `where`."""
     host = where.rpartition(":")[0]
     names = [str(name) for _, name in certificate.get("subjectAltName", ())]
     try:
         ipaddress.IPv4Address(host)
-    except ValueError:  # names may have wildcards, and others several forms: Ray decides
+    except ValueError:  # names may have wildcards, and other addresses several forms: Ray decides
         return
     if host not in names:
         raise ClusterRefused(

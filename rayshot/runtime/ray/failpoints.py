@@ -1,7 +1,7 @@
 """Named places in the code where a test can make a process die: `RAYSHOT_FAILPOINTS="name=kill@3,other=kill"`.
 
-`kill` ends the process with SIGKILL the n-th time it passes (default the first). Where the variable is not set a
-failpoint costs one look at an empty table.
+`kill` ends the process with SIGKILL when it passes the failpoint for the n-th time (default: the first). If the
+variable is not set, a failpoint costs one look at an empty table.
 """
 
 import os
@@ -22,7 +22,7 @@ _table = _parse(os.environ.get("RAYSHOT_FAILPOINTS", ""))
 
 
 def failpoint(name: str) -> None:
-    """Die here, if a test asked for it."""
+    """End the process here if a test asked for it."""
     if name in _table:
         _table[name] -= 1
         if _table[name] == 0:

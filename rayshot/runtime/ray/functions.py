@@ -1,8 +1,8 @@
-"""Functions of Ray's that a program calls with what is rayshot's: each leads on, instead of failing in its own words.
+"""Guards for Ray functions that a program may call with rayshot objects: the error says what to call instead.
 
-`ray.kill`, `ray.cancel` and `ray.get_actor` are asked here first, in every process that loads rayshot, also where they
-were imported by name before. For all that is Ray's they do what they did. In the process of an actor of ours,
-`ray.actor.exit_actor` ends the actor in order, and the runtime context knows the actor by its own handle and name.
+In every process that loads rayshot, calls of `ray.kill`, `ray.cancel` and `ray.get_actor` come here first, even if the
+functions were imported by name before. For Ray's own objects they work as before. In the process of a rayshot actor,
+`ray.actor.exit_actor` ends the actor in order, and the runtime context knows the actor's own handle and name.
 """
 
 import functools
@@ -27,17 +27,17 @@ _guarded: list[str] = []
 
 
 def know_host(host: Any) -> None:
-    """This Ray actor is one of ours: what its calls return cannot be cancelled."""
+    """This Ray actor is one of ours: the results of its calls cannot be cancelled."""
     _hosts.add(host._actor_id)  # noqa: SLF001 - it has no public name
 
 
 def forget_host(host: Any) -> None:
-    """That Ray actor is gone."""
+    """This Ray actor is gone."""
     _hosts.discard(host._actor_id)  # noqa: SLF001 - it has no public name
 
 
 def guard_functions() -> None:
-    """Have Ray's functions ask here first. A second call changes nothing. Raises UnsupportedVersion."""
+    """Install the guards in Ray's functions. A second call changes nothing. Raises UnsupportedVersion."""
     if not _guarded:
         for function, guard in (
             (ray.kill, _guard_kill),
@@ -49,7 +49,7 @@ def guard_functions() -> None:
 
 
 def _guard(function: Any, guard: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-    """Ray hands out a wrapper of each function. The function inside is replaced: that reaches all who have it."""
+    """Replace the function inside Ray's wrapper: this reaches all code that already has the wrapper."""
     inner = getattr(function, "__wrapped__", None)
     for cell in getattr(function, "__closure__", None) or ():
         if cell.cell_contents is inner and inner is not None:
@@ -105,14 +105,14 @@ def _guard_get_actor(inner: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def be_actor(own_handle: Callable[[], ActorHandle], name: str) -> None:
-    """This process is that of an actor of ours."""
+    """This process belongs to an actor of ours: adapt Ray's `exit_actor` and runtime context to it."""
     exit_actor.__code__ = _leave.__code__  # not the name: a module may have imported it before
     RuntimeContext.current_actor = property(lambda _: own_handle())
     RuntimeContext.get_actor_name = lambda _: name
 
 
 def name_in_logs(instance: object) -> None:
-    """Let Ray begin the lines that this process prints with the actor's own `repr`, where its class defines one."""
+    """If the actor's class defines `repr`, let Ray begin the printed lines of this process with it."""
     if type(instance).__repr__ is object.__repr__:
         return
     try:
@@ -125,7 +125,7 @@ def name_in_logs(instance: object) -> None:
 
 
 def _leave() -> None:
-    """What `ray.actor.exit_actor` does in an actor's process. Runs among the globals of Ray's own."""
+    """The code of `ray.actor.exit_actor` in an actor's process. It runs with the globals of Ray's own function."""
     from rayshot.errors import ConfigError, OutsideHandler  # noqa: PLC0415 - see above
     from rayshot.model.current import current  # noqa: PLC0415
     from rayshot.model.methods import porting  # noqa: PLC0415

@@ -1,6 +1,6 @@
-"""Names of actors that were given none, and of Ray actors.
+"""Names for anonymous actors, and names of Ray actors.
 
-The latter hold the incarnation, so that the next life of a system meets no orphan of the last.
+The names of Ray actors hold the incarnation, so that the next life of a system meets no orphans of the last one.
 """
 
 import contextlib
@@ -16,13 +16,13 @@ _MARK_LENGTH = 8
 
 
 def new_name(class_name: str) -> str:
-    """A name for an actor that was given none, after its class. Raises ConfigError where no actor can be called so."""
+    """A name for an anonymous actor, made from its class. Raises ConfigError if no actor can have such a name."""
     stem = class_name.rpartition("<locals>.")[2].lower().replace(".", "-")
     return check_actor_name(f"{stem[: NAME_LENGTH_MAX - _MARK_LENGTH - 1]}-{uuid.uuid4().hex[:_MARK_LENGTH]}")
 
 
 def new_driver_name() -> str:
-    """A name for the driver in this process: a program, or a worker of Ray's that runs plain tasks or a plain actor."""
+    """A name for the driver in this process: a program, or a Ray worker that runs plain tasks or a plain actor."""
     is_guest = ray.get_runtime_context().worker.mode == ray.WORKER_MODE
     return f"{GUEST_PREFIX if is_guest else DRIVER_PREFIX}{uuid.uuid4().hex[:_MARK_LENGTH]}"
 
@@ -43,22 +43,22 @@ def vault_name(system: str, incarnation: int, node: str) -> str:
 
 
 def prefix(system: str, incarnation: int | None = None) -> str:
-    """What the Ray names of all hosts and vaults of a system begin with, or those of one life of it."""
+    """The common prefix of the Ray names of all hosts and vaults of a system, or of one life of it."""
     return f"rayshot/{system}/" if incarnation is None else f"rayshot/{system}/{incarnation}/"
 
 
 def named_actors(before: str) -> dict[str, Any]:
-    """The Ray handles of all of ours whose Ray names begin so, by the rest of the name."""
+    """The Ray handles of all our Ray actors whose names begin with `before`, by the rest of the name."""
     found = {}
     for entry in ray.util.list_named_actors(all_namespaces=True):
         if entry["namespace"] == NAMESPACE and entry["name"].startswith(before):
-            with contextlib.suppress(ValueError):  # it went since it was listed
+            with contextlib.suppress(ValueError):  # it has ended since it was listed
                 found[entry["name"].removeprefix(before)] = ray.get_actor(entry["name"], namespace=NAMESPACE)
     return found
 
 
 def find_coordinator(system: str) -> Any | None:
-    """The coordinator that Ray knows by the system's name, maybe a dead one; None where there is none."""
+    """The coordinator that Ray knows for the system, maybe a dead one; None if Ray knows none."""
     try:
         return ray.get_actor(coordinator_name(system), namespace=NAMESPACE)
     except ValueError:
@@ -76,7 +76,7 @@ def running_systems() -> list[str]:
 
 
 def system_with(name: str) -> str | None:
-    """The system that has an actor of that name, or had one a moment ago; None where none has."""
+    """The system that has an actor of that name, or had one a moment ago; None if no system has."""
     for entry in ray.util.list_named_actors(all_namespaces=True):
         if entry["namespace"] == NAMESPACE and entry["name"].endswith(f"/actor/{name}"):
             _, system, _, kind, found = entry["name"].split("/", 4)

@@ -1,4 +1,4 @@
-"""What a reference is: Ray's ObjectRef."""
+"""References in messages and states are Ray's ObjectRefs."""
 
 from typing import Any
 

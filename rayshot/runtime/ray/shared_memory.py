@@ -1,10 +1,10 @@
-"""What an actor's process shares with others: memory that a fork does not copy, and that can change behind it.
+"""Memory that an actor's process shares with others: a fork does not copy it, and it can change after the fork.
 
-Ray hands large values out without a copy. They are in the memory of its object store, which gives it to others once
-nothing in this process reads the value any more, whatever a forked child still reads. So the buffers that live at a
-fork are held until the child has ended: their bytes never change.
+Ray gives large values out without a copy. They are in the memory of its object store. When this process does not read a
+value any more, the store gives its memory to others, even if a forked child still reads it. So the buffers that live at
+a fork are held until the child has ended: their bytes never change.
 
-All else that is shared - a mapped file, a block of `multiprocessing` - its writers may change at any time. It is taken
+Other shared memory is a mapped file or a block of `multiprocessing`: its writers may change it at any time. It is taken
 away from the child: the kernel ends a child that reads it, and the state is captured inline.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Buffer: TypeAlias = "NDArray[np.uint8]"
 _UNPACK = "unpack_pickle5_buffers"
-"""Ray's function that finds the buffers of a value in its bytes, as the module `serialization` calls it."""
+"""The name, in the module `serialization`, of Ray's function that finds the buffers of a value in its bytes."""
 _PROT_NONE = 0
 _PR_SET_DUMPABLE = 4
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -53,30 +53,30 @@ class _Mapping(NamedTuple):
 
 
 def note_buffers() -> None:
-    """Note from now on what this process reads of Ray's object store."""
+    """From now on note the buffers that this process reads from Ray's object store."""
     setattr(serialization, _UNPACK, _unpack_noted)
 
 
 def held_buffers() -> list[Buffer]:
-    """What this process reads of Ray's object store; it stays there as long as it is in this list."""
+    """The buffers that this process reads from Ray's object store. They stay there while they are in this list."""
     return [buffer for reference in _read.valuerefs() if (buffer := reference()) is not None]
 
 
 def maps_data() -> bool:
-    """Whether others can change memory that a state could be in, beside Ray's. Takes half a millisecond."""
+    """Whether a state could be in memory that others can change, besides Ray's. Takes half a millisecond."""
     return any(not _is_of_ray(mapping.path) and not _is_device(mapping.path) for mapping in _changeable())
 
 
 def take_shared_memory_away(held: Sequence[Buffer]) -> None:
-    """In a forked child: who reads what others can change, beside `held`, dies of SIGSEGV.
+    """In a forked child: take away all memory that others can change, except `held`. Reading it then causes SIGSEGV.
 
-    A system call that reads it fails with EFAULT. Raises OSError where the kernel does not take it away.
+    A system call that reads it fails with EFAULT. Raises OSError if the kernel does not take it away.
     """
     mappings, kept = _changeable(), sorted(map(_pages, held))
     if not mappings:
         return
-    signal.signal(signal.SIGSEGV, signal.SIG_DFL)  # Ray and `faulthandler` would tell of a crash
-    _process.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)  # and the kernel would write the core
+    signal.signal(signal.SIGSEGV, signal.SIG_DFL)  # otherwise Ray and `faulthandler` would report a crash
+    _process.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)  # otherwise the kernel would write a core file
     for mapping in mappings:
         for start, end in _without(mapping, kept):
             if _process.mprotect(start, end - start, _PROT_NONE):
@@ -85,7 +85,7 @@ def take_shared_memory_away(held: Sequence[Buffer]) -> None:
 
 
 def _unpack_noted(data: Any) -> Any:
-    """As Ray's. All buffers of the value keep `whole`, to which, unlike Ray's own types, one can refer weakly."""
+    """As Ray's function. All buffers of the value keep `whole`, which, unlike Ray's types, can have weak references."""
     stream, buffers = _unpack(data)
     if not buffers:
         return stream, buffers
@@ -98,9 +98,10 @@ def _unpack_noted(data: Any) -> Any:
 
 
 def _changeable() -> list[_Mapping]:
-    """Memory that others can change: what is shared, and files that are mapped for this process alone.
+    """Memory that others can change: shared memory, and files that are mapped for this process only.
 
-    Of these, a page that was not written here shows what is written into the file. Code and locales stay as they are.
+    In such a file, a page that this process has not written shows later changes of the file. Code and locales do not
+    count, as they do not change.
     """
     mappings = list(_mappings())
     code = {mapping.path for mapping in mappings if "x" in mapping.flags}
@@ -137,7 +138,7 @@ def _pages(buffer: Buffer) -> tuple[int, int]:
 
 
 def _without(mapping: _Mapping, kept: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """The parts of a mapping beside those that are kept, which are sorted."""
+    """The parts of a mapping outside the `kept` ranges, which are sorted."""
     start = mapping.start
     for kept_start, kept_end in kept:
         if kept_end <= start:

@@ -1,4 +1,4 @@
-"""What Ray's control service knows of actors and nodes, and says nowhere else."""
+"""Facts about actors and nodes that Ray's control service knows, and that Ray shows nowhere else."""
 
 from typing import Any
 
@@ -12,15 +12,15 @@ def actor_id(handle: Any) -> str:
 
 
 def actors_in_the_making() -> set[str]:
-    """The ids of all actors whose constructors have not returned. Without a dashboard Ray says it only here."""
+    """The ids of all actors whose constructors have not returned. Without a dashboard, Ray says this only here."""
     states = ("DEPENDENCIES_UNREADY", "PENDING_CREATION")
     return {found for state in states for found in ray._private.state.actors(actor_state_name=state)}  # noqa: SLF001
 
 
 def draining_nodes() -> dict[str, int]:
-    """The nodes that Ray is about to take away, and when, in milliseconds of Unix time; 0 where it does not say.
+    """The nodes that Ray will soon remove, with the time in Unix milliseconds; 0 if Ray does not say when.
 
-    Raises whatever Ray raises where the control service is away: this is not documented.
+    If the control service does not answer, raises any error that Ray raises: this is not documented.
     """
     found: dict[str, int] = ray._private.state.state.get_draining_nodes()  # noqa: SLF001 - as Ray's own trainers ask
     return found

@@ -1,1 +1,1 @@
-"""All that crosses from one process to another: one module for one form."""
+"""All data that goes from one process to another: one module for each form."""

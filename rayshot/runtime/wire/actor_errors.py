@@ -1,7 +1,7 @@
-"""Errors about actors that are gone: ours, and Ray's too, so that a program catches them as it does in plain Ray.
+"""Errors about actors that are gone. They are rayshot's and Ray's, so programs catch them as in plain Ray.
 
-They have the names of ours, and so their kinds. What catches Ray's errors in here must let them pass. A method that
-returns one lets `ray.get` raise it as it is.
+They have the names and the kinds of rayshot's errors. Code in rayshot that catches Ray's errors must let them pass. If
+a method returns one, `ray.get` raises it as it is.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from rayshot import errors
 
 
 class ActorExited(errors.ActorExited, ray.exceptions.ActorDiedError):  # type: ignore[misc]  # both have attributes of an error
-    """See `rayshot.errors`. `cause` is the exception of the constructor that raised, if that is why; else None."""
+    """See `rayshot.errors`. `cause` is the exception of the constructor if that is the reason, else None."""
 
     def __init__(self, message: str, **evidence: Any) -> None:
         _begin(self, message, evidence)
@@ -27,11 +27,11 @@ class ActorDied(errors.ActorDied, ray.exceptions.ActorDiedError):  # type: ignor
 
 
 def _begin(error: Any, message: str, evidence: dict[str, Any]) -> None:
-    """As both base classes would, of which one wants a record of Ray's."""
+    """Do what the constructors of both base classes do; one of them would need a record of Ray's."""
     ray.exceptions.RayActorError.__init__(error, None, message)
     error.message, error.evidence = message, evidence
 
 
 def as_rays(error: errors.ActorExited) -> ActorExited:
-    """The same error as one of Ray's too."""
+    """The same error in the class that is also Ray's."""
     return error if isinstance(error, ActorExited) else ActorExited(error.message, **error.evidence)

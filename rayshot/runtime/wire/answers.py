@@ -1,4 +1,4 @@
-"""Answers that a driver waits for, with a limit: a process that is stopped, or cut off, never gives one."""
+"""Answers that a driver waits for, with a time limit: a process that is stopped or cut off never answers."""
 
 from typing import Any
 
@@ -7,11 +7,11 @@ import ray
 from rayshot.errors import NoAnswer
 
 SILENT_S = 30.0
-"""A process that lives answers in milliseconds, on a busy machine in some seconds."""
+"""The default limit in seconds. A living process answers in milliseconds, on a busy machine in some seconds."""
 
 
 def get_answer(ref: Any, whom: str, within_s: float = SILENT_S) -> Any:
-    """What a call of `whom` came to. Raises what it raised, and NoAnswer when the time is up."""
+    """The answer of a call to `whom`. Raises the error of the call, and NoAnswer after `within_s` seconds."""
     try:
         return ray.get(ref, timeout=within_s)
     except ray.exceptions.GetTimeoutError as error:
@@ -24,5 +24,5 @@ def get_answer(ref: Any, whom: str, within_s: float = SILENT_S) -> Any:
 
 
 def the_coordinator(system: str) -> str:
-    """How messages name it."""
+    """How error texts name the coordinator."""
     return f"the coordinator of system {system!r}"

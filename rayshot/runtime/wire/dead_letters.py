@@ -1,4 +1,4 @@
-"""Messages that nobody could process."""
+"""Messages that no actor could process."""
 
 import logging
 import threading
@@ -15,7 +15,7 @@ DEAD_LETTERS_MAX = 1000
 
 
 class DeadLetters:
-    """The last DEAD_LETTERS_MAX dead letters of one process, and how many there were."""
+    """The last DEAD_LETTERS_MAX dead letters of one process, and the number of all."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -23,26 +23,26 @@ class DeadLetters:
         self._lock = threading.Lock()
 
     def add(self, letter: DeadLetter) -> None:
-        """Keep one more; the oldest goes when there are too many."""
+        """Keep one more letter; drop the oldest if there are too many."""
         with self._lock:
             self.count += 1
             self._letters.append(letter)
 
     def add_undeliverable(self, receiver: str, sender: str, messages: Sequence[bytes], detail: str) -> None:
-        """What `sender` has sent, and nobody is there to take."""
+        """Add the messages of `sender` that have no receiver."""
         if methods := [method_of_encoded(message) for message in messages if not is_end(message)]:
             log.warning("%s: %d messages to %s have no receiver: %s", sender, len(methods), receiver, detail)
         for method in methods:
             self.add(DeadLetter(receiver, sender, 0, method, detail))
 
     def add_unhandled(self, receiver: str, mail: Iterable[tuple[str, Frame]], detail: str) -> None:
-        """What `receiver` has taken, with its senders, and will not handle."""
+        """Add messages, with their senders, that `receiver` has taken but will not handle."""
         for sender, frame in mail:
             for number, message in enumerate(split_frame(frame), frame.first):
                 if not is_end(message):
                     self.add(DeadLetter(receiver, sender, number, method_of_encoded(message), detail))
 
     def all(self) -> tuple[DeadLetter, ...]:
-        """Those that are kept, the oldest first."""
+        """The letters that are kept, the oldest first."""
         with self._lock:
             return tuple(self._letters)

@@ -1,4 +1,4 @@
-"""Handles of anonymous actors that nobody holds any more: their actors are told to end, if nobody can miss them.
+"""Anonymous actors end when nobody holds their handles any more, and nobody else can use them.
 
 See docs/design/0028-how-an-actor-ends.md.
 """
@@ -13,28 +13,28 @@ from rayshot.model.port import Port
 from rayshot.model.specification import ActorSpecification
 
 PAUSE_S = 0.2
-"""A program that ends lets go of its handles as well, just before: what is dropped must be older than that."""
+"""A program that ends also drops its handles, just before. So a handle must be dropped for so many seconds to count."""
 
 _exiting = threading.Event()
 atexit.register(_exiting.set)
 
 
 class Dropped:
-    """The anonymous actors that one process made; `end(name)` is called for each of which the last handle is gone.
+    """The anonymous actors that one process made. `end(name)` is called for each actor whose last handle is gone.
 
-    On a thread of its own, as a handle may go in the midst of anything. Never when the interpreter exits: the system
-    outlives its drivers.
+    It is called on a separate thread, because a handle can go at any moment. It is never called when the interpreter
+    exits, because the system outlives its drivers.
     """
 
     def __init__(self, end: Callable[[str], None]) -> None:
         self._end = end
-        self._names: SimpleQueue[str | None] = SimpleQueue()  # None behind the last one
-        self._mine: set[str] = set()  # nobody else was given these by name: each change of it is one step
+        self._names: SimpleQueue[str | None] = SimpleQueue()  # None after the last one
+        self._mine: set[str] = set()  # nobody else was given these actors; each change of the set is one step
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
 
     def handle(self, port: Port, name: str, specification: ActorSpecification, *, held: bool) -> ActorHandle:
-        """The handle that the maker of an actor gets. Where it is `held`, nothing else here may have it."""
+        """The handle for the maker of an actor. If it is `held`, nothing else in this process may hold it."""
         hold = self._hold(name) if held else None
         return ActorHandle(port.system, name, frozenset(specification.methods), port, hold=hold)
 
@@ -43,20 +43,20 @@ class Dropped:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="rayshot-dropped", daemon=True)
                 self._thread.start()
-        names = self._names  # a SimpleQueue may be put to from wherever an object dies
+        names = self._names  # `put` of a SimpleQueue is safe wherever an object dies
         self._mine.add(name)
         return Hold(lambda: names.put(name))
 
     def holds(self, name: str) -> bool:
-        """Whether the maker's handle of the actor is held, or was until just now."""
+        """Whether the maker's handle of the actor is held, or was held until just now."""
         return name in self._mine
 
     def give_out(self, name: str) -> None:
-        """This process gets another handle of the actor: it came from somewhere, and the actor does not end."""
+        """This process gets another handle of the actor, so others may have one too: the actor does not end."""
         self._mine.discard(name)
 
     def close(self) -> None:
-        """The system is down: nothing is to be ended any more."""
+        """The system is down: end no more actors."""
         self._names.put(None)
 
     def _run(self) -> None:
@@ -65,6 +65,6 @@ class Dropped:
                 return
             try:
                 self._mine.remove(name)
-            except KeyError:  # a handle was got again in the pause
+            except KeyError:  # this process got another handle in the pause
                 continue
             self._end(name)

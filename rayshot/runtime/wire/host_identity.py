@@ -1,4 +1,4 @@
-"""What a host is told at its making, what it says of itself, and what everybody is told when a system stops."""
+"""What a host is told when it is made, what it tells about itself, and what all are told when a system stops."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from rayshot.runtime.wire.actor_errors import ActorDied, ActorExited
 
 @dataclass(frozen=True, slots=True)
 class HostIdentity:
-    """Who a host is. `coordinator` is a Ray handle; `loading`: it takes nothing until a state was loaded into it."""
+    """The identity of a host. `coordinator` is a Ray handle. `loading`: it takes nothing until a state was loaded."""
 
     system: str
     incarnation: int
@@ -28,12 +28,12 @@ class HostIdentity:
 
     @property
     def life(self) -> bytes:
-        """What tells this life from others, also from one of another cluster that has the same name and number."""
+        """An id of this life. It differs even from a life in another cluster with the same system name and number."""
         return bytes.fromhex(actor_id(self.coordinator))
 
 
 class Offer(NamedTuple):
-    """What an actor's class and options offer to those who send to it."""
+    """What senders must know about an actor's class and options."""
 
     methods: frozenset[str]
     silent: frozenset[str]
@@ -44,9 +44,9 @@ class Offer(NamedTuple):
 class Joined:
     """What a host that joins must know.
 
-    `life` names the process of the coordinator that answered. For each snapshot under way `begun` has what `Host.begin`
-    wants; `over` are the ends, with the floor, of snapshots that others may still send markers of. `traced`: whether it
-    is traced in full, None for not at all, where the system is traced for a while.
+    `life` names the process of the coordinator that answered. `begun` has the arguments of `Host.begin` for each
+    snapshot under way. `over` has the snapshots that ended and whose markers may still arrive, with their floors.
+    `traced` is for a trace window: whether the host is traced in full; None if it is not traced by one.
     """
 
     life: str
@@ -57,10 +57,10 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """Why an actor is no more, in words.
+    """A text that says why an actor no longer exists.
 
-    `cause` is the pickled exception of a constructor that raised. `letters` are the dead letters that the actor had,
-    what it left unhandled among them: its coordinator keeps them, and tells nobody else.
+    `cause` is the pickled exception of a constructor that raised. `letters` are the dead letters of the actor, with the
+    messages that it left unhandled. The coordinator keeps them, and tells them to nobody else.
     """
 
     detail: str
@@ -68,22 +68,23 @@ class Ending:
     letters: tuple[DeadLetter, ...] = ()
 
     def error(self, name: str) -> ActorExited:
-        """What a caller of the actor gets."""
+        """The error that a caller of the actor gets."""
         cause = None if self.cause is None else load_exception(self.cause)
         return ActorExited(self.detail, actor=name, **({} if cause is None else {"cause": cause}))
 
 
 End = tuple[tuple[object, ...], tuple[SnapshotId, ...], bytes | None, Ending]
-"""Arguments of `Coordinator.ended`: an actor's last record, packed, what it left unfinished, its trace, and why."""
+"""The arguments of `Coordinator.ended`: an actor's packed last record, its unfinished snapshots, its trace, and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Abandoned:
     """What a host tells a coordinator that took over.
 
-    `alive`: it takes messages. `loading`: its system is being restored. `receivers` are all whom it ever sent to,
-    `ended` those whom it knows to have ended, `highest` is the highest counter of a coordinator's snapshot that it
-    heard of, `lost` are the snapshots that it gave up. `end` is that of an actor that ended, or could not start.
+    `alive`: it takes messages. `loading`: its system is being restored. `receivers` are all actors to which it has a
+    channel, `ended` are the actors that it knows to have ended. `highest` is the highest counter of the coordinator's
+    snapshots that it heard of. `lost` are the snapshots that it gave up. `end` is the end of an actor that ended or
+    could not start, else None.
     """
 
     node: str
@@ -98,7 +99,7 @@ class Abandoned:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Why a system takes no messages any more: an actor that died, or None after a shutdown."""
+    """Why a system takes no messages any more. `actor` is the actor that died, or None, such as after a shutdown."""
 
     system: str
     storage: str
@@ -106,7 +107,7 @@ class Stop:
     detail: str
 
     def error(self) -> SystemDown:
-        """What every caller gets."""
+        """The error that every caller gets."""
         if self.actor is None:
             return SystemStopped(f"system {self.system!r} was stopped: {self.detail}", system=self.system)
         return ActorDied(

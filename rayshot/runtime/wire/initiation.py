@@ -1,4 +1,4 @@
-"""Who may begin a snapshot, and whom its markers reach."""
+"""Which actors may begin a snapshot, and which actors its markers reach."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, get_args
@@ -9,13 +9,13 @@ from rayshot.protocol.topology import reached_from
 
 NAMES_SHOWN_MAX = 20
 Spread = Literal["coordinator", "markers"]
-"""Who tells actors of a snapshot that others began."""
+"""How actors learn of a snapshot that other actors began: from the coordinator, or only from markers."""
 
 
 def check_spread(topology: Mapping[str, Sequence[str]], initiators: Sequence[str], spread: Spread) -> None:
-    """Raise ActorNotFound for an initiator that is not there, ConfigError where a snapshot could never end.
+    """Raise ActorNotFound for an initiator that does not exist, ConfigError if the snapshot could never end.
 
-    ConfigError also for a `spread` that cannot be.
+    Raises ConfigError also for a `spread` that is not valid.
     """
     if spread not in get_args(Spread):
         raise ConfigError(f"spread={spread!r}: say 'coordinator', which tells all actors of the snapshot, or 'markers'")
@@ -37,7 +37,7 @@ def check_spread(topology: Mapping[str, Sequence[str]], initiators: Sequence[str
 
 
 def some_names(names: Iterable[str]) -> str:
-    """The first few in a sentence."""
+    """A text with the first NAMES_SHOWN_MAX names and the number of further ones; "none" for no names."""
     known = sorted(names)
     more = len(known) - NAMES_SHOWN_MAX
     return ", ".join(known[:NAMES_SHOWN_MAX]) + (f" and {more} more" if more > 0 else "") or "none"

@@ -1,9 +1,9 @@
 """The keys with which a life of a system signs and encrypts, and how they come to its coordinator.
 
-Ray's control service keeps what an actor is made with, on a disk or in Redis where it is fault tolerant. So an actor is
-made with the names of keys only. The coordinator looks for these keys in the environment of its own node; those that
-are not there the driver gives it in a call, which is kept nowhere. The vaults hold them in memory too, for a
-coordinator that is started anew.
+Ray's control service keeps the arguments with which an actor is made, on a disk or in Redis if it is fault tolerant. So
+an actor is made only with the names of keys. The coordinator looks for these keys in the environment of its own node.
+If they are not there, the driver gives them in a call, which is stored nowhere. The vaults also hold them in memory,
+for a coordinator that is started again.
 """
 
 from dataclasses import dataclass, field
@@ -17,36 +17,36 @@ from rayshot.runtime.wire.answers import get_answer, the_coordinator
 
 @dataclass(frozen=True, slots=True)
 class Keyring:
-    """One life's keys: `signing` seals its manifests, the first of `encryption` encrypts, if there is one."""
+    """One life's keys: `signing` seals its manifests; the first key of `encryption`, if any, encrypts."""
 
     signing: Signer = field(repr=False)
     encryption: tuple[EncryptionKey, ...] = field(default=(), repr=False)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The ids of the keys in order, the one that signs first. They betray nothing."""
+        """The ids of the keys in order, the signing key first. They do not reveal the keys."""
         return self.signing.key_id, *(key.key_id for key in self.encryption)
 
 
 def load_keyring(*, local: bool) -> Keyring:
-    """The keys of a driver, whose life writes to `local` storage or another one. Raises ConfigError."""
+    """The keys of a driver whose life writes to `local` storage or to another storage. Raises ConfigError."""
     return Keyring(load_key(local=local), find_encryption_keys())
 
 
 def find_keyring(names: tuple[str, ...]) -> Keyring | None:
-    """The keys of this process's environment, if they are those of that name."""
+    """The keys of this process's environment if they have these names, else None."""
     try:
         signing, encryption = find_key(), find_encryption_keys()
-    except ConfigError:  # of other programs: the driver has the right ones
+    except ConfigError:  # the environment may have keys of other programs: the driver has the right ones
         return None
     found = None if signing is None else Keyring(signing, encryption)
     return found if found is not None and found.names == names else None
 
 
 def offer_keys(coordinator: Any, system: str, own: Keyring | None = None) -> bool:
-    """Give a coordinator the keys that it lacks: `own`, or those of this program's environment, if they are the ones.
+    """Give a coordinator the keys that it lacks: `own`, or the keys of this program's environment if they fit.
 
-    Returns whether it was given any. Raises NoAnswer.
+    Returns whether it gave any keys. Raises NoAnswer.
     """
     names = get_answer(coordinator.take_keys.remote(None), the_coordinator(system))
     keyring = (own or find_keyring(names)) if names else None

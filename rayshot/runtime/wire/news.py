@@ -1,7 +1,7 @@
-"""Results that bring the news of open snapshots along, to whatever process reads them.
+"""Results that bring news of open snapshots to every process that reads them.
 
-The driver that made a call hears of these snapshots from the tags of its answer. It may pass the reference to the
-result on before that, to a plain task, whose messages must bring the news too.
+The driver that made a call hears of these snapshots from the tags of its answer. But it may pass the reference to the
+result to a plain task before that, and the messages of that task must bring the news too.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from rayshot.protocol.identity import SnapshotId
 
 
 class WithNews:
-    """A result that is unpickled as itself, and tells the process of snapshots whose effects it may show."""
+    """A result that is unpickled as its value, and tells the process of snapshots whose effects it may show."""
 
     def __init__(self, value: Any, life: bytes, tags: tuple[SnapshotId, ...]) -> None:
         self._value = value
@@ -23,7 +23,7 @@ class WithNews:
 
 
 class ErrorWithNews(WithNews, ray.exceptions.RayTaskError):  # type: ignore[misc]
-    """An error as a result, which Ray must see as one."""
+    """A result that is an error, and that Ray must see as an error."""
 
     def __init__(self, error: ray.exceptions.RayTaskError, *news: Any) -> None:
         self.__dict__.update(error.__dict__)
@@ -31,13 +31,13 @@ class ErrorWithNews(WithNews, ray.exceptions.RayTaskError):  # type: ignore[misc
 
 
 def with_news(value: Any, life: bytes, tags: tuple[SnapshotId, ...]) -> Any:
-    """The value, wrapped where there is news; `life` is that of the actor that answered."""
+    """The value, wrapped if there is news; `life` is the life of the actor that answered."""
     wrapped = ErrorWithNews if isinstance(value, ray.exceptions.RayTaskError) else WithNews
     return wrapped(value, life, tags) if tags else value
 
 
 def _told(value: Any, life: bytes, tags: tuple[SnapshotId, ...]) -> Any:
-    import rayshot  # noqa: PLC0415 - an actor's process needs no drivers, and what they are is above this room
+    import rayshot  # noqa: PLC0415 - an actor's process needs no drivers, and their code is above this room
 
     rayshot._hear(life, tags)  # noqa: SLF001
     return value

@@ -1,4 +1,4 @@
-"""What calls carry as one `bytes`: packets of messages, their answers, the call for a record, plain values."""
+"""Data that calls carry as one `bytes`: packets of messages, their answers, the call for a record, plain values."""
 
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ _pack = msgpack.Packer(use_bin_type=True).pack
 
 
 class Status(IntEnum):
-    """What became of a packet."""
+    """How the receiver treated a packet."""
 
     TAKEN = 0
     STOPPED = 1
@@ -24,9 +24,9 @@ class Status(IntEnum):
 class Answer(NamedTuple):
     """The receiver's answer to a packet.
 
-    `processed` is the last number of the sender that was processed: what lies between is the credit in use. `recorded`
-    are the snapshots that the receiver had recorded when it took the packet, `ended` tags of the packet whose snapshots
-    have ended. `detail` explains a refusal.
+    `processed` is the number of the sender's last processed message: the messages after it are the credit in use.
+    `recorded` are the snapshots that the receiver had recorded when it took the packet. `ended` are the tags of the
+    packet whose snapshots have ended. `detail` explains a refusal.
     """
 
     status: Status
@@ -86,7 +86,7 @@ def unpack_answer(packed: bytes) -> Answer:
 
 
 def pack_begin(snapshot: SnapshotId, floor: int, inputs: frozenset[str]) -> bytes:
-    """Encode the call for a record: one for each actor, and Ray pickles what is not bytes each time."""
+    """Encode the call for a record. It goes to each actor, and Ray would pickle other values than bytes each time."""
     return _pack((snapshot, floor, tuple(inputs)))
 
 

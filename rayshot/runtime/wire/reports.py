@@ -1,7 +1,7 @@
-"""What a host hands to the coordinator, and the coordinator to the vaults: records, and the bytes that belong to them.
+"""Reports, which a host gives to the coordinator, and the coordinator to the vaults: records with their bytes.
 
-The coordinator reads the head of a report alone. The body goes on to the vault that writes it: that of a report for
-which the coordinator called over Ray stays an object in Ray's object store until then.
+The coordinator reads only the head of a report, and gives the body to the vault that writes it. If the coordinator
+fetched the report with a Ray call, the body stays in Ray's object store until then.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,8 +20,8 @@ from rayshot.runtime.wire.packets import pack, unpack
 class Captured:
     """A pickled state: its codec, the stream and its out-of-band buffers.
 
-    In memory as `parts` (the stream first), or in the file `spool` one after the other, `sizes` bytes each.
-    `references` are the ObjectRefs in it, whose buffers are still empty; they keep their objects alive.
+    The parts are in memory as `parts` (the stream first), or one after the other in the file `spool`, `sizes` bytes
+    each. `references` are the ObjectRefs in it, whose buffers are still empty; they keep their objects alive.
     """
 
     codec: StateCodec
@@ -32,35 +32,35 @@ class Captured:
 
     @property
     def size(self) -> int:
-        """Bytes in all."""
+        """The number of bytes of all parts."""
         return sum(self.sizes)
 
 
 class HandedOver(NamedTuple):
-    """One slot in a record. `where` says in words which one of its message it is."""
+    """One slot in a record. `where` is a text that says which slot of its message it is."""
 
     kind: Any
     content: Any
-    """Pickled, or a reference: to the value itself, or with `in_parts` to the parts of its pickle."""
+    """A pickle, or a reference to the value itself, or with `in_parts` a reference to the parts of its pickle."""
     where: str
     in_parts: bool = False
 
 
 Recorded = Mapping[str, Mapping[int, tuple[HandedOver, ...]]]
-"""By the other end of the channel, and by number of the message."""
+"""Slots by the other end of the channel, and by number of the message."""
 
 
 Body = bytes | tuple[bytes, tuple[tuple[Any, ...], ...], tuple[Recorded, Recorded]]
-"""A packed RecordBody; the ObjectRefs in its state lie beside it: Ray must see them to keep them. So do slots."""
+"""A packed RecordBody. The ObjectRefs in its state are beside it, as Ray must see them to keep them; so are slots."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordBody:
     """The bytes that belong to the record of `process`.
 
-    `specification` is None and `state` is None for an actor that is not yet born. `outbox` holds, per receiver, the
-    frames of messages released+1 .. sent, `mailbox`, per sender, those of received+1 .. arrived; `outbox_slots` and
-    `mailbox_slots` what lies beside them. `trace` is the segment of a traced actor.
+    `specification` and `state` are None for an actor that is not yet born. `outbox` holds, per receiver, the frames of
+    the messages released+1 .. sent. `mailbox` holds, per sender, the frames of the messages received+1 .. arrived.
+    `outbox_slots` and `mailbox_slots` hold the slots of these messages. `trace` is the segment of a traced actor.
     """
 
     process: str
@@ -75,7 +75,7 @@ class RecordBody:
 
 @dataclass(frozen=True, slots=True)
 class RecordReport:
-    """A record with the bytes that belong to it. `hold_s`: how long the actor was stopped."""
+    """A record with the bytes that belong to it. `hold_s`: the seconds that the actor was stopped."""
 
     record: Record
     hold_s: float
@@ -83,7 +83,7 @@ class RecordReport:
 
 
 def pack_run(frames: Sequence[Frame], first: int, last: int) -> bytes:
-    """Join frames, empty ones left out; they must be exactly the messages `first` .. `last`."""
+    """Join frames without the empty ones. They must hold exactly the messages `first` .. `last`."""
     run = [frame for frame in frames if frame.count]
     expected = first
     for frame in run:
@@ -109,7 +109,7 @@ def pack_record(record: Record) -> tuple[object, ...]:
         record.overlaps,
         record.aligned,
         dict(record.arrived),
-        *((record.forgotten,) if record.forgotten else ()),  # most processes have forgotten none, and a byte is a byte
+        *((record.forgotten,) if record.forgotten else ()),  # most processes have forgotten none, which saves a byte
     )
 
 
@@ -124,7 +124,7 @@ def unpack_record(fields: tuple[object, ...]) -> Record:
 
 
 def pack_report(report: RecordReport) -> tuple[bytes, Body]:
-    """A report in two parts: what the coordinator must know of it, and what only a vault reads."""
+    """A report in two parts: the head for the coordinator, and the body, which only a vault reads."""
     body, state = report.body, report.body.state
     head = pack((pack_record(report.record), report.hold_s, 0 if state is None else state.size))
     captured = None if state is None else (state.codec, state.sizes, state.parts, state.spool)
@@ -135,7 +135,7 @@ def pack_report(report: RecordReport) -> tuple[bytes, Body]:
 
 
 def unpack_head(head: bytes) -> tuple[Record, float, int]:
-    """A record, for how many seconds its actor was stopped, and the bytes of its state."""
+    """A record, the seconds that its actor was stopped, and the number of bytes of its state."""
     record, hold_s, state_bytes = unpack(head)
     return unpack_record(record), hold_s, state_bytes
 

@@ -1,4 +1,4 @@
-"""What a coordinator is made with; it survives the coordinator's own death, so it is all that a successor needs."""
+"""The settings with which a coordinator is made. They survive its death, so the next coordinator needs nothing else."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,18 +8,18 @@ from rayshot.protocol.identity import COORDINATOR, SnapshotId
 from rayshot.runtime.wire.host_identity import HostIdentity
 
 RECORDER_TIMEOUTS = 1.5
-"""An actor gives a snapshot up after this many time-outs, should its end get lost."""
+"""If the end of a snapshot gets lost, an actor gives the snapshot up after so many time-outs."""
 
 
 @dataclass(frozen=True, slots=True)
 class SystemSettings:
     """One life of a system, numbered higher than `after`.
 
-    `loading`: it is being restored and begins nothing until it is told that all are loaded. `beginning`: nothing is
-    committed before its first snapshot, which is asked for when what makes its actors has returned. `fresh`: it may
-    begin where there are snapshots of earlier lives. `pin` is the snapshot to which its program goes back, see
-    `store.pinning`. `keys` are the names of its keys, see `keyring`: Ray keeps this object, so the keys themselves are
-    not in it.
+    `loading`: the life is being restored, and begins no snapshot until it is told that all actors are loaded.
+    `beginning`: nothing is committed before the first snapshot, which is requested when the `begin` function has
+    returned. `fresh`: the life may begin even if the storage has snapshots of earlier lives. `pin` is the snapshot to
+    which its program goes back, see `store.pinning`. `keys` are the names of its keys, see `keyring`. Ray keeps this
+    object, so it does not hold the keys themselves.
     """
 
     system: str
@@ -35,7 +35,7 @@ class SystemSettings:
     pin: SnapshotId | None = None
 
     def identity(self, incarnation: int, coordinator: Any, config: SnapshotConfig) -> HostIdentity:
-        """What hosts of the life `incarnation` are told, whose snapshots are taken as `config` says now."""
+        """The identity for hosts of the life `incarnation`, whose snapshots are taken as `config` says now."""
         timeout_s = RECORDER_TIMEOUTS * config.timeout_s
         told = coordinator, self.storage, timeout_s, config.max_in_flight_bytes, self.trace
         return HostIdentity(self.system, incarnation, COORDINATOR, *told)

@@ -1,12 +1,12 @@
-"""The states of a system, as `SystemStatus.state` tells them."""
+"""The states of a system, as `SystemStatus.state` has them."""
 
 from typing import Final
 
 LOADING: Final = "loading"
-"""It is being restored."""
+"""The system is being restored."""
 BEGINNING: Final = "beginning"
-"""Its first actors are being made; nothing is committed before its first snapshot."""
+"""The first actors of the system are being made; nothing is committed before its first snapshot."""
 RUNNING: Final = "running"
 STOPPED: Final = "stopped"
-"""It takes no messages any more."""
+"""The system takes no messages any more."""
 STATES: Final = (LOADING, BEGINNING, RUNNING, STOPPED)

@@ -1,4 +1,4 @@
-"""What a vault is told of a cut, and what it answers: where the parts of the snapshot lie that it wrote."""
+"""What a vault is told about a cut, and its answer: where it stored its parts of the snapshot."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from rayshot.protocol.identity import Channel
 from rayshot.runtime.wire.packets import pack, unpack
 
 PackedStored = tuple[bytes, tuple[Chunk, ...]]
-"""Blobs are many, and Ray would pickle each of their spans by itself; chunks are few, and may hold data keys."""
+"""Packed blobs, and chunks. Ray would pickle each span of the many blobs; chunks are few, and may hold data keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What a vault must know of a cut: who recorded, who is unborn, and the channels that are not empty."""
+    """What a vault must know of a cut: actors that recorded, unborn actors, and channels that are not empty."""
 
     recorded: frozenset[str]
     unborn: frozenset[str]
@@ -25,13 +25,13 @@ class Share:
 
 
 def pack_share(cut: Cut) -> bytes:
-    """For the way to a vault: without the counters of the records, and without the channels that are empty."""
+    """Pack a cut for a vault, without the counters of the records and without the empty channels."""
     channels = [(*one.channel, one.sent, one.arrived, one.received) for one in cut.channels if one.sent > one.received]
     return pack((tuple(cut.records), cut.unborn, channels))
 
 
 def unpack_share(packed: bytes) -> Share:
-    """What `pack_share` left of a cut."""
+    """Unpack what `pack_share` packed."""
     recorded, unborn, channels = unpack(packed)
     return Share(
         frozenset(recorded),
@@ -42,7 +42,7 @@ def unpack_share(packed: bytes) -> Share:
 
 @dataclass(frozen=True, slots=True)
 class StoredActor:
-    """Where one actor's bytes lie. `state` is None for an actor that is not yet born."""
+    """Where the bytes of one actor are stored. `state` is None for an actor that is not yet born."""
 
     specification: ActorSpecification
     class_pickle: Blob | None
@@ -51,9 +51,9 @@ class StoredActor:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What one vault wrote of a snapshot, on the `node` with that address.
+    """What one vault wrote of a snapshot. `node` is the address of its node.
 
-    `actors` include those that it knows from messages in flight alone.
+    `actors` include actors that the vault knows only from messages in flight.
     """
 
     node: str
@@ -67,7 +67,7 @@ class Stored:
 
 
 def pack_stored(stored: Stored) -> PackedStored:
-    """For the way to the coordinator."""
+    """Pack the answer for the coordinator."""
     actors = [
         (
             name,
@@ -92,10 +92,10 @@ def pack_stored(stored: Stored) -> PackedStored:
 
 
 def unpack_stored(answer: PackedStored) -> Stored:
-    """What `pack_stored` packed."""
+    """Unpack what `pack_stored` packed."""
     packed, chunks = answer
     node, actors, outboxes, mailboxes, slots, traces, written_bytes = unpack(packed)
-    read_specification = cache(ActorSpecification.unpack)  # actors of one class share theirs
+    read_specification = cache(ActorSpecification.unpack)  # actors of one class share it
     return Stored(
         node,
         {
