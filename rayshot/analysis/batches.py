@@ -17,7 +17,7 @@ from rayshot.store.snapshot import Snapshot
 
 BATCH_ROWS_MAX = 4096
 BATCH_BYTES = 8 << 20
-"""A batch is closed when its texts have as much, or arrays so many values; one cell is bounded by itself."""
+"""A batch ends when its texts have this many characters, or its arrays this many values; each cell is bounded too."""
 _MEASURED = (str, np.ndarray)
 
 _ARROW_TYPES: Mapping[str, pa.DataType] = MappingProxyType(
@@ -33,7 +33,7 @@ _ARROW_TYPES: Mapping[str, pa.DataType] = MappingProxyType(
         "array<string>": pa.list_(pa.field("element", pa.string())),
     }
 )
-"""Spark's types, as far as views have them, as Spark itself spells them in Arrow."""
+"""The types that views have: Spark's name, and the Arrow type that Spark itself uses for it."""
 
 
 def arrow_schema(columns: Iterable[Column], nullable: Mapping[str, bool]) -> pa.Schema:
@@ -48,9 +48,9 @@ def read_batches(
     keys: Sequence[EncryptionKey] | None = None,
     nullable: Mapping[str, bool] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of pieces: the columns that `nullable` names, and which of them may hold nulls; all that may, if None.
+    """The rows of pieces, with the columns that `nullable` names; it says which may hold nulls. None: all columns may.
 
-    Raises what reading snapshots raises.
+    Raises what reading the snapshots raises.
     """
     nullable = nullable or dict.fromkeys((column.name for column in query.view.columns), True)
     columns = query.view.columns_named(nullable)
@@ -102,7 +102,7 @@ def _array(cells: Cells, count: int, kind: pa.DataType) -> pa.Array:
 
 
 def _joined(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows of batches, of which small ones are put together."""
+    """The rows of `batches`, with small batches joined."""
     gathered: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:

@@ -1,4 +1,4 @@
-"""What manifests say: snapshots, their actors, and the counters of their channels. No chunk is read."""
+"""Tables of what manifests say: snapshots, their actors, and the counters of their channels. No chunk is read."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ class Metric(NamedTuple):
 
     @property
     def unit(self) -> str | None:
-        """The end of the name, as far as it is one of a unit."""
+        """The unit at the end of the name; None if the name ends with no unit."""
         end = self.name.rpartition("_")[2]
         return end if end in {"s", "ms", "bytes"} else None
 

@@ -1,8 +1,8 @@
-"""What was done between two snapshots: values that changed, how channels moved, and which messages moved on.
+"""The changes between two snapshots: values that changed, how channels moved, and which messages moved on.
 
-A snapshot is compared with the one before it, or with that of the option `from`. Nothing is said of two cuts of which
-the first does not lie before the second in one life: such a pair has one row with its `relation` and no more, or is an
-error where it was asked for alone.
+A snapshot is compared with the one before it, or with the one in the option `from`. Changes are shown only if the first
+cut is before the second in one life. Any other pair has one row, with only its `relation`; if the user asked for this
+pair alone, it is an error.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -35,17 +35,17 @@ class ValueRow:
 
     @cached_property
     def old_json(self) -> tuple[str | None, bool]:
-        """The value before in JSON, None where it was not there, and whether it was cut."""
+        """The value before in JSON, None if there was none, and whether it was cut."""
         return (None, False) if self.old is ABSENT else values.in_json(self.old)
 
     @cached_property
     def new_json(self) -> tuple[str | None, bool]:
-        """As `old_json`, after."""
+        """As `old_json`, for the value after."""
         return (None, False) if self.new is ABSENT else values.in_json(self.new)
 
 
 class MoveRow(NamedTuple):
-    """How one channel moved; None is not known."""
+    """How one channel moved; None means not known."""
 
     pair: Pair
     sender: str | None = None
@@ -58,7 +58,7 @@ class MoveRow(NamedTuple):
 
 
 class MessageMoveRow(NamedTuple):
-    """What became of one message; its content is there if it is in flight in either snapshot."""
+    """What happened to one message; its content is known if it is in flight in either snapshot."""
 
     pair: Pair
     sender: str | None = None
@@ -88,7 +88,7 @@ def _move_rows(pair: Pair, channel: ChannelPair | NoStep) -> Iterator[MoveRow]:
         return
     old, new = channel.old, channel.new
     sent, received = (old.sent, old.received) if old else (0, 0)
-    if new is None:  # one of its ends is gone, and nothing says how far it came
+    if new is None:  # one of its ends is gone, and nothing says how far the channel came
         yield MoveRow(pair, channel.sender, channel.receiver, None, None, 0, sent - received, 0)
         return
     yield MoveRow(
@@ -112,7 +112,7 @@ def _message_rows(pair: Pair, channel: ChannelPair | NoStep) -> Iterator[Message
 
 
 def _moves(pair: Pair, channel: ChannelPair) -> Iterator[tuple[str, int, MessageRow | None]]:
-    """(change, number, content) of all that was in flight before or sent since; what was sent and processed twice."""
+    """(change, number, content) of messages in flight before or sent since; two for one both sent and processed."""
     old, new = channel.old, channel.new
     sent = old.sent if old else 0
     if new is None:
@@ -136,7 +136,7 @@ def _in_flight(snapshot: Snapshot, channel: ChannelPair) -> Iterable[MessageRow]
 
 
 def _there(side: str) -> Callable[[ValueRow], Any]:
-    """The value of that side; None where it is not there."""
+    """Read the value of that side; None if there is none."""
 
     def look(row: ValueRow) -> Any:
         value = getattr(row, side)
@@ -146,7 +146,7 @@ def _there(side: str) -> Callable[[ValueRow], Any]:
 
 
 def _content(cell: Callable[[MessageRow], Any]) -> Callable[[Any, MessageMoveRow], Any]:
-    """The cell of a message whose content is there, else null."""
+    """The cell of a message if its content is known, else null."""
     return lambda _, row: None if row.content is None else cell(row.content)
 
 

@@ -1,6 +1,6 @@
-"""Elements of containers column by column: a dict of a million numbers is that many rows.
+"""Elements of containers, column by column: a dict of a million numbers gives a million rows.
 
-Plain elements become columns without a step of Python for each cell; all others go the way of single rows.
+Plain elements become columns without a Python step for each cell; all others are read row by row.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from rayshot.store.snapshot import Snapshot
 
 ROWS = 4096
 TEXT_LENGTH = 8 << 20
-"""A block is closed when its texts have as many characters."""
+"""A block ends when its texts have this many characters."""
 _PLAIN_LENGTH_MAX = TEXT_LENGTH // ROWS
 _PLAIN = frozenset({type(None), bool, int, float, str})
 
@@ -27,7 +27,7 @@ _PLAIN = frozenset({type(None), bool, int, float, str})
 def entry_blocks(
     snapshot: Snapshot, actor: ActorEntry, columns: Sequence[Column], attribute: str | None = None
 ) -> Iterator[Block]:
-    """The cells of `columns` for the elements of an actor's attributes; raises what their rows raise one by one."""
+    """The cells of `columns` for the elements of an actor's attributes; raises what single rows would raise."""
     for row in attribute_rows(snapshot, actor, attribute):
         elements = elements_of(row.shown)
         while some := list(islice(elements, ROWS)):
@@ -39,7 +39,7 @@ def entry_blocks(
 
 
 def _are_plain(items: Sequence[Any]) -> bool:
-    """Whether all are None, truth values, numbers that JSON has, or short texts."""
+    """Whether all items are None, truth values, numbers that JSON has, or short texts."""
     kinds = set(map(type, items))
     if not kinds <= _PLAIN:
         return False
@@ -98,7 +98,7 @@ _OF_ITEMS: Mapping[str, tuple[type | None, Callable[[list[Any]], Cells]]] = Mapp
         "truncated": (None, lambda _: Repeated(cell=False)),
     }
 )
-"""Columns that plain values make: the type without which the column is null, and the cells."""
+"""Columns computed from plain values: the type without which the column is null, and the function for its cells."""
 
 _OF_ELEMENTS: Mapping[str, Callable[[str, Sequence[Element]], Cells]] = MappingProxyType(
     {
@@ -108,4 +108,4 @@ _OF_ELEMENTS: Mapping[str, Callable[[str, Sequence[Element]], Cells]] = MappingP
         "index": lambda _, elements: [element.place for element in elements],
     }
 )
-"""Columns that differ from element to element. All others are alike in an attribute."""
+"""Columns that differ between elements. All other columns have one value for an attribute."""

@@ -1,4 +1,4 @@
-"""What a value contains, one level down."""
+"""The elements of a value, one level down."""
 
 import sys
 from collections import deque
@@ -18,7 +18,7 @@ _NAMES_AT_ONCE = 1_000
 
 
 class Element(NamedTuple):
-    """One element of a container. `step` leads to it; it has a `key`, or a `place` from 0 on, or none of both."""
+    """One element of a container. `step` leads to it; it has a `key`, or a `place` counted from 0, or neither."""
 
     step: str
     key: str | None
@@ -29,7 +29,7 @@ class Element(NamedTuple):
 
 @dataclass
 class EntryRow:
-    """One element of an attribute's value, what is named like a secret redacted."""
+    """One element of an attribute's value, with values redacted that are named like secrets."""
 
     attribute: AttributeRow
     element: Element
@@ -41,7 +41,7 @@ class EntryRow:
 
 
 def elements_of(value: Any) -> Iterator[Element]:
-    """What `value` contains, one level down; nothing for what is not a container."""
+    """The elements of `value`, one level down; none if it is not a container."""
     if isinstance(value, dict):
         yield from _entries(value)
     elif isinstance(value, list | tuple | deque):
@@ -61,7 +61,7 @@ def is_object_array(value: Any) -> bool:
 
 
 def _parts_of(record: Inert) -> Iterator[Element]:
-    """What an object holds: its attributes, and what has no name in its pickle under the names that JSON gives it."""
+    """The parts of an object: its attributes; parts without names get the names that JSON gives them."""
     attributes, args, state = record.parts
     for name, item in _shown_items(attributes):
         sound = values.sound_text(name[: values.KEY_LENGTH_MAX])
@@ -84,7 +84,7 @@ def _behind(step: str, elements: Iterable[Element]) -> Iterator[Element]:
 
 
 def _array_items(array: Any) -> Iterator[Element]:
-    """In C order, with indices as Python writes them."""
+    """The elements in C order, with indices as Python writes them."""
     places = sys.modules["numpy"].ndindex(array.shape)
     for place, (indices, item) in enumerate(zip(places, array.flat, strict=True)):
         yield Element(f"[{', '.join(map(str, indices)) or '()'}]", None, None, place, item)
@@ -105,7 +105,7 @@ def _items(items: Iterable[Any]) -> Iterator[Element]:
 
 
 def _shown_items(mapping: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
-    """The items, with what stands for those that are named like secrets."""
+    """The items, with placeholders for values that are named like secrets."""
     items = iter(mapping.items())
     while some := list(islice(items, _NAMES_AT_ONCE)):
         names = [key for key, _ in some if type(key) is str]

@@ -1,4 +1,4 @@
-"""What values hold: the elements of containers one level down, and numpy arrays at any depth."""
+"""Tables of what values hold: the elements of containers one level down, and numpy arrays at any depth."""
 
 import sys
 from collections.abc import Iterator
@@ -15,9 +15,9 @@ from rayshot.format.manifest import ActorEntry
 from rayshot.store.snapshot import Snapshot
 
 VALUES_MAX = 1 << 24
-"""Values of one array that a cell holds at most."""
+"""The largest number of values of one array in a cell."""
 _NUMBERS = "biuf"
-"""Kinds of numpy's dtypes of which a double is made."""
+"""Kinds of numpy dtypes that can become doubles."""
 _PATH = "the attribute, then each step that leads to it; a key that is not a text is written as in `value`"
 
 
@@ -30,7 +30,7 @@ class ArrayRow(NamedTuple):
 
     @property
     def values(self) -> Any:
-        """The numbers in C order, as doubles; None where they are none, or too many."""
+        """The numbers in C order, as doubles; None if they are not numbers, or too many."""
         if self.array.dtype.kind not in _NUMBERS or self.array.size > VALUES_MAX:
             return None
         return self.array.astype("f8").reshape(-1)

@@ -1,8 +1,8 @@
-"""Messages a frame at a time: the cells of `messages`, column by column.
+"""The cells of `messages`, column by column, one frame at a time.
 
-Nearly all messages are tells of flat arguments, and one frame holds thousands of them. Their fields become columns
-without a step of Python for each: what is the same for all is said once, and whether a method hides its arguments is
-asked once for each method. All other messages go the way of single rows, one by one, into the same block.
+Nearly all messages are tells with flat arguments, and one frame holds thousands of them. Their fields become columns
+without a Python step for each message: a value that is the same for all is given once, and whether a method hides its
+arguments is found out once per method. All other messages are read row by row, into the same block.
 """
 
 import gc
@@ -25,7 +25,7 @@ from rayshot.store.channel_state import ChannelState
 from rayshot.store.snapshot import Snapshot
 
 ROWS_MIN = 4096
-"""A block is closed when it has as many rows, or its frames as many bytes, or the texts of its single rows."""
+"""A block ends at this many rows, at BYTES_MIN bytes of frames, or at TEXT_LENGTH_MIN characters of single rows."""
 BYTES_MIN = TEXT_LENGTH_MIN = 8 << 20
 
 _Messages = list[list[Any]]
@@ -34,18 +34,18 @@ _Singles = dict[int, list[Any]]
 
 
 def message_blocks(snapshot: Snapshot, part: MessagePart, columns: Sequence[Column]) -> Iterator[Block]:
-    """The cells of `columns` for the messages of a part; raises what their rows raise one by one."""
+    """The cells of `columns` for the messages of a part; raises what single rows would raise."""
     channel = snapshot.channel(part.sender, part.receiver)
     run = _Run(snapshot, channel, columns)
     for frame in channel.frames(part.first, part.last):
         number = frame.first
-        if number == channel.arrived + 1:  # what lies in the outbox is a run of its own
+        if number == channel.arrived + 1:  # messages in the outbox are a separate run
             yield from run.end()
         try:
             for messages in _unpacked(frame):
                 yield from run.add(number, messages, len(frame.body))
                 number += len(messages)
-        except BadManifest:  # reading them one by one finds which is to blame
+        except BadManifest:  # reading them one by one finds the bad message
             yield from run.end()
             rest = (message for message in channel.decode(frame) if message.number >= number)
             while cells := [run.cells(message) for message in islice(rest, ROWS_MIN)]:
@@ -64,7 +64,7 @@ def _unpacked(frame: Frame) -> Iterator[_Messages]:
 
 
 class _Run:
-    """Messages that wait in one place one behind the other, of as many frames as make up a block."""
+    """Consecutive messages that wait in one place, from as many frames as make up a block."""
 
     def __init__(self, snapshot: Snapshot, channel: ChannelState, columns: Sequence[Column]) -> None:
         self._snapshot = snapshot
@@ -72,11 +72,11 @@ class _Run:
         self._columns = columns
         self._first = 0
         self._messages: _Messages = []
-        """Numbers from `first` on."""
+        """The messages, beginning with number `first`."""
         self._bytes = 0
 
     def add(self, first: int, messages: _Messages, size: int) -> Iterator[Block]:
-        """Add those from number `first` on, of a frame of so many bytes; the blocks that are full."""
+        """Add the messages of a frame of `size` bytes, beginning with number `first`; yields full blocks."""
         if not self._messages:
             self._first = first
         self._messages += messages
@@ -85,7 +85,7 @@ class _Run:
             yield from self.end()
 
     def end(self) -> Iterator[Block]:
-        """What was added since the last end."""
+        """Yield the blocks of all messages added since the last end."""
         messages, begin, length = self._messages, 0, 0
         singles: _Singles = {}
         for place in self._places_of_singles():
@@ -101,12 +101,12 @@ class _Run:
         self._messages, self._bytes = [], 0
 
     def cells(self, message: RecordedMessage) -> list[Any]:
-        """Those of one message, computed as those of a row."""
+        """The cells of one message, computed as for a single row."""
         row = MessageRow.of(self._channel, message)
         return [column.cell(self._snapshot, row) for column in self._columns]
 
     def _places_of_singles(self) -> Sequence[int]:
-        """Messages that are not flat tells, that have something beside them, or whose method hides its arguments."""
+        """Messages that are not flat tells, that come with values beside them, or whose method hides its arguments."""
         heads = [fields[0] if fields else None for fields in self._messages]
         others = {head for head in set(heads) if type(head) is not str or name_taken(head) is not None}
         with_slots = self._channel.with_slots
@@ -134,7 +134,7 @@ class _Run:
 
 
 def _merged(of_tells: Cells, singles: _Singles, index: int, count: int) -> Cells:
-    """The column of a block, of which the cells of tells are `of_tells`."""
+    """The column of a block; `of_tells` are the cells of its tells."""
     if not singles:
         return of_tells
     cells = repeat(of_tells.cell) if isinstance(of_tells, Repeated) else iter(of_tells)
@@ -176,12 +176,12 @@ _OF_TELLS: Mapping[str, Callable[[_Tells], Cells]] = MappingProxyType(
         "truncated": attrgetter("truncated"),
     }
 )
-"""Columns that differ from message to message: the cells of flat tells. All others but `number` are alike in a run."""
+"""Columns that differ between messages, for flat tells. All others, except `number`, have one value in a run."""
 
 
 @contextmanager
 def _collector_off() -> Iterator[None]:
-    """Python's collector of garbage would look through thousands of new lists again and again, which are none."""
+    """Turn off Python's garbage collector: it would search thousands of new lists again and again, and find nothing."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""What the log of a system says, record by record, and which systems a storage holds."""
+"""Tables of the records in a system's log, and of the systems in a storage."""
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
@@ -19,16 +19,16 @@ class LogRow(NamedTuple):
     life: int
 
     def said(self, field: str) -> Any:
-        """What the record says; None for a field that its kind does not have."""
+        """A field of the record; None if records of its kind do not have it."""
         return getattr(self.record, field, None)
 
 
 class SystemRow(NamedTuple):
-    """One system: its log up to a moment, and the bytes that are in its folder now."""
+    """One system: its log up to a moment, and the bytes in its folder now."""
 
     name: str
     records: tuple[CommitRecord, ...]
-    """Of the snapshots that can be had."""
+    """The records of the snapshots that exist."""
     lives: int
     bytes: int
 

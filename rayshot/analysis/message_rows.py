@@ -14,13 +14,13 @@ from rayshot.store.channel_state import ChannelState
 PART_MESSAGES = 100_000
 PART_BYTES = 16 << 20
 PARTS_MAX = 1_000
-"""Of one channel, whatever its counters say."""
+"""The largest number of parts of one channel, whatever its counters say."""
 MESSAGE_COST_BYTES = PART_BYTES // PART_MESSAGES + 1
-"""What reading a message costs, in bytes read."""
+"""The cost of reading a message, in bytes read."""
 
 
 class MessagePart(NamedTuple):
-    """The messages `first` .. `last` of a channel, of so many bytes: what one task reads of it at least."""
+    """The messages `first` .. `last` of a channel, together `bytes` large: the smallest share of a task."""
 
     entry: ChannelEntry
     first: int
@@ -29,17 +29,17 @@ class MessagePart(NamedTuple):
 
     @property
     def sender(self) -> str:
-        """Of the channel."""
+        """The sender of the channel."""
         return self.entry.sender
 
     @property
     def receiver(self) -> str:
-        """Of the channel."""
+        """The receiver of the channel."""
         return self.entry.receiver
 
     @property
     def cost_bytes(self) -> int:
-        """What reading it costs: bytes, or what many small messages cost."""
+        """The cost of reading it: its bytes, or the cost of many small messages if that is more."""
         return max(self.bytes, (self.last + 1 - self.first) * MESSAGE_COST_BYTES)
 
 
@@ -53,12 +53,12 @@ class MessageRow:
 
     @classmethod
     def of(cls, channel: ChannelState, message: RecordedMessage) -> "MessageRow":
-        """The row of a message of the channel."""
+        """The row of a message of `channel`."""
         return cls(channel.channel, "mailbox" if message.number <= channel.arrived else "outbox", message)
 
     @cached_property
     def call(self) -> tuple[list[Any], dict[str, Any]]:
-        """The arguments, with what stands for those that are named like secrets."""
+        """The arguments, with placeholders for values that are named like secrets."""
         return shown_call(self.message.method, self.message.args, self.message.kwargs)
 
     @cached_property
@@ -68,5 +68,5 @@ class MessageRow:
 
     @cached_property
     def kwargs(self) -> tuple[str, bool]:
-        """As `args`."""
+        """As `args`, for the keyword arguments."""
         return values.in_json(self.call[1])

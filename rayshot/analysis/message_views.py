@@ -1,4 +1,4 @@
-"""What was in flight."""
+"""The table of messages in flight."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,12 +10,12 @@ from rayshot.store.snapshot import Snapshot
 
 
 def message_parts(snapshot: Snapshot) -> list[MessagePart]:
-    """The channels, in parts of about PART_MESSAGES messages or PART_BYTES, as their counters and sizes tell."""
+    """The channels, in parts of about PART_MESSAGES messages or PART_BYTES, from their counters and sizes."""
     return [part for entry in channels(snapshot) for part in _cut(entry)]
 
 
 def _cut(entry: ChannelEntry) -> Iterator[MessagePart]:
-    """One part at least, also where nothing is in flight."""
+    """The parts of a channel: at least one, even if nothing is in flight."""
     count, size = entry.sent - entry.received, channel_bytes(entry)
     wanted = max(count // PART_MESSAGES, size // PART_BYTES)
     length = -(-count // max(1, min(wanted, PARTS_MAX)))

@@ -1,6 +1,6 @@
-"""Two snapshots of one system: what tables of changes and of order are about.
+"""Two snapshots of one system, for tables of changes and of order.
 
-The one before a snapshot is that before it in `SystemView.snapshots`: by life, then by the position of its commit.
+The snapshot before another is the one before it in `SystemView.snapshots`: by life, then by position of the commit.
 """
 
 from collections.abc import Sequence
@@ -23,24 +23,24 @@ from rayshot.store.state import captured_bytes
 
 @dataclass(frozen=True)
 class Pair:
-    """A snapshot, and the one that it is compared with."""
+    """A snapshot, and the snapshot that it is compared with."""
 
     old: Snapshot
     new: Snapshot
 
     @cached_property
     def relation(self) -> Relation:
-        """How the old cut lies to the new one; both manifests are read."""
+        """The order of the old and the new cut; both manifests are read."""
         return relate(self.old.manifest, self.new.manifest)
 
     @property
     def is_step(self) -> bool:
-        """Whether the run, or one as good, went from the old to the new."""
+        """Whether the real run, or one as good, led from the old to the new."""
         return self.relation.name in {"before", "equal"}
 
 
 class NoStep:
-    """What there is to say of a pair between which nothing can be told to have been done: its relation, in one row."""
+    """Stands for the changes of a pair that is not a step: such a pair has one row, with its relation."""
 
     name = "(no step)"
 
@@ -49,7 +49,7 @@ NO_STEP = NoStep()
 
 
 class ActorPair(NamedTuple):
-    """An actor of either snapshot; None where it is not in that one."""
+    """An actor of either snapshot; None if that snapshot does not have it."""
 
     name: str
     old: ActorEntry | None
@@ -57,14 +57,14 @@ class ActorPair(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """What is read of it: nothing where both states lie in the same place."""
+        """How many bytes are read of it: none if both states are in the same place."""
         if self.old is not None and self.new is not None and self.old.state == self.new.state:
             return 0
         return sum(captured_bytes(entry.state) for entry in (self.old, self.new) if entry is not None)
 
 
 class ChannelPair(NamedTuple):
-    """A channel of either snapshot; None where it is not in that one."""
+    """A channel of either snapshot; None if that snapshot does not have it."""
 
     sender: str
     receiver: str
@@ -73,12 +73,12 @@ class ChannelPair(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As channels are shown."""
+        """The channel as it is shown."""
         return f"{self.sender} -> {self.receiver}"
 
     @property
     def bytes(self) -> int:
-        """Of the messages in flight in either snapshot."""
+        """Bytes of the messages in flight in either snapshot."""
         return sum(channel_bytes(entry) for entry in (self.old, self.new) if entry is not None)
 
 
@@ -102,7 +102,7 @@ def channel_pairs(pair: Pair) -> Sequence[ChannelPair | NoStep]:
 
 
 def require_step(old: Manifest, new: Manifest) -> None:
-    """Raise Incomparable unless the run, or one as good, went from `old` to `new`."""
+    """Raise Incomparable unless the real run, or one as good, led from `old` to `new`."""
     if require_comparable(old, new).name == "after":
         raise Incomparable(
             f"{old.snapshot} lies after {new.snapshot}, and changes are shown forward: give them the other way round",
@@ -115,9 +115,9 @@ def require_step(old: Manifest, new: Manifest) -> None:
 def pair_up(
     selection: Selection, compared_with: SnapshotId | None, system: SystemView
 ) -> list[tuple[CommitRecord, CommitRecord]]:
-    """The records of (new, old) for each selected snapshot; those without one before them are left out.
+    """The records of (new, old) for each selected snapshot; snapshots without an earlier one are left out.
 
-    Raises SnapshotNotFound as `Selection.of`, and where a single snapshot has none before it.
+    Raises SnapshotNotFound as `Selection.of`, and if a single snapshot has no earlier one.
     """
     chosen = selection.of(system)
     if compared_with is not None:

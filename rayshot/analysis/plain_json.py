@@ -1,4 +1,4 @@
-"""Arguments of many messages as JSON at once, by a fast writer where that writes what `values.as_json` writes."""
+"""Arguments of many messages as JSON at once, by a fast writer whose result equals that of `values.as_json`."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -17,20 +17,20 @@ from rayshot.format.jsonable import TEXT_LENGTH_MAX
 
 _LONG_MAX = 2**63 - 1
 _FLOAT_MIN, _FLOAT_MAX = 1e-4, 1e16
-"""Between these both write a float without an exponent, which each writes in its own way."""
+"""Between these bounds both writers write a float without an exponent; with one they would write it differently."""
 _PLAIN = frozenset({type(None), bool, int, float, str})
 
 _encode: Callable[[Any], bytes] = msgspec.json.Encoder().encode
-# Blanks as Python writes them: `[1, 2]`. It gives bytes for bytes.
+# Blanks as Python writes them: `[1, 2]`. The function takes bytes and returns bytes.
 _with_blanks: Callable[[bytes], bytes] = partial(msgspec.json.format, indent=0)  # type: ignore[assignment]
 
 
 def as_json_arrays(
     rows: Sequence[Sequence[Any]], slowly: Callable[[Sequence[Any]], tuple[str, bool]]
 ) -> tuple[list[bytes | str], set[int]]:
-    """Each row as a JSON array, and the places of those that are cut; `slowly` makes that of a row that is not plain.
+    """Each row as a JSON array, and the places of the rows that are cut; `slowly` writes a row that is not plain.
 
-    Plain are None, truth values, integers of 64 bits, floats that are numbers and texts that are not long.
+    Plain values are None, truth values, integers of 64 bits, floats that are numbers, and texts that are not long.
     """
     plain = _are_plain(rows)
     places = [] if all(plain) else [place for place, one in enumerate(plain) if not one]
@@ -47,14 +47,14 @@ def as_json_arrays(
 
 
 def _are_plain(rows: Sequence[Sequence[Any]]) -> list[bool]:
-    """Which rows hold plain values only, long texts included."""
+    """Which rows hold only plain values; long texts count as plain here."""
     if len(set(map(len, rows))) == 1 and all(map(_is_plain_column, zip(*rows, strict=True))):
         return [True] * len(rows)
     return [_is_plain_column(row) for row in rows]
 
 
 def _is_plain_column(values: Sequence[Any]) -> bool:
-    """Whether all values are plain, long texts included."""
+    """Whether all values are plain; long texts count as plain here."""
     kinds = set(map(type, values))
     if not kinds <= _PLAIN:
         return False

@@ -1,7 +1,7 @@
 """Which task reads what: selected snapshots, cut and packed into shares of about equal work.
 
-Planning reads the commit log, and for all views but `snapshots` the manifests; no chunk. A share names what it reads by
-address and COMMIT record, so that a task opens only that and never lists the log again.
+Planning reads the commit log and, except for the view `snapshots`, the manifests, but no chunk. A share names what it
+reads by address and COMMIT record, so a task opens only this and never lists the log again.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,13 +22,13 @@ from rayshot.store.several import AT_ONCE, several_at_once
 from rayshot.store.snapshot import Snapshot
 
 SHARE_BYTES = 16 << 20
-"""What one task reads, roughly: a share is closed when it has as much."""
+"""About how many bytes one task reads: a share is full when it has this many."""
 
 SNAPSHOT_COST_BYTES = 1 << 20
-"""What opening a snapshot costs, in bytes read: at most SHARE_BYTES / SNAPSHOT_COST_BYTES go into one share."""
+"""The cost of opening a snapshot, in bytes read: at most SHARE_BYTES / SNAPSHOT_COST_BYTES go into one share."""
 
 MANIFEST_COST_BYTES = SNAPSHOT_COST_BYTES // 4
-"""What it costs where nothing but the manifest is read, and that for one row."""
+"""The cost if only the manifest is read, for one row."""
 
 ENTRY_COST_BYTES = 64
 NAMES_SHOWN_MAX = 10
@@ -36,10 +36,10 @@ NAMES_SHOWN_MAX = 10
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The entries `first` .. `stop - 1` of a snapshot's manifest; `stop` is None where the view has no entries.
+    """The entries `first` .. `stop - 1` of a snapshot's manifest; `stop` is None if the view has no entries.
 
-    `before` is the snapshot that it is compared with, where the view is of pairs; `restored_from` that which its life
-    began with. Without a `record` it is the log up to `stop`, and that of another `system` if it says so.
+    `before` is the snapshot that it is compared with, for a view of pairs; `restored_from` is the snapshot that its
+    life began with. A piece without a `record` is the log up to `stop`, of another `system` if it names one.
     """
 
     record: CommitRecord | None
@@ -52,16 +52,16 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one task reads."""
+    """The part of a table that one task reads."""
 
     url: str
     system: str
     pieces: tuple[Piece, ...]
     end: int | None = None
-    """How many records of the log it is about, as for `SystemView.as_of`."""
+    """How many records of the log this share sees, as for `SystemView.as_of`."""
 
     def open_system(self) -> SystemView:
-        """The system, in whatever process this is."""
+        """The system, opened in the process of the caller."""
         return SystemView(open_store(self.url), self.system).as_of(self.end)
 
 
@@ -77,18 +77,19 @@ def plan(
     keys: Sequence[EncryptionKey] | None = None,
     ends: Mapping[str, int] | None = None,
 ) -> list[Share]:
-    """Divide what `query` selects into at least one share; empty only where the system has no snapshot.
+    """Divide what `query` selects into at least one share; it is empty only if the system has no snapshot.
 
-    `system` may be as of a moment, and so are all shares then. `keys` open encrypted snapshots; None means those of the
-    environment. `ends` are how long the logs were, by system, for a table of a whole storage; None means those of now.
+    `system` may be as of a moment; then all shares are too. `keys` open encrypted snapshots; None means those of the
+    environment. `ends` gives the lengths of the logs, by system, for a table of a whole storage; None: their lengths
+    now.
 
-    Raises NotFound for a snapshot, actor or channel that is nowhere in what was selected; the message lists what is.
+    Raises NotFound for a snapshot, actor or channel that is nowhere in the selection; the message lists what exists.
     """
     whole = _whole(query, system, keys, ends)
     wanted = [piece for piece in whole if piece.record is None or query.selects_record(piece.record)]
     shares = divide(query, system, wanted, keys)
     if not shares and query.entry and query.conditions:
-        # Raises where an option names what is nowhere; conditions that nothing fits give an empty table.
+        # This raises if an option names something that is nowhere; conditions that nothing fits give an empty table.
         next(_cut(system, whole, replace(query, conditions=()), keys), None)
     return shares or [Share(system.url, system.name, (), system.end)]
 
@@ -96,7 +97,7 @@ def plan(
 def divide(
     query: Query, system: SystemView, pieces: Sequence[Piece], keys: Sequence[EncryptionKey] | None = None
 ) -> list[Share]:
-    """Cut what `query` selects of whole pieces into shares of about SHARE_BYTES; none where it selects nothing.
+    """Cut what `query` selects of whole pieces into shares of about SHARE_BYTES; none if it selects nothing.
 
     Raises as `plan`.
     """
@@ -111,9 +112,9 @@ def read_entries(
     *,
     manifests: bool = True,
 ) -> Iterator[tuple[Any, Any]]:
-    """The selected entries of pieces, each with what it is of; `keys` as for `plan`. Raises what reading them raises.
+    """The selected entries of pieces, each with its subject; `keys` as for `plan`. Raises what reading them raises.
 
-    Without `manifests` those of a view without entries are read only when somebody looks into them.
+    Without `manifests`, a view without entries reads a manifest only when it is needed.
     """
     pieces = list(pieces)
     ahead = manifests or query.view.entries is not None
@@ -125,7 +126,7 @@ def read_entries(
 def _opened(
     system: SystemView, pieces: Sequence[Piece], keys: Sequence[EncryptionKey] | None, *, manifests: bool
 ) -> Iterator[Any]:
-    """What pieces are of, AT_ONCE of them opened and perhaps their manifests read; the last so many are kept."""
+    """The subjects of pieces. AT_ONCE of them are opened, perhaps with their manifests, and kept at a time."""
     for start in range(0, len(pieces), AT_ONCE):
         some = pieces[start : start + AT_ONCE]
         records = dict.fromkeys(one for piece in some for one in (piece.record, piece.before) if one is not None)
@@ -145,7 +146,7 @@ def read_items(
     *,
     manifests: bool = True,
 ) -> Iterator[tuple[Snapshot, Any]]:
-    """The rows of pieces, each with its snapshot; as `read_entries`."""
+    """The rows of pieces, each with its snapshot; arguments and errors as for `read_entries`."""
     for subject, entry in read_entries(query, system, pieces, keys, manifests=manifests):
         snapshot = subject.new if isinstance(subject, Pair) else subject
         for row in query.rows(subject, entry):
@@ -155,7 +156,7 @@ def read_items(
 def _whole(
     query: Query, system: SystemView, keys: Sequence[EncryptionKey] | None, ends: Mapping[str, int] | None
 ) -> list[Piece]:
-    """What is selected, one piece for each snapshot; for each system of a storage."""
+    """The selection before it is cut: one piece for each snapshot; for a storage, one for each system."""
     if query.view.subject == "log":
         return [Piece(None, stop=len(system.records()))]
     if query.view.subject == "storage":
@@ -173,7 +174,7 @@ def _whole(
 
 
 def _subject(system: SystemView, piece: Piece, snapshots: Mapping[CommitRecord, Snapshot]) -> Any:
-    """What the rows of a view are made of, see `View.subject`."""
+    """What the rows of a view are made from, see `View.subject`."""
     if piece.record is None:
         return system if piece.system is None else system.beside(piece.system).as_of(piece.stop)
     snapshot = snapshots[piece.record]
@@ -237,7 +238,7 @@ def _pack(pieces: Iterator[_Weighed]) -> Iterator[tuple[Piece, ...]]:
 
 
 def _name(entry: Any) -> str:
-    """An actor by its name, a channel as sender -> receiver."""
+    """The name of an actor; for a channel, sender -> receiver."""
     return entry.name if hasattr(entry, "name") else f"{entry.sender} -> {entry.receiver}"
 
 

@@ -1,4 +1,4 @@
-"""What a table was asked for: its options, checked before anything is opened."""
+"""What the user asks of a table: its options, checked before anything is opened."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,16 +24,16 @@ COMMON_OPTIONS: Mapping[str, str] = MappingProxyType(
         "`<redacted>` if left out",
     }
 )
-"""Options of every view -> what they say."""
+"""Options of every view -> their meaning."""
 
 PAIR_OPTIONS: Mapping[str, str] = MappingProxyType(
     {"from": "the id of the snapshot to compare with; that before it if left out, by life and then by position"}
 )
-"""Options of the views of two snapshots -> what they say."""
+"""Options of the views of two snapshots -> their meaning."""
 
 
 class Condition(NamedTuple):
-    """Only rows are wanted for which `compare(cell of column, value)` holds."""
+    """Only rows for which `compare(cell of column, value)` is true are wanted."""
 
     column: str
     compare: Callable[[Any, Any], bool]
@@ -55,10 +55,10 @@ RECORD_CELLS: Mapping[str, Callable[[CommitRecord], Any]] = MappingProxyType(
 class Query:
     """A table that can be planned.
 
-    `selection` says which snapshots, and `compared_with` which one stands before them, None for each its own; `entry`
-    holds (option, name) for each of ENTRY_OPTIONS that was given: only actors or channels that fit all of them are
-    read. `within` is the same for ROW_OPTIONS, which select rows. `show_secrets` names what is shown, None all.
-    `conditions` leave out snapshots and entries that have no row which is wanted; what is read may have others too.
+    `selection` says which snapshots, and `compared_with` which snapshot is the earlier one; None: each one's own.
+    `entry` holds (option, name) for each given one of ENTRY_OPTIONS: only actors or channels that fit all of them are
+    read. `within` is the same for ROW_OPTIONS, which select rows. `show_secrets` names the values to show, None all.
+    `conditions` leave out snapshots and entries that have no wanted row; what is read may have unwanted rows too.
     """
 
     view_name: str
@@ -75,7 +75,7 @@ class Query:
         return VIEWS[self.view_name]
 
     def selects(self, entry: Any) -> bool:
-        """Whether that actor or channel is asked for; the one row of a pair that is not a step always is."""
+        """Whether the user asks for that actor or channel; always true for NO_STEP, the one row of its pair."""
         return entry is NO_STEP or (
             all(getattr(entry, ENTRY_OPTIONS[option].field) == name for option, name in self.entry)
             and all(
@@ -86,7 +86,7 @@ class Query:
         )
 
     def selects_record(self, record: CommitRecord) -> bool:
-        """Whether that snapshot may have rows which fit the conditions."""
+        """Whether that snapshot may have rows that fit the conditions."""
         return all(
             compare(RECORD_CELLS[column](record), value)
             for column, compare, value in self.conditions
@@ -94,25 +94,25 @@ class Query:
         )
 
     def narrowed(self, conditions: Iterable[Condition]) -> "Query":
-        """The same for rows that fit `conditions` only, as far as that can be told before anything is read."""
+        """The query for only the rows that fit `conditions`, as far as this is known before reading."""
         known = {*RECORD_CELLS, *self.view.options}
         told = (condition for condition in conditions if condition.column in known)
         return replace(self, conditions=(*self.conditions, *told))
 
     def rows(self, subject: Any, entry: Any) -> Iterable[Any]:
-        """The rows of that entry that are asked for."""
+        """The rows of that entry that the user asks for."""
         return self.view.rows(subject, entry, **dict(self.within))
 
     def blocks(self, subject: Any, entry: Any, columns: Sequence[Column]) -> Iterable[Block]:
-        """The cells of these rows, of a view that has blocks."""
+        """The cells of these rows, for a view that has blocks."""
         assert self.view.blocks is not None
         return self.view.blocks(subject, entry, columns, **dict(self.within))
 
 
 def parse_query(given: Mapping[str, str], others: Collection[str] = ()) -> Query:
-    """Check options, whose names are in small letters; raises ConfigError, which shows option, expectation and value.
+    """Check options, given with lower-case names; raises ConfigError with option, expectation and value.
 
-    `others` are names of options that its caller takes, for the list in the error.
+    `others` are options that the caller takes itself; they are listed in the error.
     """
     view = VIEWS.get(given.get("view", DEFAULT_VIEW))
     if view is None:
@@ -140,7 +140,7 @@ def parse_query(given: Mapping[str, str], others: Collection[str] = ()) -> Query
 
 
 def system_for(query: Query, storage: Storage, name: str | None = None) -> SystemView:
-    """The system of that name, None for the only one; where a table is of a whole storage, any one of it will do.
+    """The system of that name; None: the only one. For a table of a whole storage any of its systems is good.
 
     Raises as `Storage.system`.
     """
@@ -149,7 +149,7 @@ def system_for(query: Query, storage: Storage, name: str | None = None) -> Syste
 
 
 def option_texts(given: Mapping[str, Any]) -> dict[str, str]:
-    """Options with names and values of Python, `show_secrets=True`, as `parse_query` takes them, and Spark."""
+    """Options with Python names and values, such as `show_secrets=True`, in the form of `parse_query` and Spark."""
     return {name.replace("_", "").lower(): _text(value) for name, value in given.items()}
 
 
@@ -160,7 +160,7 @@ def _text(value: Any) -> str:
 
 
 def refuse(option: str, expected: str, value: str, **evidence: Any) -> NoReturn:
-    """Raise ConfigError for an option that has no such value."""
+    """Raise ConfigError for an option that cannot have this value."""
     raise ConfigError(
         f"the option {option!r} must be {expected}; it is {value!r}",
         option=option,

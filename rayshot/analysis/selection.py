@@ -1,4 +1,4 @@
-"""Which snapshots a table reads: what its options say of them, and what that means in a log."""
+"""Which snapshots a table reads: what its options say, and what this means for a log."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,15 +23,15 @@ SELECTION_OPTIONS: Mapping[str, str] = MappingProxyType(
         "snapshots": "all from the first to the last, `FIRST..LAST`: ids, or a `log_index`; what is left out is open",
     }
 )
-"""Options of which at most one is given -> what they say."""
+"""Options of which at most one may be given -> their meaning."""
 
 Bound = SnapshotId | int | None
-"""An end of a range: a snapshot, a log index, or open."""
+"""An end of a range: a snapshot, a log index, or None for an open end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What was asked for: at most one of these; all None for every snapshot that there is."""
+    """The snapshots that are asked for: at most one field is set; all None for every snapshot that exists."""
 
     snapshot: SnapshotId | str | None = None
     as_of: datetime | int | None = None
@@ -39,13 +39,13 @@ class Selection:
 
     @property
     def is_one(self) -> bool:
-        """Whether it is one snapshot and not several."""
+        """Whether the selection is one snapshot and not several."""
         return self.snapshot is not None or self.as_of is not None
 
     def of(self, system: SystemView) -> list[Snapshot]:
         """The snapshots, in the order of `SystemView.snapshots`.
 
-        Raises SnapshotNotFound, which lists what there is, for one or a range that is not there.
+        Raises SnapshotNotFound, with a list of what exists, for a snapshot or a range that does not exist.
         """
         if self.snapshot is not None:
             return [system.snapshot(None if self.snapshot == LATEST else self.snapshot)]
@@ -58,7 +58,7 @@ class Selection:
 
 
 def parse_selection(given: Mapping[str, str]) -> Selection:
-    """Check those of SELECTION_OPTIONS that were given, by their names in small letters. Raises ConfigError."""
+    """Check the given ones of SELECTION_OPTIONS, by their lower-case names. Raises ConfigError."""
     values = {name: given[name.lower()] for name in SELECTION_OPTIONS if name.lower() in given}
     if len(values) > 1:
         raise ConfigError(
@@ -99,7 +99,7 @@ def _moment(text: str) -> datetime | int:
 
 
 def _range(text: str) -> tuple[Bound, Bound]:
-    """An id may hold the dots of a range in its initiator, so each place is tried."""
+    """Read a range. An id may hold the dots of a range in its initiator, so each place is tried."""
     at = text.find(RANGE)
     while at >= 0:
         first, last = text[:at], text[at + len(RANGE) :]
@@ -127,7 +127,7 @@ def _is_index(text: str) -> bool:
 def _last_up_to(moment: datetime | int, known: list[Snapshot], system: SystemView) -> Snapshot:
     if isinstance(moment, int):
         end = system.now().end or 0
-        if moment >= end:  # perhaps a year, which would be the newest one without a word
+        if moment >= end:  # perhaps a year, which would silently give the newest one
             raise _nothing(
                 f"as of log index {moment}, as its log ends at {end - 1} (a day is 2026-01-31)", known, system
             )

@@ -1,4 +1,4 @@
-"""What states hold."""
+"""Tables of what states hold."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,12 +25,12 @@ class AttributeRow:
 
     @cached_property
     def shown(self) -> Any:
-        """The value, or what stands for one that is named like a secret."""
+        """The value, or a placeholder if it is named like a secret."""
         return shown(self.attribute, self.value)
 
     @property
     def digest(self) -> str | None:
-        """Of the value; None where that is not shown."""
+        """A digest of the value; None if the value is not shown."""
         return None if isinstance(self.shown, Redacted) else content_digest(self.shown)
 
     @cached_property
@@ -40,7 +40,7 @@ class AttributeRow:
 
 
 def attribute_rows(snapshot: Snapshot, actor: ActorEntry, attribute: str | None = None) -> Iterator[AttributeRow]:
-    """The attributes of an actor; only that one if it is named."""
+    """The attributes of an actor; only `attribute` if it is given."""
     if actor.state is None:
         return
     state = snapshot.state(actor.name)

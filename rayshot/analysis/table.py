@@ -18,10 +18,10 @@ from rayshot.store.catalog import Storage, SystemView
 
 
 class Table:
-    """The rows of one view. Which snapshots it reads is settled when it is opened; each reading gives the same rows.
+    """The rows of one view. It fixes which snapshots it reads when it is opened; each reading gives the same rows.
 
-    pandas, polars, DuckDB and all that knows Arrow's C stream reads it as it is: `polars.from_arrow(messages)`,
-    `duckdb.sql("select * from messages")`. Reading raises what `Snapshot` raises.
+    pandas, polars, DuckDB and everything that knows Arrow's C stream can read it directly:
+    `polars.from_arrow(messages)`, `duckdb.sql("select * from messages")`. Reading raises what `Snapshot` raises.
     """
 
     def __init__(self, query: Query, system: SystemView) -> None:
@@ -34,14 +34,14 @@ class Table:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The columns; each field's metadata says under `comment` what it holds."""
+        """The columns; the metadata of each field describes it under `comment`."""
         columns = self._query.view.columns
         schema = arrow_schema(columns, dict.fromkeys((column.name for column in columns), True))
         fields = zip(schema, columns, strict=True)
         return pa.schema([field.with_metadata({"comment": column.about}) for field, column in fields])
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, read as they are asked for."""
+        """The rows, read while the caller asks for them."""
         for batch in read_batches(self._query, self._system, self._pieces):
             yield pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
 
@@ -55,7 +55,7 @@ class Table:
 
     def to_polars(self) -> Any:
         """All rows as a polars DataFrame."""
-        import polars as pl  # noqa: PLC0415 - only for those who ask for it
+        import polars as pl  # noqa: PLC0415 - only for users who ask for it
 
         return pl.DataFrame(self.to_arrow())
 

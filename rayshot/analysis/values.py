@@ -1,4 +1,4 @@
-"""A value of a state or a message, as the inert reader gave it, in cells of a table. Nothing of it is ever called."""
+"""A value of a state or a message, as the inert reader gave it, in table cells. Nothing of the value is ever called."""
 
 import array
 import json
@@ -24,16 +24,16 @@ _BRIEF_NODES_MAX = 100
 _PYTHONS_OWN = frozenset({type(None), bool, int, float, str})
 _SHORT_LENGTH_MAX = 1_000
 _LONG_TEXTS_SHARE = 2
-"""Of a cell, this part may be texts that are long by themselves."""
+"""This part of a cell may be texts that are long by themselves."""
 
 
 def sound_text(text: str) -> str:
-    """`text` as any encoding of Unicode can carry it: a pickle may hold halves of characters."""
+    """`text` in a form that any encoding of Unicode can carry: a pickle may hold lone surrogates."""
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 def type_name(value: Any) -> str:
-    """The name of the value's class, "module.Class", without the module where it is a builtin one."""
+    """The name of the value's class, "module.Class"; without the module for a builtin class."""
     if isinstance(value, Inert):
         return "(global)" if value.args is None and value.state is None else sound_text(public_name(value))
     if isinstance(value, HandleRecord):
@@ -43,19 +43,19 @@ def type_name(value: Any) -> str:
 
 
 def as_json(value: Any) -> str:
-    """The first of `in_json`."""
+    """The text of `in_json`."""
     return in_json(value)[0]
 
 
 def brief_json(value: Any) -> str:
-    """The begin of the value as JSON, such as a key: at most KEY_LENGTH_MAX characters."""
+    """The beginning of the value as JSON, for example of a key: at most KEY_LENGTH_MAX characters."""
     return sound_text(_encode(rendered(value, nodes_max=_BRIEF_NODES_MAX)[0])[:KEY_LENGTH_MAX])
 
 
 def in_json(value: Any) -> tuple[str, bool]:
     """The value as JSON text of at most TEXT_LENGTH_MAX characters, and whether any of it was left out.
 
-    `jsonable` says how it is written.
+    See `jsonable` for the form.
     """
     if (type(value) is int and LONG_MIN <= value <= LONG_MAX) or (type(value) is float and math.isfinite(value)):
         return repr(value), False
@@ -67,24 +67,24 @@ def in_json(value: Any) -> tuple[str, bool]:
         text = _encode(document)
         if len(text) <= TEXT_LENGTH_MAX:
             return text, truncated
-    return '{"$omitted": 1}', True  # few values and still as long: no honest state
+    return '{"$omitted": 1}', True  # few values and still this long: no honest state
 
 
 def as_long(value: Any) -> int | None:
-    """An integer of at most 64 bits."""
+    """The value, if it is an integer of at most 64 bits."""
     plain = _plain(value)
     return plain if type(plain) is int and LONG_MIN <= plain <= LONG_MAX else None
 
 
 def as_decimal(value: Any) -> int | None:
-    """An integer that is too wide for `as_long` and has at most 38 digits."""
+    """The value, if it is an integer that is too wide for `as_long` and has at most 38 digits."""
     plain = _plain(value)
     fits = type(plain) is int and -_DECIMAL_MAX <= plain <= _DECIMAL_MAX and not LONG_MIN <= plain <= LONG_MAX
     return plain if fits else None
 
 
 def as_double(value: Any) -> float | None:
-    """A float, NaN and the infinities included; an integer that is too wide for `as_long`, rounded."""
+    """The value, if it is a float (also NaN or infinity), or an integer too wide for `as_long`, which is rounded."""
     plain = _plain(value)
     if type(plain) is float:
         return plain
@@ -97,19 +97,19 @@ def as_double(value: Any) -> float | None:
 
 
 def as_string(value: Any) -> str | None:
-    """A text of at most TEXT_LENGTH_MAX characters."""
+    """The value, if it is a text of at most TEXT_LENGTH_MAX characters."""
     plain = _plain(value)
     return sound_text(plain) if type(plain) is str and len(plain) <= TEXT_LENGTH_MAX else None
 
 
 def as_bool(value: Any) -> bool | None:
-    """A truth value."""
+    """The value, if it is a truth value."""
     plain = _plain(value)
     return plain if type(plain) is bool else None
 
 
 def size_bytes(value: Any) -> int:
-    """The bytes of all that the value holds, what is shared counted once, without what a pickle adds around it."""
+    """The bytes of everything in the value; shared parts count once; what a pickle adds around it does not count."""
     total, seen, waiting = 0, set[int](), [value]
     while waiting:
         item = waiting.pop()
@@ -126,9 +126,9 @@ _SCALARS = (type(None), bool, int, float, complex)
 
 
 def _plain(value: Any) -> Any:
-    """A numpy scalar as the Python value that it stands for; anything else as it is.
+    """A numpy scalar as a Python value; any other value unchanged.
 
-    To numpy a span of time is an integer of whatever unit it has.
+    numpy's time spans stay unchanged: numpy counts them as integers of some unit.
     """
     numpy = None if type(value) in _PYTHONS_OWN else sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.bool_ | numpy.number | numpy.str_):
@@ -137,7 +137,7 @@ def _plain(value: Any) -> Any:
 
 
 def _own_bytes(item: Any) -> int:
-    """Bytes of `item` without its parts."""
+    """The bytes of `item` without its parts."""
     if isinstance(item, str):
         return len(item) if item.isascii() else len(item.encode("utf-8", "surrogatepass"))
     if isinstance(item, bytes | bytearray | memoryview):
@@ -163,7 +163,7 @@ def _own_bytes(item: Any) -> int:
 
 
 def _parts(item: Any) -> Iterable[Any]:
-    """What `item` contains."""
+    """The parts of `item`."""
     if isinstance(item, dict):
         return (*item, *item.values())
     if isinstance(item, list | tuple | set | frozenset | deque):

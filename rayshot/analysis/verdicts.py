@@ -1,8 +1,8 @@
-"""What a property says of every snapshot, as a table. Needs pyarrow.
+"""The answers of a property for every snapshot, as a table. Needs pyarrow.
 
-The columns are those that every view begins with, and then those of VERDICT_COLUMNS. Each snapshot is judged by itself,
-so tasks may share the work. A row says what its snapshot says: a yes is good for every snapshot of the same life whose
-cut can be reached from this one, see `rayshot.properties.Verdict`.
+The columns are those that every view begins with, and then those of VERDICT_COLUMNS. Each snapshot is judged alone, so
+tasks may share the work. A row holds the verdict of its snapshot. A yes is valid for every snapshot of the same life
+whose cut can be reached from this one, see `rayshot.properties.Verdict`.
 """
 
 import json
@@ -42,9 +42,9 @@ def verdict_table(system: SystemView, asked: Property, **options: Any) -> pa.Tab
     """Ask a stable property of snapshots, one row for each.
 
     Args:
-        system: whose.
-        asked: declared with `rayshot.properties.stable` or `invariant`, or ready-made.
-        options: those of the view `snapshots` that select some, and `show_secrets`.
+        system: the system.
+        asked: a property declared with `rayshot.properties.stable` or `invariant`, or a ready-made one.
+        options: those of the view `snapshots` that select snapshots, and `show_secrets`.
 
     Raises NotStable, PredicateFailed, ConfigError for options that cannot work, and what reading snapshots raises.
     """
@@ -61,7 +61,7 @@ def verdict_batches(
     shown: frozenset[str] | None = frozenset(),
     keys: Sequence[EncryptionKey] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of these snapshots; `shown` names secrets that may be counted, None all. As `verdict_table`."""
+    """The rows of these snapshots; `shown` names secrets that may be counted, None all. Raises as `verdict_table`."""
     asked = require_stable(asked)
     known = system.history().retained
     with show_secrets(shown):
@@ -70,6 +70,6 @@ def verdict_batches(
 
 
 def schema() -> pa.Schema:
-    """Of the table."""
+    """The schema of the table."""
     nullable: Mapping[str, bool] = dict.fromkeys((column.name for column in COLUMNS), True)
     return arrow_schema(COLUMNS, nullable)

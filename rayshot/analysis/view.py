@@ -1,7 +1,7 @@
-"""What a table is: its columns, and what gives it its rows.
+"""What a table is: its columns, and the functions that give its rows.
 
 A view takes the entries of a manifest (its actors, or its channels), and gives rows for each of them; a column takes
-its cell out of a row. Only the columns that are asked for are computed.
+its cell from a row. Only the columns that the user asks for are computed.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ from rayshot.store.state import captured_bytes
 
 
 class EntryOption(NamedTuple):
-    """An option that selects entries: the field of the entry that it is compared with, and what it says."""
+    """An option that selects entries: the field of the entry that it is compared with, and its meaning."""
 
     field: str
     about: str
@@ -32,14 +32,14 @@ ENTRY_OPTIONS: Mapping[str, EntryOption] = MappingProxyType(
 )
 
 ROW_OPTIONS: Mapping[str, str] = MappingProxyType({"attribute": "the name of an attribute"})
-"""Options that select rows of an entry -> what they say."""
+"""Options that select rows of an entry -> their meaning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its type as Spark spells it, what it holds, and how it comes out of a snapshot and a row.
+    """One column: its type as Spark spells it, its meaning, and the function that reads it from a snapshot and a row.
 
-    What is `from_log` stands in the log: for such columns alone no manifest is read. `json`: it is a text that holds
+    A column that is `from_log` needs only the log: no manifest is read for it. `json`: its cells are texts that hold
     JSON.
     """
 
@@ -58,8 +58,8 @@ class Column:
 
 
 Subject = Literal["snapshot", "neighbours", "step", "log", "storage"]
-"""What a table is about: each snapshot; each with the one before it, see `rayshot.analysis.pairs`; what was done
-between two of them; the records of the log; all systems of the storage."""
+"""What a table is about: each snapshot; each with the one before it, see `rayshot.analysis.pairs`; the changes between
+two of them; the records of the log; all systems of the storage."""
 
 
 class Repeated(NamedTuple):
@@ -73,7 +73,7 @@ Cells = Repeated | Sequence[Any]
 
 
 class Block(NamedTuple):
-    """So many rows at once, given as the columns that were asked for."""
+    """Several rows at once, given as the columns that were asked for."""
 
     count: int  # type: ignore[assignment]  # a tuple's own `count` is of no use here
     columns: Sequence[Cells]
@@ -83,11 +83,11 @@ class Block(NamedTuple):
 class View:
     """One table.
 
-    `subject` says what it is about: a Snapshot, a Pair of them, or a SystemView. `entries` are the entries of
-    one, None where it is not divided; `rows` gives the rows of one entry, and of what is not divided those of the
-    whole, for which it is given the Piece. `weigh` tells roughly how many bytes are read for one entry; `options` are
-    those of ENTRY_OPTIONS that apply, `row_options` those of ROW_OPTIONS, which `rows` takes by keyword.
-    `blocks`, where a view has it, gives the cells of the same rows column by column, which is faster.
+    `subject` says what it is about: a Snapshot, a Pair of them, or a SystemView. `entries` gives the entries of one
+    subject; it is None if a subject is not divided. `rows` gives the rows of one entry, or, for an undivided subject,
+    those of the whole: then it gets the Piece. `weigh` gives roughly the bytes to read for one entry. `options` are
+    those of ENTRY_OPTIONS that apply; `row_options` those of ROW_OPTIONS, which `rows` takes as keywords. `blocks`, if
+    a view has it, gives the cells of the same rows column by column, which is faster.
     """
 
     name: str
@@ -103,7 +103,7 @@ class View:
 
     @property
     def of_snapshots(self) -> bool:
-        """Whether snapshots can be selected."""
+        """Whether the user can select snapshots."""
         return self.subject not in {"log", "storage"}
 
     @property
@@ -117,7 +117,7 @@ class View:
         return ", ".join(column.ddl for column in self.columns)
 
     def columns_named(self, names: Iterable[str]) -> list[Column]:
-        """The columns of those names, in their order."""
+        """The columns with those names, in the order of `names`."""
         known = {column.name: column for column in self.columns}
         return [known[name] for name in names]
 
@@ -146,32 +146,32 @@ class View:
 
 
 def actors(snapshot: Snapshot) -> Sequence[ActorEntry]:
-    """For a view with rows of each actor."""
+    """The actors, as entries of a view with rows for each actor."""
     return snapshot.manifest.actors
 
 
 def channels(snapshot: Snapshot) -> Sequence[ChannelEntry]:
-    """For a view with rows of each channel."""
+    """The channels, as entries of a view with rows for each channel."""
     return snapshot.manifest.channels
 
 
 def itself(_: Snapshot, entry: Any) -> Iterable[Any]:
-    """For a view whose rows are the entries."""
+    """The entry itself, for a view whose rows are the entries."""
     return (entry,)
 
 
 def state_bytes(entry: ActorEntry) -> int:
-    """Of an actor's state as it was pickled: what a view weighs that reads it."""
+    """The bytes of an actor's pickled state, as the weight for views that read it."""
     return captured_bytes(entry.state)
 
 
 def channel_bytes(entry: ChannelEntry) -> int:
-    """Of the messages in flight on a channel."""
+    """The bytes of the messages in flight on a channel."""
     return sum(blob.size for blob in entry.all_blobs())
 
 
 def typed_columns(value: Callable[[Any], Any], prefix: str = "value", *, decimal: bool = False) -> tuple[Column, ...]:
-    """The cells of a plain value, of which at most one is not null: `value` looks it up in a row."""
+    """The columns for a plain value; at most one of their cells is not null. `value` reads it from a row."""
     wide = (("decimal", "decimal(38,0)", "an integer of more than 64 bits and at most 38 digits", values.as_decimal),)
     kinds: tuple[tuple[str, str, str, Callable[[Any], Any]], ...] = (
         ("long", "bigint", "an integer of up to 64 bits", values.as_long),
@@ -213,11 +213,11 @@ EVERY = (
         from_log=True,
     ),
 )
-"""What all views begin with."""
+"""The columns that all views begin with."""
 
 
 def every_of_rows(**cells: Callable[[Any], Any]) -> tuple[Column, ...]:
-    """EVERY for a table whose rows are of no snapshot: each cell out of its row alone."""
+    """EVERY for a table whose rows belong to no snapshot: each cell comes from its row alone."""
     return tuple(replace(column, cell=_of_row(cells[column.name])) for column in EVERY)
 
 

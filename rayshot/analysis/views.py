@@ -1,4 +1,4 @@
-"""The tables that snapshots are read as, by name."""
+"""All tables of snapshots, by name."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

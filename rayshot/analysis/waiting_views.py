@@ -1,4 +1,4 @@
-"""What actors wait for: replies to their calls, and the times of their timers."""
+"""Tables of what actors wait for: replies to their calls, and the times of their timers."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from rayshot.store.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class _Row:
-    """What an actor gives to one of its own methods later."""
+    """Arguments that an actor will give to one of its own methods later."""
 
     actor: str
     method: str

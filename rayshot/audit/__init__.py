@@ -1,22 +1,22 @@
 """The independent proof of a snapshot: from its bytes, by code that shares nothing with the code that made it.
 
-What made a snapshot is the protocol, and the runtime that numbers, counts and writes. A defect there can write a wrong
-snapshot, and a check by the same code can share the defect. So this room imports no protocol code and no writer: it
-reads the stored bytes by their documented layout, with msgpack, zstandard and BLAKE3 and nothing else of ours, and
+The protocol and the runtime, which numbers, counts and writes, make a snapshot. A defect there can write a wrong
+snapshot, and a check by the same code can share the defect. So this package imports no protocol code and no writer. It
+reads the stored bytes by their documented layout, with msgpack, zstandard and BLAKE3 and nothing else of rayshot, and
 counts for itself.
 
     document      the manifest and the bytes it names
     equation      on each channel exactly the messages sent and not received are there (Chandy and Lamport 1985, 3.1)
-    segment       what a traced actor wrote down of what it did
-    history       segments of several snapshots joined: what each actor did from a common cut on
+    segment       what a traced actor wrote down about its own actions
+    history       segments of several snapshots joined: what each actor did since a common cut
     computation   one order of all events; vector clocks; Theorem 1 by executing the permuted order
-    shiviz        the same order as a log that ShiViz draws
-    replay        with messages kept: a deterministic class, run again, comes to the recorded state. Runs user code
-    naming        by which message a sum was broken that should be conserved: `name_messages`. Runs user code
-    proof         all of it for one snapshot: `prove`
+    shiviz        the same order as a log that ShiViz can draw
+    replay        with messages kept: a deterministic class, run again, reaches the recorded state. Runs user code
+    naming        the messages that broke a sum that should be conserved: `name_messages`. Runs user code
+    proof         all of this for one snapshot: `prove`
 
-Only `proof`, `replay` and `naming` need more: the first gets bytes and signatures from the store's reading side, the
-others run user code in the model's cell, with the module that unpickles.
+Only `proof`, `replay` and `naming` need more. `proof` gets bytes and signatures from the store's reading side. The
+other two run user code in the model's cell, with the module that unpickles.
 """
 
 from rayshot.audit.findings import Finding, Findings

@@ -1,13 +1,14 @@
-"""The computation that the traces tell of: one order of all events, their vector clocks, and Theorem 1 by execution.
+"""The computation that the traces record: one order of all events, their vector clocks, and Theorem 1 by execution.
 
-Theorem 1 of Chandy and Lamport (1985, section 3.2): the recorded global state can be reached from the one in which the
-recording began, and the one in which it ended from it. The proof swaps events until all that come before their
-process's recording stand before all others. Here this is done: the events are put into one order that could have been
-the real one; then, stably, those before the recording first; and each step of the permuted order is checked to be
-possible, with the channels' counters. At the seam the counters must be those of the snapshot.
+Theorem 1 of Chandy and Lamport (1985, section 3.2): the recorded global state can be reached from the state in which
+the recording began, and the state in which it ended can be reached from the recorded one. The proof swaps events until
+all events before their process's recording come before all others. This module does the same. It puts the events into
+one order that could have been the real one, then moves the events before the recordings to the front, without changing
+their order, and checks with the channels' counters that each step of this new order is possible. At the seam between
+the two parts the counters must be those of the snapshot.
 
 Vector clocks (Fidge 1988, Mattern 1989) need not travel with messages: channels are FIFO and numbered by counting, so
-that the n-th message handled on a channel is the n-th one sent on it, and the clocks follow from the events.
+the n-th message handled on a channel is the n-th one sent on it, and the clocks follow from the events.
 """
 
 from array import array
@@ -25,7 +26,7 @@ Clock = tuple[int, ...]
 
 
 class Step(NamedTuple):
-    """One event in the order: the `place`-th of `actor` from the common cut on, counted from 0."""
+    """One event in the order: number `place` of `actor` since the common cut, counted from 0."""
 
     actor: str
     place: int
@@ -34,11 +35,11 @@ class Step(NamedTuple):
 
 
 class Computation:
-    """All events of the histories that could happen, in one order; the clocks have an element for each of `actors`.
+    """All events of the histories that could happen, in one order; a clock has one element for each of `actors`.
 
-    Whatever comes from a driver, or from an actor without a trace, is taken as sent in time. Of the order only whose
-    turn it is is kept, and clocks are found anew whenever somebody asks for them: one is as long as there are actors,
-    and of a million events it is those of the messages under way that are needed at a time.
+    Messages from a driver, or from an actor without a trace, count as sent in time. Of the order, only the actor of
+    each event is kept. Clocks are computed again each time they are asked for: a clock has as many elements as there
+    are actors, and of a million events only the clocks of messages under way are needed at one time.
     """
 
     def __init__(self, histories: Mapping[str, History]) -> None:
@@ -51,7 +52,7 @@ class Computation:
         return len(self._turns)
 
     def _find_order(self) -> Iterator[int]:
-        """Take each actor's events one after the other, as long as the next message was sent."""
+        """Take each actor's events one after the other, as long as the next message to handle was sent."""
         index_of = {actor: index for index, actor in enumerate(self.actors)}
         under_way = _Flight(self.histories)
         waiting: dict[tuple[str, str], str] = {}
@@ -91,7 +92,7 @@ class Computation:
             clock = clocks[actor]
             sent_at = under_way.take(event.sender, actor) if isinstance(event, Handled) else None
             if sent_at is not None and isinstance(event, Handled):
-                # Who knows of the sending knows all that the sender knew: then there is nothing to learn.
+                # An actor that knows of the sending knows all that the sender knew, so nothing new can be learned.
                 own = index_of[event.sender]
                 if sent_at[own] > clock[own]:
                     clock[:] = map(max, clock, sent_at)
@@ -102,7 +103,7 @@ class Computation:
             yield Step(actor, place, event, now)
 
     def check_clocks(self, document: Document) -> str:
-        """Check that no actor knew, when it recorded, of anything another did behind its recording. Raises Unproved."""
+        """Check that no actor, when it recorded, knew of an event behind another's recording. Raises Unproved."""
         cuts = self._cuts(document)
         clocks: dict[str, Clock] = {actor: (0,) * len(self.actors) for actor in cuts}
         for step in self.steps():
@@ -129,7 +130,7 @@ class Computation:
             if place >= places[actor]:
                 after += 1
             else:
-                before, swapped = before + 1, after  # so many behind the recording stood before this one
+                before, swapped = before + 1, after  # this many events behind recordings stood before this one
         missing = sum(places.values()) - before
         if missing:
             raise Unproved(f"{missing} events before the recording need messages that were never sent")
@@ -147,7 +148,7 @@ class Computation:
         )
 
     def _cuts(self, document: Document) -> dict[str, int]:
-        """For each actor of the snapshot how many of its events lie before its recording."""
+        """For each actor of the snapshot, how many of its events come before its recording."""
         cuts = {}
         for actor in self.actors:
             history = self.histories[actor]
@@ -167,7 +168,7 @@ class Computation:
 
 
 class _Flight:
-    """Messages under way, each with the clock of its sending; None: from before the cut, or no clocks are wanted."""
+    """Messages under way, each with the clock of its sending; None if sent before the cut, or if clocks are unused."""
 
     def __init__(self, histories: Mapping[str, History]) -> None:
         self._traced = histories.keys()
@@ -217,7 +218,7 @@ class _Run:
 
 
 def _compare(run: _Run, document: Document, cuts: Iterable[str]) -> None:
-    """The counters at the seam are those of the snapshot, and no channel with messages in flight is missing in it."""
+    """Check that the counters at the seam are the snapshot's, and that it lacks no channel with messages in flight."""
     members = set(cuts)
     listed = {(channel.sender, channel.receiver): channel for channel in document.channels}
     for channel in document.channels:

@@ -1,8 +1,8 @@
 """A snapshot as stored, read by its layout alone: the manifest, and the bytes that it names.
 
-The layout is that of `rayshot/format/manifest.py` and `chunks.py`; nothing of them is used here. All that is read was
-or is proved by a digest: the manifest by the commit record, a chunk by the manifest. Where a snapshot is encrypted,
-both come decrypted.
+The layout is that of `rayshot/format/manifest.py` and `chunks.py`, but nothing from them is used here. A digest proves
+everything that is read: the commit record's digest proves the manifest, the manifest's digests prove the chunks. If a
+snapshot is encrypted, both come here decrypted.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,14 +18,14 @@ from rayshot.format.walking import ContainerBudget, count_documents
 MANIFEST_FORMAT = 1
 CHUNK_BYTES_MAX = 64 << 20
 _SEAL_BYTES = 24
-"""What follows a zstd frame: a skippable frame with 16 bytes of digest."""
+"""The bytes after a zstd frame: a skippable frame with 16 bytes of digest."""
 
 Spans = list[list[int]]
 """[index into the chunks, offset, length], one after the other."""
 
 
 class StoredChunk(NamedTuple):
-    """A chunk as the manifest lists it: `size` before compression, `stored_size` under its key, decrypted."""
+    """A chunk as the manifest lists it: `size` before compression, `stored_size` in the store, decrypted."""
 
     key: str
     digest: bytes
@@ -35,7 +35,7 @@ class StoredChunk(NamedTuple):
 
 
 class StoredActor(NamedTuple):
-    """An actor as the manifest lists it; `deterministic` is an option of its class, `state` where its state lies."""
+    """An actor as the manifest lists it; `deterministic` is an option of its class."""
 
     name: str
     born: bool
@@ -43,7 +43,7 @@ class StoredActor(NamedTuple):
 
 
 class StoredChannel(NamedTuple):
-    """A channel as the manifest lists it; `mailbox` and `outbox` say where messages received+1 .. sent lie."""
+    """A channel as the manifest lists it; `mailbox` and `outbox` say where messages received+1 .. sent are stored."""
 
     sender: str
     receiver: str
@@ -88,7 +88,7 @@ class Document:
         return b"".join(self._chunk(index)[offset : offset + length] for index, offset, length in spans)
 
     def messages(self, channel: StoredChannel) -> Iterator[int]:
-        """The numbers of the messages stored for a channel, as they lie there. Raises Unproved for what is none."""
+        """The numbers of a channel's stored messages, in stored order. Raises Unproved for anything but messages."""
         for spans in (channel.mailbox, channel.outbox):
             for frame in _stream(self.bytes_of(spans)) if spans is not None else ():
                 first, count, body = _frame(channel, frame)
@@ -127,14 +127,14 @@ class Document:
 
 
 def _actor(row: list[Any]) -> StoredActor:
-    if len(row) not in (9, 12):  # the longer one says how the actor recorded, which proves nothing
+    if len(row) not in (9, 12):  # the longer form says how the actor recorded, which proves nothing
         raise ValueError(f"{row!r:.100} has {len(row)} columns, an actor has 9 or 12")
     name, _, _, _, options, status, *_ = row
     return StoredActor(name, status == "born", options.get("deterministic") is True)
 
 
 def _chunk(row: list[Any]) -> StoredChunk:
-    match row:  # a chunk that is encrypted names its key too
+    match row:  # an encrypted chunk names its key too
         case [str(key), bytes(digest), int(size), int(stored_size), str(codec), *_]:
             return StoredChunk(key, digest, size, stored_size, codec)
     raise ValueError(f"{row!r:.100} is not a chunk")
@@ -144,14 +144,14 @@ def _channel(row: list[Any], chunks: Sequence[StoredChunk]) -> StoredChannel:
     match row:
         case [str(sender), str(receiver), int(sent), int(arrived), int(received), *parts, bool(aligned)] | [
             str(sender), str(receiver), int(sent), int(arrived), int(received), *parts, bool(aligned), list()
-        ]:  # fmt: skip  # the last: what lies beside messages, of which nothing is proved here
+        ]:  # fmt: skip  # the last element: values beside messages; nothing is proved about them here
             mailbox, outbox = (None if spans is None else _spans(spans, chunks) for spans in parts)
             return StoredChannel(sender, receiver, sent, arrived, received, mailbox, outbox, aligned)
     raise ValueError(f"{row!r:.100} is not a channel")
 
 
 def _spans(spans: list[Any], chunks: Sequence[StoredChunk]) -> Spans:
-    """The same, where each lies within a chunk that is listed."""
+    """The spans; each must be inside a listed chunk, or this raises ValueError."""
     for span in spans:
         match span:
             case [int(index), int(offset), int(length)] if 0 <= index < len(chunks) and offset >= 0:
@@ -169,7 +169,7 @@ def _frame(channel: StoredChannel, frame: Any) -> tuple[int, int, bytes]:
 
 
 def _stream(data: bytes) -> Iterator[Any]:
-    """The msgpack documents in `data`. Raises Unproved where they do not fill it."""
+    """The msgpack documents in `data`. Raises Unproved if they do not fill `data` exactly."""
     budget = ContainerBudget(1)  # a frame is one list, and so is a message
     unpacker = msgpack.Unpacker(None, max_buffer_size=0, strict_map_key=False, max_bin_len=len(data), **budget.hooks)
     try:

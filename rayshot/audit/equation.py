@@ -1,8 +1,8 @@
 """The cut equation, from the bytes.
 
-Chandy and Lamport (1985, section 3.1) count for a channel the messages sent before its sender recorded (n), and those
-received before its receiver did (m). A recorded state is meaningful when n >= m, and the channel's state is then the
-messages m+1 .. n. Both parts matter: where n < m the range is empty, and an orphan would hide in it.
+For a channel, Chandy and Lamport (1985, section 3.1) count the messages sent before its sender recorded (n), and those
+received before its receiver recorded (m). A recorded state is meaningful when n >= m; then the channel's state is the
+messages m+1 .. n. Both parts matter: if n < m, the range is empty and would hide an orphan.
 """
 
 from rayshot.audit.document import Document, StoredChannel
@@ -28,7 +28,7 @@ def check_equation(document: Document) -> str:
 
 
 def check_alignment(document: Document) -> str | None:
-    """Check that nothing is in flight where the snapshot says that a channel was aligned. Raises Unproved."""
+    """Check that no message is in flight on channels that the snapshot calls aligned. Raises Unproved."""
     aligned = [channel for channel in document.channels if channel.aligned]
     for channel in aligned:
         if channel.sent != channel.received or channel.mailbox is not None or channel.outbox is not None:

@@ -1,4 +1,4 @@
-"""What an audit says."""
+"""The results of an audit."""
 
 from dataclasses import dataclass
 
@@ -7,9 +7,9 @@ from rayshot.errors import Damaged
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One property.
+    """The result for one property.
 
-    `holds` is None where there is nothing to judge it by; `detail` says what was proved, or why it was not.
+    `holds` is None if there is nothing to judge it by; `detail` says what was proved, or why it was not.
     """
 
     name: str
@@ -19,22 +19,22 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """All that was looked at, in the order of the proof."""
+    """The results for all checked properties, in the order of the proof."""
 
     findings: tuple[Finding, ...]
 
     @property
     def sound(self) -> bool:
-        """Whether nothing is wrong. What could not be judged is not wrong."""
+        """Whether nothing is wrong. A property that could not be judged is not wrong."""
         return all(finding.holds is not False for finding in self.findings)
 
     def finding(self, name: str) -> Finding:
-        """The one of that name; raises KeyError."""
+        """The finding with that name; raises KeyError."""
         return {finding.name: finding for finding in self.findings}[name]
 
 
 class NoTrace(Exception):
-    """The traces at hand do not reach far enough to judge by."""
+    """The traces at hand do not reach far enough for a judgement."""
 
 
 class Unproved(Damaged):

@@ -1,8 +1,8 @@
-"""What each actor did, from a common cut on: the segments of several snapshots joined.
+"""What each actor did since a common cut: the segments of several snapshots joined.
 
 A segment starts where its actor had recorded the last committed snapshot that it had heard of. Actors hear of commits
-at different times, so segments of one snapshot may start at different cuts. Joined with those of the snapshots around
-it there is one that all have in common, and from there the actors' events are a computation.
+at different times, so segments of one snapshot may start at different cuts. Joined with the segments of the snapshots
+around it, they have one cut in common. From there the actors' events are a computation.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ from rayshot.store.snapshot import Snapshot
 
 @dataclass(slots=True)
 class History:
-    """One actor's events from number `first` on, and its counters before them; `base` as in a Segment."""
+    """One actor's events, beginning with number `first`, and its counters before them; `base` as in a Segment."""
 
     actor: str
     base: str
@@ -25,7 +25,7 @@ class History:
     events: list[Event] = field(default_factory=list)
 
     def place_of(self, snapshot: str) -> int | None:
-        """How many of the events come before the actor had recorded `snapshot`, that one included; None: it did not."""
+        """How many events there are up to the recording of `snapshot`, which is counted; None if it is not there."""
         for index, event in enumerate(self.events):
             if isinstance(event, Recorded) and event.snapshot == snapshot:
                 return index + 1
@@ -42,9 +42,9 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """The histories of all actors from a common cut on; `base` is the id of its snapshot, "" for the beginning.
+    """The histories of all actors since a common cut; `base` is the id of its snapshot, "" for the beginning.
 
-    `near` are the other snapshots whose segments they are made of.
+    `near` are the other snapshots whose segments were used.
     """
 
     histories: Mapping[str, History]
@@ -61,10 +61,10 @@ def count(event: Event, actor: str, sent: dict[str, int], received: dict[str, in
 
 
 def join(segments: Iterable[Segment], target: str = "") -> dict[str, History]:
-    """Join the segments of each actor as far as they reach on to one another.
+    """Join the segments of each actor as long as one continues the other.
 
-    Where there is a gap, the part that recorded `target` is kept, and if none did the last one. Raises Unproved where
-    two segments tell different stories of the same events.
+    At a gap the part that recorded `target` is kept; if no part did, the last one. Raises Unproved if two segments
+    record the same events differently.
     """
     by_actor: dict[str, list[Segment]] = {}
     for segment in segments:
@@ -77,7 +77,7 @@ def _join(segments: Sequence[Segment], target: str) -> History:
     history = _begin(segments[0])
     for segment in segments[1:]:
         overlap = history.first + len(history.events) - segment.first
-        if overlap < 0:  # what lies between is in no snapshot at hand
+        if overlap < 0:  # no snapshot at hand has the events between
             if history.place_of(target) is not None:
                 return history
             history = _begin(segment)
@@ -96,10 +96,11 @@ def _begin(segment: Segment) -> History:
 
 
 def forget_strangers(histories: dict[str, History], known: Collection[str]) -> None:
-    """Drop histories that say nothing of a snapshot before which these actors were born, or had ended.
+    """Drop histories of actors that have nothing to do with a snapshot.
 
-    Any other one came into being behind it. Where its history does not begin with it, and no other one has a message
-    of it, it belongs to a later stretch of a system that is traced now and then.
+    `known` are the actors that were born or had ended before the snapshot. Any other actor came into being behind it.
+    Its history is dropped if it does not begin with the actor and no other history has a message of the actor: then it
+    belongs to a later part of a system that is traced only now and then.
     """
     strangers = {name for name, history in histories.items() if name not in known and history.base}
     if strangers:
@@ -116,10 +117,11 @@ def from_common_cut(
     ended: Mapping[str, Collection[str]],
     at_hand: Collection[str] = (),
 ) -> str:
-    """Let all histories start at one cut before `target`, as early as there is one; returns its id, "" for birth.
+    """Let all histories start at one cut before `target`, the earliest possible; returns its id, "" for the beginning.
 
-    `actors` are those that recorded `target`; `ended` are, per snapshot, those that had ended before. A cut whose
-    snapshot is `at_hand`, or the beginning, goes first: a replay starts from there. Raises NoTrace where there is none.
+    `actors` are those that recorded `target`; `ended` gives, per snapshot, the actors that had ended before it. The
+    beginning, and cuts whose snapshot is `at_hand`, are preferred, because a replay can start from there. Raises
+    NoTrace if there is no such cut.
     """
     recorders = list(actors)
     missing = sorted(actor for actor in recorders if actor not in histories)
@@ -145,12 +147,12 @@ def from_common_cut(
 
 
 def _candidates(histories: Mapping[str, History], target: str, actors: Sequence[str]) -> list[str]:
-    """The cuts at which histories start, or which they pass before they come to `target`; the earliest ones first."""
+    """The cuts at which histories start, or which they pass before they reach `target`; the earliest first."""
     places: dict[str, int] = {}
     for actor in actors:
         history = histories[actor]
         if history.place_of(target) is None:
-            continue  # it came into being behind the target: what it passes may lie behind that too
+            continue  # it came into being behind the target, so cuts that it passes may be behind the target too
         if history.base != target:
             places[history.base] = max(0, places.get(history.base, 0))
         for index, event in enumerate(history.events):
@@ -162,15 +164,16 @@ def _candidates(histories: Mapping[str, History], target: str, actors: Sequence[
 
 
 def _is_behind(history: History, place: int, target: str) -> bool:
-    """Whether a start there would lose the recording of the target."""
+    """Whether a start at this place would lose the recording of the target."""
     recorded = history.place_of(target)
     return recorded is not None and place >= recorded
 
 
 def _start(history: History, snapshot: str) -> int | None:
-    """Where a history passes the cut. One that begins with its actor, and never does, came into being behind it.
+    """Where a history passes the cut; 0 for an actor that came into being behind it; None if this is unknown.
 
-    Who had neither sent nor received anything where its history begins had not come into being before that either.
+    An actor that had neither sent nor received anything at the start of its history, and does not pass the cut later,
+    came into being behind it.
     """
     if history.base == snapshot:
         return 0

@@ -1,12 +1,12 @@
-"""Which message a sum was broken by: the suspects of an interval run again, and their books kept message by message.
+"""The messages that broke a sum: suspects of an interval run again, with their books kept message by message.
 
-Two snapshots say in which interval a quantity changed and whose books do not balance; a message that was both sent and
-processed between them is in neither. The traces of a system that keeps messages have it. So each suspect is loaded from
-the snapshot before and run again on what it got, as a replay does, and at each step held after - held before + sent -
-taken in must be 0. Where it comes to the state that the snapshot after holds, and sends what that has in flight, the
-steps were those that happened.
+Two snapshots show in which interval a quantity changed and whose books do not balance. A message that was both sent and
+processed between them is in neither snapshot, but the traces of a system that keeps messages have it. So each suspect
+is loaded from the snapshot before the interval and, as in a replay, run again on the messages that it got. At each step
+held after - held before + sent - taken in must be 0. If the actor reaches the state in the snapshot after the interval,
+and sends the messages that are in flight there, these steps are those that happened.
 
-This executes user code and unpickles: the snapshots must be signed by somebody who is trusted.
+This executes user code and unpickles: a trusted key must have signed the snapshots.
 """
 
 from collections import Counter
@@ -38,10 +38,10 @@ from rayshot.store.trust import check_trust
 
 @dataclass(frozen=True, slots=True)
 class Culprit:
-    """A message whose handling made or lost something.
+    """A message whose handling made or lost some of the quantity.
 
-    `carried` is what it brought; `before` and `after` are what its receiver held; `sent` is what the messages carried
-    that it sent while it handled it; `appeared` = after - before + sent - carried.
+    `carried` is what the message brought. `before` and `after` are what its receiver held. `sent` is what the messages
+    carried that the receiver sent while it handled it. `appeared` = after - before + sent - carried.
     """
 
     message: Message
@@ -60,9 +60,9 @@ class Culprit:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What was found: the `culprits` in the order of each actor's events, and the actors that were `run_again`.
+    """The result: the `culprits` in the order of each actor's events, and the actors that were `run_again`.
 
-    `not_run` says by name why a suspect was not.
+    `not_run` gives, by name, the reason why a suspect was not run again.
     """
 
     culprits: tuple[Culprit, ...]
@@ -71,7 +71,7 @@ class Named:
 
     @property
     def why(self) -> str:
-        """In a sentence."""
+        """The result in a sentence."""
         if self.culprits:
             found = "; ".join(f"{one.appeared:+,} by {one}" for one in self.culprits)
         else:
@@ -86,23 +86,23 @@ def name_messages(
     keys: Sequence[Prover] | None = None,
     allow_unsigned: bool = False,
 ) -> Named:
-    """Go on from the snapshot before a broken interval, and name the messages by which the sum changed.
+    """Run again from the snapshot before a broken interval, and name the messages that changed the sum.
 
-    It takes a system that ran with `rayshot.init(..., trace="full")`, and classes that are declared
-    `@rayshot.actor(deterministic=True)`, importable here in the version that ran. Their handlers run here, files and
-    networks included.
+    This needs a system that ran with `rayshot.init(..., trace="full")`, and classes that are declared
+    `@rayshot.actor(deterministic=True)` and can be imported here in the version that ran. Their handlers run here, with
+    all that they do to files and networks.
 
     Args:
-        found: what `rayshot.properties.conservation` found.
-        actors: whom to run again; its suspects if left out.
-        keys: whom to trust; those of the user's environment if left out.
-        allow_unsigned: True where no trusted key needs to have signed the snapshots.
+        found: the result of `rayshot.properties.conservation`.
+        actors: the actors to run again; the suspects if left out.
+        keys: the keys to trust; those of the user's environment if left out.
+        allow_unsigned: True if no trusted key needs to have signed the snapshots.
 
-    Returns what was found; who could not be run again is named with the reason. These are drivers, actors that ended in
-    between, and those whose books a reply or a constructor leaves open, see `quantity`.
+    Returns the culprits, and for actors that could not be run again the reason. Such actors are drivers, actors that
+    ended in between, and actors whose books stay open because of a reply or a constructor, see `quantity`.
 
-    Raises ConfigError where nothing is broken, or nothing leads from one snapshot to the other; Untrusted; what reading
-    them raises.
+    Raises ConfigError if no interval is broken, or if no run leads from one snapshot to the other; Untrusted; and what
+    reading the snapshots raises.
     """
     broken = found.broken
     if broken is None:
@@ -139,7 +139,7 @@ def name_messages(
 
 
 def _nothing_to_run(name: str, broken: Interval) -> str:
-    """Why an actor cannot be run again whatever was traced; "" where it can."""
+    """Why an actor cannot be run again, even with a full trace; "" if it can."""
     new = broken.new
     if name.startswith(DRIVER_PREFIX):
         return "it is a driver, and has no state"
@@ -180,7 +180,7 @@ def _weigh(name: str, history: History | None, old: Snapshot, new: Snapshot, fou
 
 
 class _Scale(Replay):
-    """A replay of one actor that keeps its books."""
+    """A replay of one actor that also keeps its books."""
 
     def __init__(self, name: str, snapshot: Snapshot, found: Conservation, received: Counter[str]) -> None:
         super().__init__(name, snapshot)
@@ -225,7 +225,7 @@ class _Scale(Replay):
             self.culprits.append(Culprit(message, *numbers))
 
     def weigh_state(self) -> Exact:
-        """What the actor holds now."""
+        """What the actor holds now, as an exact number."""
         if not self.cell.born:
             return 0
         pickled = dump_state(self.cell.state(), self.name, self.cell.instance)
@@ -239,13 +239,13 @@ class _Scale(Replay):
         return self._what.held(actor)
 
     def _may_bring(self, message: Message) -> str:
-        """Why a message that was sent may carry something that is not counted; "" where it carries nothing more."""
+        """Why a message that was sent may carry some that is not counted; "" if it does not."""
         if message.kind != REPLY or not isinstance(self._what.of_message, str):
             return ""
         try:
             brings = any(exact(value, "the reply") for value in message.args)
         except ConfigError:
-            brings = False  # a reply that is not a number brings nothing to a method whose first argument is one
+            brings = False  # a reply that is not a number brings nothing to a method that counts a number
         if not brings:
             return ""
         return f"it replied to {message.receiver} with a number, and what replies carry is not counted: give functions"

@@ -1,4 +1,4 @@
-"""All that can be proved of one snapshot."""
+"""The full proof of one snapshot."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -14,7 +14,7 @@ from rayshot.format.signing import Prover, verify
 from rayshot.store.snapshot import Snapshot
 
 NEIGHBOURS = 4
-"""So many snapshots before and after are read for their traces at first; again and again twice as many, if need be."""
+"""This many snapshots before and after are first read for their traces; twice as many each time, if needed."""
 NEIGHBOURS_MAX = 256
 UNTRACED = "not traced: rayshot.init(..., trace=True) lets actors write down what they do"
 
@@ -26,16 +26,16 @@ def prove(
     replay: bool = False,
     keys: Sequence[Prover] | None = None,
 ) -> Findings:
-    """Prove a snapshot from its bytes, and where its system was traced from what its actors wrote down.
+    """Prove a snapshot from its bytes and, if its system was traced, from what its actors wrote down.
 
     Args:
-        snapshot: which.
-        others: snapshots of the same system, in which the rest of the trace is looked for.
-        replay: run deterministic classes again on the messages that were kept, and compare their states. This executes
-            what the snapshots hold, so each one that is used must be signed with one of `keys`.
-        keys: whom to trust; None means that signatures are not looked at: only for bytes whose history you know.
+        snapshot: the snapshot to prove.
+        others: snapshots of the same system, in which to look for the rest of the trace.
+        replay: run deterministic classes again on the kept messages, and compare their states. This executes what the
+            snapshots hold, so one of `keys` must have signed each snapshot that is used.
+        keys: the keys to trust; None means that signatures are not checked: only for bytes whose history you know.
 
-    Returns what was found; damage is reported, not raised. Raises Untrusted and StoreError.
+    Returns the findings; damage is reported, not raised. Raises Untrusted and StoreError.
     """
     findings: list[Finding] = []
     try:
@@ -64,9 +64,9 @@ def prove(
 
 
 def trace_of(snapshot: Snapshot, others: Sequence[Snapshot]) -> Traced:
-    """What the actors of a snapshot did, as far as it and those near to it know. Raises NoTrace and Damaged.
+    """What the actors of a snapshot did, from this snapshot and those near it. Raises NoTrace and Damaged.
 
-    Where many snapshots overlap, those that are nearest may have no cut in common: then further ones are read.
+    If many snapshots overlap, the nearest ones may have no cut in common: then further ones are read.
     """
     document = _document_of(snapshot)
     if document.actors and not document.traces:
@@ -83,7 +83,7 @@ def trace_of(snapshot: Snapshot, others: Sequence[Snapshot]) -> Traced:
                 beside = _document_of(one)
                 segments += _segments(beside)
             except (Damaged, Incompatible, StoreError, NotFound, NoTrace, EncryptionKeyNeeded):
-                continue  # it is not the one that is being judged
+                continue  # this snapshot is not the one to be proved
             ended[beside.snapshot] = beside.ended
             near.append(one)
         histories = join(segments, document.snapshot)

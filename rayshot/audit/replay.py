@@ -1,8 +1,8 @@
-"""Replay: a class that is declared deterministic, run again on the messages it got, must come to the recorded state.
+"""Replay: a class that is declared deterministic, run again on the messages it got, must reach the recorded state.
 
-This executes user code and unpickles: the caller has looked at the signatures. The code must be of the version that
-recorded. A state from which a trace starts may be older, as where a restore migrated it: then it is migrated here as
-well, and the replay proves that migration together with what followed.
+This executes user code and unpickles: the caller has checked the signatures. The code must have the version that
+recorded. The state from which a trace starts may have an older version, for example if a restore migrated it. Then it
+is migrated here as well, and the replay proves this migration together with what followed.
 """
 
 from collections import deque
@@ -37,9 +37,9 @@ DRIVER_PREFIX = "driver:"
 def replay_all(document: Document, traced: Traced, snapshot: Snapshot, others: Sequence[Snapshot]) -> str:
     """Replay each deterministic actor from the common cut to its recording; returns what was proved.
 
-    Raises Unproved where one comes to another state or sends otherwise than it did, NoTrace where there is nothing to
-    replay from or the program has another version of the class, Incompatible where a class is not to be found or does
-    not take its state.
+    Raises Unproved if an actor reaches another state or sends other messages than before; NoTrace if there is nothing
+    to replay from, or if the program has another version of the class; Incompatible if a class cannot be found or does
+    not accept its state.
     """
     names = [name for name, actor in document.actors.items() if actor.born and actor.deterministic]
     if not names:
@@ -74,7 +74,7 @@ def replay_all(document: Document, traced: Traced, snapshot: Snapshot, others: S
 
 
 class _Channel(OutPort):
-    """Notes what is sent."""
+    """Notes the messages that are sent."""
 
     def __init__(self, replay: "Replay", receiver: str) -> None:
         self.codec = replay.codec
@@ -87,7 +87,7 @@ class _Channel(OutPort):
 
 
 class Replay:
-    """One actor's cell in a world in which everything was sent before: implements CellPort."""
+    """One actor's cell in a world where all messages were already sent; implements CellPort."""
 
     def __init__(self, name: str, snapshot: Snapshot) -> None:
         self.name = name
@@ -107,7 +107,7 @@ class Replay:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Handlers of this actor run here."""
+        """Inside, handlers of this actor run on this thread and use this port."""
         before = swap_port(lambda: self)
         enter(self.cell)
         try:
@@ -118,7 +118,7 @@ class Replay:
             swap_port(before)
 
     def check_version(self) -> None:
-        """Raise NoTrace unless the class that this program has is of the version that recorded."""
+        """Raise NoTrace unless this program's class has the version that recorded."""
         recorded = self._recorded
         here = find_class(recorded.class_module, recorded.class_name)
         if here is not None and version_of(here) != recorded.version:
@@ -128,7 +128,7 @@ class Replay:
             )
 
     def load(self, base: Snapshot) -> bool:
-        """Start from the state that `base` holds, as what the actor has become; returns whether it was migrated."""
+        """Start from the state in `base`, as the actor's present class; returns whether the state was migrated."""
         entry, now = _entry(base, self.name), self._recorded
         if entry.state is None:
             return False
@@ -150,7 +150,7 @@ class Replay:
     def run(self, events: Sequence[Event]) -> int:
         """Do again what the actor did; returns how many messages in flight it sent again.
 
-        Raises Unproved, and NoTrace where that may have another reason.
+        Raises Unproved, or NoTrace if the difference may have another reason.
         """
         try:
             for event in events:
@@ -166,7 +166,7 @@ class Replay:
             ) from error
 
     def execute(self, event: Event) -> None:
-        """Let the actor do again what it did."""
+        """Let the actor process one event again."""
         match event:
             case Handled(sender, receivers, message):
                 assert message is not None
@@ -185,7 +185,7 @@ class Replay:
                 self.cell.handle(fields)
             except CodeMismatch:
                 raise
-            except (Exception, SystemExit):  # noqa: BLE001, S110 - it may have raised before as well, and does so again
+            except (Exception, SystemExit):  # noqa: BLE001, S110 - the handler may have raised before too, and does so again
                 pass
         self.cell.open_calls.clear()
         if tuple(self.sent) != tuple(receivers):
@@ -195,7 +195,7 @@ class Replay:
             )
 
     def note(self, receiver: str, message: bytes | OpenCall | None) -> None:
-        """The actor sent this; None stands for what cannot be compared. Of each channel the last ones are kept."""
+        """Note a message that the actor sent; None: not comparable. Of each channel only the last ones are kept."""
         self.sent.append(receiver)
         if receiver in self._in_flight:
             self._in_flight[receiver].append(message)
@@ -211,7 +211,7 @@ class Replay:
         raise Unproved(f"{self.name}, run again, has not set the timer that fired")
 
     def compare(self, snapshot: Snapshot) -> None:
-        """Raise Unproved unless the actor is in the state that `snapshot` holds. A timer's time is not compared."""
+        """Raise Unproved unless the actor's state is the one in `snapshot`. The times of timers are not compared."""
         recorded = snapshot.recorded(self.name)
         pickled = dump_state(self.cell.state(), self.name, self.cell.instance)
         replayed = read_inertly(pickled.stream, [bytes(buffer) for buffer in pickled.buffers])
@@ -227,7 +227,7 @@ class Replay:
                 )
 
     def compare_messages(self, snapshot: Snapshot) -> int:
-        """Raise Unproved unless what was sent and is in flight is what the actor sends again; returns how many."""
+        """Raise Unproved unless the actor sends its messages in flight again; returns how many were compared."""
         compared = 0
         for receiver, sent in self._in_flight.items():
             stored = snapshot.channel(self.name, receiver).messages
@@ -244,7 +244,7 @@ class Replay:
         return compared
 
     def _settled(self, message: bytes | OpenCall) -> bytes:
-        """A call is a tell where nobody waits for its reply, as it is when it leaves an actor."""
+        """A call's message as it leaves the actor: a tell if nobody waits for its reply."""
         if not isinstance(message, OpenCall):
             return message
         return message.tell if message.call_id is None else self.codec.call(message.call_id, message.tell)
@@ -256,7 +256,7 @@ class Replay:
     # What user code reaches ------------------------------------------------------------------------------------
 
     def is_there(self, name: str) -> bool | None:
-        """See Port. Nobody knows any more."""
+        """See Port. In a replay nobody knows."""
 
     def channel(self, receiver: str) -> _Channel:
         """See Port."""
@@ -272,7 +272,7 @@ class Replay:
     def spawn(
         self, specification: ActorSpecification, name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> ActorHandle:
-        """See Port. Who was given no name gets the one that it had."""
+        """See Port. An actor that was given no name gets the name that it had."""
         message = self.codec.create(specification.pack(), self.codec.tell("__init__", args, kwargs))
         if name is None:
             place = len(self.sent)
@@ -286,18 +286,18 @@ class Replay:
             return
         try:
             message = self.codec.reply(call_id, value, ok=ok)
-        except Exception:  # noqa: BLE001 - encoding runs code of the value's class; then an error of ours was sent
+        except Exception:  # noqa: BLE001 - encoding runs code of the value's class; then rayshot's error was sent
             message = None
         self.note(sender, message)
 
     def request_snapshot(self) -> None:
-        """See CellPort: the snapshot was taken."""
+        """See CellPort: the snapshot was already taken."""
 
     def request_end(self) -> None:
-        """See CellPort: the end came behind all that is replayed."""
+        """See CellPort: the end came after everything that is replayed."""
 
     def has_own_mail(self) -> bool:
-        """See CellPort. It decides on an end only, behind which nothing is replayed."""
+        """See CellPort. It only decides about an end, and nothing after an end is replayed."""
         return False
 
 

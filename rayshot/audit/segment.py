@@ -1,4 +1,4 @@
-"""A segment of an actor's trace: what the actor did from one record on to the next, event by event.
+"""A segment of an actor's trace: what the actor did between one record and the next, event by event.
 
 One msgpack array:
 
@@ -6,15 +6,15 @@ One msgpack array:
 
     full        whether messages are kept
     base        where it starts: "" for the actor's beginning, else the id of the snapshot that was recorded there, or
-                from which the actor was restored; nil where the trace had grown too large and was given up
+                from which the actor was restored; nil if the trace had grown too large and was given up
     first       the number of its first event; an actor's events are numbered 1, 2, 3 ... in each life of its system
     sent        at the base, per receiver, how many messages had been sent; `received`, per sender, how many processed
-    names       of actors, drivers and methods; events mean them by their index
-    events      bytes: msgpack arrays one after the other, each one of
-    began_at    Unix seconds by the clock of the actor's node, and how many ticks after that it starts: 10,000 a second
+    names       of actors, drivers and methods; events refer to them by their index
+    events      bytes: msgpack arrays one after the other, each one of the forms below
+    began_at    Unix seconds by the clock of the actor's node, and how many ticks later it starts: 10,000 a second
 
-    [0, sender, count, method, ticks]           `count` events: the next messages of the sender were handled, each
-                                                without that anything was sent
+    [0, sender, count, method, ticks]           `count` events: the next messages of the sender were handled, and
+                                                nothing was sent
     [1, sender, [receiver, ...], method, ticks] the next message was handled, and these messages sent, in this order
     [2, sender, [receiver, ...], message, method, ticks]       the same, with the message
     [3, message or nil, ticks]                  a timer fired: a message was sent to the actor itself
@@ -22,10 +22,10 @@ One msgpack array:
     [5, ticks]                                  the actor ended
     [6, [receiver, ...], ticks]                 threads of the actor that run no handlers sent these messages
 
-`method` is what the message called, "" where it called none; `ticks` are those since the event before, or since the
-start. In version 1 there is neither of them, nor the last element of the segment.
+`method` is the method that the message called, "" if it called none; `ticks` are those since the event before, or since
+the start. Version 1 has neither of them, nor the last element of the segment.
 
-To handle a message is one atomic event, and so a message needs no number: it is the next one of its channel.
+Handling a message is one atomic event, so a message needs no number: it is the next one of its channel.
 """
 
 import reprlib
@@ -40,12 +40,12 @@ from rayshot.format.bounds import TIME_MAX_S
 from rayshot.format.walking import ContainerBudget, count_documents
 
 EVENTS_MAX = 4_000_000
-"""Events of one segment that are judged at most; they and their clocks lie in memory."""
+"""At most this many events of one segment are judged; they and their clocks are in memory."""
 TOO_MANY = f"a trace holds more than {EVENTS_MAX:,} events: take snapshots more often"
 _UNTIMED, _VERSION = 1, 2
 _TICKS_IN_A_SECOND = 10_000
 _HEADER_CONTAINERS = 5
-"""The segment itself, `sent`, `received`, `names` and when it starts."""
+"""The segment itself, `sent`, `received`, `names` and its start time."""
 _TICKS_MAX = 2**48
 _EVENT_CONTAINERS = 2
 """The event itself, and its receivers."""
@@ -54,8 +54,9 @@ _EVENT_CONTAINERS = 2
 class Handled(NamedTuple):
     """The next message of `sender` was processed, and one message sent to each of `receivers`.
 
-    `method` is what it called; None where nobody wrote it down. `at`, of every event, counts Unix seconds by the clock
-    of the actor's node; None where nobody wrote it down, and for all but the last one of a run.
+    `method` is the method that the message called; None if it was not written down. `at`, which every event has, counts
+    Unix seconds by the clock of the actor's node; None if it was not written down, and for all but the last event of a
+    run.
     """
 
     sender: str
@@ -97,7 +98,7 @@ Event = Handled | Fired | Recorded | Ended | Sent
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """See the module. `base` is None where the trace was given up: there are no events then."""
+    """See the module. `base` is None if the trace was given up: then there are no events."""
 
     actor: str
     full: bool
@@ -109,14 +110,14 @@ class Segment:
 
 
 def sends_of(event: Event, actor: str) -> Sequence[str]:
-    """To whom an event of `actor` sent a message each."""
+    """The receivers to which an event of `actor` sent one message each."""
     if isinstance(event, Handled | Sent):
         return event.receivers
     return (actor,) if isinstance(event, Fired) else ()
 
 
 def read_segment(actor: str, data: bytes) -> Segment:
-    """Read a segment. Raises Unproved for bytes that are none."""
+    """Read a segment. Raises Unproved for bytes that are not a segment."""
     try:
         _check(count_documents(data, 1) == 1, actor)
         version, full, base, first, sent, received, names, events, *start = msgpack.unpackb(
@@ -142,7 +143,7 @@ def _check(fits: bool, actor: str) -> None:  # noqa: FBT001 - a condition
 
 
 class _Clock:
-    """The time of each event, from the ticks between them."""
+    """Computes the time of each event from the ticks between events."""
 
     def __init__(self, start: Any) -> None:
         began_at, tick = start
@@ -151,7 +152,7 @@ class _Clock:
         self._began_at, self._tick = began_at, tick
 
     def after(self, ticks: Any) -> float:
-        """The time so many ticks later."""
+        """The time this many ticks later."""
         if type(ticks) is not int or not 0 <= ticks <= _TICKS_MAX:
             raise Unproved("a trace goes on after no time")
         self._tick += ticks

@@ -7,11 +7,11 @@ from urllib.parse import quote
 from rayshot.audit.computation import Computation, describe
 
 PARSER = r"(?<host>\S+) (?<clock>\{.*?\}) (?<event>.*)"
-"""The regular expression that ShiViz is to be given for these lines."""
+"""The regular expression that ShiViz needs for these lines."""
 
 
 def shiviz(computation: Computation) -> Iterator[str]:
-    """One line an event: host, vector clock as JSON, event. Hosts that a clock leaves out stand at 0 in it."""
+    """One line for each event: host, vector clock as JSON, event. A clock leaves out hosts that stand at 0."""
     hosts = {actor: _host(actor) for actor in computation.actors}
     for step in computation.steps():
         clock = {hosts[actor]: count for actor, count in zip(computation.actors, step.clock, strict=True) if count}
@@ -19,5 +19,5 @@ def shiviz(computation: Computation) -> Iterator[str]:
 
 
 def _host(actor: str) -> str:
-    """The name with what the regular expression stops at, and what is not printable, written as in an address."""
+    """The name, with unprintable characters and those at which the regular expression stops quoted as in a URL."""
     return "".join(char if char.isprintable() and char not in " %{}" else quote(char) for char in actor)

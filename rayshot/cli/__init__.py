@@ -1,8 +1,8 @@
-"""The command line: `rayshot list | show | topology | verify | diff | replay | gc | delete STORAGE`, and some more.
+"""The command line: `rayshot list | show | topology | verify | diff | replay | gc | delete STORAGE`, and more.
 
-All but `replay` execute nothing of what they read; only `copy`, `delete` and `gc` write. None of these needs Ray:
-`systems | status | snapshot | savepoint | stop | configure` do, and reach a system that runs; `demo` starts
-a Ray of its own.
+All commands except `replay` execute nothing of what they read; only `copy`, `delete` and `gc` write. None of these
+needs Ray. `systems | status | snapshot | savepoint | stop | configure` need it: they reach a running system. `demo`
+starts its own Ray.
 """
 
 from rayshot.cli.program import main

@@ -1,7 +1,7 @@
-"""Questions that this process might not survive, asked in a child of it.
+"""Ask questions in a child process that this process might not survive.
 
-Ray's core ends its whole process, with exit code 1 and without a word, where a head is away for a minute while it is
-asked. A command that may wait so long asks from a child, and can say what happened when that has ended.
+Ray's core ends its whole process, with exit code 1 and without a message, if a head is away for a minute while it is
+asked. A command that may wait this long asks from a child, and can say what happened when the child has ended.
 """
 
 import multiprocessing
@@ -22,7 +22,7 @@ _forking = multiprocessing.get_context("fork")
 
 
 class HeadLost(ClusterUnreachable):
-    """The child has ended and said nothing: the head of its cluster was away for too long while it was asked."""
+    """The child ended without an answer: the head of its cluster was away for too long while it was asked."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -32,10 +32,10 @@ class HeadLost(ClusterUnreachable):
 
 
 def ask_apart(question: Callable[[], Answer]) -> Answer:
-    """What `question` returns in a child. Raises what it raises, HeadLost where the child ended before.
+    """Return what `question` returns in a child. Raises what it raises, and HeadLost if the child ended before.
 
-    The child ends with this process at the latest, and ignores Ctrl-C, which is for this one. A process that has loaded
-    Ray asks by itself: in a fork of it Ray's threads would be missing.
+    The child ends with this process at the latest, and ignores Ctrl-C, which is for this process. A process that has
+    loaded Ray asks directly: a fork of it would lack Ray's threads.
     """
     if "ray" in sys.modules:
         return question()
@@ -53,7 +53,7 @@ def ask_apart(question: Callable[[], Answer]) -> Answer:
         child.join()
     if error is not None:
         raise error
-    return answer  # type: ignore[no-any-return]  # it came through a pipe
+    return answer  # type: ignore[no-any-return]  # it came through the pipe
 
 
 def _answer(question: Callable[[], object], sending: Connection, parent: int) -> None:
@@ -61,7 +61,7 @@ def _answer(question: Callable[[], object], sending: Connection, parent: int) ->
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     try:
         answer = question()
-    except Exception as error:  # noqa: BLE001 - it is raised where the answer is awaited
+    except Exception as error:  # noqa: BLE001 - it is raised in the process that awaits the answer
         sending.send((None, error))
     else:
         sending.send((answer, None))

@@ -1,4 +1,4 @@
-"""`rayshot gc` and `rayshot delete`: what a person removes from a storage, beside a running system too."""
+"""`rayshot gc` and `rayshot delete`: they remove things from a storage, also beside a running system."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What is asked for is found here, rendered by `tables` or `documents`, and judged by exit codes."""
+"""Commands that read a storage: they find what the user asks for, render it, and choose the exit code."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -20,11 +20,11 @@ from rayshot.store.repository import open as open_storage
 from rayshot.store.snapshot import Snapshot
 
 COMPARED = 2
-"""Snapshots of a diff."""
+"""The number of snapshots in a diff."""
 
 
 def _common(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command what all of them take."""
+    """Give a command the options that all these commands have."""
     for decorate in (
         click.option("--all", "everything", is_flag=True, help="Show all rows of long tables."),
         json_option(),
@@ -113,7 +113,7 @@ def diff(storage: str, system: str | None, snapshots: Sequence[str], *, as_json:
         found = old.diff(new)
     except RayshotError as error:
         code = exit_code(error)
-        fail(error, DIFF_DAMAGED if code == UNSOUND else code)  # 1 says that they differ
+        fail(error, DIFF_DAMAGED if code == UNSOUND else code)  # exit code 1 says that the snapshots differ
     if as_json:
         click.echo(documents.dump(documents.diff_document(old.system, found)))
     else:
@@ -123,7 +123,7 @@ def diff(storage: str, system: str | None, snapshots: Sequence[str], *, as_json:
 
 
 def _unreadable(snapshot: Snapshot) -> int:
-    """The exit code of whoever reads its manifest; FINE where that needs another key alone."""
+    """The exit code for reading its manifest; FINE if reading only needs another key."""
     try:
         snapshot.manifest  # noqa: B018 - it is read now
     except EncryptionKeyNeeded:
@@ -134,7 +134,7 @@ def _unreadable(snapshot: Snapshot) -> int:
 
 
 def _views(storage: Storage, system: str | None) -> Mapping[str, SystemView]:
-    """The system that was asked for, or all; raises SystemNotFound where there is none."""
+    """The system that the user names, or all; raises SystemNotFound if there is none."""
     if system is None and len(storage.systems) > 1:
         return storage.systems
     view = storage.system(system)

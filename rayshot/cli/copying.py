@@ -1,4 +1,4 @@
-"""`rayshot copy`: a snapshot into another storage."""
+"""`rayshot copy`: copies a snapshot into another storage."""
 
 import click
 

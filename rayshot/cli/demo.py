@@ -1,4 +1,4 @@
-"""`rayshot demo`: snapshots worth looking at, for who has none yet."""
+"""`rayshot demo`: makes snapshots worth looking at, for users who have none yet."""
 
 import shlex
 import time
@@ -53,7 +53,7 @@ def demo(folder: str) -> None:
 
 
 def _check(folder: str) -> None:
-    """Raise ConfigError where there can be no storage, or where there is one of something else."""
+    """Raise ConfigError if there can be no storage, or if the storage holds other systems."""
     open_store(folder).check()
     others = sorted(open_storage(folder).systems.keys() - {SYSTEM})
     if others:
@@ -61,7 +61,7 @@ def _check(folder: str) -> None:
 
 
 def _money(view: SystemView) -> Group:
-    """Where the money was at each cut, and what somebody counted who asked one account after the other."""
+    """Where the money was at each cut, and the sum that an inspector got by asking one account after the other."""
     from rayshot.demo.day import money, sums  # noqa: PLC0415
 
     snapshots = view.snapshots()
@@ -80,7 +80,7 @@ def _money(view: SystemView) -> Group:
 
 
 def _commands(folder: str) -> Group:
-    """What to type next."""
+    """The commands to try next."""
     place = shlex.quote(folder)
     lines = [(f"rayshot {words.printable(command.format(place))}", what) for command, what in NEXT]
     width = max(len(command) for command, _ in lines)

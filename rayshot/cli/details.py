@@ -13,16 +13,16 @@ from rayshot.store.snapshot import Snapshot
 from rayshot.store.state import ActorInfo
 
 STATE_READ_BYTES_MAX = 64 << 20
-"""A larger state is not read for one line of a table."""
+"""A larger state is not read only for one line of a table."""
 
 MESSAGES_READ_BYTES_MAX = 1 << 20
 MESSAGES_SHOWN_MAX = 3
 _SAID = ("in_flight",)
-"""Figures that have a line of their own."""
+"""Figures that are shown in a separate line."""
 
 
 def details(snapshot: Snapshot, *, rows_max: int | None, picture_width: int | None = None) -> Group:
-    """One snapshot; with pictures where a terminal is `picture_width` wide."""
+    """One snapshot; with pictures if `picture_width`, the width of the terminal, is given."""
     channels = list(snapshot.channels.values())
     return sections(
         [heading(snapshot.system, str(snapshot.id))],
@@ -92,7 +92,7 @@ def _channels(channels: list[ChannelState], rows_max: int | None) -> list[Render
 
 
 def _messages(channel: ChannelState) -> str:
-    """The first messages in flight, as far as they can be had cheaply; of an aligned channel that it was."""
+    """The first messages in flight, if they are cheap to read; for an aligned channel a note that it is aligned."""
     if channel.aligned:
         return "(aligned)"
     if channel.size_bytes > MESSAGES_READ_BYTES_MAX:

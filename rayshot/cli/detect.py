@@ -1,4 +1,4 @@
-"""`rayshot detect`: a stable property, asked of every snapshot of a history."""
+"""`rayshot detect`: asks a stable property about every snapshot of a history."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -43,7 +43,7 @@ def detect(
         found = detect_in(view, find_property(predicate, given))
     except RayshotError as error:
         code = exit_code(error)
-        fail(error, DIFF_DAMAGED if code == UNSOUND else code)  # 1 says that it does not hold
+        fail(error, DIFF_DAMAGED if code == UNSOUND else code)  # exit code 1 says that it does not hold
     if as_json:
         click.echo(documents.dump(_document(view.name, found)))
     else:

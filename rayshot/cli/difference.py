@@ -21,7 +21,7 @@ _RELATIONS = {
 
 
 def difference(system: str, diff: SnapshotDiff, *, rows_max: int | None, picture_width: int | None = None) -> Group:
-    """What changed from one snapshot to another; with pictures where a terminal is `picture_width` wide."""
+    """The changes from one snapshot to another; with pictures if `picture_width`, the terminal's width, is given."""
     title = heading(system, f"{diff.old} -> {diff.new}", _RELATIONS[diff.relation.name])
     if diff.same:
         return sections([title], [Text(" no difference", style="dim")])
@@ -48,7 +48,7 @@ def _actors(diff: SnapshotDiff, rows_max: int | None) -> list[RenderableType]:
 
 
 def sides(change: ValueChange) -> tuple[str, str]:
-    """Old and new; of two dicts what differs, of two lists what comes after their common start."""
+    """Old and new; for two dicts the items that differ, for two lists the items after their common start."""
     old, new = change.shown
     if type(old) is dict and type(new) is dict:
         same = {key for key in old.keys() & new if alike(old[key], new[key])}

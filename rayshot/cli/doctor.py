@@ -1,4 +1,4 @@
-"""`rayshot doctor`: whether a cluster, its nodes and a storage are fit for a system, and what to do where not."""
+"""`rayshot doctor`: checks if a cluster, its nodes and a storage are fit for a system, and says what to do if not."""
 
 import json
 from dataclasses import asdict

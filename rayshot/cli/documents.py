@@ -1,6 +1,6 @@
 """Snapshots as JSON documents: everything that the tables show, and all that they leave out.
 
-Where a command refuses, `{"error": {"kind": ..., "message": ...}}` stands in the place of its document.
+If a command refuses, it prints `{"error": {"kind": ..., "message": ...}}` instead of its document.
 """
 
 import json
@@ -20,18 +20,18 @@ from rayshot.store.verification import Verification
 
 
 def dump(document: Mapping[str, Any]) -> str:
-    """One JSON document as text, in ASCII: no terminal or locale can trip over it."""
+    """One JSON document as text, in ASCII, so that it works on every terminal and in every locale."""
     return json.dumps(document, indent=2, allow_nan=False)
 
 
 def listing(storage: str, systems: Mapping[str, Sequence[Snapshot]]) -> dict[str, Any]:
-    """What `list` found."""
+    """The document of `list`."""
     rows = [{"system": name, "snapshots": [row(one) for one in found]} for name, found in systems.items()]
     return {"storage": storage, "systems": rows}
 
 
 def row(snapshot: Snapshot) -> dict[str, Any]:
-    """One snapshot in a listing; `error` instead of what its manifest would say where that cannot be read."""
+    """One snapshot in a listing; if its manifest cannot be read, `error` takes the place of the manifest's fields."""
     known = {
         "system": snapshot.system,
         "snapshot": str(snapshot.id),
@@ -54,7 +54,7 @@ def row(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def snapshot_document(snapshot: Snapshot) -> dict[str, Any]:
-    """What `show` shows, with every state and every message."""
+    """The document of `show`, with every state and every message."""
     manifest = snapshot.manifest
     return {
         **row(snapshot),
@@ -78,7 +78,7 @@ def snapshot_document(snapshot: Snapshot) -> dict[str, Any]:
 def verification_document(
     snapshot: Snapshot, verification: Verification, audited: Findings | None, read: str
 ) -> dict[str, Any]:
-    """What `verify` found. `read` says how much was read; nothing is audited unless that is all."""
+    """The document of `verify`. `read` says how much was read; `audited` is given only if all data was read."""
     return {
         "system": snapshot.system,
         "snapshot": str(snapshot.id),
@@ -104,7 +104,7 @@ def verification_document(
 
 
 def diff_document(system: str, diff: SnapshotDiff) -> dict[str, Any]:
-    """What `diff` found."""
+    """The document of `diff`."""
     return {
         "system": system,
         "old": str(diff.old),
@@ -171,7 +171,7 @@ def _counters(entry: ChannelEntry) -> dict[str, Any]:
 
 
 def change_document(change: ValueChange) -> dict[str, Any]:
-    """A change; `old` or `new` is left out where the attribute was not there."""
+    """A change; `old` or `new` is left out if the attribute did not exist there."""
     sides = {
         side: jsonable(what) for side, what in zip(("old", "new"), change.shown, strict=True) if what is not ABSENT
     }

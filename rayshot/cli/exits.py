@@ -1,4 +1,4 @@
-"""Exit codes, and errors as one line on stderr: what scripts that call `rayshot` rely on."""
+"""Exit codes, and errors as one line on stderr; scripts that call `rayshot` rely on both."""
 
 import json
 import os
@@ -76,32 +76,32 @@ def exit_code(error: RayshotError) -> int:
 
 
 def fail(error: RayshotError, code: int | None = None) -> Never:
-    """As `leave`; with `--json` the error is printed as the command's document too, on one line as `trace` prints."""
+    """As `leave`; with `--json` it also prints the error as the command's document, on one line as `trace` does."""
     if is_json_asked_for():
         click.echo(json.dumps(error_document(error)))
     leave(error, code)
 
 
 def error_document(error: RayshotError) -> dict[str, Any]:
-    """An error in the place of what could not be had."""
+    """The JSON document for an error, printed in place of the result."""
     reason = {"reason": error.evidence["reason"]} if "reason" in error.evidence else {}
     return {"error": {"kind": error.kind, "message": error.message, **reason}}
 
 
 def leave(error: RayshotError, code: int | None = None) -> Never:
-    """Print `error` as one line on stderr and leave with `code`, or if there is none with its own."""
+    """Print `error` as one line on stderr, and leave with `code`, or with the error's own code if none is given."""
     click.echo(f"error: {error.kind}: {printable(error.message)}", err=True)
     raise click.exceptions.Exit(exit_code(error) if code is None else code) from error
 
 
 class Interrupted(RayshotError):
-    """Somebody pressed Ctrl-C."""
+    """The user pressed Ctrl-C."""
 
 
 class Group(click.Group):
-    """A group whose commands end with one line where rayshot or the machine refuses, and a verdict is never a failure.
+    """A group of commands. If rayshot or the machine fails, one line says so, and the exit code is not a verdict's.
 
-    A traceback shows only what is a bug of rayshot.
+    Only a bug of rayshot shows a traceback.
     """
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
@@ -114,7 +114,7 @@ class Group(click.Group):
             _abandon_stdout()
             _complain(f"error: os_error: {error}; what was printed may not be whole")
             sys.exit(MACHINE_FAILED)
-        except Exception:  # noqa: BLE001 - the interpreter's own code for it is 1, which here says something else
+        except Exception:  # noqa: BLE001 - the interpreter's own exit code is 1, which has another meaning here
             _abandon_stdout()
             _complain(*traceback.format_exc().splitlines())
             sys.exit(RAYSHOT_FAILED)
@@ -125,13 +125,13 @@ class Group(click.Group):
             return super().invoke(ctx)
         except RayshotError as error:
             fail(error)
-        except click.UsageError as error:  # click shows it, and how to do better
+        except click.UsageError as error:  # click shows it, and the correct usage
             if is_json_asked_for():
                 click.echo(json.dumps(error_document(UsageError(error.format_message()))))
             raise
-        except KeyboardInterrupt:  # click's own code for it is 1, which here says something else
+        except KeyboardInterrupt:  # click's own exit code is 1, which has another meaning here
             fail(Interrupted("nobody waits any longer; what a system was asked for may still be done"), INTERRUPTED)
-        except BrokenPipeError as error:  # whoever read has seen enough, and wants no line about it
+        except BrokenPipeError as error:  # the reader has seen enough, and wants no line about it
             _abandon_stdout()
             raise click.exceptions.Exit(MACHINE_FAILED) from error
 
@@ -143,7 +143,7 @@ def _complain(*lines: str) -> None:
 
 
 def _abandon_stdout() -> None:
-    """Let what is still to be printed vanish: at its end the interpreter would try again, and end with its own code."""
+    """Drop output that is not yet printed: else the interpreter would try again at its end, and use its own code."""
     with suppress(OSError, AttributeError):  # it may be closed, or not a file
         nowhere = os.open(os.devnull, os.O_WRONLY)
         try:

@@ -1,4 +1,4 @@
-"""`rayshot topology`: who sends to whom, and which channels lead back."""
+"""`rayshot topology`: shows which actors send to which, and which channels lead back."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from rayshot.store.snapshot import Snapshot
 
 
 def graph(snapshot: Snapshot, *, rows_max: int | None) -> Group:
-    """The channels of one snapshot, those that lead back marked."""
+    """The channels of one snapshot; those that lead back are marked."""
     channels, back = _channels(snapshot)
     kind = "with cycles" if back else "without cycles"
     counted = f"{words.plural(len(channels), 'channel')}, {kind}"
@@ -35,7 +35,7 @@ def graph(snapshot: Snapshot, *, rows_max: int | None) -> Group:
 
 
 def graph_document(snapshot: Snapshot) -> dict[str, Any]:
-    """The same for scripts."""
+    """The same as a document for scripts."""
     channels, back = _channels(snapshot)
     return {
         "system": snapshot.system,
@@ -49,7 +49,7 @@ def graph_document(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _channels(snapshot: Snapshot) -> tuple[list[Channel], set[Channel]]:
-    """The channels between actors, sorted, and those of them that lead back."""
+    """The channels between actors, sorted, and those that lead back."""
     channels = sorted(Channel(*ends) for ends in snapshot.channels if not is_driver(ends[0]))
     out: dict[str, list[str]] = {name: [] for name in snapshot.actors}
     for channel in channels:

@@ -1,6 +1,6 @@
-"""The one look of all tables: numbers right aligned, long texts cut by an ellipsis, long tables cut with a note.
+"""The common look of all tables: numbers right aligned, long texts cut by an ellipsis, long tables cut with a note.
 
-Where a table is wider than the terminal, its elastic columns give way, the widest first; rigid ones never do.
+If a table is wider than the terminal, its elastic columns get narrower, the widest first; rigid ones never do.
 """
 
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ from rich.text import Text
 from rayshot.cli import words
 
 ROWS_MAX = 40
-"""Rows of one table, unless all are asked for."""
+"""The number of rows in a table, unless the user asks for all."""
 
 Cell = str | Text
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column; `number` is right aligned and rigid, `rigid` alone is a text that is never cut."""
+    """A column. A `number` column is right aligned and rigid; a column that is only `rigid` is a text, never cut."""
 
     name: str
     number: bool = False
@@ -31,7 +31,7 @@ class Column:
 
 
 def grid(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> RenderableType:
-    """A table. Nothing in a text cell is obeyed: no markup, and what is not printable is written as an escape."""
+    """A table. Text cells are shown literally: no markup, and unprintable characters are written as escapes."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
     for column in columns:
         table.add_column(
@@ -46,7 +46,7 @@ def grid(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> Renderabl
 
 
 def facts(rows: Sequence[tuple[Cell, ...]]) -> RenderableType:
-    """Lines of a few words and a sentence that may fold. Text cells as in `grid`."""
+    """Lines with a few words each and a sentence that may wrap. Text cells as in `grid`."""
     table = Table.grid(padding=(0, 2, 0, 0))
     for row in rows:
         table.add_row(*map(_text, row))
@@ -61,7 +61,7 @@ def heading(system: str, *more: str) -> Text:
 
 
 def left_out(count: int, noun: str) -> list[RenderableType]:
-    """The note under a table that was cut; nothing where it was not."""
+    """The note under a table that was cut; nothing if it was not cut."""
     return [Text(f" and {words.plural(count, noun)} more; --all shows them", style="dim")] if count > 0 else []
 
 
@@ -80,22 +80,22 @@ def tick(*, ok: bool) -> Text:
 
 class _Terminal(Console):
     def on_broken_pipe(self) -> None:
-        """Leave it to whoever knows the exit codes: what `rich` would end with says that something is damaged."""
-        raise  # noqa: PLE0704 - `rich` calls it where it handles the BrokenPipeError
+        """Raise the error again: the caller knows the exit code. `rich` would end with one that means damage."""
+        raise  # noqa: PLE0704 - `rich` calls this while it handles the BrokenPipeError
 
 
 def console() -> Console:
-    """The terminal. Nothing that comes out of a snapshot is taken for markup or emoji."""
+    """The terminal. Text from a snapshot is never taken for markup or emoji."""
     return _Terminal(highlight=False, emoji=False, markup=False)
 
 
 def picture_width(terminal: Console) -> int | None:
-    """How wide pictures may be, in columns. None where the output is a pipe or a file: then only tables are shown."""
+    """The width for pictures, in columns. None if the output is a pipe or a file: then only tables are shown."""
     return terminal.width if terminal.is_terminal else None
 
 
 def _line(cell: Cell) -> Text:
-    """A cell of one line: too long, it ends in an ellipsis."""
+    """A cell of one line; if it is too long, it ends in an ellipsis."""
     line = _text(cell)
     line.no_wrap, line.overflow = True, "ellipsis"
     return line

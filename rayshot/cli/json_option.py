@@ -1,4 +1,4 @@
-"""`--json`: the option of all commands that print a document, so that a refusal can be one too."""
+"""`--json`: the option of all commands that print a document; with it a refusal is a document too."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,10 +14,10 @@ def _note(context: click.Context, _: click.Parameter, asked_for: bool) -> bool: 
 
 
 def json_option(about: str = "Print one JSON document with everything.") -> Callable[[Any], Any]:
-    """The option, with what it says of itself. It is read before all others, of which one may be refused."""
+    """The option, with its help text. It is read before all other options, because one of those may be refused."""
     return click.option("--json", "as_json", is_flag=True, is_eager=True, callback=_note, help=about)
 
 
 def is_json_asked_for() -> bool:
-    """Whether the command that runs was given it."""
+    """Whether the user gave `--json` to the running command."""
     return bool(click.get_current_context().meta.get(_ASKED_FOR))

@@ -1,4 +1,4 @@
-"""`rayshot keygen`: a new key, on the standard output or in a file that nobody else can read."""
+"""`rayshot keygen`: makes a new key, on the standard output or in a file that only its owner can read."""
 
 from pathlib import Path
 

@@ -11,7 +11,7 @@ from rayshot.errors import RayshotError
 from rayshot.store.snapshot import Snapshot
 
 WIDE_COLUMNS_MIN = 100
-"""From this width on there is room for the year and for the mode of every snapshot."""
+"""From this width on a table has room for the year and for the mode of every snapshot."""
 
 
 def listing(system: str, snapshots: Sequence[Snapshot], *, width: int, rows_max: int | None) -> Group:
@@ -45,7 +45,7 @@ def _row(snapshot: Snapshot, *, wide: bool, labels: bool, with_mode: bool) -> li
 
 
 def _manifest_cells(snapshot: Snapshot, *, with_mode: bool) -> list[Cell]:
-    """What only the manifest knows; the kind of damage where it cannot be read."""
+    """The cells that need the manifest; the kind of damage if it cannot be read."""
     try:
         manifest = snapshot.manifest
     except RayshotError as error:
@@ -56,7 +56,7 @@ def _manifest_cells(snapshot: Snapshot, *, with_mode: bool) -> list[Cell]:
 
 
 def _mode(snapshot: Snapshot) -> str | None:
-    """The mode of a snapshot; None where its manifest cannot be read, which its row says."""
+    """The mode of a snapshot; None if its manifest cannot be read, which its row shows."""
     try:
         return snapshot.mode
     except RayshotError:

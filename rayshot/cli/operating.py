@@ -1,7 +1,7 @@
-"""`rayshot systems | snapshot | savepoint | stop | configure`: what is done with a system that runs.
+"""`rayshot systems | snapshot | savepoint | stop | configure`: commands for a running system.
 
-They attach by name, create nothing, and read no storage. None restores: that needs the user's classes, and a program
-that stays.
+They attach by name, create nothing, and read no storage. None of them restores: a restore needs the user's classes, and
+a program that stays.
 """
 
 import json
@@ -89,7 +89,7 @@ def savepoint(
     if len(words_) > 2:  # noqa: PLR2004 - both
         raise click.UsageError("give a name and a label, in quotes where it has blanks", context)
     name, label = words_ if len(words_) > 1 else (os.environ.get("RAYSHOT_SYSTEM") or None, words_[0])
-    check_label(label)  # refused before anybody is asked
+    check_label(label)  # a bad label is refused before the system is asked
     click.echo(_say(_take(name, address, label, mode, timeout_s), as_json=as_json))
 
 
@@ -149,7 +149,7 @@ def configure(
         asked["interval_s"] = None if interval == "off" else _seconds(interval)
     if keep is not None:
         asked["num_to_keep"] = None if keep == "all" else _count(keep)
-    replace(SnapshotConfig(), **asked)  # what cannot be is refused before anybody is asked
+    replace(SnapshotConfig(), **asked)  # an invalid setting is refused before the system is asked
     with system(name, address) as (reached, _):
         check_running(reached)
         old = reached.config()
@@ -163,7 +163,7 @@ def configure(
 
 
 def rhythm(config: SnapshotConfig) -> str:
-    """When snapshots are taken, and how many are kept, in words."""
+    """In words: when snapshots are taken, and how many are kept."""
     often = "only when asked for" if config.interval_s is None else f"every {config.interval_s:g} s"
     rules = {
         "the last": config.num_to_keep,
@@ -178,7 +178,7 @@ def rhythm(config: SnapshotConfig) -> str:
 def _take(
     name: str | None, address: str | None, label: str | None, mode: str | None, timeout_s: float, *, final: bool = False
 ) -> dict[str, Any]:
-    """Take a snapshot, and shut the system down after it if it is `final`. Returns what there is to say about it."""
+    """Take a snapshot and, if it is `final`, shut the system down after it. Returns the document about it."""
 
     def take() -> dict[str, Any]:
         with system(name, address, timeout_s) as (reached, _):

@@ -1,6 +1,6 @@
-"""Small pictures for a terminal: what lay between two counters of a channel, and how that changed. Nothing for a pipe.
+"""Small pictures for a terminal: what was between two counters of a channel, and how it changed. None for a pipe.
 
-Where they fit, one cell of a bar is one message.
+If they fit, one cell of a bar is one message.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ NARROW_BAR, WIDE_BAR = 24, 40
 FULL, HALF, LIGHT = "█", "▓", "░"
 
 Part = tuple[int, str, str]
-"""How many, their sign, and its style. The signs tell the parts apart where there are no colours."""
+"""A count, its sign, and the sign's style. The signs tell the parts apart if there are no colours."""
 
 
 def flows(channels: Sequence[ChannelState], width: int) -> list[RenderableType]:
@@ -44,7 +44,7 @@ def flows(channels: Sequence[ChannelState], width: int) -> list[RenderableType]:
 
 
 def changes(changed: Sequence[ChannelChange], width: int) -> list[RenderableType]:
-    """Each channel that moved on: what was handled from one cut to the other, and what is in flight more or less."""
+    """Each channel that changed: what was handled between the cuts, and how many more or fewer are in flight."""
     moved = sorted(((one.channel, *_moves(one)) for one in changed), key=lambda one: (-one[1], one[0]))
     shown = [one for one in moved if any(one[1:])][:BARS_MAX]
     if not shown:
@@ -66,7 +66,7 @@ def changes(changed: Sequence[ChannelChange], width: int) -> list[RenderableType
 
 
 def _moves(change: ChannelChange) -> tuple[int, int, int]:
-    """How many were handled in between, and how many were in flight at the old cut and at the new one."""
+    """The number of messages handled in between, then those in flight at the old cut and at the new one."""
     old, new = change.old, change.new
     before, after = (0 if entry is None else entry.received for entry in (old, new))
     waiting = [0 if entry is None else entry.sent - entry.received for entry in (old, new)]
@@ -82,19 +82,19 @@ def _ends() -> list[Column]:
 
 
 class _Scale:
-    """How many messages a cell stands for, in a table of a terminal that is `width` wide."""
+    """The number of messages for each cell, in a table on a terminal that is `width` columns wide."""
 
     def __init__(self, largest: int, width: int, *, side_by_side: int = 1) -> None:
         room = WIDE_BAR if width >= WIDE_COLUMNS_MIN else NARROW_BAR
         self._each = max(1.0, largest / (room // side_by_side))
 
     def bar(self, parts: Sequence[Part]) -> Text:
-        """Parts side by side; none that is not empty vanishes."""
+        """Parts side by side; a part that is not empty gets at least one cell."""
         return Text.assemble(
             *((sign * max(1, round(count / self._each)), style) for count, sign, style in parts if count)
         )
 
     def note(self) -> list[RenderableType]:
-        """What a cell is."""
+        """The note that says what a cell is."""
         text = "a cell is one message" if self._each == 1 else f"a cell is about {self._each:,.0f} messages"
         return [Text(f" {text}", style="dim")]

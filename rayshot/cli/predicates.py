@@ -1,4 +1,4 @@
-"""What `rayshot detect` can be asked: ready-made properties by their names, and the asker's own."""
+"""The properties for `rayshot detect`: ready-made ones by their names, and the user's own."""
 
 import os
 import sys
@@ -23,7 +23,7 @@ from rayshot.properties import (
 
 
 class _ReadyMade(NamedTuple):
-    """How one is made of texts. `takes` are names of arguments, those that may be left out with a `?` at the end."""
+    """How to make a property from texts. `takes` are names of arguments; optional ones end with a `?`."""
 
     takes: tuple[str, ...]
     make: Callable[[Mapping[str, str], Sequence[str]], Property]
@@ -63,15 +63,15 @@ READY_MADE: Mapping[str, _ReadyMade] = MappingProxyType(
         ),
     }
 )
-"""By the name that a command line says."""
+"""Ready-made properties, by their names on the command line."""
 
 _SEVERAL = frozenset({"source", "root"})
 
 
 def find_property(name: str, given: Sequence[str]) -> Property:
-    """The property of that name, or `module:name` of the asker's own; `given` are NAME=VALUE.
+    """The property of that name, or the user's own as `module:name`; `given` are texts of the form NAME=VALUE.
 
-    Raises ConfigError, which lists what there is or what the property takes.
+    Raises ConfigError, which lists the existing properties, or the arguments that the property takes.
     """
     arguments = [(key, value) for key, _, value in (text.partition("=") for text in given)]
     if ":" in name:
@@ -101,7 +101,7 @@ def _own(module: str, name: str) -> Property:
         found: Any = getattr(import_module(module), name)
     except (ImportError, AttributeError, ValueError, SystemExit) as error:  # its code may leave the program
         raise ConfigError(f"{module}:{name} is not to be found here: {type(error).__name__}: {error}") from error
-    return found  # type: ignore[no-any-return]  # `detect` refuses what is none
+    return found  # type: ignore[no-any-return]  # `detect` refuses an object that is not a property
 
 
 def _pairs(texts: Sequence[str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The program: its commands by name. Each is loaded when it is asked for, so that none waits for what others need."""
+"""The program: its commands by name. Each is loaded only when it is used, so none waits for another's imports."""
 
 from importlib import import_module
 

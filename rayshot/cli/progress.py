@@ -1,4 +1,4 @@
-"""A bar on stderr for what takes long; nothing where stderr is no terminal."""
+"""A progress bar on stderr for long work; nothing if stderr is not a terminal."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
-    """Yields what is to be told: what is done, how much of it, out of how many (0: not known)."""
+    """Yield a function to call with what is done, how much of it, and out of how many (0: not known)."""
     terminal = Console(stderr=True)
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Progress(*columns, console=terminal, transient=True, disable=not terminal.is_terminal) as bar:

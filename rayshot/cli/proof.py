@@ -1,4 +1,4 @@
-"""`rayshot verify` as lines: one for each check, and at the end what all of them prove together."""
+"""`rayshot verify` as lines: one for each check, and at the end what all checks prove together."""
 
 from rich.console import Group
 from rich.text import Text
@@ -12,7 +12,7 @@ from rayshot.store.verification import Trust, Verification
 
 
 def proof(snapshot: Snapshot, verification: Verification, audited: Findings | None) -> Group:
-    """What was found out about one snapshot; `audited` is None where its data was not read."""
+    """The findings about one snapshot; `audited` is None if its data was not read."""
     lines: list[tuple[Cell, ...]] = [
         (tick(ok=check.ok), Text(check.name, style="bold"), check.detail) for check in verification.checks
     ]
@@ -28,12 +28,12 @@ def proof(snapshot: Snapshot, verification: Verification, audited: Findings | No
 
 
 def _mark_of(holds: bool | None) -> Text:  # noqa: FBT001 - None is a third answer
-    """A property holds, or does not, or cannot be judged."""
+    """The mark for a property that holds, does not hold, or cannot be judged."""
     return Text("?", style="dim") if holds is None else tick(ok=holds)
 
 
 def _mark(trust: Trust) -> Text:
-    """A signature is proved, or false, or cannot be judged here."""
+    """The mark for a signature that is proved, is false, or cannot be judged here."""
     match trust:
         case Trust.TRUSTED:
             return tick(ok=True)

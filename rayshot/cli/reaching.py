@@ -1,4 +1,4 @@
-"""How commands reach a system that runs: the cluster, the name, what may go wrong on the way, and a quiet terminal."""
+"""How commands reach a running system: the cluster, the name, errors on the way, and a quiet terminal."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Seconds(click.FloatRange):
-    """So many seconds, from 0 to inf. What is not a number is below no bound, and would be waited for without end."""
+    """A number of seconds, from 0 to inf. NaN is refused: it is below no bound, so a wait for it would never end."""
 
     def __init__(self) -> None:
         super().__init__(min=0)
@@ -28,7 +28,7 @@ class Seconds(click.FloatRange):
 
 
 def address_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`--address`."""
+    """Give a command the option `--address`."""
     return click.option(
         "--address",
         metavar="HOST:PORT",
@@ -38,13 +38,13 @@ def address_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def name_argument(command: Callable[..., Any]) -> Callable[..., Any]:
-    """NAME, the system; RAYSHOT_SYSTEM, or the only one, if it is left out."""
+    """Give a command the argument NAME, the system; if left out: RAYSHOT_SYSTEM, or the only system."""
     return click.argument("name", required=False, envvar="RAYSHOT_SYSTEM")(command)
 
 
 @contextmanager
 def cluster(address: str | None) -> Iterator[str]:
-    """Be connected to the cluster; yields its address, which every error inside names."""
+    """Stay connected to the cluster; yields its address, which every error inside names."""
     keep_terminal()
     from rayshot.runtime.life.finding import naming  # noqa: PLC0415
     from rayshot.runtime.ray.cluster import connect, disconnect  # noqa: PLC0415 - commands that read a storage need no Ray
@@ -54,15 +54,15 @@ def cluster(address: str | None) -> Iterator[str]:
         with naming(where):
             yield where
     except ClusterUnreachable:
-        disconnect()  # another one may come to its place
+        disconnect()  # another cluster may take its place
         raise
 
 
 @contextmanager
 def system(name: str | None, address: str | None, patience_s: float = inf) -> Iterator[tuple["System", str]]:
-    """Be attached to a system in whatever state, for a command; yields it and the cluster's address.
+    """Attach to a system in any state, for one command; yields the system and the cluster's address.
 
-    Whoever waits no longer than `patience_s` learns so soon, or little later, that it does not answer.
+    If the system does not answer, a caller learns this after `patience_s`, or little later.
     """
     with cluster(address) as where:
         from rayshot.runtime.life.finding import find, look  # noqa: PLC0415
@@ -71,7 +71,7 @@ def system(name: str | None, address: str | None, patience_s: float = inf) -> It
 
 
 def check_running(reached: "System") -> None:
-    """Raise SystemDown where it is stopped, NotReady where it begins or is being restored."""
+    """Raise SystemDown if the system is stopped, NotReady if it begins or is being restored."""
     status = reached.status()
     if status.state == "stopped":
         raise SystemStopped(status.detail, system=reached.name)
@@ -82,9 +82,10 @@ def check_running(reached: "System") -> None:
 
 
 def keep_terminal() -> None:
-    """Only what this program prints reaches stderr: Ray's libraries write to the file descriptor by themselves.
+    """Let only this program's own prints reach stderr: Ray's libraries write to the file descriptor by themselves.
 
-    Where a program is started without it, Ray would refuse to work, and they would write into what is opened next.
+    If a program starts without stderr, Ray would refuse to work, and its libraries would write into the file that is
+    opened next.
     """
     if sys.stderr is None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -96,7 +97,7 @@ def keep_terminal() -> None:
         if sys.stderr.fileno() != 2:  # noqa: PLR2004 - that of stderr
             return
         own, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    except (OSError, ValueError, AttributeError):  # it is closed, or no file
+    except (OSError, ValueError, AttributeError):  # it is closed, or not a file
         return
     sys.stderr.flush()
     os.dup2(nowhere, 2)

@@ -1,4 +1,4 @@
-"""`rayshot replay`: a snapshot loaded into a simulated world, and stepped through message by message."""
+"""`rayshot replay`: loads a snapshot into a simulated world, and steps through it message by message."""
 
 import contextlib
 import os
@@ -32,7 +32,7 @@ HELP = "Enter: any of these.  A number: that message.  b: branch.  u: back to be
 
 
 class _Classes(NamedTuple):
-    """Where classes went, and whether the actors of those that are gone are left out."""
+    """Where classes went, and whether to leave out the actors whose classes are gone."""
 
     moved: Mapping[str, str]
     skip_missing_classes: bool
@@ -101,7 +101,7 @@ def replay(
         try:
             for number, step in enumerate(_walk(world, steps), 1):
                 terminal.print(_told(number, step), soft_wrap=True)
-        except ActorDied as error:  # no system that runs
+        except ActorDied as error:  # it ends only the simulated system
             leave(error, UNSOUND)
         terminal.print(_rest(world, after_steps=world.events), style="dim", soft_wrap=True)
         _show_states(terminal, world)
@@ -161,7 +161,7 @@ def _summary(snapshot: Snapshot) -> str:
 
 
 def _told(number: int, step: Step) -> Text:
-    """One step: what was handled, what it changed, what it sent."""
+    """One step: the message that was handled, what it changed, and what it sent."""
     receiver = words.printable(step.handled.receiver)
     lines = [Text.assemble((f"{number:>4}  ", "dim"), _message(step.handled))]
     for change in step.changes:
@@ -204,7 +204,7 @@ def _rest(world: SimulatedSystem, *, after_steps: int) -> str:
 
 
 def _ask(terminal: Console, world: SimulatedSystem) -> None:
-    """Step by step, as the person at the terminal says."""
+    """Go step by step, as the user at the terminal says."""
     worlds, numbers = [world], [0]
     terminal.print(HELP, style="dim", soft_wrap=True)
     while True:
@@ -240,14 +240,14 @@ def _ask(terminal: Console, world: SimulatedSystem) -> None:
 
 
 def _index(answer: str, count: int) -> int | None:
-    """Which of so many messages is meant; None where the answer is not a number of one."""
+    """The index of the message that the answer names; None if the answer is not the number of a message."""
     if not answer.isdecimal() or len(answer) > NUMBER_LENGTH_MAX or not 1 <= int(answer) <= count:
         return None
     return int(answer) - 1
 
 
 def _do(terminal: Console, world: SimulatedSystem, which: Pending | None, done: int) -> int:
-    """Do one step and tell it; returns how many were done. Whoever debugs goes on behind a failure of the system."""
+    """Do one step and show it; returns how many steps were done. After a failure of the system the user can go on."""
     failure = ""
     try:
         step = world.step(which)
@@ -262,7 +262,7 @@ def _do(terminal: Console, world: SimulatedSystem, which: Pending | None, done: 
 
 
 def _show_states(terminal: Console, world: SimulatedSystem) -> None:
-    """The states of the first actors, each on a line."""
+    """Show the states of the first actors, one line each."""
     for name in [*world.actors][:ROWS_MAX]:
         view = {key: value for key, value in world.view(name).items() if value or not key.startswith("(")}
         terminal.print(
@@ -278,7 +278,7 @@ def _show_states(terminal: Console, world: SimulatedSystem) -> None:
 def _document(
     snapshot: Snapshot, seed: int, world: SimulatedSystem, steps: int
 ) -> tuple[dict[str, Any], ActorDied | None]:
-    """Everything up to the last step, and the failure of the system in which that one ended, if it did."""
+    """The document with all steps, and the failure of the system that ended the last step, if there was one."""
     done: list[dict[str, Any]] = []
     death: ActorDied | None = None
     try:

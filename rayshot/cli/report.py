@@ -1,4 +1,4 @@
-"""`rayshot report`: a page about a system, as one file that needs nothing else."""
+"""`rayshot report`: writes a page about a system, as one file that needs nothing else."""
 
 from collections.abc import Sequence
 from pathlib import Path

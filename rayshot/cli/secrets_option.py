@@ -10,7 +10,7 @@ from rayshot.format.redaction import Showing, check_hidden, show_secrets
 
 
 def secrets_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command both; what they ask for holds while it runs."""
+    """Give a command both options; what they allow holds while the command runs."""
     everything = click.option(
         "--show-secrets",
         is_flag=True,
@@ -23,7 +23,7 @@ def secrets_option(command: Callable[..., Any]) -> Callable[..., Any]:
         metavar="NAME",
         multiple=True,
         expose_value=False,
-        is_eager=True,  # where all are asked for as well that comes later, and holds
+        is_eager=True,  # `--show-secrets` comes later if both are given, and then wins
         callback=_show_some,
         help="Show what has this name of an attribute, key, argument or method; may be given several times.",
     )
@@ -43,6 +43,6 @@ def _show_some(context: click.Context, _: click.Parameter, names: tuple[str, ...
 
 
 def _tell_unused(showing: Showing) -> None:
-    """Names may be misspelled, or of what was left out."""
+    """Warn about names that hid nothing: they may be misspelled, or belong to values that were left out."""
     for name in showing.unused:
         click.echo(f"warning: --show-secret {printable(name)}: nothing here would have been hidden by it", err=True)

@@ -1,4 +1,4 @@
-"""`rayshot status`: what a system does now; with `--wait` the readiness check of scripts."""
+"""`rayshot status`: shows what a system does now; with `--wait`, a readiness check for scripts."""
 
 import json
 import time
@@ -94,7 +94,7 @@ def _look(name: str | None, address: str | None, patience_s: float) -> Seen:
 
 
 def _wait(look: Callable[[float], Seen], wanted: str, timeout_s: float) -> Seen | None:
-    """Look until it is so. None where a system that should be stopped is not there any more. Raises NoAnswer."""
+    """Look until the system is in the wanted state. None if one to be stopped no longer exists. Raises NoAnswer."""
     deadline = time.monotonic() + timeout_s
     while True:
         try:
@@ -134,7 +134,7 @@ def _print(seen: Seen, rows_max: int | None, *, as_json: bool) -> None:
 
 def _watch(look: Callable[[], Seen], seen: Seen, rows_max: int | None, *, as_json: bool) -> None:
     try:
-        if as_json or not console().is_terminal:  # as into a file: each look stays, one below the other
+        if as_json or not console().is_terminal:  # as in a file: each look stays, one below the other
             while True:
                 _print(seen, rows_max, as_json=as_json)
                 time.sleep(LOOK_S)
@@ -277,7 +277,7 @@ def _actors(status: "SystemStatus", rows_max: int | None) -> list[Any]:
 
 
 def age(seconds: float) -> str:
-    """A time that has passed, for people."""
+    """A past time, for people."""
     for unit, name in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= 2 * unit:
             return f"{seconds / unit:.0f} {name}"
@@ -285,5 +285,5 @@ def age(seconds: float) -> str:
 
 
 def _age_s(taken_at: datetime) -> float:
-    """By the clock of this machine; never below zero, as that of another one may be ahead."""
+    """The age by this machine's clock; never below zero, as another machine's clock may be ahead."""
     return max(0.0, (datetime.now(UTC) - taken_at).total_seconds())

@@ -1,4 +1,4 @@
-"""`rayshot trace`: what the actors of a traced system did, as one order of events with vector clocks."""
+"""`rayshot trace`: shows what the actors of a traced system did, as one order of events with vector clocks."""
 
 import json
 from collections import deque

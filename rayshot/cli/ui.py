@@ -1,4 +1,4 @@
-"""`rayshot ui`: the page about a system, in the browser, with what is in the storage now."""
+"""`rayshot ui`: shows the page about a system in the browser, with what is in the storage now."""
 
 import os
 import sys
@@ -29,7 +29,7 @@ def ui(storage: str, system: str | None, port: int, *, no_open: bool) -> None:
     """
     view = open_storage(storage).system(system)
     try:
-        from rayshot.explorer.server import Server  # noqa: PLC0415 - what it needs is an extra
+        from rayshot.explorer.server import Server  # noqa: PLC0415 - it needs an extra
     except ModuleNotFoundError as error:
         raise ConfigError("the page is served with starlette and uvicorn: pip install 'rayshot[ui]'") from error
     server = Server(view, port)
@@ -44,5 +44,5 @@ def ui(storage: str, system: str | None, port: int, *, no_open: bool) -> None:
 
 
 def _has_screen() -> bool:
-    """Whether a browser would open a window: one for terminals would take this one."""
+    """Whether a browser would open a window: a text browser would take over this terminal."""
     return sys.platform in ("darwin", "win32") or any(os.environ.get(one) for one in ("DISPLAY", "WAYLAND_DISPLAY"))

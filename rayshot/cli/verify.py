@@ -1,4 +1,4 @@
-"""`rayshot verify`: how much is read, what is shown meanwhile, and how it ends."""
+"""`rayshot verify`: how much it reads, what it shows meanwhile, and how it ends."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,12 +26,12 @@ PART_LENGTH_MAX = 100
 
 
 class _Subset(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions only
-    """n/t."""
+    """A part of the chunks, written n/t."""
 
     name = "n/t"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Part:
-        """Read it."""
+        """Read the part from a text."""
         number, slash, count = str(value).partition("/")
         if not slash or not number.isdecimal() or not count.isdecimal() or len(value) > PART_LENGTH_MAX:
             self.fail(f"{value!r}: give n/t, such as 1/4", param, ctx)
@@ -110,7 +110,7 @@ def _audit(found: Snapshot, view: SystemView, *, replay: bool) -> Findings:
 
 
 def _is_of_another(verification: Verification) -> bool:
-    """Whether the manifest is another snapshot's, so that there is nothing of this one to audit."""
+    """Whether the manifest belongs to another snapshot, so that this one has nothing to audit."""
     return any(isinstance(check.error, Untrusted) for check in verification.checks)
 
 
@@ -127,14 +127,14 @@ def _code(verification: Verification, audited: Findings | None) -> int:
 
 @contextmanager
 def _bar(found: Snapshot, subset: Part | None, *, read_data: bool) -> Iterator[Progress]:
-    """A bar on stderr while chunks are read, on a terminal only, gone at the end."""
+    """A progress bar on stderr while chunks are read; only on a terminal, and gone at the end."""
     terminal = Console(stderr=True)
     if not terminal.is_terminal or not (read_data or subset):
         yield lambda _size: None
         return
     try:
         chunks = found.manifest.chunks
-    except RayshotError:  # the verification says so
+    except RayshotError:  # the verification reports it
         yield lambda _size: None
         return
     total = sum(chunk.stored_size for chunk in (subset.of(chunks) if subset else chunks))

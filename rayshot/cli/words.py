@@ -1,4 +1,4 @@
-"""What a snapshot holds, as words for a terminal; values and calls are those of `format.wording`."""
+"""The contents of a snapshot as words for a terminal; `format.wording` gives values and calls."""
 
 from datetime import datetime
 from itertools import islice
@@ -26,16 +26,16 @@ def size(count: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time that something took, for people: 0.68 ms, 81 ms, 1.23 s, 12 s, 3 min."""
+    """A duration for people: 0.68 ms, 81 ms, 1.23 s, 12 s, 3 min."""
     if seconds < 1:
         return f"{seconds * 1000:.2g} ms" if seconds < 0.01 else f"{seconds * 1000:.0f} ms"  # noqa: PLR2004 - digits
     return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"  # noqa: PLR2004
 
 
 def figure(name: str, number: float) -> str:
-    """A number by the unit that its name ends with: `stored_s` 0.0179 is `stored 18 ms`."""
+    """A number with the unit at the end of its name: `stored_s` 0.0179 is `stored 18 ms`."""
     what, _, unit = name.rpartition("_")
-    if name == FINAL:  # its number says nothing
+    if name == FINAL:  # its number has no meaning
         return name
     known = {"s": lambda: duration(number), "ms": lambda: duration(number / 1000), "bytes": lambda: size(round(number))}
     if not what or unit not in known:
@@ -49,12 +49,12 @@ def plural(count: int, noun: str) -> str:
 
 
 def local_time(moment: datetime, *, with_year: bool = True) -> str:
-    """A moment on the clock of whoever reads."""
+    """A moment on the reader's clock."""
     return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S" if with_year else "%m-%d %H:%M:%S")
 
 
 def state(anything: Any) -> str:
-    """A state as `name=value, ...`; one that is not a dict of attributes as a value."""
+    """A state as `name=value, ...`; a state that is not a dict of attributes as a single value."""
     if not isinstance(anything, dict) or not all(isinstance(name, str) for name in anything):
         return value(anything)
     parts = [

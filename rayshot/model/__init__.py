@@ -1,4 +1,4 @@
-"""What a user's class becomes, without Ray: specification, handles, replies, timers, the copy at the call.
+"""The half of an actor that needs no Ray: specification, handles, replies, timers, and the copy made at each call.
 
-The same classes run on Ray and in the simulator: both give a `Port`, the one thing that a model asks of its world.
+The same classes run on Ray and in the simulator. Both give a `Port`; the model asks nothing else of its surroundings.
 """

@@ -15,14 +15,14 @@ from rayshot.protocol.identity import check_actor_name
 
 
 class ActorClass(type):
-    """The class of decorated classes: a subclass of the user's own, with Ray's `remote` and `options` on it.
+    """The class of decorated classes: a subclass of the user's class, with Ray's `remote` and `options` on it.
 
     `Account(100)` makes a plain object, for tests; `Account.remote(100)` makes an actor. `@ray.remote` may stand over
-    the decorator: Ray then derives a class of its own from this one, which is caught here and given our `remote`.
+    the decorator: Ray then derives its class from this one. `__new__` notices this and gives that class our `remote`.
     """
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **keywords: Any) -> "ActorClass":
-        """Make a decorated class, or what Ray or a user derives from one."""
+        """Make a decorated class, or a class that Ray or a user derives from one."""
         if any(base.__module__ == "ray.actor" for base in bases):
             over_ray = {"remote": _remote_over_ray, "options": _options_over_ray, "bind": _bind_over_ray}
             namespace = {**namespace, **over_ray}
@@ -40,12 +40,12 @@ class ActorClass(type):
 
     @property
     def bind(cls) -> Callable[..., NoReturn]:
-        """Refuse a node of a graph of Ray's."""
+        """Refuse to make a node of a Ray graph."""
         return _Spawner(cls, _own_options(cls), None).bind
 
 
 class _Spawner:
-    """A decorated class with options given. `get_if_exists`: an actor of that name that is there is the one."""
+    """A decorated class with options given. With `get_if_exists`, `remote` returns an existing actor of that name."""
 
     def __init__(
         self, actor_class: type, options: Mapping[str, Any], name: str | None, *, get_if_exists: bool = False
@@ -80,7 +80,7 @@ class _Spawner:
             return self._find(port) or port.handle_of(self._name)  # of one that is just being made nobody knows yet
 
     def _find(self, port: Port) -> ActorHandle | None:
-        """The actor of that name, if it is there. Raises NameTaken where it has ended."""
+        """Return the actor of that name, or None if nobody knows of one. Raises NameTaken if it has ended."""
         assert self._name is not None
         there = port.is_there(self._name)
         if there is False:
@@ -102,19 +102,19 @@ def actor(*, version: int = 1, **options: Any) -> Callable[[type], ActorClass]: 
 
 
 def actor(decorated: Any = None, /, *, version: int = 1, **options: Any) -> Any:
-    """Make a class one whose instances can live as actors of a system. Stands over or under `@ray.remote`.
+    """Turn a class into one whose instances can be actors of a system. Goes over or under `@ray.remote`.
 
     Args:
         decorated: the class, when used without parentheses.
-        version: of the class's state, from 1. Raise it when a recorded state would not fit the class any more, and give
-            the class a static or class method `migrate(state, from_version)` that returns the state as it is now: a
-            restore passes it what `__getstate__` gave, or the `__dict__`, before `__setstate__` or the update. It is no
-            handler. Subclasses say their own version.
+        version: the version of the class's state, from 1. Raise it when a recorded state no longer fits the class, and
+            give the class a static or class method `migrate(state, from_version)` that returns the state in its new
+            form. A restore calls it before `__setstate__` or the update of the `__dict__`, with what `__getstate__` or
+            the `__dict__` gave. It is not a handler. Each subclass declares its own version.
         **options: `capture` ("auto", "fork", "inline"), `on_error` ("continue", "stop"), and options of Ray's actors
-            (num_cpus, resources, ...), which Ray is given as they are.
+            (num_cpus, resources, ...), which are passed to Ray unchanged.
 
     Raises:
-        ConfigError: `migrate` cannot be called so, or an option of the class or of a method does not go with rayshot;
+        ConfigError: `migrate` cannot be called this way, or rayshot does not support an option of the class or method;
             the message names the line of docs/porting.md that says what to write instead.
     """
     checked = check_options(options)
@@ -157,7 +157,7 @@ def _given(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _own_options(cls: type) -> Mapping[str, Any]:
     options = cls.__dict__.get("__rayshot_options__")
-    if options is None:  # a subclass of a decorated class; Ray, too, asks whether it has a `remote`
+    if options is None:  # a subclass of a decorated class; Ray also asks whether it has a `remote`
         raise AttributeError(f"{cls.__qualname__} is not decorated with @rayshot.actor itself")
     assert isinstance(options, Mapping)
     return options

@@ -1,13 +1,13 @@
-"""Calls that an actor made: before it is known whether it wants the reply, and while it waits for one."""
+"""Calls that an actor made: before it says whether it wants the reply, and while it waits for one."""
 
 from dataclasses import dataclass
 from typing import Any
 
 
 class OpenCall:
-    """A call in the outbox of which it is not yet known whether anybody wants its reply.
+    """A call in the outbox; it is not yet known whether anybody wants its reply.
 
-    It is settled when the handler that made it ends: until then nothing behind it is transported.
+    This is settled when the handler that made the call ends. Until then no message behind it is transported.
     """
 
     __slots__ = ("call_id", "tell")
@@ -19,9 +19,9 @@ class OpenCall:
 
 @dataclass(slots=True)
 class Continuation:
-    """What waits for a reply: names of methods of this actor, and what they get besides the result.
+    """The handlers that continue after a reply: names of methods of this actor, and their arguments after the result.
 
-    `callee` is whose reply it is; None where an older rayshot recorded it.
+    `callee` is the actor that was called; None if an older rayshot recorded the call.
     """
 
     method: str

@@ -1,6 +1,6 @@
-"""One actor's user half: the instance, its pending calls and its timers, without any transport.
+"""The user half of one actor: the instance, its pending calls and its timers, without any transport.
 
-What lies here is the actor's state; what travels is its port's business.
+A cell holds the actor's state; its port transports the messages.
 """
 
 import inspect
@@ -27,7 +27,7 @@ AFTER_S_MAX = 10 * 365.25 * 86400.0
 
 
 class CellPort(Port, Protocol):
-    """What a cell asks of its world beyond sending."""
+    """What a cell asks of the world around it, besides sending."""
 
     def answer(self, sender: str, call_id: int, value: object, *, ok: bool) -> None:
         """Send the outcome of a call back to its sender."""
@@ -39,11 +39,11 @@ class CellPort(Port, Protocol):
         """End this actor once the running handler has ended."""
 
     def has_own_mail(self) -> bool:
-        """Whether messages wait that this actor sent to itself, as those of its timers."""
+        """Whether messages are waiting that this actor sent to itself, for example those of its timers."""
 
 
 class Timer:
-    """A message to oneself that is due at `due` by the cell's clock."""
+    """A message from an actor to itself, due at `due` by the cell's clock."""
 
     __slots__ = ("args", "due", "method")
 
@@ -78,7 +78,7 @@ class _Handlers(dict[str, Callable[..., Any]]):
 
 
 class _ToldHandlers(_Handlers):
-    """Each that is looked up is told of."""
+    """Handlers that tell the name of each method that is looked up."""
 
     def __init__(self, tell: Callable[[str], None], *of: Any) -> None:
         super().__init__(*of)
@@ -93,10 +93,11 @@ class _ToldHandlers(_Handlers):
 class Cell:
     """The user half of the actor `name`. Times are seconds by `clock`.
 
-    `sender` is who sent the message that is being handled, `slots` what lies beside it. `open_calls` are those of the
-    running handler, and `coroutines` runs what is `async def`: close it when the actor is no more.
-    `constructing`: the constructor runs, or has failed. `ending`: it asked for its end, and handles nothing more.
-    `shared`: its code got its own handle, so that others may have it. `told` hears of each method that is called.
+    `sender` is the sender of the message that is being handled; `slots` are the values that came beside it.
+    `open_calls` are the calls of the running handler. `coroutines` runs `async def` handlers: close it when the actor
+    is gone. `constructing`: the constructor runs, or has failed. `ending`: the actor asked for its end and handles no
+    more messages. `shared`: its code got its own handle, so others may have it. `told` gets the name of each
+    method that is called.
     """
 
     def __init__(
@@ -128,7 +129,7 @@ class Cell:
     # Handling --------------------------------------------------------------------------------------------------
 
     def handle(self, message: list[Any]) -> None:
-        """Process one message of any kind. Raises what the user's code raises, save for calls: they are answered."""
+        """Process one message of any kind. Raises what the user's code raises, except for calls: they get an answer."""
         match message[0]:
             case str(method):
                 self.handlers[method](*message[1:])
@@ -174,7 +175,7 @@ class Cell:
             raise value
 
     def _heed_end(self, *, dropped: bool) -> None:
-        """End; where the creator has `dropped` the only handle, only if nothing can come of this actor any more."""
+        """End. If the creator has `dropped` the only handle, end only if nothing else can make this actor act."""
         if not (dropped and (self.shared or self.timers or self._calls or self.port.has_own_mail())):
             self.end()
 
@@ -207,7 +208,7 @@ class Cell:
         self.handlers["__ray_terminate__"] = self.end
 
     def tell_methods(self, told: Callable[[str], None] | None) -> None:
-        """From now on `told` hears of each method that is called; None: nobody."""
+        """Call `told` with the name of each method that is called from now on; None: tell nobody."""
         self.told = told
         if self.specification is not None:
             self._look_up(self.specification)
@@ -223,14 +224,14 @@ class Cell:
         raise ConfigError(f"{method!r} is not a bound method of this actor: give self.some_method")
 
     def await_reply(self, continuation: Continuation) -> int:
-        """Keep what waits for a reply; returns the call's id."""
+        """Keep a continuation until its reply comes; returns the call's id."""
         call_id = self._next_call
         self._next_call += 1
         self._calls[call_id] = continuation
         return call_id
 
     def after(self, seconds: float, method: Callable[..., Any], args: tuple[Any, ...]) -> None:
-        """Set a timer. Raises ConfigError for no time, MessageNotSerializable for arguments that cannot be sent."""
+        """Set a timer. Raises ConfigError for an impossible time, MessageNotSerializable if `args` cannot be sent."""
         try:
             due, fits = self._clock() + seconds, 0 <= seconds <= AFTER_S_MAX  # NaN does not
         except TypeError:  # no number
@@ -242,11 +243,11 @@ class Cell:
         self.timers.append(Timer(due, name, args))
 
     def next_due(self) -> float | None:
-        """When the next timer is due; None where none is set."""
+        """When the next timer is due; None if none is set."""
         return min((timer.due for timer in self.timers), default=None)
 
     def take_due(self) -> list[bytes]:
-        """Remove the timers that are due; returns their messages to oneself, in the order they were due."""
+        """Remove the timers that are due; returns their messages to this actor, in the order they were due."""
         now = self._clock()
         due = sorted((timer for timer in self.timers if timer.due <= now), key=lambda timer: timer.due)
         if due:
@@ -260,17 +261,17 @@ class Cell:
         return messages
 
     def end(self) -> None:
-        """End this actor when the running handler has ended. That it wants to is part of its state."""
+        """End this actor when the running handler has ended. The wish to end is part of its state."""
         self.ending = True
         self.port.request_end()
 
     # State -----------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """The actor's whole state. Pickle it in one stream, so that identity between its parts survives.
+        """The actor's whole state. Pickle it in one stream, so that two references to one object stay the same object.
 
-        `state` is what `__getstate__()` gives: by default the `__dict__`, for a class with slots what pickle makes of
-        them. Raises StateNotSerializable where it raises.
+        `state` is the result of `__getstate__()`: by default the `__dict__`; for a class with slots, the form that
+        pickle uses. Raises StateNotSerializable if `__getstate__` raises.
         """
         assert self.born, f"{self.name} has no state yet"
         now = self._clock()
@@ -290,14 +291,14 @@ class Cell:
         }
 
     def become(self, specification: ActorSpecification, user_class: type) -> Any:
-        """Become an actor without calling its constructor; returns the bare instance, whose state `load` brings."""
+        """Become an actor without calling its constructor; returns the bare instance. `load` gives it its state."""
         self._become(specification, user_class)
         return self.instance
 
     def load(self, state: Mapping[str, Any], version: int) -> None:
-        """Take the state of the actor that this has become; `version` is that of the class that recorded it.
+        """Load a recorded state into this actor; `version` is the version of the class that recorded it.
 
-        Raises MigrationFailed, and whatever the class raises that does not take it.
+        Raises MigrationFailed, and whatever the class raises when it does not accept the state.
         """
         assert self.specification is not None
         recorded = migrate(state["state"], version, type(self.instance), self.specification.version, self.name)
@@ -319,7 +320,7 @@ class Cell:
 
 
 def _refusing_generators(handler: Callable[..., Any], actor: str, method: str) -> Callable[..., Any]:
-    """The handler, which raises where it returns a generator: nothing of that has run."""
+    """The handler, changed to raise if it returns a generator; no code of the generator has run by then."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         result = handler(*args, **kwargs)
@@ -331,7 +332,7 @@ def _refusing_generators(handler: Callable[..., Any], actor: str, method: str) -
 
 
 def _set_attributes(instance: Any, state: Any) -> None:
-    """What pickle does with the state of an object without `__setstate__`: attributes, or a pair of those and slots."""
+    """Set a state as pickle does for an object without `__setstate__`: attributes, or a pair of these and slots."""
     attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)  # noqa: PLR2004
     if attributes:
         instance.__dict__.update(attributes)
@@ -344,14 +345,14 @@ def _bare(user_class: Any) -> Any:
 
 
 def _has_coroutines(instance: object, methods: Sequence[str]) -> bool:
-    """Whether a handler is `async def`: only then does the loop turn, and do tasks on it begin."""
+    """Whether any handler is `async def`. Only then does the event loop run, and only then can tasks start on it."""
     return any(inspect.iscoroutinefunction(getattr(type(instance), name, None)) for name in methods)
 
 
 def _to_completion(method: Callable[..., Any], coroutines: Coroutines, *, is_async: bool) -> Callable[..., Any]:
-    """The method itself, or where it is `async def` what calls it and waits for its end.
+    """The method itself; if it is `async def`, a function that calls it and waits for its end.
 
-    Beside async handlers a plain one may leave a task behind, and is told so itself.
+    In a class with async handlers a plain handler may leave a task behind; that is checked when it returns.
     """
     if inspect.iscoroutinefunction(method):
         return lambda *args, **kwargs: coroutines.run(method(*args, **kwargs))

@@ -1,4 +1,4 @@
-"""Settings that a user gives; names as in Ray Train where it has one."""
+"""Settings that a user gives. Names are those of Ray Train where it has the same setting."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -15,27 +15,28 @@ SECONDS_MAX = 366 * 86400.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotConfig:
-    """When snapshots are taken by themselves and how long they may take. Times in seconds.
+    """When snapshots begin by themselves, and how long they may take. Times in seconds.
 
     Attributes:
         interval_s: a snapshot begins this long after the last one began; None: only when asked for.
         min_pause_s: at least this long between the end of one periodic snapshot and the beginning of the next.
-        timeout_s: a snapshot that is not recorded by then is aborted. To be written it has what is left of it, or one
-            second, if that is longer.
-        max_concurrent: how many snapshots may be under way at once, at least 1; a further one that is asked for waits.
-            What actors begin by themselves waits for nobody.
-        num_to_keep: snapshots kept, at least 1, the oldest deleted first. Where neither it nor one of the next three is
-            given all are kept, else what any of them keeps. Savepoints are never deleted and do not count.
-        keep_hourly: the newest snapshot of each of so many hours is kept, at least 1; hours without any do not count.
+        timeout_s: a snapshot that is not recorded by then is aborted. Writing it may take the rest of this time, or one
+            second if that is longer.
+        max_concurrent: how many snapshots may be under way at once, at least 1; further requests wait. Snapshots that
+            actors begin by themselves do not wait.
+        num_to_keep: snapshots kept, at least 1; the oldest are deleted first. A snapshot is kept if this or one of the
+            next three settings keeps it; if none of the four is given, all are kept. Savepoints are never deleted and
+            do not count.
+        keep_hourly: keep the newest snapshot of each of this many hours, at least 1; hours without any do not count.
         keep_daily: the same for days, in UTC.
         keep_weekly: the same for weeks, which begin on Monday.
-        mode: the algorithm of snapshots that the coordinator begins: "chandy-lamport"; or "aligned" (asynchronous
-            barrier snapshots): an actor records when all of its inputs have brought their markers, and nothing is in
-            flight on these; only channels that lead back, and drivers', are recorded; or "stop-the-world": no handler
-            runs from when the last one has ended until all have recorded.
-        alignment_timeout_s: an aligned snapshot that waited for so long becomes a Chandy-Lamport one; None: never.
-        max_in_flight_bytes: an actor keeps at most so many bytes of messages in flight for snapshots, at least 1;
-            where there are more, the snapshot is aborted ("too_much_in_flight"). For actors that are made from now on.
+        mode: the algorithm of snapshots that the coordinator begins. "chandy-lamport"; or "aligned" (asynchronous
+            barrier snapshots): an actor records when the markers of all its inputs have arrived, and these channels
+            have no messages in flight; only channels that lead back, and drivers' channels, are recorded; or
+            "stop-the-world": once the running handlers have ended, no handler runs until all actors have recorded.
+        alignment_timeout_s: an aligned snapshot that waited this long becomes a Chandy-Lamport one; None: never.
+        max_in_flight_bytes: how many bytes of messages in flight an actor keeps for snapshots at most, at least 1. If
+            there are more, the snapshot is aborted ("too_much_in_flight"). Applies to actors made from now on.
     """
 
     interval_s: float | None = None
@@ -69,21 +70,21 @@ class SnapshotConfig:
 
 
 Trace = bool | Literal["full"]
-"""Whether actors write down what they do; "full" keeps the messages too."""
+"""Whether actors write down their events; "full" keeps the messages too."""
 
 
 NO_CLAIM: Final = "no-claim"
 CLAIM: Final = "claim"
 Claim = Literal["no-claim", "claim"]
-"""To whom a snapshot belongs that a system was restored from: to whoever made it, or to the new life."""
+"""Who owns the snapshot that a system was restored from: the system that made it, or the new life."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureConfig:
-    """What a failure of one actor means.
+    """What follows from a failure of one actor.
 
     Attributes:
-        scope: "system": the whole system stops and is restored together; nothing less is consistent.
+        scope: "system": the whole system stops and is restored together; a smaller scope would not be consistent.
     """
 
     scope: Literal["system"] = "system"
@@ -94,7 +95,7 @@ class FailureConfig:
 
 
 def check_label(label: object) -> None:
-    """Raise ConfigError for what cannot be the label of a savepoint."""
+    """Raise ConfigError unless `label` can be the label of a savepoint."""
     try:
         check_text(label, "a label", LABEL_LENGTH_MAX)
     except Damaged as error:
@@ -104,13 +105,13 @@ def check_label(label: object) -> None:
 
 
 def check_mode(mode: str) -> None:
-    """Raise ConfigError unless there is such a mode."""
+    """Raise ConfigError unless `mode` is a known snapshot mode."""
     if mode not in MODES:
         raise ConfigError(f"there is no snapshot mode {mode!r}; there is {', '.join(MODES)}{did_you_mean(mode, MODES)}")
 
 
 def check_claim(claim: object) -> None:
-    """Raise ConfigError unless there is such a way to claim a snapshot."""
+    """Raise ConfigError unless `claim` is a known way to claim a snapshot, or None."""
     if claim not in (NO_CLAIM, CLAIM, None):
         raise ConfigError(
             f"claim={claim!r}: say {NO_CLAIM!r}, so that the snapshot is kept for ever, {CLAIM!r}, or None"
@@ -118,7 +119,7 @@ def check_claim(claim: object) -> None:
 
 
 def check_trace(trace: object) -> Trace:
-    """Return a setting for tracing if it is one, else raise ConfigError."""
+    """Return the setting for tracing if it is valid; raise ConfigError if not."""
     if trace is True or trace is False or trace == "full":
         return trace
     raise ConfigError(f"trace={trace!r}: give True for numbered events, 'full' to keep their messages too, or False")

@@ -1,4 +1,4 @@
-"""`rayshot.current()`: what a handler may know and do about the actor it runs in."""
+"""`rayshot.current()`: what a handler can learn about its actor, and do with it."""
 
 import threading
 from collections.abc import Callable
@@ -12,7 +12,7 @@ _ELSEWHERE = "rayshot.current() is known only inside a handler, on the handler's
 
 
 class Current:
-    """The running handler's surroundings. What it does raises OutsideHandler on any other thread."""
+    """The actor around the running handler. Its actions raise OutsideHandler on any other thread."""
 
     __slots__ = ("_cell",)
 
@@ -26,7 +26,7 @@ class Current:
 
     @property
     def sender(self) -> str:
-        """The name of who sent the message that is being handled: an actor, or `driver:<id>`."""
+        """The name of the sender of the message that is being handled: an actor, or `driver:<id>`."""
         return self._cell.sender
 
     @property
@@ -39,17 +39,17 @@ class Current:
 
         `args` are kept by reference until the timer fires, and copied then, as with any message.
 
-        Raises ConfigError for what is no such time or no method of this actor, MessageNotSerializable for `args` that
-        cannot be sent.
+        Raises ConfigError for an impossible time or for what is not a method of this actor, MessageNotSerializable for
+        `args` that cannot be sent.
         """
         self._own().after(seconds, method, args)
 
     def snapshot(self) -> None:
-        """Begin a snapshot of the whole system, with this actor recording first, when this handler has ended."""
+        """Begin a snapshot of the whole system when this handler has ended; this actor records first."""
         self._own().port.request_snapshot()
 
     def exit(self) -> None:
-        """End this actor when this handler has ended; what is sent to it afterwards becomes dead letters."""
+        """End this actor when this handler has ended; messages sent to it afterwards become dead letters."""
         self._own().end()
 
     def _own(self) -> Cell:
@@ -59,7 +59,7 @@ class Current:
 
 
 def current() -> Current:
-    """The surroundings of the handler that runs on this thread. Raises OutsideHandler elsewhere."""
+    """The actor around the handler that runs on this thread. Raises OutsideHandler on any other thread."""
     cell = getattr(_running, "cell", None)
     if cell is None:
         raise OutsideHandler(_ELSEWHERE)
@@ -72,7 +72,7 @@ def runs_here(cell: Cell) -> bool:
 
 
 def enter(cell: Cell | None) -> Cell | None:
-    """From now on this thread runs handlers of `cell`; None: of nobody. Returns whose it ran before."""
+    """Say that this thread runs handlers of `cell` from now on; None: of no cell. Returns the cell before."""
     before: Cell | None = getattr(_running, "cell", None)
     _running.cell = cell
     return before

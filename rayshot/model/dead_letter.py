@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """One message without effect: `receiver` is who failed to process it, `error` says why, with the traceback.
+    """A message without effect: `receiver` failed to process it; `error` gives the reason and the traceback.
 
-    `number` counts on the channel from `sender`; 0 where the message never got one.
+    `number` is the message's number on the channel from `sender`; 0 if it never got one.
     """
 
     receiver: str

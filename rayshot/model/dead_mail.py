@@ -1,4 +1,4 @@
-"""What was in flight to actors that a restore leaves out, as dead letters."""
+"""Messages in flight to actors that a restore leaves out, as dead letters."""
 
 from collections import deque
 from collections.abc import Callable
@@ -9,11 +9,11 @@ from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.resolution import Fit
 
 LETTERS_MAX = 1000
-"""Of each channel the last ones are read; how many there were, the counters say."""
+"""Only the last messages of each channel are read; the counters say how many there were."""
 
 
 def undeliverable(fit: Fit, read: Callable[[Blob], bytes]) -> tuple[DeadLetter, ...]:
-    """One dead letter for each message, the last LETTERS_MAX of each channel. Raises Damaged, StoreError."""
+    """One dead letter for each message, at most the last LETTERS_MAX of each channel. Raises Damaged, StoreError."""
     letters = []
     for channel in fit.undeliverable:
         why = (

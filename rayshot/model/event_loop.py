@@ -1,8 +1,8 @@
-"""The event loop on which an actor's coroutines run: one for the actor's life, one handler at a time, to completion.
+"""The event loop for an actor's coroutines: one loop for the actor's life, one handler at a time, each to its end.
 
-It turns while an async handler runs and stands still otherwise. What a handler opens on it, a session or a pool, serves
-the handlers that follow. No task outlives the handler that started it: a snapshot lies between two handlers, and would
-hold half of what such a task does.
+The loop runs while an async handler runs, and stands still otherwise. Later handlers can use what a handler opens on
+the loop, for example a session or a pool. No task outlives the handler that started it: a snapshot is taken between two
+handlers, and would hold only half of what such a task does.
 """
 
 import asyncio
@@ -21,26 +21,26 @@ from rayshot.model.waiting import is_among_themselves, place, threads_besides
 
 log = logging.getLogger("rayshot")
 TURNS_BEFORE = 2
-"""So often the loop turns before a handler: it learns of connections that were closed while it stood still."""
+"""The loop turns this often before a handler, to notice connections that were closed while the loop stood still."""
 TURNS_AFTER = 20
-"""So often at most it turns behind a handler, for tasks that wait for nothing more, such as the end of a generator."""
+"""The loop turns at most this often after a handler, for tasks that can end at once, such as a generator's end."""
 TURNS_QUIET = 3
-"""After so many turns without a task nothing comes any more: generators that hold others end one after the other."""
+"""After this many turns without a task no more tasks come: generators that hold others end one after the other."""
 CANCEL_S = 5.0
-"""A task that was cancelled has so long to end."""
+"""A cancelled task has this long to end."""
 SILENCE_S = 10.0
-"""A handler that waits for nobody but handlers is given up after this: another thread may still have woken it."""
+"""A handler that waits only for other handlers is given up after this time: a thread may still have woken it."""
 WARNING_FACTOR = 3
-"""A handler that waits is warned of after SILENCE_S, and again each time that it has run for so many times as long."""
+"""A waiting handler is warned of after SILENCE_S, and again each time its running time has grown by this factor."""
 
 Ready = list[tuple[selectors.SelectorKey, int]]
 
 
 class ActorLoop(asyncio.SelectorEventLoop):
-    """An event loop that notices when its handler waits for what only another handler of the same actor could bring.
+    """An event loop that notices when its handler waits for something only another handler of its actor could bring.
 
-    `main` is the task of the handler that runs, and `hopeless` says that it was cancelled for that reason. Threads
-    that are not `threads_known` may wake it. `has_strays`: tasks were made while no async handler ran.
+    `main` is the task of the running handler; `hopeless` says that it was cancelled for this reason. Threads that are
+    not in `threads_known` may wake it. `has_strays`: tasks were made while no async handler ran.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class ActorLoop(asyncio.SelectorEventLoop):
         self._began = self._warn_at = 0.0
 
     def begin(self, main: asyncio.Task[Any], what: str) -> None:
-        """Run a handler from now on: `what` names it."""
+        """Note that a handler runs from now on; `what` names it."""
         self.main, self.hopeless, self._what = main, False, what
         self._began = self.time()
         self._warn_at = self._began + SILENCE_S
@@ -66,7 +66,7 @@ class ActorLoop(asyncio.SelectorEventLoop):
         return super().create_task(*args, **kwargs)
 
     def wait(self, poll: Callable[[float | None], Ready], timeout: float | None) -> Ready:
-        """Wait as a selector does; `poll` is the selector's own way, and no timeout says that no timer is set."""
+        """Wait as a selector does. `poll` is the selector's own wait; a timeout of None means that no timer is set."""
         if timeout == 0 or self.main is None:
             return poll(timeout)
         if timeout is None and self.is_stuck():
@@ -84,13 +84,13 @@ class ActorLoop(asyncio.SelectorEventLoop):
 
     @property
     def has_files(self) -> bool:
-        """Whether it waits for any file, a connection say, but for its own by which other threads wake it."""
+        """Whether the loop waits for a file, such as a connection. The file by which threads wake it does not count."""
         return len(self._files.get_map()) > 1
 
     def is_stuck(self) -> bool:
         """Whether every task waits for a lock, an event or a queue, and nothing on this loop can bring it.
 
-        Nor can a thread: where one works for the loop, or the user has one, it may.
+        False also if a thread may bring it: a thread that works for the loop, or one that the user started.
         """
         if self.has_files or self._jobs or not is_among_themselves(asyncio.all_tasks(self)):
             return False
@@ -110,7 +110,7 @@ class ActorLoop(asyncio.SelectorEventLoop):
             self.main.cancel()
 
     def _warn(self, main: asyncio.Task[Any]) -> None:
-        """Say that the handler still waits: whether for another handler cannot be known here."""
+        """Log that the handler still waits. The loop cannot know here whether it waits for another handler."""
         ran = self.time() - self._began
         self._warn_at = self._began + WARNING_FACTOR * ran
         log.warning(
@@ -123,7 +123,7 @@ class ActorLoop(asyncio.SelectorEventLoop):
 
 
 class _Files(selectors.DefaultSelector):
-    """The selector of an ActorLoop, which has a say in how long it waits."""
+    """The selector of an ActorLoop; it lets the loop decide how long to wait."""
 
     def __init__(self, loop: ActorLoop) -> None:
         super().__init__()
@@ -135,7 +135,7 @@ class _Files(selectors.DefaultSelector):
 
 
 class Coroutines:
-    """Runs the coroutines of the actor `name` on a loop that `new_loop` gives when the first one is to run."""
+    """Runs the coroutines of the actor `name`, on a loop that `new_loop` makes when the first coroutine runs."""
 
     def __init__(self, name: str, new_loop: Callable[[], ActorLoop] = ActorLoop) -> None:
         self._name = name
@@ -146,7 +146,7 @@ class Coroutines:
         self._threads = frozenset(threading.enumerate())
 
     def enter(self) -> None:
-        """Be this thread's own: `asyncio.get_event_loop()` in a plain handler gives the actor's loop."""
+        """Belong to this thread: from now on `asyncio.get_event_loop()` in a plain handler gives the actor's loop."""
         self._is_of_thread = True
         self._open()
 
@@ -159,7 +159,7 @@ class Coroutines:
         return self._loop
 
     def end_plain(self) -> None:
-        """A handler that is not async has returned. Raises TaskLeftBehind where a task that it made does not end."""
+        """End the tasks of a plain handler that has returned. Raises TaskLeftBehind if one of them does not end."""
         loop = self._loop
         if loop is None or not loop.has_strays:
             return
@@ -173,8 +173,8 @@ class Coroutines:
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """Run a coroutine to its end and return its result.
 
-        Raises what it raises, TaskLeftBehind where a task that it started does not end with it, and WaitsForHandler
-        where it waits for what only another handler of the actor could bring.
+        Raises what the coroutine raises; TaskLeftBehind if a task that it started does not end with it; and
+        WaitsForHandler if it waits for something that only another handler of the actor could bring.
         """
         loop = self._open()
         main = loop.create_task(self._whole(loop, coroutine))
@@ -207,7 +207,7 @@ class Coroutines:
         return result
 
     async def _end_tasks(self) -> tuple[str, ...]:
-        """Cancel whatever else goes on, if it does not end at once; returns what did not."""
+        """Cancel all other tasks that do not end at once; returns descriptions of these tasks."""
         quiet = 0
         for _ in range(TURNS_AFTER):
             await asyncio.sleep(0)
@@ -244,7 +244,7 @@ class Coroutines:
         )
 
     def close(self) -> None:
-        """The actor is no more: end its tasks and async generators, and close the loop."""
+        """End the loop's tasks and async generators, and close the loop. Call this when the actor is gone."""
         if self._loop is not None:
             try:
                 self._loop.run_until_complete(self._end_all(self._loop))
@@ -274,7 +274,7 @@ def _others() -> set[asyncio.Task[Any]]:
 
 
 def _described(task: asyncio.Task[Any]) -> str:
-    """The qualified name of its coroutine, and where that stands."""
+    """The qualified name of the task's coroutine, and the line where it stands."""
     coroutine: Any = task.get_coro()
     name = _name(coroutine)
     frame = getattr(coroutine, "cr_frame", None)

@@ -1,4 +1,4 @@
-"""Handles: what user code holds of an actor, wherever it is."""
+"""Handles: how user code refers to an actor, wherever the actor is."""
 
 import contextlib
 import copy
@@ -16,12 +16,12 @@ from rayshot.model.port import OutPort, Port, find_port, process_port
 class ActorHandle:
     """An actor of a system, by name. `handle.method.tell(...)` and `handle.method.remote(...)` send to it.
 
-    A handle in a state or in a message is stored as the name and bound again by whoever reads it. `methods` are the
-    names that the actor's class offers; None where they are not known here, and then the receiver checks. `silent` are
-    those whose calls return nothing. `hold`: see Hold.
+    A handle in a state or in a message is stored as a name; the process that reads it binds it again. `methods` are the
+    names of the methods that the actor's class offers; None if they are not known here: then the receiver checks.
+    `silent` are the methods whose calls return nothing. `hold`: see Hold.
     """
 
-    # No slots: each method that was used once becomes a plain attribute, found without __getattr__.
+    # No slots: each method that was used once becomes a plain attribute, so Python finds it without __getattr__.
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class ActorHandle:
         return self._name
 
     def name_in(self, system: str) -> str:
-        """The name, for a process of `system`. Raises StaleHandle where the actor is of another one."""
+        """The name, for a process of `system`. Raises StaleHandle if the actor belongs to another system."""
         if self._system != system:
             raise StaleHandle(
                 f"{self!r} is of another system than this process, which is of {system!r}; "
@@ -57,7 +57,7 @@ class ActorHandle:
         return self._name
 
     def give_out(self) -> None:
-        """This process is not the only one any more that may hold a handle of the actor."""
+        """Note that other processes, too, may now hold a handle of the actor."""
         if self._hold is not None:
             self._hold.give_out()
 
@@ -89,16 +89,16 @@ class ActorHandle:
 
 
 def with_class(handle: ActorHandle, user_class: type) -> ActorHandle:
-    """The handle, in a process that has the actor's class at hand: there calls with wrong arguments are refused."""
+    """The handle with the actor's class, in a process that knows it: calls with wrong arguments are refused there."""
     handle._user_class, handle._silent = user_class, silent_methods(user_class)  # noqa: SLF001 - a handle's own
     return handle
 
 
 class Hold:
-    """What an anonymous actor's handle has in the process that made the actor, and the methods got from it have too.
+    """Shared by an anonymous actor's handle, in the process that made the actor, and by the methods got from it.
 
-    When the last of them is gone `dropped` is called, if no other process can have a handle: on any thread, in the
-    midst of anything, so it must take no lock. At the interpreter's exit it is not called.
+    When the last of these is gone, `dropped` is called, unless another process may have a handle. It may be called on
+    any thread at any point of the program, so it must take no lock. It is not called at the interpreter's exit.
     """
 
     __slots__ = ("__weakref__", "_dropped")
@@ -107,7 +107,7 @@ class Hold:
         self._dropped: Callable[[], None] | None = dropped
 
     def give_out(self) -> None:
-        """A handle leaves this process: nobody will know when the last one is gone."""
+        """Note that a handle leaves this process: from now on nobody can know when the last one is gone."""
         self._dropped = None
 
     def __del__(self) -> None:
@@ -116,9 +116,9 @@ class Hold:
 
 
 class Method:
-    """One method of an actor, ready to be sent to."""
+    """One method of an actor, ready to be sent to the actor."""
 
-    # It has no reference to the handle, which has it: else a handle that nobody holds would live on for a while.
+    # It has no reference to the handle, which refers to it: a cycle would keep an unused handle alive for a while.
     __slots__ = (
         "_append", "_append_plain", "_encode", "_hold", "_name", "_parameters", "_port", "_receiver", "_returns",
         "_system",
@@ -144,7 +144,7 @@ class Method:
         self._append_plain = channel.append_plain
 
     def _finds_later_life(self) -> bool:
-        """Whether the system lives on in a later life, to which this is bound from now on."""
+        """Whether the system continues in a later life; if so, this method is bound to that life from now on."""
         port = process_port(self._system)
         if port is self._port or port.system != self._port.system:
             return False
@@ -158,7 +158,7 @@ class Method:
 
         Raises:
             MessageNotSerializable, MessageTooLarge: nothing was sent.
-            SystemDown: the system takes no messages any more.
+            SystemDown: the system takes no more messages.
         """
         try:
             if all_numbers(map(type, args)) and not kwargs and len(args) <= NUMBERS_MAX:
@@ -171,11 +171,11 @@ class Method:
             self.tell(*args, **kwargs)
 
     def remote(self, *args: Any, **kwargs: Any) -> Any:
-        """Send a message whose result is wanted: returns an ObjectRef to a driver, a Reply inside an actor.
+        """Send a message and ask for its result: returns an ObjectRef to a driver, a Reply inside an actor.
 
-        Same channel, same order and same errors as `tell`. With `num_returns=0` it is a `tell`, and returns None.
-        Raises WrongArguments, which is a TypeError, in the process that made the actor; in others the result is the
-        TypeError of the method itself.
+        Uses the same channel and order as `tell`, and raises the same errors. With `num_returns=0` it is a `tell`, and
+        returns None. Raises WrongArguments, which is a TypeError, in the process that made the actor; in other
+        processes the result is the TypeError of the method itself.
         """
         parameters = self._parameters
         if kwargs or not parameters.least <= len(args) <= parameters.most:
@@ -190,9 +190,9 @@ class Method:
             return self.remote(*args, **kwargs)
 
     def options(self, **options: Any) -> "Method":
-        """This method with options of Ray's: `num_returns`, 0 or 1; `name`, which nothing shows.
+        """This method with options of Ray's: `num_returns`, 0 or 1; `name`, which has no effect.
 
-        Raises ConfigError for others, with what to do instead.
+        Raises ConfigError for other options; the message says what to do instead.
         """
         made = copy.copy(self)
         returns = check_method_options(f".{self._name}", {"num_returns": self._returns, **options})
@@ -200,7 +200,7 @@ class Method:
         return made
 
     def bind(self, *_args: Any, **_kwargs: Any) -> NoReturn:
-        """Refuse a node of a graph of Ray's."""
+        """Refuse to make a node of a Ray graph."""
         raise no_graphs(f".{self._name}.bind(...)")
 
     def __call__(self, *_args: Any, **_kwargs: Any) -> None:
@@ -209,17 +209,17 @@ class Method:
 
 
 def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
-    """End an actor when it has handled what this process sent to it before. Returns at once; twice is fine.
+    """End an actor when it has handled what this process sent to it before. Returns at once; a second call is harmless.
 
-    What waits for it from others then, and what is sent to it afterwards, are dead letters; calls among these raise
-    ActorExited, which is a `ray.exceptions.RayActorError` too. A snapshot that was recorded before holds the actor, and
-    the order to end where that is still under way.
+    Messages from others that wait for it then, and messages sent to it afterwards, become dead letters. Calls among
+    them raise ActorExited, which is also a `ray.exceptions.RayActorError`. A snapshot that was recorded before holds
+    the actor; it also holds the order to end, if this is still under way.
 
     Args:
         actor: its handle.
-        no_restart: only True, as in `ray.kill`: an actor that ended is not begun anew.
+        no_restart: only True, as in `ray.kill`: an ended actor does not start again.
 
-    Raises ConfigError for what is not a handle of an actor; SystemDown where the system takes no messages any more.
+    Raises ConfigError if `actor` is not a handle; SystemDown if the system takes no more messages.
     """
     if not isinstance(actor, ActorHandle):
         raise ConfigError(
@@ -235,14 +235,14 @@ def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
 
 
 def no_graphs(what: str) -> ConfigError:
-    """The error for a graph of Ray's that an actor of a system would be a part of."""
+    """The error for a Ray graph that would have an actor of a system in it."""
     return ConfigError(
         f"{what} does not go with rayshot: send a message with .tell or .remote; see {porting('dag-bind')}"
     )
 
 
 def rebind_anew(system: str, name: str, _methods: tuple[str, ...] | None, silent: tuple[str, ...] = ()) -> ActorHandle:
-    """As `_rebind`, for a handle that was recorded when the actor's class had other methods: the receiver checks."""
+    """As `_rebind`, for a handle recorded when the actor's class had other methods: the receiver checks."""
     return _rebind(system, name, None, silent)
 
 

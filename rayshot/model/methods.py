@@ -1,6 +1,6 @@
-"""Which methods of a class can be called, and what `@ray.method` and `handle.method.options(...)` may ask of one.
+"""Which methods of a class can be called, and which options `@ray.method` and `handle.method.options(...)` take.
 
-What is refused is refused where it is asked for, with an error that names its line in the table of docs/porting.md.
+An option is refused at the place where the user gives it. The error names its line in the table of docs/porting.md.
 """
 
 import inspect
@@ -15,9 +15,9 @@ from rayshot.format.suggestion import did_you_mean
 RESERVED = frozenset(
     {"name", "name_in", "give_out", "_name", "_system", "_methods", "_port", "_hold", "_silent", "_user_class"}
 )
-"""What a handle has itself."""
+"""Names that a handle uses itself."""
 BUILT_IN = frozenset({"__ray_ready__", "__ray_call__", "__ray_terminate__"})
-"""Methods that every actor has, as in Ray: they can be called, and a class need not define them."""
+"""Methods that every actor has, as in Ray: they can be called, but a class need not define them."""
 _OPTIONS = {
     "concurrency_group": ("the handlers of one actor run one at a time", "concurrency-groups"),
     "retry_exceptions": ("a handler runs once: catch the exception in it, and try again there", "retry-exceptions"),
@@ -26,21 +26,21 @@ _OPTIONS = {
     "_generator_backpressure_num_objects": ("a handler returns one value", "generators"),
     "_num_objects_per_yield": ("a handler returns one value", "generators"),
 }
-"""Options that are refused, with the reason and the line of the table."""
+"""Options that are refused, each with the reason and the line of the table."""
 _TAKEN = frozenset({"num_returns", "max_task_retries", "name"})
 _OF_RAYS_HANDLES = frozenset({"_actor_id", "_ray_actor_id"})
-"""What programs ask Ray's own handles for."""
+"""Attributes that programs ask of Ray's own handles."""
 _UNUSED = ("", None, False, 0)
 _silent: WeakKeyDictionary[type, frozenset[str]] = WeakKeyDictionary()
 
 
 def porting(line: str) -> str:
-    """Where the documentation says what to write instead of an idiom of Ray's."""
+    """The place in the documentation that says what to write instead of an idiom of Ray's."""
     return f"docs/porting.md#{line}"
 
 
 def methods_of(user_class: type) -> tuple[str, ...]:
-    """Names of the methods that can be handlers, sorted: all functions but the dunder ones and generators."""
+    """Names of the methods that can be handlers, sorted: all functions except dunder methods and generators."""
     return tuple(name for name in _functions(user_class) if not is_generator(user_class, name))
 
 
@@ -51,20 +51,20 @@ def _functions(user_class: type) -> list[str]:
 
 
 def is_generator(user_class: type, name: str) -> bool:
-    """Whether that attribute of the class is a function that yields; a static or class method may be one too."""
+    """Whether that attribute of the class is a function that yields; static and class methods count too."""
     function = _function(user_class, name)
     return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
 
 
 def hides_generator(user_class: type, name: str) -> bool:
-    """Whether a decorator stands over a function that yields: what a call returns then, only the call shows."""
+    """Whether a decorator wraps a function that yields. Only a call can show what the decorated method returns."""
     function = inspect.unwrap(_function(user_class, name))
     yields = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
     return yields and not is_generator(user_class, name)
 
 
 def silent_methods(user_class: type) -> frozenset[str]:
-    """Those that `@ray.method(num_returns=0)` declares: a call of one returns nothing."""
+    """The methods that `@ray.method(num_returns=0)` declares: a call of one returns nothing."""
     found = _silent.get(user_class)
     if found is None:
         declared = {name: _declared(user_class, name).get("num_returns") for name in methods_of(user_class)}
@@ -73,7 +73,7 @@ def silent_methods(user_class: type) -> frozenset[str]:
 
 
 def check_methods(user_class: type) -> None:
-    """Raise ConfigError for a method that no handle can reach, or of which `@ray.method` asks what cannot be."""
+    """Raise ConfigError for a method that no handle can reach, or whose `@ray.method` options are not supported."""
     for name in _functions(user_class):
         whose = f"{user_class.__qualname__}.{name}"
         if name in RESERVED:
@@ -85,7 +85,7 @@ def check_methods(user_class: type) -> None:
 
 
 def check_method_options(whose: str, options: Mapping[str, Any]) -> int:
-    """How many values a call returns, 0 or 1. Raises ConfigError for an option that does not go with rayshot."""
+    """How many values a call returns, 0 or 1. Raises ConfigError for an option that rayshot does not support."""
     for key, value in options.items():
         if key in _OPTIONS and value not in _UNUSED:
             reason, line = _OPTIONS[key]
@@ -115,7 +115,7 @@ def _check_num_returns(whose: str, asked: object) -> int:
 
 
 def warn_of_retries(asked: Mapping[str, Any], whose: str) -> None:
-    """Say once that Ray's options for actors that die are taken, and that nothing comes of them."""
+    """Warn that rayshot accepts Ray's options for actors that die, but that they have no effect."""
     given = ", ".join(f"{key}={value!r}" for key, value in asked.items())
     warnings.warn(
         f"{whose}: {given} is not needed and does nothing: Ray would begin the actor anew without its state. A "
@@ -126,12 +126,12 @@ def warn_of_retries(asked: Mapping[str, Any], whose: str) -> None:
 
 
 def may_be_method(name: str) -> bool:
-    """Whether an actor of a class that is not known here may have a method of that name which can be called."""
+    """Whether an actor whose class is not known here may have a method of that name that can be called."""
     return not name.startswith("__") and name not in _OF_RAYS_HANDLES
 
 
 def unknown_method(actor: str, method: str, methods: Iterable[str]) -> UnknownMethod:
-    """The error for a method that an actor has not, or that cannot be called."""
+    """The error for a method that the actor does not have, or that cannot be called."""
     if method.startswith("__"):
         text = (
             f"actor {actor!r} cannot be sent {method!r}: a handle reaches methods with plain names. Give the class one "
@@ -162,7 +162,7 @@ def generator_called(actor: str, method: str) -> ConfigError:
 
 
 def _declared(user_class: type, name: str) -> dict[str, Any]:
-    """What `@ray.method` says of a method: it leaves a mark for each of its options on the function."""
+    """The options that `@ray.method` gave a method: it leaves a mark for each option on the function."""
     function = _function(user_class, name)
     found = {key: getattr(function, f"__ray_{key.strip('_')}__", None) for key in (*_OPTIONS, *_TAKEN)}
     return {key: value for key, value in found.items() if value is not None}

@@ -1,4 +1,4 @@
-"""A recorded state brought up to the version of the class that is to take it."""
+"""Bring a recorded state up to the version of the class that loads it."""
 
 import traceback
 from pathlib import PurePath
@@ -9,12 +9,12 @@ from rayshot.model.versions import attributes_of, migration_of, required_fields
 
 
 def migrate(state: Any, version: int, user_class: type, wanted: int, actor: str) -> Any:
-    """The state of `version` as `user_class`, which is at `wanted`, takes it: what its `migrate` makes of it if lower.
+    """The `state` of `version` in the form that `user_class`, at version `wanted`, takes: migrated if it is older.
 
-    Raises MigrationFailed, which names the actor and the class, where the hook raises or gives no state.
+    Raises MigrationFailed, with the names of actor and class, if the hook raises or returns no usable state.
     """
     hook = migration_of(user_class, wanted)
-    if version >= wanted or hook is None:  # a lower one without a hook was refused before
+    if version >= wanted or hook is None:  # a lower version without a hook was refused before
         return state
     try:
         migrated = hook(state, version)

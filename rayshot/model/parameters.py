@@ -1,6 +1,6 @@
-"""What a method of a class takes, so that a call with wrong arguments is refused before anything is sent.
+"""The parameters of a method, so that a call with wrong arguments is refused before anything is sent.
 
-Only what the function itself would refuse: of one that a decorator wrapped the wrapper decides.
+Only calls are refused that the function itself would refuse. If a decorator wrapped it, the wrapper decides.
 """
 
 import inspect
@@ -14,9 +14,9 @@ from rayshot.errors import WrongArguments
 
 
 class Parameters:
-    """Those of one method. `least` .. `most` positional arguments fit by themselves, and nobody needs to look closer.
+    """The parameters of one method. From `least` to `most` positional arguments fit without a closer look.
 
-    `bound`: the function is called with the actor before them. Without a `signature` all fits.
+    `bound`: the function gets the actor before its arguments. Without a `signature` any arguments fit.
     """
 
     __slots__ = ("_bound", "_signature", "least", "most")
@@ -29,7 +29,7 @@ class Parameters:
         self.most -= len(self._bound)
 
     def check(self, whose: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """Raise WrongArguments where they do not fit; `whose` says what is called."""
+        """Raise WrongArguments if the arguments do not fit; `whose` names what is called."""
         if self._signature is None:
             return
         try:
@@ -39,7 +39,7 @@ class Parameters:
 
 
 def _positional(signature: inspect.Signature) -> tuple[int, int]:
-    """How many positional arguments fit without any keyword: at least, at most; none where a keyword is required."""
+    """How many positional arguments fit without keywords, (least, most); no number fits if a keyword is required."""
     least = most = 0
     for parameter in signature.parameters.values():
         required = parameter.default is parameter.empty
@@ -53,14 +53,14 @@ def _positional(signature: inspect.Signature) -> tuple[int, int]:
 
 
 ANYTHING = Parameters(None, bound=False)
-"""Of a method of which nothing is known here: its receiver checks."""
+"""For a method of which nothing is known here: its receiver checks."""
 _NOTHING = Parameters(inspect.Signature(), bound=False)
 _known: WeakKeyDictionary[FunctionType, dict[bool, Parameters]] = WeakKeyDictionary()
-"""By function, and by whether it is called with the actor: one may be a method here and a static method there."""
+"""By function, then by whether it gets the actor: one function may be a method here and a static method there."""
 
 
 def parameters_of(user_class: type, method: str) -> Parameters:
-    """Those of a method, or of the constructor as `__init__`; ANYTHING of what is not a plain function."""
+    """The parameters of a method, or of the constructor, `__init__`; ANYTHING if it is not a plain function."""
     found = inspect.getattr_static(user_class, method, None)
     function = found.__func__ if isinstance(found, (staticmethod, classmethod)) else found
     if found is object.__init__ and inspect.getattr_static(user_class, "__new__") is object.__new__:
@@ -75,7 +75,7 @@ def parameters_of(user_class: type, method: str) -> Parameters:
 
 
 def _signature(function: FunctionType) -> inspect.Signature:
-    """That of the code itself: Ray leaves another one as `__signature__` on methods of its actors."""
+    """The signature of the code itself: Ray sets a different `__signature__` on methods of its actors."""
     code = function.__code__
     bare = FunctionType(code, {}, code.co_name, function.__defaults__, function.__closure__)
     bare.__kwdefaults__ = function.__kwdefaults__

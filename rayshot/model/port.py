@@ -1,4 +1,4 @@
-"""What a model asks of the world it runs in: Ray, a driver, or the simulator."""
+"""What the model asks of the world around it: of Ray, of a driver, or of the simulator."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, cast
@@ -16,7 +16,7 @@ class OutPort(Protocol):
         """Put an encoded message into the outbox; it gets the channel's next number."""
 
     def append_plain(self, method: str, args: tuple[Any, ...]) -> None:
-        """As `append`, for a tell whose arguments are few and numbers: it may be encoded later, with others."""
+        """As `append`, for a tell with few arguments, all numbers: it may be encoded later, together with others."""
         self.append(self.codec.tell(method, args))
 
 
@@ -35,7 +35,7 @@ class Port(Protocol):
         """The channel from this process to `receiver`."""
 
     def call(self, receiver: str, tell: bytes) -> Any:
-        """Send a message whose sender wants the result: an ObjectRef for a driver, a Reply inside an actor."""
+        """Send a message and ask for the result: returns an ObjectRef for a driver, a Reply inside an actor."""
 
     def spawn(
         self, specification: ActorSpecification, name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any]
@@ -43,7 +43,7 @@ class Port(Protocol):
         """Make an actor; returns its ActorHandle. Message 1 to it is its constructor's call. Raises NameTaken."""
 
     def is_there(self, name: str) -> bool | None:
-        """Whether an actor of that name lives: False where it has ended, None where nobody knows of one."""
+        """Whether an actor of that name lives: False if it has ended, None if nobody knows of one."""
 
     def handle_of(self, name: str) -> Any:
         """This process's ActorHandle of the actor `name`."""
@@ -53,26 +53,26 @@ _find_port: list[Callable[[], Port | None]] = []
 
 
 def provide_port(find: Callable[[], Port | None]) -> None:
-    """Say how this process finds its port; the last one to say so counts."""
+    """Say how this process finds its port; a later call replaces an earlier one."""
     _find_port[:] = [find]
 
 
 def swap_port(find: Callable[[], Port | None] | None) -> Callable[[], Port | None] | None:
-    """As `provide_port`, for a while: returns who had said so before, to be given back in the same way."""
+    """As `provide_port`, for a while: returns the function set before; pass it to this function again at the end."""
     before = _find_port[0] if _find_port else None
     _find_port[:] = [] if find is None else [find]
     return before
 
 
 def find_port() -> Port | None:
-    """The port of a process that has one of its own, an actor's; None in others, where a driver's may be found."""
+    """This process's own port, if it is an actor's process; None in others, where a driver's port may be found."""
     return _find_port[0]() if _find_port else None
 
 
 def process_port(system: str | None = None) -> Port:
-    """The port of this process; of a driver's that for a handle of `system`, or for an actor that is to be made.
+    """The port of this process. In a driver: the port for handles of `system`, or, without it, for a new actor.
 
-    Raises SystemStopped where there is none, and none can be found.
+    Raises SystemStopped if there is no port and none can be found.
     """
     port = find_port()
     if port is None:

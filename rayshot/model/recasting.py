@@ -1,8 +1,8 @@
-"""Recorded messages as this program takes them: with classes where they went, and with the specifications of today.
+"""Rewrite recorded messages for this program: moved classes get their new places, and specifications are today's.
 
-Each is looked at before any handler runs: one that names a class that is nowhere would be lost later, when its turn
-comes. Only what a snapshot holds is written anew, never what is sent from then on: a name that moved may mean something
-else among the living.
+Each message is checked before any handler runs: a message that names a missing class would be lost later, at its turn.
+Only messages in a snapshot are rewritten, never messages sent from then on: a name that moved may have another meaning
+in the running program.
 """
 
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ from rayshot.model.specification import ActorSpecification, find_global
 
 
 class _Gone(Exception):
-    """A global that is nowhere to be found."""
+    """A global that cannot be found anywhere."""
 
 
 class Recasting:
-    """Writes anew what was in flight to the actor `receiver`.
+    """Rewrites the messages that were in flight to the actor `receiver`.
 
-    `names` says which globals moved. `unborn` is the specification of a receiver that is not born yet: it goes into the
-    message that creates it; None for one that is born.
+    `names` says which globals moved. `unborn` is the specification of a receiver that is not yet born: it replaces the
+    one in the message that creates the receiver. It is None for a receiver that is born.
     """
 
     def __init__(self, codec: Codec, receiver: str, names: Names, unborn: ActorSpecification | None) -> None:
@@ -35,7 +35,7 @@ class Recasting:
         self._found: set[tuple[str, str]] = set()
 
     def frame(self, frame: Frame) -> Frame:
-        """A frame with all its messages as they are to be. Raises as `message`."""
+        """The frame with all its messages rewritten. Raises as `message`."""
         if frame.count == 0 or not self._concerns(frame.body):
             return frame
         messages = split_frame(frame)
@@ -44,7 +44,7 @@ class Recasting:
         )
 
     def message(self, number: int, message: bytes) -> bytes:
-        """One message, number `number` of its channel. Raises CodeMismatch where it does not fit what moved."""
+        """Rewrite message `number` of its channel. Raises CodeMismatch if it does not fit the moved classes."""
         if not self._concerns(message):
             return message
         try:
@@ -53,7 +53,7 @@ class Recasting:
             raise self._mismatch(number, error) from error
 
     def parts(self, number: int, parts: Sequence[Any]) -> Sequence[Any]:
-        """The pickle of what lies beside a message, stream first, as it is to be. Raises as `message`."""
+        """Rewrite the pickle of a value beside a message, its stream first. Raises as `message`."""
         stream = bytes(parts[0])
         try:
             self._check_globals(stream)
@@ -96,7 +96,7 @@ class Recasting:
         return message
 
     def _check_globals(self, pickled: bytes) -> None:
-        """Raise _Gone for a global that has not moved and is not to be found. Imports modules, and calls nothing."""
+        """Raise _Gone for a global that has not moved and cannot be found. Imports modules, but calls nothing."""
         for module, name in globals_of(pickled) - self._found:
             if f"{module}.{name}" not in self._names and find_global(module, name) is None:
                 raise _Gone(f"{module}.{name}")

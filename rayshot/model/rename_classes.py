@@ -1,4 +1,4 @@
-"""Where classes went since a snapshot was taken: what a user says, and where a script has them again."""
+"""Where classes went since a snapshot was taken: what the user says, and what a script defines again."""
 
 import inspect
 import sys
@@ -13,9 +13,9 @@ RenamedClasses = Mapping[str, "type | str"]
 
 
 def read_renamed_classes(rename_classes: RenamedClasses | None) -> dict[str, Any]:
-    """The classes of `rename_classes`, those that are named imported; decorated ones as they are, decorated.
+    """The classes of `rename_classes`. Classes given by name are imported; decorated classes stay decorated.
 
-    Raises ConfigError for what is neither a name nor a class.
+    Raises ConfigError for a value that is neither a name nor a class.
     """
     if not isinstance(rename_classes or {}, Mapping):
         raise ConfigError(f"rename_classes={rename_classes!r}: give a dict, {{'old.module.Class': NewClass}}")
@@ -31,19 +31,19 @@ def read_renamed_classes(rename_classes: RenamedClasses | None) -> dict[str, Any
 
 
 def mapped_actor_class(rename_classes: Mapping[str, Any], recorded: str) -> type | None:
-    """The user's class that actors of the class `recorded` are to be of; None where the map says nothing of it.
+    """The user's class to use for actors of the class `recorded`; None if the map does not mention it.
 
-    Raises ConfigError for a class that no actor can be of.
+    Raises ConfigError for a class that cannot be an actor's class.
     """
     mapped = user_class_of(rename_classes.get(recorded))
     return None if mapped is None else check_class(mapped)
 
 
 def classes_of_main() -> dict[str, Any]:
-    """All classes that this program's `__main__` defines, by the names under which a snapshot has its own.
+    """All classes that this program's `__main__` defines, by the names that a snapshot uses for classes of `__main__`.
 
-    A program that is started anew makes its classes anew, and a snapshot of the one before holds them by value. As in a
-    notebook, the last definition of a name counts; decorated ones are as they are, decorated.
+    When a program starts again it defines its classes again; an older snapshot holds the earlier ones by value. As in a
+    notebook, the last definition of a name counts. Decorated classes stay decorated.
     """
     main = sys.modules.get("__main__")
     return {} if main is None else {f"__main__.{name}": found for name, found in _classes_in(main, "")}
@@ -60,7 +60,7 @@ def _classes_in(holder: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _named(name: str) -> Any:
-    """What the dotted `name` means: a module as long as there is one, then attributes."""
+    """The object with the dotted `name`: the longest module that can be found, then attributes."""
     parts = name.split(".")
     for cut in range(len(parts) - 1, 0, -1):
         if not all(parts):

@@ -11,10 +11,10 @@ from rayshot.model.current import runs_here
 
 
 class Reply:
-    """The result of a call, to come. Ask for it with `then`, in the handler that made the call.
+    """The future result of a call. Ask for it with `then`, in the handler that made the call.
 
-    A reply that nobody asks for costs no message. `callee` is who was called. `call` is None where a thread made it
-    that runs no handlers: it has left already, as one whose reply nobody wants.
+    A reply that nobody asks for costs no message. `callee` is the actor that was called. `call` is None if a thread
+    that runs no handlers made the call: the call was sent at once, without asking for a reply.
     """
 
     __slots__ = ("_call", "_callee", "_cell")
@@ -25,20 +25,20 @@ class Reply:
         self._callee = callee
 
     def then(self, method: Callable[..., Any], *context: Any, on_error: Callable[..., Any] | None = None) -> None:
-        """Continue with `method(result, *context)` when the reply is here; with `on_error(exception, *context)` else.
+        """Continue with `method(result, *context)` when the reply is here, or with `on_error(exception, *context)`.
 
         The reply is a message on the reverse channel; the continuation is part of this actor's state, so both
         survive a snapshot. `context` is kept by reference, like any part of the state. Without `on_error` an exception
-        becomes a dead letter of this actor. A call that its receiver does not handle, as it has ended, is a dead letter
-        and has no reply: neither method is called.
+        becomes a dead letter of this actor. If the receiver has ended and does not handle the call, the call is a dead
+        letter and has no reply: neither method is called.
 
         Args:
             method: a bound method of this actor.
             *context: further arguments.
             on_error: a bound method of this actor.
 
-        Raises OutsideHandler on a thread that runs no handlers, and for a call that such a one made; ConfigError for a
-        second continuation, and for one that is named when the handler has ended.
+        Raises OutsideHandler on a thread that runs no handlers, and for a call that such a thread made; ConfigError for
+        a second continuation, and for one that is given after the handler has ended.
         """
         call = self._call
         if call is None or not runs_here(self._cell):
@@ -59,9 +59,9 @@ class Reply:
     def __await__(self) -> NoReturn:
         raise NotAnObjectRef(_ADVICE)
 
-    @property  # type: ignore[misc]  # read-only is what it is
+    @property  # type: ignore[misc]  # it is read-only on purpose
     def __class__(self) -> type["Reply"]:
-        # `ray.get` asks isinstance(reply, ObjectRef) and would complain of a type; its user needs to hear of `then`.
+        # `ray.get` asks isinstance(reply, ObjectRef) and would complain about a type; the user must learn of `then`.
         if sys._getframe(1).f_globals.get("__name__", "").startswith("ray."):  # noqa: SLF001
             raise NotAnObjectRef(_ADVICE)
         return Reply

@@ -1,4 +1,4 @@
-"""What a snapshot asks of a class, and what the class here has: both sides of everything that does not fit."""
+"""What a snapshot needs from a class and what the class here offers; a mismatch is reported with both sides."""
 
 import platform
 import sys
@@ -27,10 +27,10 @@ class Cast(NamedTuple):
 
 
 def unmet(manifest: Manifest, cast: Cast, read: Read) -> Iterator[str]:
-    """What the snapshot has of one actor that its class here does not take, a sentence each.
+    """One sentence for each thing that the snapshot has of an actor and that its class here does not accept.
 
-    A lower version without a migration, or a higher one. Methods that messages in flight, timers and pending replies
-    call. Attributes that a dataclass has no default for; what a migration gives is looked at when it has run.
+    Checked are: a lower version without a migration, or a higher version; methods that messages in flight, timers and
+    pending replies call; and dataclass fields without a default. A migration's result is checked after it has run.
     """
     actor, specification, user_class = cast
     if user_class is None:
@@ -60,7 +60,7 @@ def unmet(manifest: Manifest, cast: Cast, read: Read) -> Iterator[str]:
 
 
 def check_python(manifest: Manifest, casts: Iterable[Cast], read: Read) -> None:
-    """Raise PythonMismatch where code by value is needed that another minor version of Python wrote."""
+    """Raise PythonMismatch if the restore needs code by value that another minor version of Python wrote."""
     here = platform.python_version_tuple()[:2]
     if tuple(manifest.python_version.split(".")[:2]) == here:
         return
@@ -76,7 +76,7 @@ def check_python(manifest: Manifest, casts: Iterable[Cast], read: Read) -> None:
 
 
 def code_by_value(manifest: Manifest, casts: Iterable[Cast], read: Read) -> Iterator[tuple[str, bytes]]:
-    """Where classes and functions by value are needed, and the bytes with the pickles that hold them."""
+    """The places where classes and functions by value are needed, each with the bytes of the pickles that hold them."""
     for actor, _, user_class in casts:
         if user_class is None and actor.class_pickle is not None:
             yield f"the class {recorded_class(actor)} of {actor.name}", read(actor.class_pickle)
@@ -96,7 +96,7 @@ def code_by_value(manifest: Manifest, casts: Iterable[Cast], read: Read) -> Iter
 
 
 def _pickles_of(state: CapturedState, read: Read) -> Iterator[bytes]:
-    """A state or a value, and the values of references in it, which lie among its buffers."""
+    """The pickle of a state or a value, then the pickles of values that it refers to, which are among its buffers."""
     stream = read(state.stream)
     yield stream
     for buffer in state.buffers if holds_references(stream) else ():
@@ -110,7 +110,7 @@ def recorded_class(actor: ActorEntry) -> str:
 
 
 def what_is_there(manifest: Manifest, recorded: Sequence[str]) -> list[str]:
-    """The actor classes that this program has where those of the snapshot were, a phrase for each module."""
+    """The actor classes that this program has in the modules of the recorded classes, a phrase for each module."""
     modules = {actor.class_module for actor in manifest.actors if recorded_class(actor) in recorded}
     return [_contents(module) for module in sorted(modules)]
 
@@ -128,7 +128,7 @@ def _contents(module: str) -> str:
 
 
 def _calls(manifest: Manifest, actor: ActorEntry, read: Read) -> Iterator[tuple[str, set[str]]]:
-    """What will call methods of an actor, and which."""
+    """Everything that will call methods of an actor, each with the names of these methods."""
     for channel in manifest.channels:
         if channel.receiver == actor.name:
             frames = (frame for blob in channel.blobs() for frame in read_frames(read(blob)))

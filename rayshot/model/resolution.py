@@ -1,4 +1,4 @@
-"""A snapshot as this program can take it: every class found again, or why not, before anything is started."""
+"""A snapshot as this program can load it: every class is found, or the reason given, before anything starts."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,16 +16,17 @@ from rayshot.model.specification import ActorSpecification, find_class
 
 PROBLEMS_SHOWN_MAX = 10
 SkipMissing = bool | Collection[str]
-"""True: actors whose class is gone are left out; or the names of the actors that are."""
+"""True: leave out actors whose class is gone. Otherwise the names of the actors to leave out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What this program loads of a snapshot.
+    """The parts of a snapshot that this program loads.
 
-    `manifest` is the snapshot's without the actors that are left out: there they count as ended. `specifications` are
-    those of its actors, as their classes are here. `names` says what stands for globals of its states and messages that
-    moved. `left_out` are the recorded classes of those left out, by name, and `undeliverable` the channels to them.
+    `manifest` is the snapshot's manifest without the actors that are left out, which count as ended. `specifications`
+    are those of the other actors, with the classes found here. `names` gives the replacements of moved globals in
+    states and messages. `left_out` gives, by name, the recorded classes of the actors left out, and `undeliverable` the
+    channels to them.
     """
 
     manifest: Manifest
@@ -42,20 +43,20 @@ def fit(
     *,
     skip_missing_classes: SkipMissing = False,
 ) -> Fit:
-    """Find the classes that a snapshot needs in this program. Executes nothing of the snapshot; imports modules.
+    """Find the classes that a snapshot needs in this program. Imports modules, but runs no code of the snapshot.
 
     Args:
-        manifest: what was recorded; its signature was checked.
-        read: gives the bytes of its blobs. Only where a class lost methods, or is a dataclass with fields that have no
-            default, messages and states of its actors are read; and where `__main__` has classes, all that may hold
-            some by value.
-        rename_classes: classes by their recorded name where they moved.
+        manifest: the recorded manifest, with its signature already checked.
+        read: gives the bytes of a blob. An actor's messages and state are read only if its class lost methods, or is a
+            dataclass with fields that have no default. If `__main__` has classes, everything is read that may hold some
+            of them by value.
+        rename_classes: for each class that moved, its new place, by the recorded name.
         skip_missing_classes: see SkipMissing.
 
     Raises:
         ConfigError, ActorNotFound: `rename_classes` or `skip_missing_classes` names something that is not there.
-        CodeMismatch: with both sides, all that the snapshot has and this program has not.
-        PythonMismatch: it holds code by value, of another version of Python.
+        CodeMismatch: names, with both sides, everything that the snapshot has and this program does not.
+        PythonMismatch: the snapshot holds code by value from another minor version of Python.
     """
     mapped = read_renamed_classes(rename_classes)
     named = _named(manifest, skip_missing_classes)
@@ -89,7 +90,7 @@ def fit(
 
 
 def _cast(actor: ActorEntry, mapped: type | None, read: Callable[[Blob], bytes]) -> Cast | None:
-    """How the actor is made here; by the recorded class itself only where there is none of its name."""
+    """How the actor is made here. The recorded class itself is used only if no class here has its name."""
     user_class = mapped or find_class(actor.class_module, actor.class_name)
     if user_class is not None:
         return Cast(actor, ActorSpecification.of(user_class, actor.options), user_class)
@@ -101,7 +102,7 @@ def _cast(actor: ActorEntry, mapped: type | None, read: Callable[[Blob], bytes])
 
 
 def _of_main(manifest: Manifest, casts: Collection[Cast], read: Callable[[Blob], bytes]) -> dict[str, Any]:
-    """Classes of this program's `__main__` that stand for those of the same names which the snapshot holds by value."""
+    """Classes of this program's `__main__` that replace classes of the same names that the snapshot holds by value."""
     waiting = classes_of_main()
     found = {}
     for _, pickled in code_by_value(manifest, casts, read) if waiting else ():
@@ -111,7 +112,7 @@ def _of_main(manifest: Manifest, casts: Collection[Cast], read: Callable[[Blob],
 
 
 def _named(manifest: Manifest, skip_missing_classes: SkipMissing) -> Collection[str]:
-    """The actors that are left out by name."""
+    """The names of the actors that the user wants to leave out."""
     if isinstance(skip_missing_classes, bool):
         return ()
     if isinstance(skip_missing_classes, str) or not all(isinstance(name, str) for name in skip_missing_classes):
@@ -128,7 +129,7 @@ def _named(manifest: Manifest, skip_missing_classes: SkipMissing) -> Collection[
 
 
 def _without(manifest: Manifest, left_out: Collection[str]) -> Manifest:
-    """What is left: those left out are among the ended, and what was in flight to them is not part of it."""
+    """The manifest without the actors left out: they count as ended, and messages in flight to them are removed."""
     if not left_out:
         return manifest
     if len(left_out) == len(manifest.actors):

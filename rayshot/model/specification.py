@@ -1,4 +1,4 @@
-"""What an actor is made of: its class, found again in any process, and its options."""
+"""The specification of an actor: its class, which any process can find again, and its options."""
 
 import importlib
 import sys
@@ -32,15 +32,15 @@ RAY_OPTIONS = frozenset(
         "scheduling_strategy",
     }
 )
-"""Passed through to Ray as they are."""
+"""Options that are passed to Ray unchanged."""
 OWN_OPTIONS: Mapping[str, tuple[object, ...]] = {
     "capture": ("auto", "fork", "inline"),
     "on_error": ("continue", "stop"),
     "deterministic": (False, True),
 }
-"""rayshot's own, with their values, the default first."""
+"""rayshot's own options with their values; the default is first."""
 COUNT_OPTIONS = frozenset({"max_pending_calls"})
-"""Those whose value is a count of 1 or more; -1 is Ray's word for none."""
+"""Options whose value is a count of 1 or more; -1 means no limit, as in Ray."""
 _REFUSED = {
     "max_concurrency": ("handlers of one actor run one at a time", "max-concurrency"),
     "concurrency_groups": ("handlers of one actor run one at a time", "concurrency-groups"),
@@ -53,16 +53,16 @@ _REFUSED = {
     "fallback_strategy": ("an actor has one strategy: give scheduling_strategy", "placement-options"),
     "get_if_exists": ("give it beside the name, Class.options(name=..., get_if_exists=True)", "get-if-exists"),
 }
-"""With the reason, and the line of the table in docs/porting.md."""
+"""Refused options, each with the reason and the line of the table in docs/porting.md."""
 _DEFAULTS = (
     ("max_concurrency", 1),
     ("lifetime", "non_detached"),
     ("placement_group", "default"),
     ("placement_group_bundle_index", -1),
 )
-"""Values of those that are refused which ask for nothing."""
+"""Values of refused options that have no effect; these are accepted."""
 _NEEDLESS = frozenset({"max_restarts", "max_task_retries"})
-"""Taken with a warning: rayshot does better than they ask."""
+"""Accepted with a warning: rayshot offers more than these options ask for."""
 _CONTAINERS = (dict, list, set, frozenset, tuple, str, bytes, bytearray, int, float, deque)
 """Types whose instances hold more than attributes."""
 
@@ -71,8 +71,8 @@ _CONTAINERS = (dict, list, set, frozenset, tuple, str, bytes, bytearray, int, fl
 class ActorSpecification:
     """Class and options of an actor.
 
-    `class_pickle` holds the class by value where no other process can import it (a script, a notebook); it may be
-    unpickled by the same minor version of Python only. `version` is what the class says that its state is of.
+    `class_pickle` holds the class by value if no other process can import it (a script, a notebook). Only the same
+    minor version of Python may unpickle it. `version` is the version of the state, as the class declares it.
     """
 
     class_module: str
@@ -84,7 +84,7 @@ class ActorSpecification:
 
     @classmethod
     def of(cls, user_class: type, options: Mapping[str, Any]) -> "ActorSpecification":
-        """Specify `user_class`. Raises ConfigError for what rayshot cannot run, see `check_class`."""
+        """Specify `user_class`. Raises ConfigError if rayshot does not support an option."""
         module, name = user_class.__module__, user_class.__qualname__
         by_value = not _importable(module, name)
         return cls(
@@ -108,7 +108,7 @@ class ActorSpecification:
 
     @property
     def deterministic(self) -> bool:
-        """Whether the same messages in the same order always lead to the same state: said by the user, for replays."""
+        """Whether the user says that the same messages in the same order always give the same state; for replays."""
         return self.options.get("deterministic") is True
 
     @property
@@ -119,11 +119,11 @@ class ActorSpecification:
 
     @property
     def ray_options(self) -> dict[str, Any]:
-        """The options that Ray is given."""
+        """The options that are passed to Ray."""
         return {key: value for key, value in self.options.items() if key in RAY_OPTIONS}
 
     def resolve(self) -> type:
-        """The user's class in this process. Raises CodeMismatch where it is not to be found."""
+        """The user's class in this process. Raises CodeMismatch if it cannot be found."""
         found = find_class(self.class_module, self.class_name)
         if found is not None:
             return found
@@ -136,13 +136,13 @@ class ActorSpecification:
         )
 
     def recast(self, names: Names) -> "ActorSpecification":
-        """With the classes of today inside of a class by value: among its bases, and in what its methods use."""
+        """The specification, with today's classes among the bases and in the methods of a class by value."""
         if self.class_pickle is None or not any(mentions(self.class_pickle, name) for name in names):
             return self
         return replace(self, class_pickle=dump_class(load_class(self.class_pickle, names)))
 
     def pack(self) -> bytes:
-        """As bytes, for the message that creates the actor and for snapshots: see `stored_options`."""
+        """The specification as bytes, for the message that creates the actor and for snapshots: see stored_options."""
         named = self.class_module, self.class_name, self.class_pickle
         options = {key: _stored(key, value) for key, value in self.options.items()}
         fields = (*named, self.methods, options, self.version)
@@ -175,7 +175,7 @@ def check_class(user_class: type) -> type:
 
 
 def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options without defaults; raise ConfigError for one that is unknown, refused or cannot be stored."""
+    """Return the options without the unset ones; raise ConfigError for unknown, refused or unstorable options."""
     checked = {}
     for key, value in options.items():
         if key in _REFUSED and value not in (None, 0) and (key, value) not in _DEFAULTS:
@@ -196,21 +196,21 @@ def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def find_class(module: str, name: str) -> type | None:
-    """The user's class of that module and qualified name, imported if need be; None where there is none.
+    """The user's class of that module and qualified name, imported if needed; None if there is no such class.
 
-    Raises CodeMismatch where the module is there and fails while it is imported.
+    Raises CodeMismatch if the module exists but fails during its import.
     """
     return user_class_of(find_global(module, name))
 
 
 def user_class_of(found: Any) -> type | None:
-    """The user's class in what stands where a class is looked for, decorated or not; None where it is none."""
+    """The user's class behind an object that may be a class, decorated or not; None if it is not a class."""
     found = getattr(found, "__rayshot_user_class__", found)
     return found if isinstance(found, type) else None
 
 
 def find_global(module: str, name: str) -> Any:
-    """What a module holds under a qualified name; None where it holds nothing. Raises as `find_class`."""
+    """The object with that qualified name in a module; None if there is no such object. Raises as `find_class`."""
     try:
         found: Any = sys.modules.get(module) or importlib.import_module(module)
     except ImportError:
@@ -226,7 +226,7 @@ def find_global(module: str, name: str) -> Any:
 
 
 def _importable(module: str, name: str) -> bool:
-    """Whether another process finds the class by its name: its module was imported as others can import it."""
+    """Whether another process can find the class by its name: its module was imported in the normal way."""
     if module == "__main__" or "<locals>" in name:
         return False
     found = sys.modules.get(module)
@@ -244,7 +244,7 @@ def _storable(key: str, value: Any) -> Any:
 
 
 def _stored(key: str, value: Any) -> Any:
-    """What a snapshot holds of an option: of variables their names, of a place in one cluster what it was."""
+    """The form of an option in a snapshot: only the names of variables, only the type of a strategy for one cluster."""
     if key == "runtime_env" and isinstance(value, Mapping):
         variables = value.get("env_vars")
         return {**value, **({"env_vars": sorted(variables)} if isinstance(variables, Mapping) else {})}

@@ -1,7 +1,8 @@
-"""Options of actors that a snapshot does not hold as they were given, and how a restore comes by them.
+"""Options of actors that a snapshot does not hold as the user gave them, and how a restore completes them.
 
-Values of environment variables may be secrets: their names are stored, and the values given again. A placement group or
-the id of a node belongs to one cluster: what was asked for is stored as a word, and dropped.
+Values of environment variables may be secrets: a snapshot stores only their names, and the user gives the values again.
+A placement group or a node's id belongs to one cluster: a snapshot stores only the kind of strategy, which a restore
+drops.
 """
 
 import logging
@@ -15,16 +16,16 @@ from rayshot.model.specification import ActorSpecification, check_options, user_
 
 log = logging.getLogger("rayshot")
 ActorOptions = Mapping["str | type", Mapping[str, Any]]
-"""Options by the name of an actor, by a class, or by the name of a class, "module.Class"."""
+"""Options by an actor's name, by a class, or by the name of a class, "module.Class"."""
 
 
 def supply(
     specifications: Mapping[str, ActorSpecification], given: ActorOptions | None
 ) -> dict[str, ActorSpecification]:
-    """The specifications of actors that are restored, with the options that a restore is `given` for them.
+    """The specifications of the restored actors, with the options that are `given` for the restore.
 
-    Those of an actor go before those of its class. Raises ConfigError for an option that cannot be, for what names no
-    actor, and for variables that have no value; what is dropped is logged.
+    Options for an actor win over options for its class. Raises ConfigError for an invalid option, for a key that names
+    no actor or class, and for variables that have no value. Options that are dropped are logged.
     """
     checked = {_name(key): _check(key, options) for key, options in (given or {}).items()}
     known = {*specifications, *(_class_name(one) for one in specifications.values())}
@@ -55,7 +56,7 @@ def _class_name(specification: ActorSpecification) -> str:
 
 
 def _check(key: object, options: object) -> dict[str, Any]:
-    """The options, with a None for each that is to be left out."""
+    """The options, with None for each option to leave out."""
     if not isinstance(options, Mapping):
         raise ConfigError(f"options={{{key!r}: {options!r}}}: give a dict of options, as for Class.options(...)")
     return {**check_options(options), **{name: None for name, value in options.items() if value is None}}
@@ -86,7 +87,7 @@ def _revived(actor: str, recorded: Mapping[str, Any], given: Mapping[str, Any]) 
 
 
 def _missing(recorded: Mapping[str, Any], runtime_env: Mapping[str, Any]) -> Iterator[str]:
-    """The recorded variables that have no value. Snapshots of older versions hold the values."""
+    """The names of recorded variables that have no value. Snapshots of older versions hold the values themselves."""
     names, values = recorded.get("env_vars", ()), runtime_env.get("env_vars", ())
     for name in names if isinstance(names, list) else ():
         if not isinstance(values, Mapping) or name not in values:

@@ -1,7 +1,7 @@
-"""The version that a class says its state is of, and the hook that brings an older state up to it.
+"""The version that a class declares for its state, and the hook that brings an older state up to it.
 
-A version stands beside the class and not in it: the user's class stays as it is. A class that travels by value is known
-by its specification, which has the version too.
+The version is stored outside the class: the user's class stays unchanged. If a class travels by value, its
+specification carries the version.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ from rayshot.errors import ConfigError
 from rayshot.format.bounds import COUNTER_MAX
 
 MIGRATE = "migrate"
-"""The hook's name."""
+"""The name of the hook."""
 
 _declared: WeakKeyDictionary[type, int] = WeakKeyDictionary()
 
@@ -27,10 +27,10 @@ def check_version(version: object) -> int:
 
 
 def declare_version(user_class: type, version: int) -> None:
-    """Note what version the state of `user_class` is of.
+    """Note the version of the state of `user_class`.
 
-    Raises ConfigError where it has a hook that cannot be called as `migrate(state, from_version)` on the class, or was
-    given another version before. At version 1 there is nothing older, and `migrate` is a method like any other.
+    Raises ConfigError if the class has a hook that cannot be called as `migrate(state, from_version)` on the class, or
+    if another version was declared before. At version 1 no older state exists: `migrate` is then an ordinary method.
     """
     before = _declared.get(user_class, version)
     if before != version:
@@ -43,24 +43,24 @@ def declare_version(user_class: type, version: int) -> None:
 
 
 def version_of(user_class: type) -> int:
-    """The version of `user_class`; 1 where none was declared."""
+    """The version of `user_class`; 1 if none was declared."""
     return _declared.get(user_class, 1)
 
 
 def hooks_of(user_class: type) -> frozenset[str]:
-    """The names of methods that are hooks, and no handlers."""
+    """The names of methods that are hooks and not handlers."""
     return frozenset({MIGRATE}) if version_of(user_class) > 1 else frozenset()
 
 
 def migration_of(user_class: type, version: int) -> Callable[[Any, int], Any] | None:
-    """The hook of `user_class`, whose version that is; None where it has none."""
+    """The hook of `user_class` at `version`; None if it has none."""
     return getattr(user_class, MIGRATE, None) if version > 1 else None
 
 
 def required_fields(user_class: type) -> frozenset[str]:
-    """The attributes that an instance must have: the fields without default where it is a dataclass.
+    """The attributes that an instance must have: for a dataclass, the fields without a default.
 
-    A class that takes its state by itself, with `__setstate__`, requires none.
+    A class with `__setstate__` reads its state itself, so it requires none.
     """
     if hasattr(user_class, "__setstate__"):
         return frozenset()
@@ -72,7 +72,7 @@ def required_fields(user_class: type) -> frozenset[str]:
 
 
 def attributes_of(state: Any) -> frozenset[str] | None:
-    """The names of the attributes in a state, as pickle understands one; None where it is of a form of its own."""
+    """The names of the attributes in a state of pickle's usual form; None if the state has another form."""
     parts = state if isinstance(state, tuple) and len(state) == 2 else (state,)  # noqa: PLR2004 - and those in slots
     if not all(isinstance(part, dict | None) for part in parts):
         return None

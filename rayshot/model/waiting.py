@@ -1,8 +1,8 @@
 """What the tasks of an actor's event loop wait for, and whether a thread could bring it.
 
-Each task of a loop is looked at. A task that waits for other tasks waits for what those wait for. One that waits for a
-lock, an event or a queue waits for whatever else runs on the loop. All else may be woken from outside, by code that is
-not Python too, and is never guessed at.
+Each task of a loop is examined. A task that waits for other tasks waits for what those wait for. A task that waits for
+a lock, an event or a queue waits for something else that runs on the loop. Any other wait may be ended from outside,
+also by code that is not Python, so such a wait is never called hopeless.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ _ASYNCIO = str(Path(asyncio.__file__).parent)
 
 
 def is_among_themselves(tasks: AbstractSet[asyncio.Task[Any]]) -> bool:
-    """Whether all of them, every task of a loop, wait for each other, or for locks, events and queues."""
+    """Whether `tasks`, all tasks of a loop, wait only for each other, or for locks, events and queues."""
     return bool(tasks) and all(_waits_inside(task, tasks) for task in tasks)
 
 
@@ -41,7 +41,7 @@ def _is_inside(future: Any, tasks: AbstractSet[asyncio.Task[Any]]) -> bool:
 
 
 def _wakes(task: asyncio.Task[Any], future: Any) -> bool:
-    """Whether asyncio.shield made the future, so that it is done when the task is."""
+    """Whether asyncio.shield made the future, so that it is done when the task is done."""
     callbacks = (callback for callback, _ in getattr(task, "_callbacks", None) or ())
     return any(
         cell.cell_contents is future
@@ -52,12 +52,12 @@ def _wakes(task: asyncio.Task[Any], future: Any) -> bool:
 
 
 def threads_besides(known: AbstractSet[threading.Thread]) -> set[threading.Thread]:
-    """The threads that Python code of this process started, save those that are known, rayshot's own and Ray's."""
+    """The threads that Python code started in this process, without `known` ones and those of rayshot and Ray."""
     return {thread for thread in threading.enumerate() if not _is_of_ours(thread)} - known
 
 
 def _is_of_ours(thread: threading.Thread) -> bool:
-    """Whether it is rayshot's or Ray's. Python makes a dummy for each native thread of Ray's that it meets."""
+    """Whether the thread is rayshot's or Ray's. Python makes a dummy for each native thread of Ray that it meets."""
     kind = type(thread)
     return (
         thread.name.startswith("rayshot-") or kind.__module__.startswith("ray.") or kind is threading._DummyThread  # noqa: SLF001 - there is no other name of it
@@ -65,7 +65,7 @@ def _is_of_ours(thread: threading.Thread) -> bool:
 
 
 def place(task: asyncio.Task[Any]) -> str:
-    """File and line where a task waits, in the innermost code that is not asyncio's."""
+    """File and line where a task waits, in the innermost code outside asyncio."""
     own = [frame for frame in _frames(task) if not frame.f_code.co_filename.startswith(_ASYNCIO)]
     return f"{own[-1].f_code.co_filename}:{own[-1].f_lineno}" if own else "?"
 

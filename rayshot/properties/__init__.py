@@ -1,18 +1,18 @@
-"""What is asked of a snapshot: stable properties and conserved sums (Chandy and Lamport 1985, section 5).
+"""Questions to a snapshot: stable properties and conserved sums (Chandy and Lamport 1985, section 5).
 
     global_state   S*, as predicates see it
-    property       predicates, and what is declared of them: `stable`, `invariant`, `possibly`
-    verdict        what one snapshot says, and of which others that is true
+    property       predicates, and what is declared about them: `stable`, `invariant`, `possibly`
+    verdict        what one snapshot says, and for which other snapshots that is true
     order          the snapshots of a history in the order of their cuts
     detection      one property over a history
     quantity       something that can be counted in states and messages
     counting       ready-made: termination, a counter, tokens, sums
     replies        ready-made: replies that never come
-    waiting        ready-made: who waits for whom, and deadlock
+    waiting        ready-made: which actors wait for each other, and deadlock
     references     ready-made: actors that nobody can reach
-    conservation   where a sum that should never change did, with `books` of whose hands it went through
+    conservation   where a sum changed that should never change, with `books` for the actors that handled it
 
-Nothing here needs Ray, and nothing of a snapshot is executed: a predicate is the asker's own code.
+Nothing here needs Ray, and nothing of a snapshot is executed: a predicate is the user's own code.
 """
 
 from rayshot.properties.books import Account

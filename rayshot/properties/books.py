@@ -1,8 +1,8 @@
-"""What actors sent and processed of a quantity between two snapshots, as far as these tell.
+"""What actors sent and processed of a quantity between two snapshots, as far as the snapshots show it.
 
-Of a channel the counters say which messages were sent and which were processed between the cuts, and the content is
-there for those that are in flight in either. A message that was both sent and processed is in neither: nobody knows
-what it carried, but what left one end came to the other. So the ends that such messages join are one account.
+For a channel the counters say which messages were sent and which were processed between the cuts. The content is known
+for messages that are in flight in either snapshot. A message that was both sent and processed is in neither: nobody
+knows what it carried, but what left one end came to the other. So the two ends of such messages are one account.
 """
 
 from collections import defaultdict
@@ -18,12 +18,12 @@ from rayshot.store.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """An actor between two snapshots, or several that messages which nobody saw join, or may have joined.
+    """An actor between two snapshots, or several actors that unseen messages join, or may have joined.
 
-    `before` and `after` are what they held; `sent` and `processed` what the messages carried that left them and that
-    they took in, as far as anybody saw it; `unseen` counts messages between them that are in neither snapshot.
-    `appeared` = after - before + sent - processed: what came out of nothing, and below 0 what went into it.
-    `told_unseen` counts messages that drivers told them and nobody saw.
+    `before` and `after` are what they held. `sent` and `processed` are what the messages carried that they sent and
+    that they processed, as far as these messages were seen. `unseen` counts messages between them that are in neither
+    snapshot. `appeared` = after - before + sent - processed: what came from nothing; below 0, what was lost.
+    `told_unseen` counts unseen messages that drivers told them.
     """
 
     actors: tuple[str, ...]
@@ -42,10 +42,10 @@ class Account:
 
 
 class Books:
-    """The accounts of two snapshots, of which the first lies before the second.
+    """The accounts of two snapshots; the first is before the second.
 
-    `told` is by driver how many messages it told in between; `brought_in` what those of them carried that were seen.
-    `drivers_gone` died in between: they had told somebody that still lives, whose channels name them no more.
+    `told` is, by driver, how many messages it told in between; `brought_in` is what the seen ones of them carried.
+    `drivers_gone` died in between: they had told actors that still live, whose channels no longer name them.
     """
 
     def __init__(self, what: Quantity, old: Snapshot, new: Snapshot, before: Sum, after: Sum) -> None:
@@ -69,11 +69,11 @@ class Books:
 
     @property
     def brought_in(self) -> Exact:
-        """What drivers told, as far as it was seen."""
+        """What drivers told in between, as far as it was seen."""
         return sum(carried for name, carried in self._sent.items() if is_driver(name))
 
     def accounts(self, tolerance: Exact) -> tuple[Account, ...]:
-        """Those that do not balance first, and of these the largest. What is within `tolerance` counts as 0."""
+        """The unbalanced accounts first, the largest of them first. An amount within `tolerance` counts as 0."""
         members: defaultdict[str, list[str]] = defaultdict(list)
         for name in self._leaders:
             members[self._leader(name)].append(name)

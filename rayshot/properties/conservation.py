@@ -1,22 +1,22 @@
-"""Where a sum that should never change did: the first interval, and the actors whose own books do not balance.
+"""Where a sum changed that should never change: the first interval, and the actors whose books do not balance.
 
-Theory of operation. What a system only moves about, such as money, is the same in every state that can be reached, and
-so in every snapshot: what all actors hold and what messages in flight carry, together. Where two snapshots differ,
-something between them made or lost it.
+Theory of operation. If a system only moves something, such as money, then its amount is the same in every state that
+can be reached, and so in every snapshot: what all actors hold plus what messages in flight carry. If two snapshots
+differ, something between them made or lost some of it.
 
-Who it was the two snapshots tell by books. Of an actor's channels the counters say which messages it sent and processed
-between two cuts, one of which lies before the other, and the content is there for those that are in flight in either.
-Held after - held before + sent - processed is 0 for whoever only moves things about. A message that was sent and
-processed between the two is in neither, and nobody knows what it carried; but it leaves one end as it reaches the
-other, so that the sum over both ends is known. Actors that such messages join are one account here. Where an actor
-ended in between, its messages are in neither, nor are its counters: then all actors are one account.
+Books show which actor that was. For an actor's channels the counters say which messages it sent and processed between
+two cuts, one before the other. The content is known for messages that are in flight in either. Held after - held before
++ sent - processed is 0 for an actor that only moves things. A message that was sent and processed between the two is in
+neither snapshot, and nobody knows what it carried. But it leaves one end and reaches the other, so the sum over both
+ends is known. Actors that such messages join are one account here. If an actor ended in between, its messages and its
+counters are in neither snapshot: then all actors are one account.
 
-Drivers have no state. What a driver tells brings in what it carries; of what nobody saw that is taken to be nothing,
-unless a message of a driver that somebody saw carries something: then drivers keep accounts as actors do.
+Drivers have no state. A driver's message brings in what it carries. An unseen one is taken to carry nothing, unless a
+seen message of some driver carries something: then drivers have accounts as actors do.
 
-A manifest names a driver while it lives, and while a message of it is in flight. So a driver that started after the
-first snapshot, died before the second, and had all its messages processed by then, is in neither. If it brought
-something in, the actors that got it are suspects, and nothing says that it was there. Only traces tell: run again by
+A manifest names a driver while it lives, and while a message of it is in flight. So a driver is in neither snapshot if
+it started after the first, died before the second, and had all its messages processed by then. If it brought something
+in, the actors that got it are suspects, and nothing says that the driver existed. Only traces show it: run again by
 `rayshot.audit.name_messages`, these actors balance.
 """
 
@@ -37,7 +37,7 @@ from rayshot.store.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """What there was in one snapshot: `held` by actors, `moving` in messages in flight, and both by name in `parts`."""
+    """The amounts in one snapshot: `held` by actors, `moving` in messages in flight, and both by name in `parts`."""
 
     snapshot: SnapshotId
     log_index: int
@@ -46,34 +46,33 @@ class Total:
 
     @property
     def held(self) -> int | float:
-        """By all actors."""
+        """The amount that all actors hold."""
         return plain(self.parts.at_rest)
 
     @property
     def moving(self) -> int | float:
-        """Carried by messages in flight."""
+        """The amount that messages in flight carry."""
         return plain(self.parts.in_flight)
 
     @property
     def total(self) -> int | float:
-        """All that there was; without what is `untold`."""
+        """The whole amount, without what is `untold`."""
         return plain(self.parts.total)
 
     @property
     def untold(self) -> tuple[str, ...]:
-        """Why there may be more: what replies and constructors bring, and is not counted. See `quantity`."""
+        """Why there may be more: replies and constructors may bring some that is not counted. See `quantity`."""
         return self.parts.untold
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Two snapshots between which the sum changed by `change`; `new` is the first one where it is another.
+    """Two snapshots between which the sum changed by `change`; `new` is the first with a different sum.
 
-    `comparable`: the cut of `old` lies before that of `new`, or `new` is of the life that was restored from `old`; only
-    then are there `accounts`, those that do not balance first. `born` and `ended` are actors that came and went:
-    who comes with something in its hands changes a sum, and so does who goes with it. `told` is how many messages each
-    driver told in between, `brought_in` what those of them carried that somebody saw. `drivers_gone` died in between,
-    and nobody knows how much they told before.
+    `comparable`: the cut of `old` is before that of `new`, or the life of `new` was restored from `old`. Only then are
+    there `accounts`, unbalanced ones first. `born` and `ended` are actors that came and went: an actor that comes or
+    goes with something changes the sum. `told` is how many messages each driver told in between; `brought_in` is what
+    the seen ones of them carried. `drivers_gone` died in between, and nobody knows how much they told before.
     """
 
     old: Snapshot
@@ -89,12 +88,12 @@ class Interval:
 
     @property
     def suspects(self) -> tuple[str, ...]:
-        """The actors whose books do not balance; all of an account whose members cannot be told apart."""
+        """The actors whose books do not balance; of an account with several actors all, as nothing tells them apart."""
         return tuple(name for account in self.accounts if not account.balanced for name in account.actors)
 
     @property
     def why(self) -> str:
-        """What is known of it, in a sentence."""
+        """What is known about the change, in a sentence."""
         moved = f"{_signed(self.change)} between {self.old.id} and {self.new.id}"
         if not self.comparable:
             return f"{moved}; {self.apart}: nobody's books can be told from these two"
@@ -109,7 +108,7 @@ class Interval:
 
     @property
     def apart(self) -> str:
-        """Why nothing leads from one to the other; "" where they are comparable."""
+        """Why no run leads from one snapshot to the other; "" if they are comparable."""
         if self.comparable:
             return ""
         life = self.new.id.incarnation
@@ -126,11 +125,11 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Conservation:
-    """The totals of a history, in an order in which no cut comes after one that it lies before, life after life.
+    """The totals of a history, life after life, in an order in which no cut comes after one that it is before.
 
-    `broken` is the first interval in which the sum changed, None where it never did. A total of which a part is untold
-    is compared with no other. `tolerance` is how far totals may differ. `deleted` are snapshots that were deleted while
-    they were read.
+    `broken` is the first interval in which the sum changed; None if it never did. A total with an untold part is not
+    compared with others. `tolerance` is how far totals may differ. `deleted` are snapshots that were deleted during the
+    reading.
     """
 
     what: Quantity
@@ -142,9 +141,9 @@ class Conservation:
 
     @property
     def holds(self) -> bool | None:
-        """Whether the sum is the same in all snapshots; None where that is not told of some, and of the others it is.
+        """Whether the sum is the same in all snapshots; None if some do not show it and the others agree.
 
-        It may be False though no interval is broken: where it crept away, each time by less than `tolerance`.
+        It may be False although no interval is broken: if the sum drifted, each time by less than `tolerance`.
         """
         sums = [one.parts.total for one in self.totals if not one.untold]
         allowed = exact(self.tolerance, "tolerance")
@@ -156,18 +155,18 @@ class Conservation:
 def conservation(history: SystemView | Iterable[Snapshot], what: Quantity, *, tolerance: float = 0) -> Conservation:
     """Find out whether a quantity is conserved over a history, and where it first was not.
 
-    Every state, and every message in flight, of every snapshot is read once; of the two snapshots of a broken interval
-    twice. Which message it was `rayshot.audit.name_messages(found)` says, where the system was traced.
+    Every state and every message in flight of every snapshot is read once; those of the two snapshots of a broken
+    interval twice. If the system was traced, `rayshot.audit.name_messages(found)` then names the messages.
 
     Args:
-        history: a system, `rayshot.open(storage).system()`, or snapshots of one. Only a system tells what a life was
-            restored from. Where that is not told, or was deleted, a life is compared with the last snapshot before
-            that was read, and there are no accounts.
-        what: is to stay the same, see `quantity`: `quantity("balance", "deposit")`.
-        tolerance: how far two totals may differ. Sums are exact; give one where actors themselves round.
+        history: a system, `rayshot.open(storage).system()`, or snapshots of one. Only a system knows from which
+            snapshot a life was restored. If that is unknown, or the snapshot was deleted, a life is compared with the
+            last snapshot read before it, and there are no accounts.
+        what: the quantity that should stay the same, see `quantity`: `quantity("balance", "deposit")`.
+        tolerance: how far two totals may differ. Sums are exact; give a tolerance if the actors themselves round.
 
-    Raises ConfigError for what cannot be added up, PredicateFailed where a function in `what` raises, and what reading
-    snapshots raises. A snapshot that is deleted meanwhile is left out and counted.
+    Raises ConfigError for values that cannot be added up, PredicateFailed if a function in `what` raises, and what
+    reading snapshots raises. A snapshot that is deleted meanwhile is left out and counted.
     """
     known = in_order(history)
     deleted = [*known.deleted]
@@ -192,7 +191,7 @@ def conservation(history: SystemView | Iterable[Snapshot], what: Quantity, *, to
                 break
             try:
                 broken = _interval(what, before, one, sums[before.id], parts, known, allowed)
-            except SnapshotDeleted as error:  # its messages are read again; the other one is compared with the next
+            except SnapshotDeleted as error:  # messages are read again; the other snapshot is compared next
                 gone = before if error.evidence.get("snapshot") == str(before.id) else one
                 deleted.append(gone.id)
                 sums.pop(gone.id, None)
@@ -217,9 +216,9 @@ def _added(what: Quantity, snapshot: Snapshot) -> Sum:
 
 
 def _before(new: Snapshot, known: Known, sums: Mapping[SnapshotId, Sum]) -> Snapshot | None:
-    """The last one that was read and lies before, or else the last one of the same life; at its start its origin.
+    """The last snapshot read that is before `new`, else the last of the same life; for the first of a life its origin.
 
-    Where the total of that is not known, the last one of its life, or of all that were read.
+    If the total of the origin is not known: the last snapshot read of the origin's life, or of all.
     """
     read = [one for one in known.ordered if one.id in sums]
     earlier = [one for one in read if one.id.incarnation == new.id.incarnation]

@@ -1,4 +1,4 @@
-"""Ready-made properties that count: what is left to do, a counter, tokens, sums."""
+"""Ready-made properties that count: remaining work, a counter, tokens, sums."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -26,20 +26,20 @@ from rayshot.store.relation import some_of
 
 
 def termination(sources: Mapping[str, str] | None = None) -> Property:
-    """The computation is over: no message is in flight, no timer set, no reply awaited, every source has ended.
+    """The computation is over: no message is in flight, no timer is set, no reply is awaited, every source has ended.
 
-    Stable if the system is closed, as then nothing can happen any more. So the conditions are that no driver speaks
-    from before the snapshot began, and that no actor is woken from outside: by a thread of its own, or by a source that
-    is not named here. What the program that took the snapshot had told before, and is not inside it, counts as in
-    flight.
+    Stable if the system is closed, as then nothing more can happen. So the conditions are that no driver speaks from
+    before the snapshot began, and that no actor is woken from outside: by a thread of its own, or by a source that is
+    not named here. Messages that the program that took the snapshot had told before, and that are not inside it, count
+    as in flight.
 
-    Once it is over no counter moves. Where one did, a driver spoke that came and went between two snapshots, or a
-    condition was broken otherwise: a verdict says nothing of a cut in which any counter differs.
+    Once the computation is over no counter moves. If one did, a driver came, spoke and went between two snapshots, or a
+    condition was broken in another way: a verdict says nothing about a cut in which any counter differs.
 
-    A pending call whose reply can never come keeps it from being over here; `lost_reply` finds that.
+    A pending call whose reply can never come prevents the answer that it is over; `lost_reply` finds such a call.
 
     Args:
-        sources: actors that read from outside, each with the attribute that is true once it has come to its end.
+        sources: actors that read from outside, each with the attribute that is true once it has reached its end.
             An actor that has ended is at its end too.
     """
     outside = "no thread of an actor, and no source that was not named, brings anything in"
@@ -76,10 +76,10 @@ class _Over:
 
 
 def counter_reached(actor: str, attribute: str, least: float) -> Property:
-    """A counter of one actor has come to `least`, or a stage of its work.
+    """A counter of one actor, or a stage of its work, has reached `least`.
 
-    Stable if the counter never falls. It is a property of one actor alone. Where that has ended, its
-    counter is gone with it, and nothing is told.
+    Stable if the counter never falls. It is a property of only one actor. If the actor has ended, its counter is gone,
+    and the answer is unknown.
     """
     never = f"{actor}.{attribute} never falls"
     wanted = exact(least, "least")
@@ -109,25 +109,25 @@ class _Reached:
 def token_census(
     holds: OfActor, carries: OfMessage, *, expected: int = 1, or_more: bool = False, name: str | None = None
 ) -> Property:
-    """There are exactly `expected` tokens, held by actors or on their way; with `or_more` as many at least.
+    """There are exactly `expected` tokens, held by actors or in messages; with `or_more`, at least as many.
 
-    One token, or any fixed number above 0, is an invariant where no step makes a token or destroys one: a no proves a
-    bug. None is stable if nobody makes tokens: it was lost. Two or more, with `or_more`, are stable if nobody destroys
-    any: one was doubled.
+    If no step makes or destroys a token, one token, or any fixed number above 0, is an invariant: a no proves a bug.
+    Zero tokens are stable if nobody makes tokens: the token was lost. Two or more, with `or_more`, are stable if nobody
+    destroys any: one was doubled.
 
-    A method counts no token in a reply, nor in what `then` keeps for it. So while an actor awaits a reply with that
-    method nothing is told, unless there are more than `expected` without it. Give functions that count both: `holds`
-    the context of `actor.calls`, and `carries` the replies, by their `kind`. It is the same with what a constructor is
-    given, while the message of the kind "create" that brings it is in flight.
+    A method counts no token in a reply, nor in the context that `then` keeps for it. So while an actor awaits a reply
+    with that method the answer is unknown, unless there are more than `expected` without it. Give functions that count
+    both: `holds` the context of `actor.calls`, and `carries` the replies, by their `kind`. The same is true of a
+    constructor's arguments while the message of the kind "create" that brings them is in flight.
 
     Args:
-        holds: the attribute that is true, or a number of tokens, where an actor holds one; or a function of ActorState.
-            A value that is neither counts as one token if it is not empty. What is named like a secret is counted only
-            where it is shown, but for what is true or false.
+        holds: the attribute that is true, or a number of tokens, if an actor holds one; or a function of ActorState.
+            A value that is neither counts as one token if it is not empty. A value that is named like a secret is
+            counted only if it is shown, except true and false.
         carries: the method whose message brings a token; or a function of a Message, which is given all kinds.
-        expected: how many.
-        or_more: at least so many.
-        name: what it is called in answers.
+        expected: the number of tokens.
+        or_more: whether more are allowed.
+        name: the property's name in answers.
     """
     if expected < 0 or (or_more and expected == 0):
         raise ConfigError(
@@ -187,15 +187,16 @@ class _Census:
 def conserved_sum(of: Quantity, total: float, *, tolerance: float = 0, name: str | None = None) -> Property:
     """What all actors hold and all messages carry is `total` together.
 
-    An invariant where no step makes or loses any of it, and drivers bring nothing in: a no proves a bug, as the state
-    that was recorded can be reached. It does not show that the sum is wrong now. `conservation` finds where it broke.
-    It is not told while a reply or a constructor's arguments may carry some that `of` does not count, see `quantity`.
+    An invariant if no step makes or loses any of it, and drivers bring nothing in. Then a no proves a bug, as the
+    recorded state can be reached; it does not show that the sum is wrong now. `conservation` finds where it broke. The
+    answer is unknown while a reply or a constructor's arguments may carry some that `of` does not count, see
+    `quantity`.
 
     Args:
-        of: what is added up, see `quantity`. Sums are exact.
-        total: what it must be.
-        tolerance: how far it may be off. Give one where actors themselves round, as with floats.
-        name: what it is called in answers.
+        of: the quantity to add up, see `quantity`. Sums are exact.
+        total: the expected sum.
+        tolerance: how far the sum may differ. Give one if the actors themselves round, as with floats.
+        name: the property's name in answers.
     """
     conditions = ("no step makes or loses any of it", "drivers bring nothing in")
     wanted, allowed = exact(total, "total"), exact(tolerance, "tolerance")

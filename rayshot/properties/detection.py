@@ -1,4 +1,4 @@
-"""One property asked of a whole history."""
+"""One property, asked about a whole history."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from rayshot.store.snapshot import Snapshot
 class Detection:
     """The verdicts of a history, in the order of the cuts, life after life.
 
-    `life` is the present one, and `deleted` are snapshots that were deleted while they were read.
+    `life` is the present one; `deleted` are snapshots that were deleted during the reading.
     """
 
     asked: Property
@@ -27,10 +27,10 @@ class Detection:
 
     @property
     def contradictions(self) -> list[tuple[Verdict, Verdict]]:
-        """For each no a verdict that says it holds there too, if there is one: it is not stable here.
+        """Each no with a yes that should hold there too, if there is one: then the property is not stable here.
 
-        Or else a condition was broken. Where doors must be closed, by a driver perhaps that came and went between the
-        two, which neither of them knows.
+        Or else a condition was broken. If no driver may speak, perhaps a driver came and went between the two; neither
+        of them knows it.
         """
         pairs = (
             (_last_before(no, self.verdicts[:index]), no) for index, no in enumerate(self.verdicts) if no.holds is False
@@ -39,11 +39,11 @@ class Detection:
 
     @property
     def decisive(self) -> Verdict | None:
-        """The verdict of the present life that settles it.
+        """The verdict of the present life that decides the answer; None if there is none.
 
-        Of a stable property the first yes, as long as no snapshot of this life contradicts another and, where it needs
-        that, no driver has spoken since; of `termination`, nothing has happened since. Of an invariant the
-        first no. None where there is none.
+        For a stable property it is the first yes, as long as no snapshot of this life contradicts another. If it holds
+        only while no driver speaks, no driver may have spoken since; for `termination`, nothing may have happened
+        since. For an invariant it is the first no.
         """
         present = self._present
         if self.asked.kind == "invariant":
@@ -54,11 +54,10 @@ class Detection:
 
     @property
     def holds(self) -> bool | None:
-        """Whether it holds at the end of the history, as far as that tells.
+        """Whether it holds at the end of the history, as far as the history shows.
 
-        False of a stable property means that it did not hold when the last snapshot began. None where the last snapshot
-        does not tell, where the property turned out not to be stable, and after a restore of which there is no snapshot
-        yet.
+        False for a stable property means that it did not hold when the last snapshot began. None if the last snapshot
+        does not tell, if the property proved not to be stable, or if there is no snapshot yet after a restore.
         """
         present = self._present
         if not present or self._contradicted:
@@ -78,7 +77,7 @@ class Detection:
 
 
 def _last_before(no: Verdict, earlier: Sequence[Verdict]) -> Verdict | None:
-    """The last yes whose cut lies before. Where a driver spoke between the two, it did since any other one as well."""
+    """The last yes whose cut is before `no`. If a driver spoke since then, it also spoke since any earlier yes."""
     for one in reversed(earlier):
         if one.life != no.life:
             return None
@@ -89,9 +88,9 @@ def _last_before(no: Verdict, earlier: Sequence[Verdict]) -> Verdict | None:
 
 
 def _spoken(verdict: Verdict, index: int, present: list[Verdict]) -> bool:
-    """Whether a verdict that needs closed doors is out of date: a driver has spoken since, or died since.
+    """Whether a verdict that needs silent drivers is out of date: a driver has spoken since, or died since.
 
-    One of a still system is where anything happened.
+    A verdict of a still system is out of date if anything happened.
     """
     if not verdict.closed:
         return False
@@ -107,11 +106,11 @@ def _spoken(verdict: Verdict, index: int, present: list[Verdict]) -> bool:
 
 
 def detect(history: SystemView | Iterable[Snapshot], asked: Property) -> Detection:
-    """Ask a stable property of every snapshot.
+    """Ask a stable property about every snapshot.
 
     Args:
         history: a system, `rayshot.open(storage).system()`, or snapshots of one.
-        asked: declared with `stable` or `invariant`, or a ready-made one.
+        asked: a property declared with `stable` or `invariant`, or a ready-made one.
 
     Raises NotStable for other predicates, PredicateFailed, and what reading snapshots raises. A snapshot that is
     deleted meanwhile is left out and counted.

@@ -1,4 +1,4 @@
-"""S*: what a snapshot recorded, as predicates see it."""
+"""S*: the recorded state of a snapshot, as predicates see it."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -24,15 +24,15 @@ from rayshot.store.state import ActorInfo
 
 TIMER = "timer"
 OF_THE_STORE = (Damaged, EncryptionKeyNeeded, Incompatible, SnapshotNotFound, StoreError, Untrusted)
-"""What reading raises whoever reads: no fault of the predicate, unless it raises one of these by itself."""
+"""Errors that reading raises for every reader: not the predicate's fault, unless it raises one of these itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActorState:
     """One actor as it was recorded.
 
-    `state` is its `__dict__`, which cannot be assigned to, or what its `__getstate__` returned; objects of unknown
-    classes are inert records. `actor["balance"]` is one attribute of it.
+    `state` is its `__dict__`, read-only, or the result of its `__getstate__`; objects of unknown classes are inert
+    records. `actor["balance"]` is one attribute of the state.
     """
 
     name: str
@@ -45,16 +45,16 @@ class ActorState:
         return self.state[attribute]
 
     def get(self, attribute: str, default: Any = None) -> Any:
-        """An attribute; `default` where there is none, also where the state has no attributes."""
+        """An attribute; `default` if there is none, also if the state has no attributes."""
         return self.state.get(attribute, default) if isinstance(self.state, Mapping) else default
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message in flight, or what a timer will send to its own actor: that has the kind "timer" and the number 0.
+    """A message in flight, or the message that a timer will send to its own actor: of kind "timer", with number 0.
 
     `kind` is "tell", "call", "reply", "create", "end" or "timer"; arguments are inert. `call_id` is the caller's number
-    of a call, which its reply has too.
+    for a call; its reply has the same number.
     """
 
     sender: str
@@ -69,7 +69,7 @@ class Message:
 
 @dataclass(frozen=True)
 class _WatchedChannel(ChannelState):
-    """A channel that notes what reading its messages raises."""
+    """A channel that notes the errors of reading its messages."""
 
     _reading: Callable[[], AbstractContextManager[None]] = field(repr=False, compare=False)
 
@@ -85,10 +85,10 @@ class _WatchedChannel(ChannelState):
 
 
 class GlobalState:
-    """What one snapshot recorded. Nothing in it can be assigned, and what is read is a copy of the reader's own.
+    """What one snapshot recorded. Nothing in it can be assigned; what is read is the reader's own copy.
 
-    States and messages are read from the store when they are asked for, each time anew: a predicate costs what it
-    reads. Reading raises what `Snapshot` raises.
+    States and messages are read from the store each time they are asked for: a predicate costs what it reads. Reading
+    raises what `Snapshot` raises.
     """
 
     _snapshot: Snapshot
@@ -105,22 +105,22 @@ class GlobalState:
 
     @property
     def id(self) -> SnapshotId:
-        """The snapshot's."""
+        """The snapshot's id."""
         return self._snapshot.id
 
     @property
     def life(self) -> int:
-        """The life of the system that it is of; each restore begins a new one."""
+        """The life of the system that took it; each restore begins a new one."""
         return self._snapshot.id.incarnation
 
     @property
     def actors(self) -> Mapping[str, ActorInfo]:
-        """The actors by name, without their states: nothing but the manifest is read."""
+        """The actors by name, without their states: only the manifest is read."""
         return self._snapshot.actors
 
     @cached_property
     def ended(self) -> frozenset[str]:
-        """The actors that had ended before."""
+        """The actors that had ended before the snapshot."""
         return frozenset(self._snapshot.manifest.ended)
 
     @cached_property
@@ -136,7 +136,7 @@ class GlobalState:
 
     @property
     def left_out(self) -> Mapping[str, int]:
-        """By receiver, what the program that has just taken the snapshot told before, and is not inside it."""
+        """By receiver, how many messages told before are not inside; only for the program that just took it."""
         return MappingProxyType({name: count for name, count in self._snapshot.left_out.items() if count})
 
     @cached_property
@@ -149,7 +149,7 @@ class GlobalState:
         return MappingProxyType(told)
 
     def actor(self, name: str) -> ActorState:
-        """Read one actor. Raises ActorNotFound where there is none of that name, or only messages to it."""
+        """Read one actor. Raises ActorNotFound if there is no actor of that name, or only messages to it."""
         with self._reading():
             recorded = self._snapshot.recorded(name)
             calls = tuple(read_calls(name, recorded.calls, recorded.callees))
@@ -164,13 +164,13 @@ class GlobalState:
                 yield self.actor(name)
 
     def messages(self) -> Iterator[Message]:
-        """Read all messages in flight, one after the other, without those of timers."""
+        """Read all messages in flight, one after the other, without the messages of timers."""
         for channel, state in self.channels.items():
             for one in state.iterate():
                 yield Message(channel.sender, channel.receiver, *one)
 
     def has_raised(self, error: BaseException) -> bool:
-        """Whether reading this snapshot raised that very error, and not whoever asked."""
+        """Whether reading this snapshot raised exactly this error, rather than the predicate."""
         return any(error is one for one in self._raised)
 
     @contextmanager
@@ -184,6 +184,6 @@ class GlobalState:
 
 
 def timer_messages(actor: ActorState) -> Iterator[Message]:
-    """What the timers of an actor will send to it."""
+    """The messages that an actor's timers will send to it."""
     for timer in actor.timers:
         yield Message(actor.name, actor.name, 0, TIMER, timer.method, timer.args, MappingProxyType({}))

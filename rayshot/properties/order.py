@@ -12,10 +12,10 @@ from rayshot.store.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Snapshots of one system: life after life, and in each no cut comes behind one that it surely lies before.
+    """Snapshots of one system, life after life; within a life no cut comes after one that it is surely before.
 
-    `life` is the present one, of which there may be no snapshot yet; `origins` says by life which snapshot it was
-    restored from. `deleted` are those that were gone when their manifests were read.
+    `life` is the present life, which may have no snapshot yet; `origins` gives by life the snapshot that it was
+    restored from. `deleted` are snapshots that were gone when their manifests were read.
     """
 
     ordered: Sequence[Snapshot]
@@ -25,12 +25,12 @@ class Known:
     deleted: tuple[SnapshotId, ...]
 
     def way(self, old: Snapshot, new: Snapshot) -> RelationName:
-        """How the cut of `old` lies to that of `new`."""
+        """The order of the cuts of `old` and `new`."""
         return relate_clocks(self.cuts[old.id], self.cuts[new.id]).name
 
 
 def in_order(history: SystemView | Iterable[Snapshot]) -> Known:
-    """Read the manifests of a history; of a system all snapshots at one moment. Raises what reading them raises."""
+    """Read the manifests of a history; a system's snapshots as of one moment. Raises what reading them raises."""
     if isinstance(history, SystemView):
         view = history.now()
         given, life, origins = view.snapshots(), view.history().incarnation, view.restored_from()
@@ -52,9 +52,9 @@ def in_order(history: SystemView | Iterable[Snapshot]) -> Known:
 
 
 def _insert(ordered: list[Snapshot], new: Snapshot, cuts: Mapping[SnapshotId, CutClocks]) -> None:
-    """Put a snapshot in front of the first that its cut lies before, if that is sure.
+    """Put a snapshot before the first one that its cut is surely before.
 
-    None of these lies in front of one before it. What is a guess says nothing about a third one.
+    None of these is before an earlier one in the list. An unsure relation says nothing about a third snapshot.
     """
     place = len(ordered)
     for index in range(len(ordered) - 1, -1, -1):

@@ -1,4 +1,4 @@
-"""What is asked of a snapshot: predicates, and what their authors declare of them."""
+"""Predicates, and what their authors declare about them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,9 +16,9 @@ OUTSIDE = "what this program told before is not all inside the snapshot"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a predicate found: whether it holds, None where the snapshot does not tell, and why in a sentence.
+    """What a predicate found: whether it holds, None if the snapshot does not tell, and why in a sentence.
 
-    `evidence` are values that JSON has, by name.
+    `evidence` are values that JSON can hold, by name.
     """
 
     holds: bool | None
@@ -27,12 +27,12 @@ class Answer:
 
     @classmethod
     def yes(cls, why: str, evidence: Mapping[str, Any] = MappingProxyType({})) -> "Answer":
-        """It holds."""
+        """The predicate holds."""
         return cls(holds=True, why=why, evidence=evidence)
 
     @classmethod
     def no(cls, why: str, evidence: Mapping[str, Any] = MappingProxyType({})) -> "Answer":
-        """It does not."""
+        """The predicate does not hold."""
         return cls(holds=False, why=why, evidence=evidence)
 
     @classmethod
@@ -46,12 +46,12 @@ Predicate = Callable[[GlobalState], bool | Answer | None]
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """A predicate with what is declared of it.
+    """A predicate, with what is declared about it.
 
-    `kind`: "stable" stays true once it is true; "invariant" is true in every state that can be reached, so that a no
-    proves a bug; "possibly" is neither. `conditions` say when the declaration is right. `closed`: that is only as long
-    as no driver speaks. `still`: where it holds nothing can happen any more, so that whatever did happen proves that
-    somebody spoke from outside.
+    `kind`: "stable" stays true once it is true; "invariant" is true in every state that can be reached, so a no proves
+    a bug; "possibly" is neither. `conditions` say when the declaration is right. `closed`: it is right only as long as
+    no driver speaks. `still`: if it holds, nothing more can happen, so anything that did happen proves that somebody
+    spoke from outside.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Property:
     still: bool = False
 
     def __call__(self, state: GlobalState) -> bool | Answer | None:
-        """What the predicate says of a state."""
+        """What the predicate says about a state."""
         return self.predicate(state)
 
 
@@ -86,14 +86,14 @@ def stable(
 ) -> Property | Callable[[Predicate], Property]:
     """Declare a predicate stable: within one life, once it is true it stays true (Chandy and Lamport 1985, section 5).
 
-    As a decorator, with or without arguments. That it is so nobody can prove for you; over a history `detect` shows
-    where it was not.
+    Use it as a decorator, with or without arguments. Nobody can prove for you that a predicate is stable; over a
+    history `detect` shows where it was not.
 
     Args:
-        predicate: takes a GlobalState and returns True, False, None where it cannot tell, or an Answer.
-        name: how it is called in answers; its own name if left out.
+        predicate: takes a GlobalState and returns True, False, None if it cannot tell, or an Answer.
+        name: its name in answers; the function's own name if left out.
         conditions: sentences that say when it is stable.
-        unless_a_driver_speaks: it is only as long as no driver sends anything.
+        unless_a_driver_speaks: it is stable only as long as no driver sends anything.
     """
     if predicate is None:
         return lambda given: _declare(given, "stable", name, conditions, closed=unless_a_driver_speaks)
@@ -101,24 +101,24 @@ def stable(
 
 
 def invariant(predicate: Predicate, /, *, name: str | None = None, conditions: tuple[str, ...] = ()) -> Property:
-    """Declare that a predicate is true in every state that the system can reach; a no is then proof of a bug.
+    """Declare that a predicate is true in every state that the system can reach; then a no proves a bug.
 
-    S* can be reached, even where it never was a state of the run. As for `stable`.
+    S* can be reached, even if it never was a state of the run. Arguments as for `stable`.
     """
     return _declare(predicate, "invariant", name, conditions)
 
 
 def possibly(predicate: Predicate, /, *, name: str | None = None) -> Property:
-    """A predicate that is not stable.
+    """Declare a predicate that is not stable.
 
-    If it holds in S*, a run that no actor could tell from the real one came by a state in which it holds. If it does
-    not, nothing is said. `detect` refuses it; `judge` asks it of one snapshot.
+    If it holds in S*, a run that no actor could tell from the real one passed a state in which it holds. If it does
+    not, nothing follows. `detect` refuses it; `judge` asks it about one snapshot.
     """
     return _declare(predicate, "possibly", name, ())
 
 
 def require_stable(asked: object) -> Property:
-    """Raise NotStable for what is not declared to stay true."""
+    """Raise NotStable for a predicate that is not declared to stay true."""
     if not isinstance(asked, Property):
         shown = getattr(asked, "__name__", repr(asked)[:100])
         raise NotStable(

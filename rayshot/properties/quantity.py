@@ -13,9 +13,9 @@ from rayshot.format.redaction import REDACTED, shown, shown_call
 from rayshot.properties.global_state import ActorState, GlobalState, Message, timer_messages
 
 Exact = int | Fraction
-"""A sum without rounding: floats are added as the fractions that they are."""
+"""A sum without rounding: a float is added as the fraction that it is exactly."""
 BITS_MAX = 4_096
-"""A wider number is refused: no float holds it, and Python writes none that is much wider as text."""
+"""A number with more bits is refused: no float holds it, and Python does not write much wider ones as text."""
 REPLY = "reply"
 CREATE = "create"
 OfActor = str | Callable[[ActorState], Any]
@@ -30,7 +30,7 @@ class Quantity:
     of_message: OfMessage
 
     def held(self, actor: ActorState) -> Exact:
-        """How much an actor holds, with what its timers will bring. Raises ConfigError for what is not a number."""
+        """How much an actor holds, and what its timers will bring. Raises ConfigError for a value that is no number."""
         return self.own(actor) + sum(self.carried(message) for message in timer_messages(actor))
 
     def own(self, actor: ActorState) -> Exact:
@@ -41,7 +41,7 @@ class Quantity:
         return exact(seen(self.of_actor, actor.get(self.of_actor, 0)), f"{actor.name}.{self.of_actor}")
 
     def carried(self, message: Message) -> Exact:
-        """How much a message carries. Raises ConfigError for what is not a number."""
+        """How much a message carries. Raises ConfigError for a value that is not a number."""
         if self.of_message is None:
             return 0
         where = f"message {message.number} of {message.sender} to {message.receiver}, {message.method}"
@@ -57,21 +57,22 @@ class Quantity:
 
 
 def quantity(of_actor: OfActor, of_message: OfMessage = None) -> Quantity:
-    """Say what is counted.
+    """Say what to count.
 
     Args:
         of_actor: an attribute that holds a number, in actors that have it; or a function of an ActorState.
-        of_message: a method whose first argument is a number that is on its way; or a function of a Message, which is
-            given replies, the messages of timers and those that create an actor too. None where messages carry nothing.
+        of_message: a method whose first argument is a number that is on its way; or a function of a Message, which also
+            gets replies, the messages of timers and those that create an actor. None if messages carry nothing.
 
-    An attribute and a method count nothing in a reply, nor in what `then` keeps for it. So while an actor awaits a
-    reply with that method, the sum is not told: the answer is None, with the reason. Give functions that count both:
-    `of_message` the replies, by their `kind`, and `of_actor` the context of its `calls`.
+    An attribute and a method count nothing in a reply, nor in the context that `then` keeps for it. So while an actor
+    awaits a reply with that method, the sum is unknown: the answer is None, with the reason. Give functions that count
+    both: `of_message` the replies, by their `kind`, and `of_actor` the context of its `calls`.
 
-    Nor do they count what a constructor is given. While an actor is not born yet, and its constructor has arguments,
-    the sum is not told either. A function finds these in a message of the kind "create", whose method is `__init__`.
+    They do not count a constructor's arguments either. While an actor is not born yet, and its constructor has
+    arguments, the sum is unknown too. A function finds these arguments in a message of the kind "create", whose method
+    is `__init__`.
 
-    What is named like a secret is counted only where it is shown, see docs/security.md.
+    A value that is named like a secret is counted only if it is shown, see docs/security.md.
     """
     return Quantity(of_actor, of_message)
 
@@ -80,8 +81,8 @@ def quantity(of_actor: OfActor, of_message: OfMessage = None) -> Quantity:
 class Sum:
     """How much there is in one state: `held` by each actor that holds any, `moving` on channels.
 
-    `counted` is in how many actors there was anything to count, if it was nothing. `untold` are sentences: what may
-    carry more, and is not counted.
+    `counted` is the number of actors with something to count, even if its value is 0. `untold` are sentences about what
+    may carry more but is not counted.
     """
 
     held: dict[str, Exact]
@@ -91,22 +92,22 @@ class Sum:
 
     @property
     def at_rest(self) -> Exact:
-        """Held by all actors."""
+        """The amount that all actors hold."""
         return sum(self.held.values())
 
     @property
     def in_flight(self) -> Exact:
-        """Carried by all messages."""
+        """The amount that all messages carry."""
         return sum(self.moving.values())
 
     @property
     def total(self) -> Exact:
-        """All that there is."""
+        """The whole amount."""
         return self.at_rest + self.in_flight
 
 
 def add_up(what: Quantity, state: GlobalState) -> Sum:
-    """Count in one state. Without a part for messages none is read. Raises ConfigError for what is not a number."""
+    """Count in one state. It reads messages only if `what` counts them. Raises ConfigError for what is no number."""
     held: dict[str, Exact] = {}
     counted = 0
     untold: list[str] = []
@@ -124,7 +125,7 @@ def add_up(what: Quantity, state: GlobalState) -> Sum:
 
 
 def untold_of(counted: OfMessage, actor: ActorState) -> list[str]:
-    """What a method does not count: replies that an actor awaits with that method, and what it keeps for them."""
+    """What a method does not count: replies that an actor awaits with that method, and the context kept for them."""
     return [
         f"{actor.name} awaits a reply of {call.callee or 'somebody'} with {counted}, and what replies carry is not "
         "counted by a method: give functions"
@@ -134,7 +135,7 @@ def untold_of(counted: OfMessage, actor: ActorState) -> list[str]:
 
 
 def untold_in(counted: OfMessage, message: Message) -> list[str]:
-    """What a method does not count: arguments of a constructor."""
+    """What a method does not count: the arguments of a constructor."""
     given = message.kind == CREATE and (message.args or message.kwargs)
     if not given or not isinstance(counted, str) or counted == message.method:
         return []
@@ -145,14 +146,14 @@ def untold_in(counted: OfMessage, message: Message) -> list[str]:
 def _called(function: Callable[[Any], Any], given: ActorState | Message, where: str) -> Any:
     try:
         return function(given)
-    except SystemExit as error:  # whoever counts goes on, with an error that says what happened
+    except SystemExit as error:  # the counting program goes on, with an error that says what happened
         raise PredicateFailed(f"{where}: the function that counts it raised SystemExit: {error}") from error
 
 
 def exact(value: Any, where: str) -> Exact:
     """A number of Python or numpy, or a Decimal, without rounding.
 
-    Raises ConfigError for anything else, for NaN, and for what takes more than BITS_MAX bits.
+    Raises ConfigError for anything else, for NaN, and for a number with more than BITS_MAX bits.
     """
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.number | numpy.bool_):
@@ -185,18 +186,18 @@ def _is_wide(value: Any) -> bool:
 
 
 def size(number: Exact) -> Exact:
-    """Without its sign."""
+    """The number without its sign."""
     return -number if number < 0 else number
 
 
 def plain(number: Exact) -> int | float:
-    """A sum for eyes and JSON. What is larger than any float loses what lies behind its point."""
+    """A sum for people and JSON. A number larger than any float loses its fraction."""
     whole = number.denominator == 1 or size(number) > sys.float_info.max
     return int(number) if whole else float(number)
 
 
 def seen(name: str, value: Any) -> Any:
-    """The value; raises ConfigError where its name hides it."""
+    """The value; raises ConfigError if its name hides it."""
     if shown(name, value) is REDACTED or value is REDACTED:
         raise ConfigError(f"{name!r} is named like a secret and is not shown: ask for it with show_secrets", name=name)
     return value

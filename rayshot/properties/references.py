@@ -11,14 +11,15 @@ from rayshot.properties.property import NO_THREADS, OUTSIDE, UNLESS_A_DRIVER_SPE
 
 
 def unreferenced(actor: str, *, roots: Iterable[str]) -> Property:
-    """No handle of `actor` is left with any actor that can still do something, and it can do nothing by itself.
+    """No actor that can still do something has a handle of `actor`, and `actor` can do nothing by itself.
 
-    Stable if nobody outside has a handle and nobody asks for it by its name: any program may call `get_actor(name)`,
-    so that an actor is never garbage for certain, and those that are looked up by name are given as roots. Who has a
-    timer, a message on its way to it or a reply to come is as good as a root, for it may yet give its own handle away.
+    Stable if nobody outside has a handle and nobody asks for the actor by its name. Any program may call
+    `get_actor(name)`, so an actor is never garbage for certain: give actors that are looked up by name as roots. An
+    actor that has a timer, a message on its way to it or a reply to come counts as a root, because it may still give
+    its own handle away.
 
     Args:
-        actor: whose name.
+        actor: the actor's name.
         roots: actors that programs outside know, or look up.
     """
     known = "no program outside but for the roots holds its handle, or looks it up"
@@ -48,7 +49,7 @@ class _Unreferenced:
 
 
 def _reached(state: GlobalState, roots: frozenset[str]) -> set[str]:
-    """Roots, actors that may do something by themselves, and whoever can be reached from these."""
+    """Roots, actors that may do something by themselves, and all actors that can be reached from these."""
     known: dict[str, set[str]] = {}
     start = {name for name in state.actors if name in roots or state.actors[name].status != "born"}
     for actor in state.born():
@@ -75,7 +76,7 @@ def _reached(state: GlobalState, roots: frozenset[str]) -> set[str]:
 
 def _handles(value: Any) -> Iterator[str]:
     """The names of all handles in an inert value, however deep."""
-    seen, waiting = dict[int, Any](), [value]  # what was seen is kept, so that nothing new gets its id
+    seen, waiting = dict[int, Any](), [value]  # seen objects are kept, so that no new object gets their ids
     while waiting:
         one = waiting.pop()
         if isinstance(one, HandleRecord):

@@ -9,9 +9,9 @@ from rayshot.store.relation import some_of
 
 
 class Wait(NamedTuple):
-    """A reply that `caller` awaits. `where` is what is in flight for it: the request, the reply, or nothing.
+    """A reply that `caller` awaits. `where` says what is in flight for it: the request, the reply, or nothing.
 
-    `callee` is None where an older rayshot recorded it.
+    `callee` is None if an older rayshot recorded the call.
     """
 
     caller: str
@@ -28,7 +28,7 @@ REQUEST, REPLY, NOTHING = "request", "reply", "nothing"
 
 
 def waits(state: GlobalState) -> list[Wait]:
-    """All replies that are awaited. States are read, and messages where any is awaited."""
+    """All awaited replies. It reads states, and messages too if any reply is awaited."""
     pending = [(actor.name, call) for actor in state.born() for call in actor.calls]
     moving = dict(_moving(state)) if pending else {}
     return [
@@ -40,12 +40,12 @@ def waits(state: GlobalState) -> list[Wait]:
 def lost_reply() -> Property:
     """Some actor awaits a reply that can never come: neither its request nor the reply is in flight.
 
-    A handler that takes a request sends its reply in the same step: once neither is in flight nobody owes it. That
-    happens where the callee ended before it took the request. It stays so until the caller ends, as then nobody awaits
-    the reply any more; so it is stable as long as no actor ends while it awaits a reply.
+    A handler that takes a request sends its reply in the same step: if neither is in flight, nobody owes the reply any
+    more. This happens if the callee ended before it took the request. It stays so until the caller ends, as then nobody
+    awaits the reply any more. So it is stable as long as no actor ends while it awaits a reply.
 
-    Of one that an older rayshot recorded, without the name of the callee, nothing is told, unless its request or reply
-    is seen.
+    If an older rayshot recorded the call, without the name of the callee, the answer is unknown, unless the request or
+    the reply is seen.
     """
     condition = "no actor ends while it awaits a reply"
     return Property("lost reply", "stable", _lost, (condition,))
@@ -67,7 +67,7 @@ def _lost(state: GlobalState) -> Answer:
 
 
 def _moving(state: GlobalState) -> Iterator[tuple[tuple[str, int], str]]:
-    """By caller and number, what is in flight of a call."""
+    """For each call, by caller and number, what is in flight for it."""
     for message in state.messages():
         if message.call_id is not None:
             if message.kind == "call":

@@ -1,11 +1,11 @@
-"""What one snapshot says of a property, and of which other snapshots that is true as well.
+"""What one snapshot says about a property, and for which other snapshots this is true as well.
 
 Let phi be stable within one life. If phi holds in the snapshot, it holds from the moment when the snapshot was
 complete, until a restore. If it does not, it did not hold when the snapshot began. The snapshot itself may never have
 been a state of the run. (Chandy and Lamport 1985, section 5; theorem 1.)
 
-So a yes is good for every cut that can be reached from this one, a no for every cut from which this one can be reached.
-A cut that overlapped is neither, whatever its position in the log, and a restore ends the life that a verdict is of.
+So a yes is valid for every cut that can be reached from this one, and a no for every cut from which this one can be
+reached. A cut that overlapped is neither, whatever its position in the log. A restore ends the life of a verdict.
 """
 
 import sys
@@ -24,11 +24,11 @@ from rayshot.store.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one snapshot says of a property.
+    """What one snapshot says about a property.
 
-    `holds` is None where the snapshot does not tell. `told` says by driver how many messages it had told by then, of
-    those that live; `cut` has all counters. `closed` and `still` are those of the property. It needs the snapshot no
-    more, and survives pickling.
+    `holds` is None if the snapshot does not tell. `told` gives, for each living driver, how many messages it had told
+    by then; `cut` has all counters. `closed` and `still` are those of the property. A verdict no longer needs the
+    snapshot, and can be pickled.
     """
 
     name: str
@@ -44,17 +44,17 @@ class Verdict:
 
     @property
     def snapshot(self) -> SnapshotId:
-        """Which snapshot it is of."""
+        """The snapshot that was judged."""
         return self.cut.snapshot
 
     @property
     def life(self) -> int:
-        """The life of the system in which it is good."""
+        """The life of the system in which the verdict is valid."""
         return self.cut.snapshot.incarnation
 
     @property
     def meaning(self) -> str:
-        """What follows, in a sentence."""
+        """What follows from the verdict, in a sentence."""
         unless = ", as long as " + " and ".join(self.conditions) if self.conditions else ""
         match self.kind, self.holds:
             case _, None:
@@ -72,14 +72,14 @@ class Verdict:
         return f"it did not hold when {self.snapshot} began"
 
     def says_of(self, other: "Snapshot | Verdict") -> bool | None:
-        """Whether the property holds in another snapshot, as far as this verdict alone tells; None where it does not.
+        """Whether the property holds in another snapshot, as far as this verdict alone tells; None if it does not.
 
-        Of a stable property a yes is good for the cuts that can be reached from this one, in the same life, and a no
-        for those before it; where it needs closed doors, only if no driver had spoken between, as far as these two
-        know: a driver that came and went between them is in neither. Of `termination` it is good for cuts with the same
-        counters alone, as no other one can follow unless somebody spoke. Of what is not stable a verdict is good for
-        its own cut alone. Where the two overlapped and a driver that only one of them knows decides, nothing follows.
-        Raises ConfigError for another system.
+        For a stable property a yes is valid for cuts that can be reached from this one, in the same life, and a no for
+        those before it. If it holds only while no driver speaks, no driver may have spoken in between, as far as the
+        two snapshots know: a driver that came and went between them is in neither. For `termination` it is valid only
+        for cuts with the same counters, as no other cut can follow unless somebody spoke. For a property that is not
+        stable it is valid only for its own cut. If the two overlapped, and only a driver that one of them does not know
+        could decide, nothing follows. Raises ConfigError for another system.
         """
         cut = other.cut if isinstance(other, Verdict) else CutClocks.of(other.manifest)
         if self.holds is None:
@@ -94,10 +94,10 @@ class Verdict:
 
 
 def judge(asked: Property, snapshot: Snapshot) -> Verdict:
-    """Ask a property of one snapshot.
+    """Ask a property about one snapshot.
 
-    Raises PredicateFailed, which names both and has the predicate's own exception as its cause, where that raises,
-    leaves the program, or gives no answer; and what reading the snapshot raises.
+    Raises PredicateFailed if the predicate raises, leaves the program, or gives no answer; the error names predicate
+    and snapshot, and has the predicate's own exception as its cause. Also raises what reading the snapshot raises.
     """
     if not isinstance(asked, Property):
         raise PredicateFailed(

@@ -1,4 +1,4 @@
-"""Ready-made: who waits for whom, in cycles and in knots."""
+"""Ready-made: which actors wait for each other, in cycles and in knots."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ OfWaiting = str | Callable[[ActorState], Iterable[str] | None]
 
 @dataclass(frozen=True, slots=True)
 class WaitGraph:
-    """`edges` say by actor for whom it waits, where nothing that could end the wait is in flight.
+    """`edges` give by actor the actors that it waits for, if nothing in flight could end the wait.
 
-    `unknown` are actors that wait, and nobody knows for whom: an older rayshot recorded it. `ended` are actors that
+    `unknown` are actors that wait, nobody knows for whom: an older rayshot recorded the call. `ended` are actors that
     will never answer.
     """
 
@@ -26,15 +26,15 @@ class WaitGraph:
     ended: frozenset[str] = frozenset()
 
     def cycles(self) -> list[list[str]]:
-        """Groups of which each waits for another one in it: deadlock where each needs all that it waits for."""
-        import networkx as nx  # noqa: PLC0415 - only who asks for it waits for its import
+        """Groups in which each actor waits for another of the group: a deadlock if each needs all it waits for."""
+        import networkx as nx  # noqa: PLC0415 - only callers of this method wait for the import
 
         graph = nx.DiGraph({name: sorted(others) for name, others in sorted(self.edges.items())})
         groups = map(sorted, nx.strongly_connected_components(graph))
         return sorted(group for group in groups if len(group) > 1 or graph.has_edge(group[0], group[0]))
 
     def knots(self) -> list[list[str]]:
-        """Cycles whose actors wait for nobody outside the cycle: deadlock where any one of those is enough.
+        """Cycles whose actors wait for nobody outside the cycle: a deadlock if any one of those would be enough.
 
         A wait for an actor that has ended leads nowhere.
         """
@@ -42,16 +42,16 @@ class WaitGraph:
 
 
 def wait_graph(state: GlobalState, waits_for: OfWaiting | None = None) -> WaitGraph:
-    """Draw who waits for whom.
+    """Find out which actors wait for which.
 
     Args:
-        state: of which snapshot, `GlobalState(snapshot)`.
-        waits_for: the attribute that names whom an actor waits for, by a name or a handle or several; or a function of
-            an ActorState. None: replies that are awaited with `then`, and have neither request nor reply in flight. In
-            that graph all ways lead to actors that have ended, and there are no cycles.
+        state: the state of a snapshot, `GlobalState(snapshot)`.
+        waits_for: the attribute that names the actors that an actor waits for, by a name or a handle or several; or a
+            function of an ActorState. None: replies that are awaited with `then`, with neither request nor reply in
+            flight. In that graph all ways lead to actors that have ended, and there are no cycles.
 
-    A wait is left out where any message to the actor is in flight, as that may be what is waited for or end the wait,
-    and where the actor has a timer set, as it may then do something by itself.
+    A wait is left out if any message to the actor is in flight, as it may be what the actor waits for, or end the wait;
+    and if the actor has a timer set, as it may then do something by itself.
     """
     edges: dict[str, frozenset[str]] = {}
     unknown = set[str]()
@@ -71,15 +71,15 @@ def wait_graph(state: GlobalState, waits_for: OfWaiting | None = None) -> WaitGr
 
 
 def deadlock(waits_for: OfWaiting, *, needs: Literal["all", "any"] = "all") -> Property:
-    """Some actors wait for one another for ever: a cycle where each needs all, a knot where each needs any one.
+    """Some actors wait for each other for ever: a cycle if each needs all, a knot if each needs any one.
 
-    `then` blocks nobody, so what is asked of is what actors say of themselves: whom they wait for stands in an
-    attribute. Stable if an actor that waits does nothing until it gets what it waits for. Replies that never come make
-    no cycle, as whoever owes one has ended and waits for nobody: `lost_reply` finds these.
+    `then` blocks no actor. So this looks at what actors say about themselves: an attribute names the actors that they
+    wait for. Stable if an actor that waits does nothing until it gets what it waits for. Replies that never come make
+    no cycle, as an actor that owes one has ended and waits for nobody: `lost_reply` finds these.
 
     Args:
         waits_for: the attribute, or a function of an ActorState, see `wait_graph`.
-        needs: all of those that it waits for, as of locks, or any one, as of answers.
+        needs: "all" of those that it waits for, as for locks, or "any" one, as for answers.
     """
     silent = "an actor that waits does nothing until it gets what it waits for"
     conditions = (silent, NO_THREADS, UNLESS_A_DRIVER_SPEAKS)

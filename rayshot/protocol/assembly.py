@@ -1,7 +1,7 @@
-"""What the records of a snapshot say together: who belongs to it, and where it cuts each channel.
+"""What the records of a snapshot say together: which processes belong to it, and where it cuts each channel.
 
-`records` are those at hand, by process; `ended` are the names of all processes that have ended. The last record of an
-ended process stands in where there is none of the snapshot's own.
+`records` are the records at hand, by process; `ended` are the names of all processes that have ended. If the snapshot
+has no record of an ended process, the last record of that process takes its place.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,11 +13,11 @@ from rayshot.protocol.identity import Channel, is_driver
 
 
 def close_membership(members: Iterable[str], records: Mapping[str, Record], ended: AbstractSet[str]) -> set[str]:
-    """Return the members, and all whom the records prove to lie inside the cut as well.
+    """Return the members and all other processes that, as the records prove, are also inside the cut.
 
-    These are the ended whose last records are at hand; who is born or was sent something; who was sent something that
-    was transported; and who sent what was received or had arrived. A process that is not born, and to which nothing
-    inside the cut is addressed, is left out: its creation lies behind the cut.
+    These are: ended processes whose last records are at hand; processes that are born or were sent something; the
+    receivers of transported messages; and the senders of messages that were received or had arrived. A process is left
+    out if it is not born and nothing inside the cut is addressed to it: its creation is behind the cut.
     """
     closed: set[str] = set()
     waiting = {name for name, record in records.items() if record.born or _holds_messages(record)} | set(members)
@@ -31,7 +31,7 @@ def close_membership(members: Iterable[str], records: Mapping[str, Record], ende
 
 
 def _holds_messages(record: Record) -> bool:
-    """Whether the record itself proves that something was sent to its process before the cut."""
+    """Whether the record itself proves that its process was sent something before the cut."""
     return any(n > 0 for n in (*record.environment.values(), *record.closed.values()))
 
 
@@ -40,7 +40,7 @@ def _reached(record: Record, ended: AbstractSet[str]) -> set[str]:
 
 
 def _heard(record: Record, ended: AbstractSet[str]) -> set[str]:
-    """The processes whose records must show that they had sent what this one received, or has in its mailbox."""
+    """The processes whose records must show that they sent what this process received or has in its mailbox."""
     got = (*record.received.items(), *record.arrived.items())
     heard = {sender for sender, m in got if m > 0} | record.closed.keys()
     over = ended if record.ended else ended & record.closed.keys()
@@ -54,10 +54,10 @@ def _is_addressed(name: str, members: AbstractSet[str], records: Mapping[str, Re
 
 
 def cut_channels(records: Mapping[str, Record], ended: AbstractSet[str]) -> list[ChannelCut]:
-    """Return where the records cut all channels. Raises InconsistentCut where they contradict each other.
+    """Return where the records cut all channels. Raises InconsistentCut if they contradict each other.
 
-    Left out are channels to the ended - what is left on them is dead letters - and those from the ended of whose
-    messages none is left.
+    Two kinds of channels are left out: channels to ended processes, whose remaining messages are dead letters, and
+    channels from ended processes with no message left in flight.
     """
     cuts = []
     for sender, record in records.items():
@@ -77,7 +77,7 @@ def cut_channels(records: Mapping[str, Record], ended: AbstractSet[str]) -> list
 
 
 def _cuts_fixed_by_receiver(record: Record, records: Mapping[str, Record]) -> list[ChannelCut]:
-    """Channels from drivers, and from senders that are gone as far as no last record of them shows the same."""
+    """Channels from drivers, and from senders that are gone and have no record that shows the same."""
     received = record.received
     living = [(sender, n) for sender, n in record.environment.items() if n > 0]
     gone = [(sender, n) for sender, n in record.closed.items() if sender not in records and n > received.get(sender, 0)]
@@ -85,7 +85,7 @@ def _cuts_fixed_by_receiver(record: Record, records: Mapping[str, Record]) -> li
 
 
 def _cut(channel: Channel, sent: int, released: int, receiver: Record | None) -> ChannelCut:
-    """Cut one channel. Raises InconsistentCut where messages lie with neither end."""
+    """Cut one channel. Raises InconsistentCut if some of its messages are with neither end."""
     received = receiver.received.get(channel.sender, 0) if receiver else 0
     arrived = receiver.arrived.get(channel.sender, received) if receiver else 0
     if released > arrived:
@@ -99,7 +99,7 @@ def _cut(channel: Channel, sent: int, released: int, receiver: Record | None) ->
 
 
 def _orphans(record: Record, records: Mapping[str, Record]) -> list[ChannelCut]:
-    """Channels with messages of whose sending the sender's record knows nothing."""
+    """Channels whose messages have arrived although the sender's record shows none sent."""
     got = {**record.received, **record.arrived}
     return [
         ChannelCut(Channel(sender, record.process), 0, n, record.received.get(sender, 0))
@@ -109,7 +109,7 @@ def _orphans(record: Record, records: Mapping[str, Record]) -> list[ChannelCut]:
 
 
 def check_ends(records: Mapping[str, Record]) -> None:
-    """Raise InconsistentCut if a process that ended had received what was not sent."""
+    """Raise InconsistentCut if an ended process received a message that was not sent."""
     for receiver, record in records.items():
         for sender, m in record.received.items() if record.ended else ():
             n = records[sender].sent.get(receiver, m) if sender in records else m

@@ -1,4 +1,4 @@
-"""What a collector hears, in the past tense, and what it orders, in the imperative."""
+"""What a collector is told, in the past tense, and what it orders, in the imperative."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,11 +10,11 @@ from rayshot.protocol.identity import Channel, SnapshotId
 
 @dataclass(frozen=True, slots=True)
 class SnapshotWanted:
-    """Somebody outside the system, or its rhythm, asked for a snapshot.
+    """Somebody outside the system, or the timer of periodic snapshots, asked for a snapshot.
 
-    With `inputs`, by process, it is an aligned one; these channels must have no cycle: see `forward_inputs`. One at a
-    time: while the collector `is_aligning`, each of two could hold back what the other one waits for. `stopped`: a
-    stop-the-world one.
+    With `inputs`, by process, the snapshot is aligned; these channels must have no cycle: see `forward_inputs`. Ask
+    for no second aligned one while the collector `is_aligning`: each of them could hold back what the other waits for.
+    `stopped`: a stop-the-world snapshot.
     """
 
     inputs: Mapping[str, frozenset[str]] | None = None
@@ -23,10 +23,10 @@ class SnapshotWanted:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotAnnounced:
-    """`process` began a snapshot by itself, and has given up those it began with counters below `floor`.
+    """`process` began a snapshot by itself; it has given up its own snapshots with counters below `floor`.
 
-    `helpers` are who begin it too when told to, None for everybody. With few of them it spreads by its markers alone,
-    and ends by AbortWanted where these do not reach all.
+    `helpers` are the processes that are told to begin it too; None: all processes. With few helpers the snapshot
+    spreads by its markers alone; if these do not reach all processes, AbortWanted ends it.
     """
 
     snapshot: SnapshotId
@@ -37,14 +37,14 @@ class SnapshotAnnounced:
 
 @dataclass(frozen=True, slots=True)
 class RecordArrived:
-    """A process's record arrived and its state is held safely."""
+    """A process's record arrived, and its state is stored safely."""
 
     record: Record
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessQuiet:
-    """In a process that a stop-the-world snapshot paused all that was sent has arrived."""
+    """In a process that a stop-the-world snapshot paused, all its sent messages have arrived."""
 
     snapshot: SnapshotId
     process: str
@@ -54,8 +54,8 @@ class ProcessQuiet:
 class ProcessJoined:
     """A process said hello.
 
-    To a successor of a lost coordinator it names the `open_snapshots` that it gave up (DeadlinePassed): all of these
-    have ended, and everybody is told.
+    To the successor of a lost coordinator the process names the `open_snapshots` that it gave up (DeadlinePassed). All
+    of these have ended, and every process is told.
     """
 
     process: str
@@ -64,7 +64,7 @@ class ProcessJoined:
 
 @dataclass(frozen=True, slots=True)
 class ProcessEnded:
-    """A process ended by its own wish and left its last record, which stands in for none of the `unfinished`."""
+    """A process ended by its own wish and left its last record, which is not used for the `unfinished` snapshots."""
 
     record: Record
     unfinished: tuple[SnapshotId, ...] = ()
@@ -80,7 +80,7 @@ class ProcessDied:
 
 @dataclass(frozen=True, slots=True)
 class CaptureRefused:
-    """A process gives no record."""
+    """A process cannot give a record."""
 
     snapshot: SnapshotId
     process: str
@@ -99,8 +99,8 @@ class SnapshotStored:
 class AbortWanted:
     """The snapshot must end without a commit, for this reason.
 
-    While it is being stored only the verdicts of the one who stores it count (STORE_UNAVAILABLE, OBJECT_MISSING,
-    FENCED, DEFECT): it may be durable already.
+    While the snapshot is being stored, only the reasons of the code that stores it count (STORE_UNAVAILABLE,
+    OBJECT_MISSING, KEYS_MISSING, FENCED, DEFECT): it may be durable already.
     """
 
     snapshot: SnapshotId
@@ -124,7 +124,7 @@ CollectorEvent = (
 
 @dataclass(frozen=True, slots=True)
 class SendBegin:
-    """Tell the process to record. Orders nothing else: it may have recorded already."""
+    """Tell the process only to record; it may have recorded already."""
 
     process: str
     snapshot: SnapshotId
@@ -137,7 +137,7 @@ class SendBegin:
 class StoreSnapshot:
     """The cut is complete and checked: write it, then say SnapshotStored or AbortWanted.
 
-    Tell those whom a stop-the-world snapshot has paused at once (EverybodyRecorded).
+    If a stop-the-world snapshot paused processes, tell them at once (EverybodyRecorded).
     """
 
     cut: Cut
@@ -145,14 +145,14 @@ class StoreSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class AnnounceEnd:
-    """Tell every process, every driver and whoever waits that it ended; `reason` is None when it was committed.
+    """Tell every process, every driver and all waiting callers that it ended; `reason` is None if it was committed.
 
-    It may never have begun here: then its announcement is late, or it was begun by a coordinator that was lost.
+    The snapshot may never have begun here: its announcement is late, or a coordinator that was lost began it.
 
     All snapshots of its initiator with a counter below `floor` have ended as well.
 
     `missing` are the processes that had not answered, `open_channels` the channels that had not closed.
-    `past_drivers` are, by process, the dead drivers that it may forget from now on (DriversForgotten).
+    `past_drivers` names, by process, the dead drivers that the process may forget from now on (DriversForgotten).
     """
 
     snapshot: SnapshotId

@@ -1,21 +1,21 @@
-"""The coordinator's half of the protocol: collects records and decides when a snapshot is complete.
+"""The coordinator's half of the protocol: it collects records and decides when a snapshot is complete.
 
 A snapshot is complete when the membership is closed: every process to which a record says that messages were
-transported, and every process from which one had arrived, has recorded too. Then each message in flight lies with one
-of the two records at hand, and each channel's equation must hold. The collector sees all this from the records'
+transported, and every process from which messages had arrived, has recorded too. Then each message in flight is with
+one of two records at hand, and each channel's equation must hold. The collector sees all this from the records'
 counters alone.
 
-A process that joined after the snapshot began is part of it exactly if it is born, or a message inside the cut is
-addressed to it; else its creation lies behind the cut.
+A process that joined after the snapshot began is part of it exactly if it is born, or if a message inside the cut is
+addressed to it. Otherwise its creation is behind the cut.
 
-A process that ended without having learned of a snapshot lies wholly before the cut: its last record stands in. The
+A process that ended without having learned of a snapshot is wholly before the cut: its last record takes its place. The
 last record is needed until every living receiver knows that nothing will follow (Record.closed) and no open snapshot
-may hold older records; then only the name is kept, as names are never used again.
+can hold older records. Then only the name is kept, as names are never used again.
 
-News comes in any order: a record may be here before the announcement of its snapshot, and waits for it. It never stands
-for one: it may be of a snapshot that ended long ago, which a late marker made known to its process. A record tells of
-all snapshots that its process had recorded before, so that none with records older than those of a stored one is
-unknown.
+News comes in any order: a record may arrive before the announcement of its snapshot, and then waits for it. A record
+alone never opens a snapshot: it may belong to a snapshot that ended long ago, of which a late marker told its process.
+A record names all snapshots that its process had recorded before, so the collector knows every snapshot that has older
+records than a stored one.
 Complete snapshots are stored one after the other, so that each can be compared with the one before: see Cut.advances.
 """
 
@@ -54,14 +54,14 @@ _STORE_VERDICTS = (
     AbortReason.FENCED,
     AbortReason.DEFECT,
 )
-"""Why a snapshot that is being stored may end without a commit: only who stores it knows."""
+"""Why a snapshot that is being stored may end without a commit: only the code that stores it can know."""
 
 
 @dataclass(slots=True)
 class _Collection:
-    """What one snapshot has gathered. `members` must record; others may. `storing` is the cut that is being stored.
+    """The records of one snapshot so far. `members` must record; others may. `storing` is the cut being stored.
 
-    `loud` are those who must fall quiet before any is told to record a stop-the-world snapshot.
+    `loud` are the processes of a stop-the-world snapshot that must become quiet before any process is told to record.
     """
 
     members: set[str] = field(default_factory=set)
@@ -73,11 +73,11 @@ class _Collection:
 class Collector:
     """The machine of the coordinator. `handle` is its only mutator.
 
-    `floor` is the highest counter that an earlier coordinator of this incarnation may have used, `ended` the names of
-    processes that ended before (Cut.ended of the newest snapshot, Participant.ended_peers of the living), `stored` the
-    snapshots of this incarnation that the log holds. A successor must be told of every process that is still there
-    before anything else: the living with the snapshots that they gave up, and the last records of the ended. If one
-    is missing, it died meanwhile, and the system must go back.
+    `floor` is the highest counter that an earlier coordinator of this incarnation may have used. `ended` are the names
+    of processes that ended before (Cut.ended of the newest snapshot, Participant.ended_peers of the living). `stored`
+    are the snapshots of this incarnation that the log holds. A successor must first be told of every process that still
+    exists: of living processes with the snapshots that they gave up, and of ended ones by their last records. If one is
+    missing, it died meanwhile, and the system must go back.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Collector:
 
     @property
     def unannounced(self) -> tuple[SnapshotId, ...]:
-        """Snapshots of which records came before the announcement."""
+        """Snapshots with records that came before the announcement."""
         return tuple(self._unannounced)
 
     @property
@@ -127,7 +127,7 @@ class Collector:
         return tuple(sorted(close_membership(collection.members, records, self._ended) - records.keys()))
 
     def open_channels(self, snapshot: SnapshotId) -> tuple[Channel, ...]:
-        """Channels that carried messages and of which an open snapshot has the record of one end only."""
+        """Channels that carried messages, with a record at only one end in this open snapshot."""
         missing = set(self.missing(snapshot))
         known = self._records(self._open[snapshot]).values()
         out = (Channel(record.process, receiver) for record in known for receiver in record.sent.keys() & missing)
@@ -169,7 +169,7 @@ class Collector:
                 assert_never(event)
 
     def validate(self) -> None:
-        """Assert what holds between any two events, derived anew from what is gathered here; for tests."""
+        """Assert what holds between any two events, computed again from all that is gathered here; for tests."""
         both = self._open.keys() & self._unannounced.keys()
         assert not both, f"{both} are open, and not announced"
         for snapshot, collection in (*self._open.items(), *self._unannounced.items()):
@@ -211,7 +211,7 @@ class Collector:
         return (*begins, *self._try_complete(snapshot))
 
     def _fall_quiet(self, snapshot: SnapshotId, process: str) -> tuple[CollectorEffect, ...]:
-        """Order all to record when the last one has fallen quiet."""
+        """Order all processes to record when the last one has become quiet."""
         loud = self._open[snapshot].loud
         if process not in loud:
             return ()
@@ -219,7 +219,7 @@ class Collector:
         return () if loud else tuple(self._begin_again(snapshot, name) for name in sorted(self._processes))
 
     def _begin_again(self, snapshot: SnapshotId, process: str) -> SendBegin:
-        """What a process that joins is told of an open snapshot, and everybody when all are quiet."""
+        """The order about an open snapshot, for a process that joins and for every process once all are quiet."""
         quiet = snapshot.initiator == STOPPED and not self._open[snapshot].loud
         return SendBegin(process, snapshot, self._floor(snapshot), quiet=quiet)
 
@@ -247,14 +247,14 @@ class Collector:
         self._forget_unannounced()
 
     def _bury(self, snapshot: SnapshotId) -> None:
-        """Remember the end of a snapshot that is not open here; its counter, if it is a coordinator's, is used up."""
+        """Remember the end of a snapshot that is not open here; a coordinator's counter counts as used."""
         if snapshot.by_coordinator:
             self._counter = max(self._counter, snapshot.counter)
         self._tombstones.add(snapshot)
         self._forget_unannounced()
 
     def _forget_unannounced(self) -> None:
-        """Forget what has ended meanwhile, and the last records that waited for it."""
+        """Forget snapshots that have ended meanwhile, and the last records that waited for them."""
         for snapshot in [k for k in self._unannounced if k in self._tombstones]:
             del self._unannounced[snapshot]
         self._drop_last_records()
@@ -269,14 +269,14 @@ class Collector:
         return (end, *(self._try_all() if collection.storing else ()))
 
     def _refuse(self, snapshot: SnapshotId, reason: AbortReason, detail: str) -> tuple[CollectorEffect, ...]:
-        """End a snapshot without a commit, also one whose announcement is still to come."""
+        """End a snapshot without a commit, even if its announcement has not come yet."""
         if snapshot in self._open or self._is_over(snapshot):
             return self._abort(snapshot, reason, detail)
         self._bury(snapshot)
         return (AnnounceEnd(snapshot, reason, detail, floor=self._floor(snapshot)),)
 
     def _abort_all(self, reason: AbortReason, detail: str) -> tuple[CollectorEffect, ...]:
-        """Abort what still gathers; what is being stored has all it needs and may finish."""
+        """Abort all snapshots that still gather; one that is being stored has all it needs and may finish."""
         return tuple(end for snapshot in tuple(self._open) for end in self._abort(snapshot, reason, detail))
 
     def _stored(self, snapshot: SnapshotId) -> tuple[CollectorEffect, ...]:
@@ -295,11 +295,11 @@ class Collector:
     # Arriving --------------------------------------------------------------------------------------
 
     def _collection(self, snapshot: SnapshotId) -> _Collection | None:
-        """Where to put what arrived for a snapshot; None if it is over."""
+        """The collection for what arrived for a snapshot; None if the snapshot is over."""
         if snapshot in self._open:
             return self._open[snapshot]
         if not self._is_over(snapshot) and snapshot.by_coordinator:
-            self._bury(snapshot)  # of a coordinator that was thought to be dead
+            self._bury(snapshot)  # of a coordinator that was wrongly believed dead
         return None if self._is_over(snapshot) else self._unannounced.setdefault(snapshot, _Collection())
 
     def _record_arrived(self, record: Record) -> tuple[CollectorEffect, ...]:
@@ -317,7 +317,7 @@ class Collector:
         return (*lost, *(self._begin_again(snapshot, process) for snapshot in self._open))
 
     def _lose(self, snapshot: SnapshotId) -> tuple[CollectorEffect, ...]:
-        """A snapshot of the lost coordinator: committed if the log has it, else it will never be."""
+        """Announce a lost coordinator's snapshot: committed if the log has it, else it will never be committed."""
         if snapshot in self._lost or snapshot.incarnation != self.incarnation:
             return ()
         self._lost.add(snapshot)
@@ -338,10 +338,10 @@ class Collector:
         return (*effects, *self._try_all())
 
     def _settle_ends(self, records: Mapping[str, Record]) -> None:
-        """Find the ended processes that no record younger than those of a stored snapshot needs.
+        """Find ended processes whose last records only snapshots older than a stored one can need.
 
-        These are those of whose end all living receivers had heard. Their last records are dropped when the snapshots
-        known now, which may hold older records, have ended.
+        These are the ended processes whose end all living receivers had learned of. Their last records are dropped when
+        the snapshots known now, which may hold older records, have ended.
         """
         for name, last in self._last_records.items():
             living = last.sent.keys() - self._ended
@@ -365,7 +365,7 @@ class Collector:
             return ()
         records, last_records = collection.records, self._last_records
         if len(collection.members) > len(records) + len(last_records):
-            return ()  # while records come in their number tells; neither processes nor channels are walked each time
+            return ()  # while records come, counting them is enough: no walk over processes and channels each time
         if not collection.members <= records.keys() | last_records.keys():
             return ()
         known = self._records(collection)
@@ -389,5 +389,5 @@ class Collector:
         return cut if self._newest is None or cut.contains(self._newest) else replace(cut, advances=False)
 
     def _records(self, collection: _Collection) -> Mapping[str, Record]:
-        """The records at hand; a process that ended without recording stands in with its last one."""
+        """The records at hand; for a process that ended without recording, its last record."""
         return {**self._last_records, **collection.records}

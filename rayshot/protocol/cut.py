@@ -16,19 +16,20 @@ from rayshot.protocol.identity import Channel, SnapshotId, is_driver
 class Record:
     """One process's counters at the moment it recorded; its state travels beside it.
 
-    All mappings count messages since the process's first life and are keyed by the other end of the channel.
-    `released[q] <= transported[q] <= sent[q]`: q had acknowledged up to `released` before it recorded, so it had that
-    then; with the record lie released+1 .. sent, transported or not. `arrived[p]`: the mailbox's messages received+1 ..
-    arrived of sender p lie with the record; p is left out where it holds none.
-    `environment[d]` is the n of a driver's channel, which its receiver fixes, as drivers never record. So is
-    `closed[p]` of a channel whose sender p has ended or, being a driver, has died: nothing will follow on it.
+    All mappings count messages since the process's first life; their keys are the other ends of the channels.
+    `released[q] <= transported[q] <= sent[q]`: q acknowledged up to `released` before it recorded, so q had these
+    messages by then; the messages released+1 .. sent, transported or not, come with the record. `arrived[p]`: the
+    messages received+1 .. arrived of sender p, in the mailbox, come with the record; p is left out if there are none.
+    `environment[d]` is the n of a driver's channel; the receiver fixes it, as drivers never record. The receiver also
+    fixes `closed[p]`, for a sender p that has ended or is a driver that died: nothing will follow on that channel.
     `born` is false while the constructor's message is not processed: such a process has no state.
     `ended` marks the last record of a process that ended by its own wish.
-    `aligned` are the inputs of an aligned snapshot of which all was processed that was sent before their markers.
-    `overlaps` are the snapshots that this process had recorded before and whose end it did not know.
+    `aligned` are the inputs of an aligned snapshot with every message processed that was sent before their markers.
+    `overlaps` are the snapshots that this process had recorded before without knowing their end.
     `forgotten` counts the dead drivers whose counters this process had forgotten in this life.
 
-    No record can be built in which that is not so, or `received[p]` is above `arrived`, `closed` or `environment` of p.
+    A record that breaks these rules cannot be built, nor one with `received[p]` above p's `arrived`, `closed` or
+    `environment`.
     """
 
     snapshot: SnapshotId
@@ -56,12 +57,12 @@ class Record:
 
     @property
     def sent_by_drivers(self) -> dict[str, int]:
-        """The n of the channels from drivers, be they alive or dead."""
+        """The n of the channels from drivers, alive or dead."""
         return {**self.environment, **{sender: n for sender, n in self.closed.items() if is_driver(sender)}}
 
     @property
     def past_drivers(self) -> frozenset[str]:
-        """The dead drivers of whose messages none was in flight: this process had processed all that it took."""
+        """The dead drivers with no message in flight: this process had processed everything that it took from them."""
         received = self.received
         return frozenset(d for d, n in self.closed.items() if is_driver(d) and received.get(d, 0) == n)
 
@@ -69,7 +70,7 @@ class Record:
 def last_record(
     none: SnapshotId, process: str, sent: Mapping[str, int], received: Mapping[str, int], closed: Mapping[str, int]
 ) -> Record:
-    """The record of a process that ends, of no snapshot: all that it sent has arrived."""
+    """The last record of a process that ends, for no snapshot: all that the process sent has arrived."""
     return Record(
         none,
         process,
@@ -86,9 +87,9 @@ def last_record(
 class ChannelCut:
     """Where a snapshot cuts one channel: messages received+1 .. sent were in flight.
 
-    Of these received+1 .. arrived lay in the receiver's mailbox and come with its record, the rest with the sender's.
-    Raises InconsistentCut unless 0 <= received <= arrived <= sent: an empty range would hide an orphan, a message that
-    was received and never sent.
+    Of these, received+1 .. arrived were in the receiver's mailbox and come with its record; the rest come with the
+    sender's. Raises InconsistentCut unless 0 <= received <= arrived <= sent: an empty range would hide an orphan, a
+    message that was received but never sent.
     """
 
     channel: Channel
@@ -111,14 +112,14 @@ class ChannelCut:
 class Cut:
     """All records of a snapshot and the channels between them, checked.
 
-    `records` are those of the living members. `channels` holds every channel that ever carried a message, except to
-    processes that have ended (dead letters) and from such as have ended and of whose messages none is left.
-    `unborn` are the actors that exist only as messages still in flight to them. `ended` are the names of all that
-    ended before the cut, in this incarnation or an earlier one: they must never be taken for unborn again.
+    `records` are the records of the living members. `channels` holds every channel that ever carried a message, except
+    channels to ended processes (dead letters) and channels from ended processes with no message left in flight.
+    `unborn` are the actors that exist only as messages still in flight to them. `ended` are the names of all processes
+    that ended before the cut, in this incarnation or an earlier one: they must never be taken for unborn again.
 
-    `advances` says that the cut lies nowhere before the newest stored one that advances. Of two snapshots that
-    overlapped neither need lie behind the other; a system rolls back only to the newest that advances, and only such
-    a one lets drivers and sinks let go of what it covers, so that nothing let go of is ever needed again.
+    `advances` says that the cut is nowhere before the newest stored cut that advances. If two snapshots overlapped,
+    neither need be behind the other. A system rolls back only to the newest cut that advances, and only such a cut lets
+    drivers and sinks release what it covers. So nothing released is ever needed again.
     """
 
     snapshot: SnapshotId
@@ -129,7 +130,7 @@ class Cut:
     advances: bool = True
 
     def contains(self, older: "Cut") -> bool:
-        """Whether no process stands before the place where `older` has it; compares counters, as ids tell nothing."""
+        """Whether no process is before its place in `older`; compares counters, as ids say nothing about order."""
         return all(self._reaches(name, record) for name, record in older.records.items())
 
     def _reaches(self, name: str, older: Record) -> bool:
@@ -139,7 +140,7 @@ class Cut:
         if mine is None:
             return False
         past: frozenset[str] = frozenset()
-        if mine.forgotten > older.forgotten:  # so it recorded later, and the drivers that it does not know are past
+        if mine.forgotten > older.forgotten:  # so it recorded later, and drivers that it does not know are past
             past = frozenset(older.sent_by_drivers.keys() - mine.sent_by_drivers.keys())
         return (
             all(mine.received.get(sender, 0) >= m or sender in past for sender, m in older.received.items())

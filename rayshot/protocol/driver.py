@@ -1,9 +1,10 @@
 """The machine of a driver: a process outside the system that sends into it (the environment of the 1985 paper).
 
 A driver never records. The receiver fixes the cut of a driver's channel: the highest number that arrived without a
-gap. What a driver must do is (a) pass on the news of snapshots: an answer may show effects from behind a cut, so what
-it sends afterwards carries the answer's tags; and (b) keep what no durable snapshot covers, because a rollback throws
-it away: after one it sends everything behind the restored cut again, under the same numbers.
+gap. A driver has two duties. (a) It passes on the news of snapshots: an answer may show effects from behind a cut, so
+everything that the driver sends afterwards carries the answer's tags. (b) It keeps messages that no durable snapshot
+covers, because a rollback throws them away: then it sends everything behind the restored cut again, under the same
+numbers.
 """
 
 from collections.abc import Mapping
@@ -15,22 +16,22 @@ from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.tombstones import Tombstones
 
 ENDED_KEPT_MAX = 1000
-"""A driver remembers the ends of so many snapshots. It is seldom told of floors, and one that forgot an end is as one
-that was never told: it passes the tag on, and the receiver, which judges for itself, tells it."""
+"""A driver remembers the ends of this many snapshots. It is seldom told of floors. If it forgets an end, it is like a
+driver that was never told: it passes the tag on. The receiver decides for itself, and tells the driver of the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerArrived:
-    """An answer came from a process that had recorded these snapshots, which were open there."""
+    """An answer came from a process; `tags` are the snapshots that were open there."""
 
     tags: tuple[SnapshotId, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CutCommitted:
-    """A durable snapshot that advances holds everything up to these numbers, keyed by receiver.
+    """A durable snapshot that advances holds all messages up to these numbers, keyed by receiver.
 
-    What was sent to the `ended` processes and not processed is dead letters for ever.
+    Messages to `ended` processes that were not processed stay dead letters for ever.
     """
 
     snapshot: SnapshotId
@@ -40,9 +41,9 @@ class CutCommitted:
 
 @dataclass(frozen=True, slots=True)
 class RolledBack:
-    """The system went back to a cut: a new incarnation in which these numbers of this driver are known.
+    """The system went back to a cut: a new incarnation begins, in which these numbers of this driver are known.
 
-    In it the `ended` processes have ended, and nothing is sent to them again.
+    The `ended` processes have ended in it, and nothing is sent to them again.
     """
 
     incarnation: int
@@ -66,7 +67,7 @@ class SendTagged:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseMessages:
-    """Messages up to `last` need not be kept any more."""
+    """Messages up to `last` are no longer needed."""
 
     receiver: str
     last: int
@@ -101,7 +102,7 @@ class Driver:
 
     @property
     def tags(self) -> tuple[SnapshotId, ...]:
-        """The open snapshots whose effects this driver may have seen: what it sends now must carry them."""
+        """The open snapshots whose effects this driver may have seen: messages that it sends now must carry them."""
         return tuple(self._tags)
 
     def handle(self, event: DriverEvent) -> tuple[DriverEffect, ...]:
@@ -143,7 +144,7 @@ class Driver:
             self._tags = {tag: None for tag in self._tags if tag not in self._tombstones}
 
     def _release_ended(self, ended: frozenset[str]) -> list[DriverEffect]:
-        """Let go of all that was sent to the ended; their channels stay, so that no number is used twice."""
+        """Release all that was sent to ended processes; their channels stay, so that no number is used twice."""
         effects: list[DriverEffect] = []
         for receiver, channel in self._channels.items():
             if receiver in ended and channel.transported > channel.released:

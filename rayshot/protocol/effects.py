@@ -1,4 +1,4 @@
-"""Orders that a participant gives to whoever drives it, in the imperative."""
+"""Orders that a participant gives to the code that drives it, in the imperative."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,8 +13,8 @@ from rayshot.protocol.identity import SnapshotId
 class CaptureState:
     """Capture the state at the next moment between two handlers, then say StateCaptured or CaptureFailed.
 
-    Of each sender in `behind` the messages up to that number are to be processed before; a process that ends, and
-    will process none any more, captures at once. A later order for the same snapshot takes the place of this one.
+    For each sender in `behind`, process the messages up to that number first. A process that ends and will process no
+    more messages captures at once. A later order for the same snapshot replaces this one.
     """
 
     snapshot: SnapshotId
@@ -23,7 +23,7 @@ class CaptureState:
 
 @dataclass(frozen=True, slots=True)
 class AwaitMarkers:
-    """An aligned snapshot is open here, to be captured later: obey `limits`, and its deadline."""
+    """An aligned snapshot is open here and will be captured later: obey `limits` and the snapshot's deadline."""
 
     snapshot: SnapshotId
 
@@ -32,7 +32,7 @@ class AwaitMarkers:
 class PauseHandlers:
     """Let the running handler end, run and fire nothing while the machine is `paused`, and say HandlersPaused.
 
-    What was sent goes on to be transported, whatever limits there are.
+    Keep transporting what was sent, even if limits are exceeded.
     """
 
     snapshot: SnapshotId
@@ -40,16 +40,16 @@ class PauseHandlers:
 
 @dataclass(frozen=True, slots=True)
 class ReportQuiet:
-    """Tell the coordinator that no handler runs here, and that all that was sent has arrived."""
+    """Tell the coordinator that no handler runs here and that everything sent from here has arrived."""
 
     snapshot: SnapshotId
 
 
 @dataclass(frozen=True, slots=True)
 class SendBatch:
-    """Transport `count` messages from number `first` on with these markers.
+    """Transport `count` messages, beginning with number `first`, with these markers.
 
-    Count 0: a batch without messages, for its markers, or the last one, `closing`.
+    Count 0: a batch without messages. It carries markers, or it is the last batch, `closing`.
     """
 
     receiver: str
@@ -61,7 +61,7 @@ class SendBatch:
 
 @dataclass(frozen=True, slots=True)
 class DeliverBatch:
-    """Put the messages `first` .. `last` of `sender`, which arrived now or are held, into the mailbox."""
+    """Put the messages `first` .. `last` of `sender`, which arrived now or were held, into the mailbox."""
 
     sender: str
     first: int
@@ -80,7 +80,7 @@ class HoldBatch:
 class DropBatch:
     """Drop this batch.
 
-    `why` is "duplicate", "stale" (of another incarnation), "dead letter" (its sender died before what came before it
+    `why` is "duplicate", "stale" (of another incarnation), "dead letter" (its sender died before earlier messages had
     arrived) or "ended" (this process has ended: the sender must be told, see ReceiverEnded).
     """
 
@@ -91,10 +91,10 @@ class DropBatch:
 
 @dataclass(frozen=True, slots=True)
 class ReportRecord:
-    """Hand the record, the captured state and the messages that lie here to the collector.
+    """Give the record, the captured state and the recorded messages of this process to the collector.
 
-    These are, per receiver, the messages released+1 .. sent, be they transported or not, and, per sender, the mailbox's
-    received+1 .. arrived.
+    The messages are, per receiver, released+1 .. sent, transported or not, and, per sender, received+1 .. arrived from
+    the mailbox.
     """
 
     record: Record
@@ -102,7 +102,7 @@ class ReportRecord:
 
 @dataclass(frozen=True, slots=True)
 class ReportFailure:
-    """Tell the collector that this process gives no record."""
+    """Tell the collector that this process cannot give a record."""
 
     snapshot: SnapshotId
     detail: str
@@ -113,8 +113,8 @@ class ReportFailure:
 class ReportEnd:
     """Tell the coordinator that this process ends; `record` holds its final counters.
 
-    It stands in for the record in every snapshot that this process never learned of, but not in the `unfinished`
-    ones, which it learned of and gave up.
+    It takes the place of a record in every snapshot that this process never learned of. It does not in the `unfinished`
+    snapshots, which the process learned of and gave up.
     """
 
     record: Record
@@ -123,7 +123,7 @@ class ReportEnd:
 
 @dataclass(frozen=True, slots=True)
 class AnnounceSnapshot:
-    """Tell the coordinator of a snapshot that this process began; those it began below `floor` are over for it."""
+    """Tell the coordinator of a snapshot that this process began; its own snapshots below `floor` are over for it."""
 
     snapshot: SnapshotId
     floor: int = 0
@@ -131,7 +131,7 @@ class AnnounceSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class ForgetSnapshot:
-    """Release what is kept for the snapshot alone: see Participant.released."""
+    """Release what is kept only for this snapshot: see Participant.released."""
 
     snapshot: SnapshotId
 

@@ -1,4 +1,4 @@
-"""Facts that are told to a participant, in the past tense. An event with impossible numbers cannot be built."""
+"""Facts that a participant is told, in the past tense. An event with impossible numbers cannot be built."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from rayshot.protocol.identity import SnapshotId
 
 
 class Marker(NamedTuple):
-    """Tells a receiver where `snapshot` cuts its channel: behind message `sent`. Rides on batches till acknowledged."""
+    """Tells a receiver that `snapshot` cuts its channel behind message `sent`. Goes with batches until acknowledged."""
 
     snapshot: SnapshotId
     sent: int
@@ -17,10 +17,10 @@ class Marker(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """The coordinator began a snapshot. All by that initiator with a counter below `floor` have ended.
+    """The coordinator began a snapshot. All snapshots of that initiator with a counter below `floor` have ended.
 
-    `inputs` are the senders with whose markers an aligned snapshot is aligned here. A stop-the-world snapshot is begun
-    twice: to pause the handlers, and to record when everybody is `quiet`.
+    `inputs` are the senders whose markers an aligned snapshot waits for here. A stop-the-world snapshot is begun twice:
+    first to pause the handlers, then to record when all processes are `quiet`.
     """
 
     snapshot: SnapshotId
@@ -39,7 +39,7 @@ class SnapshotRequested:
 
 @dataclass(frozen=True, slots=True)
 class StateCaptured:
-    """The state was captured between two handlers; these were the last numbers sent and processed per channel."""
+    """The state was captured between two handlers; these were the last numbers sent and processed per channel then."""
 
     snapshot: SnapshotId
     born: bool
@@ -49,7 +49,7 @@ class StateCaptured:
 
 @dataclass(frozen=True, slots=True)
 class CaptureFailed:
-    """The state could not be captured, or the messages in flight that lie here may not be kept."""
+    """The state could not be captured, or the messages in flight that are stored here may not be kept."""
 
     snapshot: SnapshotId
     detail: str
@@ -58,14 +58,14 @@ class CaptureFailed:
 
 @dataclass(frozen=True, slots=True)
 class AlignmentTimedOut:
-    """An aligned snapshot waited here for as long as it may: from now on it is a Chandy-Lamport one."""
+    """An aligned snapshot waited here as long as it may; from now on it is a Chandy-Lamport snapshot."""
 
     snapshot: SnapshotId
 
 
 @dataclass(frozen=True, slots=True)
 class HandlersPaused:
-    """No handler runs any more, and these were the last numbers sent."""
+    """No handler runs any more; these were the last numbers sent."""
 
     snapshot: SnapshotId
     sent: Mapping[str, int]
@@ -73,14 +73,14 @@ class HandlersPaused:
 
 @dataclass(frozen=True, slots=True)
 class EverybodyRecorded:
-    """All have recorded a stop-the-world snapshot: handlers may run again."""
+    """All processes have recorded a stop-the-world snapshot: handlers may run again."""
 
     snapshot: SnapshotId
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotEnded:
-    """A snapshot was committed or aborted. All by that initiator with a counter below `floor` have ended."""
+    """A snapshot was committed or aborted. All of that initiator with a counter below `floor` have ended."""
 
     snapshot: SnapshotId
     floor: int = 0
@@ -91,9 +91,9 @@ class SnapshotEnded:
 
 @dataclass(frozen=True, slots=True)
 class DeadlinePassed:
-    """A snapshot's own deadline at this process passed: what is kept for it is too much by now.
+    """A snapshot's own deadline passed at this process, which must keep nothing more for it.
 
-    Its end is not known, so that the process goes on telling others of it, but will not complete it.
+    Its end is not known here, so the process goes on telling others of the snapshot, but does not complete it.
     """
 
     snapshot: SnapshotId
@@ -103,8 +103,8 @@ class DeadlinePassed:
 class BatchArrived:
     """Messages `first` .. `first + count - 1` came from `sender`, with the markers due on that channel.
 
-    A batch without messages brings markers, or is `closing`: the sender ends and this is its last one. `tags` come from
-    drivers: snapshots whose effects the driver saw before it sent this.
+    A batch without messages brings markers, or is `closing`: the sender ends, and this is its last batch. `tags` come
+    from drivers: snapshots whose effects the driver had seen before it sent this batch.
     """
 
     sender: str
@@ -125,7 +125,7 @@ class BatchArrived:
 
 @dataclass(frozen=True, slots=True)
 class BatchTaken:
-    """The driver of this machine took the next `count` messages from the outbox of a channel, to transport them."""
+    """The code that drives this machine took the next `count` messages from a channel's outbox to transport them."""
 
     receiver: str
     count: int
@@ -136,9 +136,9 @@ class BatchTaken:
 
 @dataclass(frozen=True, slots=True)
 class BatchAcknowledged:
-    """The receiver has the messages up to `last` and the markers of the snapshots `markers`.
+    """The receiver has the messages up to `last` and the markers of the snapshots in `markers`.
 
-    `recorded` are the snapshots that it had recorded by then, and of whose end it did not know.
+    `recorded` are the snapshots that the receiver had recorded by then without knowing their end.
     """
 
     receiver: str
@@ -152,32 +152,33 @@ class BatchAcknowledged:
 
 @dataclass(frozen=True, slots=True)
 class ReceiverReady:
-    """The receiver said hello: what waits for it may be transported. Opens the channel where nothing was sent yet."""
+    """The receiver said hello: messages that wait for it may be transported. Opens the channel if it is new."""
 
     receiver: str
 
 
 @dataclass(frozen=True, slots=True)
 class ReceiverEnded:
-    """The receiver ended by its own wish; the channel to it is no more."""
+    """The receiver ended by its own wish; the channel to it no longer exists."""
 
     receiver: str
 
 
 @dataclass(frozen=True, slots=True)
 class DriverDied:
-    """A driver is gone for ever: what came from it and lies behind a gap has become dead letters."""
+    """A driver is gone for ever: messages of it that arrived behind a gap are now dead letters."""
 
     driver: str
 
 
 @dataclass(frozen=True, slots=True)
 class DriversForgotten:
-    """Of these dead drivers a stored cut that advances shows that this process had processed all that it took of them.
+    """A stored cut that advances shows that this process had processed all messages that it took from dead drivers.
 
-    So nothing of them is in flight here in that cut or any later one, and a rollback goes to one of these. Nothing is
-    lost: what is not processed by now was a dead letter since DriverDied. Nothing is doubled or accepted late: the
-    names stay, and drop whatever still comes, until the next life, in which all that is under way now is stale.
+    So no message of these drivers is in flight here in that cut or any later one, and a rollback goes to one of these.
+    Nothing is lost: what is not processed by now has been a dead letter since DriverDied. Nothing is processed twice or
+    accepted late: the names stay, and whatever still comes from them is dropped until the next life, in which all that
+    is under way now is stale.
     """
 
     drivers: frozenset[str]
@@ -187,8 +188,8 @@ class DriversForgotten:
 class Restored:
     """The process was loaded from a snapshot: a new incarnation whose counters continue at the cut.
 
-    `sent` and `arrived` are n of each channel (what was in flight lies in the receivers' mailboxes). `ended` are the
-    senders among `arrived` that ended before the cut: nothing will follow what they sent.
+    `sent` and `arrived` give n of each channel (messages in flight are in the receivers' mailboxes). `ended` are the
+    senders among `arrived` that ended before the cut: nothing will follow their messages.
     """
 
     incarnation: int
@@ -204,7 +205,7 @@ class Restored:
 
 @dataclass(frozen=True, slots=True)
 class EndRequested:
-    """The process ends: `may_end` was true, no handler will run again, and all who wait in its mailbox wait in vain."""
+    """The process ends: `may_end` was true, no handler will run again, and no message in its mailbox is processed."""
 
     sent: Mapping[str, int]
     received: Mapping[str, int]

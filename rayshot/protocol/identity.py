@@ -1,4 +1,4 @@
-"""Names of processes, channels and snapshots: the words that every room shares."""
+"""Names of processes, channels and snapshots, which all parts of the project share."""
 
 import hashlib
 import re
@@ -9,33 +9,33 @@ from typing import NamedTuple
 from rayshot.errors import ConfigError
 
 COORDINATOR = "coordinator"
-"""The initiator of the snapshots that nobody inside the system asked for."""
+"""The initiator of snapshots that nobody inside the system asked for."""
 
 ALIGNED = "aligned"
-"""The initiator of the coordinator's aligned snapshots: whoever hears of one knows by its id what to do."""
+"""The initiator of the coordinator's aligned snapshots: a process sees by the id that the snapshot is aligned."""
 
 STOPPED = "stopped"
 """The initiator of the coordinator's stop-the-world snapshots."""
 
 RESERVED = (COORDINATOR, ALIGNED, STOPPED)
-"""What no process may be called."""
+"""Names that no process may have."""
 
 DRIVER_PREFIX = "driver:"
-"""Senders outside the system (the environment of the 1985 paper) carry names that start so."""
+"""Names of senders outside the system (the environment of the 1985 paper) begin with this."""
 GUEST_PREFIX = f"{DRIVER_PREFIX}task-"
-"""So those of plain tasks and plain actors."""
+"""Names of drivers in plain tasks and plain actors begin with this."""
 
 NAME_LENGTH_MAX = 128
 SHOWN_MAX = 200
-"""So much of what is not a snapshot id is repeated."""
+"""An error repeats at most this many characters of a text that is not a snapshot id."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _INITIATOR = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _NOT_AS_IT_IS = re.compile(rb"[^A-Za-z0-9.-]")
 _REFUSED = frozenset({"Cc", "Cs", "Zl", "Zp"})
-"""Categories of Unicode that no actor's name holds: control characters, halves of pairs, and ends of lines."""
+"""Unicode categories that no actor's name may contain: control characters, lone surrogates, and ends of lines."""
 _SNAPSHOT = re.compile(r"(0|[1-9][0-9]{0,18})-(.+)-(0|[1-9][0-9]{0,18})")
-"""With numbers of as many digits as a counter in a manifest can have."""
+"""A counter in a manifest has at most as many digits as these numbers."""
 
 
 class Channel(NamedTuple):
@@ -49,11 +49,11 @@ class Channel(NamedTuple):
 
 
 class SnapshotId(NamedTuple):
-    """Which snapshot: unique for ever within one system.
+    """The id of a snapshot: unique for ever within one system.
 
-    `incarnation` counts the lives of the system from 1, `initiator` says who asked (COORDINATOR, or for a process what
-    `initiator_of` makes of its name), `counter` counts that initiator's snapshots from 1. Ids order nothing: cuts are
-    compared by their counters.
+    `incarnation` counts the lives of the system from 1. `initiator` says who asked: COORDINATOR or another reserved
+    name, or the result of `initiator_of` for a process's name. `counter` counts that initiator's snapshots from 1. Ids
+    give no order: cuts are compared by their counters.
     """
 
     incarnation: int
@@ -70,7 +70,7 @@ class SnapshotId(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "SnapshotId":
-        """Read what `str` wrote, so that one id has one spelling; raises ConfigError on anything else."""
+        """Read what `str` wrote; one id has only one spelling. Raises ConfigError on anything else."""
         match = _SNAPSHOT.fullmatch(text)
         if match is None or not is_initiator(match[2]):
             raise ConfigError(f"{text[:SHOWN_MAX]!r} is not a snapshot id; one looks like 1-coordinator-3")
@@ -78,11 +78,11 @@ class SnapshotId(NamedTuple):
 
 
 def initiator_of(process: str) -> str:
-    """What stands for a process in the ids of its snapshots, which are parts of keys: for no two processes the same.
+    """The text that stands for a process in the ids of its snapshots, which are parts of keys; unique per process.
 
-    Its name, where that can name a system too. Else a `_`, with which no such name begins, and the name in letters,
-    digits, `.` and `-`, each other byte of its UTF-8 as `_` and two hexadecimal digits; where that is too long, the
-    SHA-256 of the name, which has no second `_`.
+    It is the process's name if a system could have that name too. Otherwise it is a `_`, with which no such name
+    begins, and the name's UTF-8: letters, digits, `.` and `-` unchanged, each other byte as `_` and two hexadecimal
+    digits. If that is too long, it is a `_` and the SHA-256 of the name, which contains no second `_`.
     """
     if _NAME.fullmatch(process):
         return process
@@ -102,15 +102,15 @@ def is_driver(process: str) -> bool:
 
 
 def is_guest(process: str) -> bool:
-    """Whether `process` is a driver that lives in a plain task or a plain actor, and may return what it hears."""
+    """Whether `process` is a driver in a plain task or a plain actor, which may return what the driver learns."""
     return process.startswith(GUEST_PREFIX)
 
 
 def check_name(name: str, what: str, reserved: Collection[str] = ()) -> str:
-    """Return `name` if it can serve as the name of a system, else raise ConfigError.
+    """Return `name` if it can be the name of a system; raise ConfigError if not.
 
-    It becomes a part of keys: letters, digits, `_`, `.`, `-`, at most NAME_LENGTH_MAX characters, the first a letter or
-    digit. `reserved` names have a meaning of their own.
+    The name becomes a part of keys: letters, digits, `_`, `.`, `-`, at most NAME_LENGTH_MAX characters, the first a
+    letter or digit. `reserved` names have a special meaning and are refused.
     """
     if not isinstance(name, str) or len(name) > NAME_LENGTH_MAX or not _NAME.fullmatch(name):
         raise ConfigError(
@@ -121,10 +121,10 @@ def check_name(name: str, what: str, reserved: Collection[str] = ()) -> str:
 
 
 def check_actor_name(name: str, what: str = "an actor", reserved: Collection[str] = RESERVED) -> str:
-    """Return `name` if it can serve as the name of an actor, else raise ConfigError.
+    """Return `name` if it can be the name of an actor; raise ConfigError if not.
 
-    Any text of 1 to NAME_LENGTH_MAX characters without control characters and ends of lines that does not begin as the
-    name of a driver does.
+    A name is any text of 1 to NAME_LENGTH_MAX characters, without control characters and ends of lines, that does not
+    begin like the name of a driver.
     """
     if not isinstance(name, str) or not 0 < len(name) <= NAME_LENGTH_MAX:
         raise ConfigError(f"{name!r:.{SHOWN_MAX}} cannot name {what}: give a text of 1 to {NAME_LENGTH_MAX} characters")

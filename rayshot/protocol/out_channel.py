@@ -8,10 +8,10 @@ from rayshot.protocol.identity import COORDINATOR, STOPPED, SnapshotId
 
 @dataclass(slots=True)
 class OutChannel:
-    """The sender's side. `acknowledged <= transported`; `due` are the markers that ride until acknowledged.
+    """The sender's side. `acknowledged <= transported`; `due` are the markers that go with batches until acknowledged.
 
-    `kept_from`: for snapshots that the receiver had recorded and this process has not, what was acknowledged before the
-    receiver told of them. Messages above that are kept.
+    `kept_from`, for each snapshot that the receiver had recorded and this process has not: the number acknowledged
+    before the receiver told of the snapshot. Messages above that number are kept.
     """
 
     transported: int = 0
@@ -22,10 +22,10 @@ class OutChannel:
 
     @property
     def released(self) -> int:
-        """Up to where no message is needed any more."""
+        """The number up to which no message is needed any more."""
         return min(self.acknowledged, *self.kept_from.values()) if self.kept_from else self.acknowledged
 
 
 def spreads(snapshot: SnapshotId) -> bool:
-    """Whether a snapshot's markers go by themselves as well: they bring the news, or idle inputs must have them."""
+    """Whether a snapshot's markers are also sent without messages: to spread its news, or to reach idle inputs."""
     return snapshot.initiator not in (COORDINATOR, STOPPED)

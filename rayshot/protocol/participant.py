@@ -1,46 +1,46 @@
 """One process's half of the protocol: Chandy and Lamport's rules with numbered markers.
 
 Theory of operation. A channel's messages are numbered, so a marker need not stand between two of them: it says
-behind which number its sender recorded, and rides on batches. The participant counts, per channel, what was
-transported, acknowledged and has arrived; what was sent and processed is counted by its driver, which gives both
-counters when it captures the state. With no snapshot open an arriving batch costs one dictionary update.
+behind which number its sender recorded, and travels with batches. The participant counts, per channel, what was
+transported, was acknowledged and has arrived. The code that drives it counts what was sent and processed, and gives
+both counters when it captures the state. With no snapshot open an arriving batch costs one dictionary update.
 
-For each snapshot it learns of - by `Begun`, a marker, an acknowledgement, a driver's tag or its own request - a process
-passes through
+A process learns of a snapshot by `Begun`, a marker, an acknowledgement, a driver's tag or its own request. For each
+snapshot it passes through
 
     learned    CaptureState was ordered; no message above the cut was processed, because a message above the cut
                arrives only together with the news of its snapshot
-    recorded   ReportRecord was ordered, with it what lay in mailbox and outbox and what was under way to others;
+    recorded   ReportRecord was ordered, with the messages in mailbox and outbox and those under way to others;
                markers are due on every out-channel
-    abandoned  its deadline passed or the capture failed: nothing is reported any more, but as its end is not known,
-               markers stay due; otherwise others would take effects of a recorded state for older ones
+    abandoned  its deadline passed or the capture failed: nothing more is reported. As its end is not known, markers
+               stay due; otherwise others would take effects of a recorded state for older ones
     forgotten  ended; a tombstone swallows what still arrives for it
 
-Nothing is recorded behind the record. What arrived before lies in the mailbox. What arrives later comes from its
-sender: an acknowledgement says which snapshots the receiver had recorded when it got the batch, and the sender releases
-nothing that was acknowledged so until it has recorded these snapshots too. So each message that is in flight across
-the cut lies with one of the two records, or with both (`released < arrived`); then the receiver's counts.
+After its record a process records nothing more. A message that arrived before is in the mailbox. A later one comes with
+its sender's record: an acknowledgement says which snapshots the receiver had recorded when it got the batch; the sender
+releases nothing acknowledged in this way until it has recorded these snapshots too. So each message in flight across
+the cut is with one of the two records, or with both (`released < arrived`); then the receiver's counts.
 
-The coordinator tells everybody of its own snapshots, so their markers have time and ride on batches. A snapshot that a
-process began may have to find its way alone: for it each process, when it records, also sends its markers by
-themselves on every channel to a receiver that said hello, and on a channel whose receiver does so later.
+The coordinator tells all processes of its own snapshots, so their markers can wait for the next batches. A snapshot
+that a process began may have to spread alone. For it each process, when it records, also sends its markers without
+messages, on every channel to a receiver that said hello; if a receiver says hello later, its markers are sent then.
 
 An aligned snapshot (ABS, section 4.2 of Carbone et al. 2015) differs in one thing: a process that learned of it orders
 CaptureState only when each of its inputs has brought a marker or is closed, and only behind all messages sent before
-these; `limits` keeps what lies behind a marker from being processed until then. So nothing is in flight on its inputs.
+these; until then `limits` stops messages behind a marker from being processed. So nothing is in flight on its inputs.
 All else is as above, so that it becomes a Chandy-Lamport snapshot wherever alignment ends early.
 
-For a stop-the-world one a process pauses its handlers when it learns of it, says when all that it sent has arrived,
-records when the coordinator says that everybody is so quiet, and goes on when everybody has recorded.
+For a stop-the-world snapshot a process pauses its handlers when it learns of it, reports when all that it sent has
+arrived, records when the coordinator says that all processes are quiet, and goes on when all have recorded.
 
 A participant never declares itself complete: it cannot know of a channel whose first batch is still under way. The
 collector knows, from all the records together.
 
-The n of a channel is fixed by its sender; where that can say nothing, the receiver fixes it when it records: for a
-driver, and for a sender that said with its last batch that it ends.
+The sender fixes the n of a channel. The receiver fixes it, when it records, for a driver's channel and for a sender
+whose last batch said that the sender ends.
 
-A driver that died is forgotten when the collector says so: its counters go, and its name stays, so that its late
-batches are never taken for the first ones of a new driver. See DriversForgotten.
+When the collector says so, a participant forgets a driver that died: it drops the driver's counters but keeps the
+name, so that late batches are never taken for the first ones of a new driver. See DriversForgotten.
 """
 
 from collections.abc import Iterable, Mapping
@@ -93,7 +93,7 @@ from rayshot.protocol.validation import check_counters, check_recorders
 
 
 class Participant:
-    """The machine of one process. `handle` is its only mutator; see the package for its driver's duties."""
+    """The machine of one process. `handle` is its only mutator. The package lists the duties of its driver."""
 
     def __init__(self, name: str, incarnation: int = 1) -> None:
         self.name = name
@@ -120,12 +120,12 @@ class Participant:
         return channel.transported if channel else 0
 
     def acknowledged(self, receiver: str) -> int:
-        """The number up to which `receiver` acknowledged."""
+        """The number up to which `receiver` has acknowledged messages."""
         channel = self._out.get(receiver)
         return channel.acknowledged if channel else 0
 
     def released(self, receiver: str) -> int:
-        """The number up to which no message to `receiver` is needed any more: it is acknowledged, and no record's."""
+        """The number up to which no message to `receiver` is needed: acknowledged, and needed for no record."""
         channel = self._out.get(receiver)
         return channel.released if channel else 0
 
@@ -136,31 +136,31 @@ class Participant:
 
     @property
     def recorded_snapshots(self) -> tuple[SnapshotId, ...]:
-        """Snapshots that this process has recorded and whose end it does not know: the tags of acknowledgements."""
+        """Snapshots that this process has recorded and whose end it does not know; acknowledgements carry them."""
         return tuple(k for k, recorder in self._recorders.items() if recorder.recorded) if self._recorders else ()
 
     @property
     def open_snapshots(self) -> tuple[SnapshotId, ...]:
-        """Snapshots that this process has learned of and whose end it does not know: the tags of its answers."""
+        """Snapshots that this process has learned of and whose end it does not know; its answers carry them."""
         return tuple(self._recorders)
 
     @property
     def limits(self) -> dict[str, int]:
-        """The last numbers per sender that may be processed now: what lies behind waits until this process recorded."""
+        """The last numbers per sender that may be processed now; later messages wait until this process records."""
         return limits_of(self._recorders.values()) if self._recorders else {}
 
     @property
     def paused(self) -> bool:
-        """Whether no handler may run: a stop-the-world snapshot is open, and not everybody has recorded it."""
+        """Whether no handler may run: a stop-the-world snapshot is open, and not all processes have recorded it."""
         return any(recorder.paused for recorder in self._recorders.values()) if self._recorders else False
 
     @property
     def ended_peers(self) -> frozenset[str]:
-        """The processes that this one knows to have ended."""
+        """The processes that have ended, as far as this process knows."""
         return frozenset(self._gone) | {sender for sender in self._closed_at if not is_driver(sender)}
 
     def may_end(self, sent: Mapping[str, int]) -> bool:
-        """Whether a process that sent these numbers may end: all is acknowledged, and it records no snapshot."""
+        """Whether a process that sent these numbers may end: all is acknowledged, and no snapshot still needs it."""
         return all(recorder.abandoned for recorder in self._recorders.values()) and all(
             self.acknowledged(receiver) == n
             for receiver, n in sent.items()
@@ -168,7 +168,7 @@ class Participant:
         )
 
     def validate(self) -> None:
-        """Assert what holds between any two events, derived anew from what is counted here; for tests."""
+        """Assert what holds between any two events, computed again from what is counted here; for tests."""
         check_counters(self._out, self._arrived, self._held, self._closed_at, self._forgotten)
         check_recorders(self.incarnation, self._recorders, self._tombstones, self._out.values())
 
@@ -287,7 +287,7 @@ class Participant:
         return (*self._heed(batch), *self._accept(batch, arrived))
 
     def _heed(self, batch: BatchArrived) -> list[Effect]:
-        """Take in the news that a batch carries, before any of its messages."""
+        """Learn the news that a batch carries, before any of its messages is delivered."""
         effects: list[Effect] = []
         sender = batch.sender
         for marker in batch.markers:
@@ -298,7 +298,7 @@ class Participant:
         for tag in batch.tags:
             effects += self._learn(tag)
             if recorder := self._recorders.get(tag):
-                # What had arrived already came untagged before: this batch brings it once more.
+                # Messages that had arrived already came untagged before: this batch repeats them.
                 limit = max(batch.first - 1, self._arrived.get(sender, 0))
                 recorder.driver_limits[sender] = min(recorder.driver_limits.get(sender, limit), limit)
         if batch.closing:
@@ -307,7 +307,7 @@ class Participant:
         return effects
 
     def _accept(self, batch: BatchArrived, arrived: int) -> list[Effect]:
-        """Deliver what is next in order, hold what is early, drop what was here before."""
+        """Deliver messages that are next in order, hold early ones, drop those that arrived before."""
         sender, last = batch.sender, batch.first + batch.count - 1
         if batch.count == 0:
             return []
@@ -370,14 +370,14 @@ class Participant:
         return (CaptureState(snapshot),) if (recorder := self._recorders.get(snapshot)) and recorder.waits else ()
 
     def _report_quiet(self, receivers: Iterable[str]) -> tuple[Effect, ...]:
-        """Say of each snapshot that paused the handlers, once, that all has arrived that was sent before.
+        """For each snapshot that paused the handlers, report once that everything sent before has arrived.
 
-        `receivers` are those of whom something was heard: only their channels are looked at.
+        `receivers` are the receivers with news: only their channels are looked at.
         """
         return tuple(ReportQuiet(k) for k, r in self._recorders.items() if r.falls_quiet(receivers, self._out))
 
     def _align(self, snapshot: SnapshotId, inputs: frozenset[str]) -> tuple[Effect, ...]:
-        """Take in with whose markers an aligned snapshot is aligned; a source has none and records at once."""
+        """Set whose markers an aligned snapshot waits for; a source waits for none and records at once."""
         recorder = self._recorders.get(snapshot)
         if recorder is None or snapshot.initiator != ALIGNED or recorder.inputs is not None:
             return ()
@@ -385,7 +385,7 @@ class Participant:
         return self._capture_aligned(snapshot, recorder)
 
     def _try_to_align(self, sender: str) -> tuple[Effect, ...]:
-        """Something was heard of `sender` that may be the last that aligned snapshots waited for."""
+        """Capture aligned snapshots for which the news of `sender` was the last that they waited for."""
         waiting = [(k, r) for k, r in self._recorders.items() if r.inputs and sender in r.inputs]
         return tuple(effect for k, recorder in waiting for effect in self._capture_aligned(k, recorder))
 
@@ -400,7 +400,7 @@ class Participant:
         assert not recorder.recorded, f"{self.name} captured {captured.snapshot} twice"
         recorder.recorded = True
         if own := captured.sent.get(self.name, 0):
-            self._arrived[self.name] = own  # what a process sends itself never leaves it
+            self._arrived[self.name] = own  # a message of a process to itself never leaves it
         record = self._make_record(captured, recorder)
         effects: list[Effect] = [ReportRecord(record)]
         for receiver, channel in self._out.items():

@@ -10,12 +10,12 @@ from rayshot.protocol.out_channel import OutChannel
 
 @dataclass(slots=True)
 class Recorder:
-    """Until the process has recorded, `ends` are, per sender, where its markers cut the channels.
+    """The state of one open snapshot. Until the process has recorded, `ends` are where markers cut, per sender.
 
-    `driver_limits` are the last numbers that drivers sent before they knew of the snapshot, as far as that was after
-    this process knew of it. `inputs` are those of an aligned snapshot, once the coordinator has told them. `paused`: it
-    keeps handlers from running; `last_sent` are the last numbers sent before, as long as not all has arrived at the
-    `expected` receivers.
+    `driver_limits` are the last numbers that drivers sent before they knew of the snapshot, if this process knew of it
+    earlier. `inputs` are those of an aligned snapshot, once the coordinator has told them. `paused`: the snapshot keeps
+    handlers from running. `last_sent` are the last numbers sent before the pause, until they have arrived at all
+    receivers; `expected` are the receivers where they have not.
     """
 
     recorded: bool = False
@@ -29,13 +29,13 @@ class Recorder:
 
     @property
     def waits(self) -> bool:
-        """Whether the process is still to record."""
+        """Whether the process still has to record."""
         return not (self.recorded or self.abandoned)
 
     def falls_quiet(self, receivers: Iterable[str], channels: Mapping[str, OutChannel]) -> bool:
-        """Whether all has arrived, at these `receivers` now and at the others before, that was sent before the pause.
+        """Whether everything sent before the pause has now arrived: `receivers` are those to look at again.
 
-        True once. What waits for a receiver that has not said hello yet goes nowhere.
+        True only once. Messages for a receiver that has not said hello yet are not transported, so they do not count.
         """
         if self.last_sent is None:
             return False
@@ -51,14 +51,14 @@ class Recorder:
         return True
 
     def aligned_behind(self, closed_at: Mapping[str, int], gone: AbstractSet[str]) -> dict[str, int] | None:
-        """Behind which messages of its inputs an aligned snapshot is to be captured; None while markers are missing.
+        """The messages of its inputs behind which an aligned snapshot captures; None while markers are missing.
 
-        `closed_at` has the last numbers of senders that will send nothing more, `gone` are all that have ended.
+        `closed_at` has the last numbers of senders that will send nothing more; `gone` are all that have ended.
         """
         if not self.waits or self.inputs is None:
             return None
         if len(self.inputs) > len(closed_at) + len(self.ends) + len(gone):
-            return None  # while markers come in their number tells; the inputs are not walked for each of them
+            return None  # while markers come, counting them is enough: no walk over the inputs for each marker
         ends = {**closed_at, **self.ends}
         if not self.inputs <= ends.keys() | gone:
             return None
@@ -72,7 +72,7 @@ class Recorder:
     def fix_channels(
         self, arrived: Mapping[str, int], closed_at: Mapping[str, int]
     ) -> tuple[dict[str, int], dict[str, int]]:
-        """The n of the channels that will bring no marker: those of living drivers, and of senders that are gone."""
+        """The n of channels that will bring no marker: those of living drivers, and of senders that are gone."""
         environment: dict[str, int] = {}
         closed: dict[str, int] = {}
         for sender, last in arrived.items():
@@ -83,7 +83,7 @@ class Recorder:
         return environment, closed
 
     def mailbox_ends(self, arrived: Mapping[str, int], received: Mapping[str, int]) -> dict[str, int]:
-        """Up to where the mailbox holds messages that belong to the snapshot, for senders with any."""
+        """The last number in the mailbox that belongs to the snapshot, for each sender that has such messages."""
         ends = {sender: min(last, self.ends.get(sender, last)) for sender, last in arrived.items()}
         return {sender: end for sender, end in ends.items() if end > received.get(sender, 0)}
 

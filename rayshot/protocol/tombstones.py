@@ -1,12 +1,12 @@
-"""Memory of ended snapshots, so that what is late for them is swallowed."""
+"""Memory of ended snapshots, so that late news of them is swallowed."""
 
 from rayshot.protocol.identity import SnapshotId
 
 
 class Tombstones:
-    """The ended snapshots of one incarnation; per initiator all below a floor count as ended and take no memory.
+    """The ended snapshots of one incarnation; per initiator all below a floor count as ended and need no memory.
 
-    Of those above the floors the newest `kept_max` are remembered; None: all.
+    Above the floors the newest `kept_max` are remembered; None: all.
     """
 
     def __init__(self, kept_max: int | None = None) -> None:
@@ -21,7 +21,7 @@ class Tombstones:
         return len(self._above)
 
     def floor(self, initiator: str) -> int:
-        """All snapshots of `initiator` with a counter below this have ended."""
+        """The floor of `initiator`: all its snapshots with a lower counter have ended."""
         return self._floors.get(initiator, 0)
 
     def add(self, snapshot: SnapshotId) -> None:
@@ -32,7 +32,7 @@ class Tombstones:
                 del self._above[next(iter(self._above))]
 
     def raise_floor(self, initiator: str, floor: int) -> None:
-        """All snapshots of `initiator` with a counter below `floor` have ended; a floor never sinks."""
+        """Note that all snapshots of `initiator` with a counter below `floor` have ended; a floor never sinks."""
         if floor > self.floor(initiator):
             self._floors[initiator] = floor
             self._above = {k: None for k in self._above if k.initiator != initiator or k.counter >= floor}

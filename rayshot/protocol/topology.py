@@ -1,4 +1,4 @@
-"""Questions to the graph of channels: for each process, to whom its channels lead."""
+"""Questions about the graph of channels, which gives for each process the receivers of its channels."""
 
 from collections.abc import Iterable, Mapping
 
@@ -6,7 +6,7 @@ from rayshot.protocol.identity import Channel
 
 
 def reached_from(starts: Iterable[str], channels: Mapping[str, Iterable[str]]) -> set[str]:
-    """All processes that markers from `starts` come to, over any number of channels, the starts included."""
+    """All processes that markers from `starts` reach, over any number of channels; includes the starts."""
     reached: set[str] = set()
     waiting = set(starts)
     while waiting:
@@ -17,11 +17,12 @@ def reached_from(starts: Iterable[str], channels: Mapping[str, Iterable[str]]) -
 
 
 def back_edges(channels: Mapping[str, Iterable[str]]) -> set[Channel]:
-    """The channels that lead back, found by depth-first search in the order of the names; without them is no cycle.
+    """The channels that lead back, found by depth-first search in the order of names; without them there is no cycle.
 
-    A channel leads back if its receiver is still being visited when the search comes over it, as in section 4.3 of
-    Carbone et al., "Lightweight Asynchronous Snapshots for Distributed Dataflows" (2015). One to oneself always does.
-    The search starts where no channel leads to, so that of a dataflow with sources the feedback is what leads back.
+    A channel leads back if its receiver is still being visited when the search follows it, as in section 4.3 of Carbone
+    et al., "Lightweight Asynchronous Snapshots for Distributed Dataflows" (2015). A process's channel to itself always
+    leads back. The search starts with processes to which no channel leads. So in a dataflow with sources the channels
+    that lead back are the feedback channels.
     """
     graph = {name: sorted(receivers) for name, receivers in sorted(channels.items())}
     reached = {receiver for receivers in graph.values() for receiver in receivers}
@@ -46,7 +47,7 @@ def back_edges(channels: Mapping[str, Iterable[str]]) -> set[Channel]:
 
 
 def forward_inputs(channels: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
-    """For each process the senders of the channels to it that do not lead back."""
+    """For each process, the senders of the channels to it that do not lead back."""
     back = back_edges(channels)
     inputs: dict[str, set[str]] = {name: set() for name in channels}
     for sender, receivers in channels.items():

@@ -1,6 +1,6 @@
-"""What must hold between any two events of a machine, told from its counters alone.
+"""What must hold between any two events of a machine, checked from its counters alone.
 
-A counter that is wrong shows in a cut much later, or never. Here it shows at the event that made it wrong.
+A wrong counter would show in a cut much later, or never. Here it shows at the event that made it wrong.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ def check_counters(
     closed_at: Mapping[str, int],
     forgotten: AbstractSet[str],
 ) -> None:
-    """Both sides of all channels of one process: nothing is acknowledged before it is sent, no gap is delivered."""
+    """Check both sides of all channels: nothing is acknowledged before it is sent, and no gap is delivered."""
     for receiver, channel in out.items():
         assert 0 <= channel.acknowledged <= channel.transported, f"to {receiver}: {channel}"
         for snapshot, n in channel.kept_from.items():
@@ -38,7 +38,7 @@ def check_counters(
 def check_recorders(
     incarnation: int, recorders: Mapping[SnapshotId, Recorder], tombstones: Tombstones, channels: Iterable[OutChannel]
 ) -> None:
-    """The snapshots of one process: none is open and over, and channels know only of those that are open."""
+    """Check the snapshots of one process: none is both open and over, and channels know only open ones."""
     for snapshot, recorder in recorders.items():
         assert snapshot.incarnation == incarnation, f"{snapshot} is open in life {incarnation}"
         assert snapshot not in tombstones, f"{snapshot} is open, and has ended"

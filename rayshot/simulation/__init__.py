@@ -1,17 +1,17 @@
-"""A world that runs the protocol's machines: what happens next is chosen, and nothing else decides anything.
+"""A world that runs the protocol's machines. Choices decide what happens next, and nothing else decides anything.
 
-A world is one thread, one list of pending events and one source of choices. Everything that could happen next stands
-in the list; the source picks what does. So a run is its list of choices: the same list gives the same run to the bit, a
-failure reports its seed and its choices, and prints its story, one line per event.
+A world is one thread, one list of pending events and one source of choices. The list holds everything that could happen
+next; the source picks the event that happens. So a run is its list of choices: the same list gives exactly the same
+run. A failure reports its seed and its choices, and prints its story, one line per event.
 
-    choices       where decisions come from: a seed, a recorded list, or what a test plugs in
-    process, driver, coordinator    what drives one Participant, Driver, Collector each, and keeps its duties
+    choices       where decisions come from: a seed, a recorded list, or a test's own source
+    process, driver, coordinator    each drives one machine (Participant, Driver, Collector) and keeps its duties
     events, network    what may happen next; packets that are delayed, lost, doubled, overtaken
     networks, packets, machines    the kinds of networks; what travels; which machines a world runs
-    shrinking     a failing list of choices made short
-    failure, story    what says that a run broke a promise; words for what happened
+    shrinking     makes a failing list of choices short
+    failure, story    the error of a run that broke a promise; events as words
 
-What runs in a process is an account of a bare application, which knows nothing of snapshots, or a user's actor:
+A process contains an account of a bare application, which knows nothing of snapshots, or a user's actor:
 
     application, account_process    accounts that transfer, create, end; the judges in `tests/simulate` know them
 
@@ -20,10 +20,10 @@ A user's own actors run on the same machines:
     actor_world   SimulatedSystem: actors made, run, stepped through, branched; loaded from a snapshot
     exploration   explore: a scenario under many schedules, and the story of the one that fails
     actor_process, actor_driver    a process with a Cell inside, and the test as a driver
-    actor_network, actor_recovery, actor_schedule, actor_steps    the world of actors: who is there; beginning from a
+    actor_network, actor_recovery, actor_schedule, actor_steps    the world of actors: which exist; beginning from a
                   snapshot; running by choices; one message at a time
-    world_snapshot, snapshot_loading    what the records hold; a stored snapshot becomes such a one
-    future, stepping, wording    answers to come; what a step did; messages as words
+    world_snapshot, snapshot_loading    the contents of records; how a stored snapshot becomes a WorldSnapshot
+    future, stepping, wording    answers to come; the effects of a step; messages as words
 """
 
 from importlib import import_module

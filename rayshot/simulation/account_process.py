@@ -1,4 +1,4 @@
-"""A process with an account of the bare application inside: its handlers run in parts, which its world decides on."""
+"""A process with an account of the bare application. Its handlers run in parts, and the world decides on each part."""
 
 from typing import Any, Protocol, cast
 
@@ -11,20 +11,20 @@ SNAPSHOT = "snapshot"
 
 
 class Director(Surroundings, Protocol):
-    """What an account asks of its world, beside what every process does. `happened` is said at once."""
+    """What an account asks of its world, besides what every process asks. `happened` is called at once."""
 
     def plan(self, process: "AccountProcess", cause: Received) -> list[Step | str]:
         """Decide what a handler does: steps, SNAPSHOT to ask for one, or the name of a driver to answer."""
 
     def happened(self, process: "AccountProcess", step: Step, emitted: tuple[str, Message] | None) -> None:
-        """A step was done."""
+        """Note that a step was done."""
 
     def answer(self, process: "AccountProcess", driver: str) -> None:
         """Answer a driver's call."""
 
 
 class AccountProcess(Process):
-    """See the module. `account` is None before birth; `todo` is what the running handler is still to do."""
+    """See the module. `account` is None before birth; `todo` is the rest of the running handler."""
 
     def __init__(self, name: str, machine: Participant, world: Any, account: Account | None = None) -> None:
         super().__init__(name, machine, world)
@@ -56,7 +56,7 @@ class AccountProcess(Process):
         return self.account.copy() if self.account else None
 
     def has_work(self) -> bool:
-        """Whether there is anything to do for its worker: the rest of a handler, a capture, a message."""
+        """Whether its worker has anything to do: the rest of a handler, a capture, a message."""
         return bool(self.todo or self.pauses or self.next_capture() is not None or self.next_senders())
 
     def begin_handler(self, sender: str) -> None:
@@ -80,7 +80,7 @@ class AccountProcess(Process):
         self.world.wake(self)
 
     def step(self, step: Step) -> None:
-        """Do one step of the application; what it sends goes into the outbox, or into the own mailbox."""
+        """Do one step of the application; put what it sends into the outbox, or into the process's own mailbox."""
         assert self.account is not None
         emitted = self.account.apply(step)
         self.director.happened(self, step, emitted)
@@ -91,6 +91,6 @@ class AccountProcess(Process):
         self.world.wake(self)
 
     def fire(self) -> None:
-        """A timer fires: atomic with its removal from the table."""
+        """Fire a timer, and remove it from the table in the same step."""
         if self.account is not None and self.account.timers and not self.account.ending and not self.machine.paused:
             self.step(TimerFired())

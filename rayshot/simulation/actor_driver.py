@@ -1,7 +1,7 @@
-"""The driver of a simulated world: the test that sends into it, as `driver:main`.
+"""The driver of a simulated world: the test, which sends into it as `driver:main`.
 
-It keeps all that it ever sent. After a rollback it sends everything behind the restored cut again, under the same
-numbers, as the Driver's machine says; so what a test asked for is done once, whatever crashes.
+It keeps everything that it ever sent. After a rollback it sends everything behind the restored cut again, under the
+same numbers, as the Driver's machine orders. So what a test asked for is done once, whatever crashes.
 """
 
 import itertools
@@ -24,7 +24,7 @@ from rayshot.simulation.packets import Packet
 
 NAME = f"{DRIVER_PREFIX}main"
 _call_ids = itertools.count(1)
-"""Of all worlds together: an answer to a call that came with a snapshot is not taken for another one."""
+"""One counter for all worlds: so the answer to an old call, brought by a snapshot, is not taken for another one."""
 
 
 class Surroundings(Protocol):
@@ -37,22 +37,22 @@ class Surroundings(Protocol):
         """Send a packet."""
 
     def driver_has_to_send(self, receiver: str) -> None:
-        """Something waits to be transported."""
+        """Note that something waits to be transported."""
 
     def is_there(self, name: str) -> bool | None:
-        """Whether an actor is there; None where nobody of that name ever was, False where it has ended."""
+        """Whether the actor exists; None if there never was one of that name, False if it has ended."""
 
     def spawn(self, specification: ActorSpecification, name: str | None) -> str:
-        """Let a process come up for a new actor; returns its name."""
+        """Start a process for a new actor; returns its name."""
 
     def created(self, name: str) -> None:
-        """The driver has sent the constructor's call: it arrives before anything that mentions the actor is sent."""
+        """Note that the driver sent the constructor's call: it arrives before any message that names the actor."""
 
     def lose(self, letter: DeadLetter, message: bytes | None) -> None:
-        """A message has no effect."""
+        """Note that a message has no effect."""
 
     def run_until(self, done: Any, what: str) -> None:
-        """Go on until `done()`."""
+        """Let events happen until `done()`."""
 
 
 class DriverOutPort(OutPort):
@@ -138,11 +138,11 @@ class ActorDriver(SimulatedDriver):
         self.world.driver_has_to_send(receiver)
 
     def settle(self, call_id: int, value: Any, tags: tuple[SnapshotId, ...], *, ok: bool) -> None:
-        """A call was answered."""
+        """Take the answer to a call."""
         self.tell(AnswerArrived(tags))
         future = self._futures.get(call_id)
         if future is None:
-            return  # of a driver that lived before this world
+            return  # the call was made by a driver that lived before this world
         if ok:
             try:
                 _, (value,), _ = self.codec.decode_tell(self.codec.tell("", (value,)))
@@ -153,14 +153,14 @@ class ActorDriver(SimulatedDriver):
     # Transport -------------------------------------------------------------------------------------------------
 
     def roll_back(self, incarnation: int, sent: Mapping[str, int], gone: frozenset[str]) -> None:
-        """The system went back to a cut that holds these numbers of this driver."""
+        """Note that the system went back to a cut that holds these numbers of this driver."""
         self.tell(RolledBack(incarnation, sent, gone))
         self.ended = set(gone)
         for receiver in self.waiting():
             self.world.driver_has_to_send(receiver)
 
     def receiver_ended(self, receiver: str) -> None:
-        """What waits for `receiver` are dead letters."""
+        """Note that `receiver` ended: messages that wait for it are dead letters."""
         if receiver in self.ended:
             return
         waiting = range(self.taken[receiver] + 1, self.sent(receiver) + 1)
@@ -170,7 +170,7 @@ class ActorDriver(SimulatedDriver):
         super().receiver_ended(receiver)
 
     def lost(self, receiver: str, message: bytes) -> None:
-        """A message of this driver has no effect: whoever waits for its answer hears of it."""
+        """Note that a message of this driver has no effect; if it is a call, its Future learns this."""
         fields = next(self.codec.unpacker(message))
         if fields[0] == CALL and fields[1] in self._futures:
             self._futures[fields[1]].settle(ended(receiver), ok=False)

@@ -1,7 +1,7 @@
-"""Simulated actors, what is on its way between them, and the snapshots that are taken of them.
+"""Simulated actors, the messages between them, and their snapshots.
 
-One thread. Whatever may happen next stands in the list of events; whoever runs the world picks. Reports to the
-coordinator are heard at once, what it says to the actors is under way like everything else.
+There is one thread. The list of events holds everything that may happen next; the code that runs the world picks. The
+coordinator gets reports at once; what it says to the actors is under way like everything else.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -46,7 +46,7 @@ DEAD_LETTERS_MAX = 1000
 
 
 class ActorNetwork(Network[ActorProcess]):
-    """See the module. `running` is the actor whose handler runs. `reasons` tells why each actor ended that has.
+    """See the module. `running` is the actor whose handler runs. `reasons` gives the reason for each ended actor's end.
 
     Public for its users here: the processes by name, the driver, the events, the snapshots committed so far.
     """
@@ -78,12 +78,12 @@ class ActorNetwork(Network[ActorProcess]):
         self._made: dict[str, int] = {}
 
     def begin_driver(self, sent: Mapping[str, int], gone: frozenset[str]) -> None:
-        """The test is a new driver, of which the snapshot that the world was made from holds what it sent."""
+        """Make the test a new driver; `sent` are the numbers, by receiver, that the world's snapshot has for it."""
         self.driver = ActorDriver(self, self.machines.driver(DRIVER, self.incarnation), sent, gone)
         self.drivers[DRIVER] = self.driver
 
     def odds(self, one_in: int) -> bool:
-        """See EventList; here the choice 0, which is the simplest, lets nothing go wrong."""
+        """See EventList. Here 0, which is the simplest choice, means that nothing goes wrong."""
         return one_in > 0 and self.choose(one_in) == one_in - 1
 
     def clock(self) -> float:
@@ -91,13 +91,13 @@ class ActorNetwork(Network[ActorProcess]):
         return self.now
 
     def event_loop(self) -> VirtualLoop:
-        """The loop of all actors, of which one runs at a time; it is made when the first one asks."""
+        """The loop of all actors, one of which runs at a time; made at first use."""
         if self._loop is None:
             self._loop = VirtualLoop()
         return self._loop
 
     def close_loop(self) -> None:
-        """Nothing that was opened on the loop goes on."""
+        """Close the loop, with everything that was opened on it."""
         if self._loop is not None:
             self._loop.close()
             self._loop = None
@@ -110,17 +110,17 @@ class ActorNetwork(Network[ActorProcess]):
     # Events ----------------------------------------------------------------------------------------------------
 
     def happens(self, event: tuple[str, tuple[Any, ...]]) -> None:
-        """Let an event happen that was taken from the list."""
+        """Let an event happen that was removed from the list."""
         kind, args = event
         getattr(self, f"on_{kind}")(*args)
 
     def on_handle(self, process: ActorProcess) -> None:
-        """An actor handles the next message of one of its senders."""
+        """Let an actor handle the next message of one of its senders."""
         if senders := process.next_senders():
             self.handle(process, senders[self.choose(len(senders))])
 
     def handle(self, process: ActorProcess, sender: str) -> str:
-        """Let an actor handle the next message of `sender`; returns the traceback where the handler raised."""
+        """Let an actor handle the next message of `sender`; returns the traceback if the handler raised."""
         if self.story is not None:
             number = process.received.get(sender, 0) + 1
             self.note(f"{process.name} handles {words(process.mailbox[sender][0])}, number {number} from {sender}")
@@ -134,7 +134,7 @@ class ActorNetwork(Network[ActorProcess]):
         return report
 
     def on_fire(self, process: ActorProcess) -> None:
-        """The next timer of an actor fires, and time goes on to when it was due."""
+        """Fire the next timer of an actor; time moves to the moment when it was due."""
         due = process.cell.next_due()
         if due is not None:
             self.now = max(self.now, due)
@@ -158,7 +158,7 @@ class ActorNetwork(Network[ActorProcess]):
         self.note(f"will come again: {_packet_words(packet)}")
 
     def on_tell(self, name: str, event: Event) -> None:
-        """An actor hears something of the coordinator."""
+        """Let an actor get an event from the coordinator."""
         process = self.processes[name]
         if not process.ended:
             process.tell(event)
@@ -166,7 +166,7 @@ class ActorNetwork(Network[ActorProcess]):
     # What processes and the driver ask -------------------------------------------------------------------------
 
     def wake(self, process: Process) -> None:
-        """See Surroundings; what does not wait is done at once."""
+        """See Surroundings; work that need not wait is done at once."""
         assert isinstance(process, ActorProcess)
         if process.settle():
             if process.next_senders():
@@ -175,7 +175,7 @@ class ActorNetwork(Network[ActorProcess]):
                 self.push_once("take", process, receiver)
 
     def find(self, process: Process, receiver: str) -> None:
-        """See Surroundings; it is there, has ended, or is of a snapshot that this world does not hold."""
+        """See Surroundings. The receiver exists, has ended, or belongs to a snapshot that this world does not hold."""
         there = self.is_there(receiver)
         if there is False:
             process.receiver_ended(receiver)
@@ -191,27 +191,27 @@ class ActorNetwork(Network[ActorProcess]):
         return False
 
     def driver_has_to_send(self, receiver: str) -> None:
-        """Something waits to be transported."""
+        """Note that something waits to be transported."""
         self.push_once("take_driver", self.driver, receiver)
 
     def is_there(self, name: str) -> bool | None:
-        """Whether an actor is there; None where nobody of that name ever was, False where it has ended."""
+        """Whether the actor exists; None if there never was one of that name, False if it has ended."""
         return False if name in self.reasons else True if name in self.processes else None
 
     def answer_driver(self, process: ActorProcess, driver: str, call_id: int, value: object, *, ok: bool) -> None:
-        """A driver's call is answered."""
+        """Answer a driver's call."""
         if driver == DRIVER:
             self.driver.settle(call_id, value, process.machine.open_snapshots, ok=ok)
 
     def lose(self, letter: DeadLetter, message: bytes | None) -> None:
-        """A message has no effect."""
+        """Note that a message has no effect."""
         self.dead_letters.append(letter)
         del self.dead_letters[:-DEAD_LETTERS_MAX]
         if message is not None and letter.sender == DRIVER:
             self.driver.lost(letter.receiver, message)
 
     def spawn(self, specification: ActorSpecification, name: str | None) -> str:
-        """A process comes up for a new actor; returns its name."""
+        """Start a process for a new actor; returns its name."""
         if name is None:
             name = self._free_name(specification.class_name.rpartition(".")[2].lower())
         check_actor_name(name)
@@ -228,9 +228,9 @@ class ActorNetwork(Network[ActorProcess]):
                 return name
 
     def come_up(self, name: str) -> ActorProcess:
-        """A process joins, and hears of the snapshots before anything else: of those that are open, and of those over.
+        """Let a process join. It first gets the events of the snapshots that are over and of those that are open.
 
-        On Ray a late marker of one that is over is forgotten at its deadline; here is no clock.
+        On Ray a late marker of a snapshot that is over is forgotten at its deadline; here there is no clock.
         """
         process = self.processes[name] = ActorProcess(name, self.machines.participant(name, self.incarnation), self)
         process.joining = True
@@ -244,13 +244,13 @@ class ActorNetwork(Network[ActorProcess]):
         return process
 
     def created(self, name: str) -> None:
-        """The driver made an actor: its constructor's call arrives before anything that mentions the actor is sent."""
+        """Note that the driver made an actor: the constructor's call arrives before messages that name the actor."""
         if count := self.driver.unsent(name):
             self.driver.take(name, count)
         self.hurry(lambda sender, receiver: receiver == name and sender == DRIVER)
 
     def failed_to_start(self, names: Sequence[str]) -> None:
-        """The constructor of the last one raised: it never was an actor of the system, nor were those that it made."""
+        """Note that the last one's constructor raised: it and the actors that it made never belonged to the system."""
         for name in names:
             self.processes[name].ended = True
             nothing = Record(SnapshotId(self.incarnation, name, 0), name, born=False, ended=True)
@@ -259,7 +259,7 @@ class ActorNetwork(Network[ActorProcess]):
     # The coordinator -------------------------------------------------------------------------------------------
 
     def want_snapshot(self, mode: str) -> bool:
-        """Somebody wants a snapshot. Whether it could be begun: no aligned one can while another one is under way."""
+        """Begin a snapshot. Returns whether this was possible: not if it is aligned and another aligned one is open."""
         if mode != "aligned":
             self.note("somebody asks for a snapshot")
             self.coordinator.tell(SnapshotWanted(stopped=mode == "stop-the-world"))
@@ -273,7 +273,7 @@ class ActorNetwork(Network[ActorProcess]):
         return True
 
     def report(self, process: Process, effect: Effect, content: Any) -> None:
-        """See Surroundings; the coordinator hears it at once."""
+        """See Surroundings; the coordinator gets it at once."""
         match effect:
             case ReportRecord(record):
                 self.coordinator.keep_record(record, content)
@@ -305,7 +305,7 @@ class ActorNetwork(Network[ActorProcess]):
         """See Surroundings of a coordinator."""
 
     def begin(self, coordinator: Coordinator, process: str, begun: Begun) -> None:
-        """See Surroundings of a coordinator; a process that joins hears it before anything else."""
+        """See Surroundings of a coordinator; a process that joins gets this before anything else."""
         del coordinator
         if process == self._joining:
             self.processes[process].tell(begun)
@@ -319,7 +319,7 @@ class ActorNetwork(Network[ActorProcess]):
             self.push("tell", name, EverybodyRecorded(snapshot))
 
     def store(self, coordinator: Coordinator, stored: Stored) -> None:
-        """See Surroundings of a coordinator; nothing can happen to a snapshot that is complete."""
+        """See Surroundings of a coordinator; a complete snapshot cannot fail here."""
         cut = stored.cut
         actors = {**stored.states, **dict.fromkeys(cut.unborn, RecordedActor(None, None))}
         channels = {

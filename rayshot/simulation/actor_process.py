@@ -1,7 +1,7 @@
-"""A process with a user's actor inside, a Cell. What a handler sends is numbered when the handler has ended.
+"""A process with a user's actor inside, a Cell. The messages of a handler are numbered when the handler has ended.
 
-The counterpart of `rayshot.runtime.actor.process` and its worker, for one thread. A snapshot is recorded as soon as the
-process has learned of it: no handler runs when a machine is told something.
+This corresponds to `rayshot.runtime.actor.process` and its worker, for one thread. A snapshot is recorded as soon as
+the process has learned of it: no handler runs while a machine gets an event.
 """
 
 import traceback
@@ -30,7 +30,7 @@ from rayshot.simulation.world_snapshot import RecordedActor
 
 
 class ActorSurroundings(Surroundings, Protocol):
-    """What an actor asks of its world, beside what every process does."""
+    """What an actor asks of its world, besides what every process asks."""
 
     system: str
 
@@ -38,25 +38,25 @@ class ActorSurroundings(Surroundings, Protocol):
         """Virtual time in seconds."""
 
     def event_loop(self) -> ActorLoop:
-        """Where coroutines run."""
+        """The loop on which coroutines run."""
 
     def note(self, line: str) -> None:
         """Write a line of the story."""
 
     def is_there(self, name: str) -> bool | None:
-        """Whether an actor is there; None where nobody of that name ever was, False where it has ended."""
+        """Whether the actor exists; None if there never was one of that name, False if it has ended."""
 
     def failed_to_start(self, names: Sequence[str]) -> None:
-        """The constructor of the last one raised: it never was an actor of the system, nor were those that it made."""
+        """Note that the last one's constructor raised: it and the actors that it made never belonged to the system."""
 
     def spawn(self, specification: ActorSpecification, name: str | None) -> str:
-        """Let a process come up for a new actor; returns its name."""
+        """Start a process for a new actor; returns its name."""
 
     def answer_driver(self, process: "ActorProcess", driver: str, call_id: int, value: object, *, ok: bool) -> None:
         """Answer a driver's call."""
 
     def lose(self, letter: DeadLetter, message: bytes | None) -> None:
-        """A message has no effect."""
+        """Note that a message has no effect."""
 
 
 class ProcessOutPort(OutPort):
@@ -75,13 +75,13 @@ class ProcessOutPort(OutPort):
 
 
 class NamedWorld(Protocol):
-    """What a handle is measured by."""
+    """The world that a handle is compared with."""
 
     system: str
 
 
 class ActorProcess(Process):
-    """See the module. `children` are the actors that the running handler made, `ending` whether it handles no more."""
+    """See the module. `children` are the actors that the running handler made. `ending`: it handles nothing more."""
 
     world: ActorSurroundings
 
@@ -123,7 +123,7 @@ class ActorProcess(Process):
         if not self.cell.born:
             return RecordedActor(self.cell.specification, None)
         captured = dump_state(self.cell.state(), self.name, self.cell.instance)
-        copies = tuple(memoryview(bytes(buffer)) for buffer in captured.buffers)  # they are views of what lives
+        copies = tuple(memoryview(bytes(buffer)) for buffer in captured.buffers)  # else they are views of live objects
         return RecordedActor(self.cell.specification, captured._replace(buffers=copies))
 
     # Port: what user code reaches ------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ class ActorProcess(Process):
         return ProcessOutPort(self, receiver)
 
     def send(self, receiver: str, message: bytes | OpenCall) -> None:
-        """Send when the running handler has ended. Raises OutsideHandler where none runs."""
+        """Send when the running handler has ended. Raises OutsideHandler if no handler runs."""
         if self._sends is None:
             raise OutsideHandler(
                 f"a handle that actor {self.name!r} holds was used outside its handlers: "
@@ -150,7 +150,7 @@ class ActorProcess(Process):
         self._sends.append((receiver, message))
 
     def call(self, receiver: str, tell: bytes) -> Reply:
-        """Send a call; whether a reply is wanted is known when the handler ends."""
+        """Send a call; when the handler ends, it is known whether it wants a reply."""
         call = OpenCall(tell)
         self.send(receiver, call)
         self.cell.open_calls.append(call)
@@ -186,13 +186,13 @@ class ActorProcess(Process):
         self.ending = True
 
     def has_own_mail(self) -> bool:
-        """Whether messages wait that this actor sent to itself."""
+        """Whether messages are waiting that this actor sent to itself."""
         return bool(self.mailbox.get(self.name))
 
     # Between two handlers --------------------------------------------------------------------------------------
 
     def settle(self) -> bool:
-        """Record, pause, end, if no handler runs; returns whether it did, and is there. Call whenever it is woken."""
+        """Record, pause or end, if no handler runs; returns whether it did and still exists. Call it at every wake."""
         if self._busy or self._settling or self.is_quiet:
             return False
         self._settling = True
@@ -210,7 +210,7 @@ class ActorProcess(Process):
         return not self.ended
 
     def put(self, receiver: str, message: bytes) -> None:
-        """See Process; what is for an actor that has ended is lost."""
+        """See Process; a message for an actor that has ended is lost."""
         if receiver in self._gone:
             self._lose(receiver, self.name, 0, message, f"actor {receiver!r} ended")
             return
@@ -219,7 +219,7 @@ class ActorProcess(Process):
             self.world.find(self, receiver)
 
     def receiver_ended(self, receiver: str) -> None:
-        """See Process; what waits for `receiver`, and what will, are dead letters."""
+        """See Process; messages that wait for `receiver`, and later ones, are dead letters."""
         if self.ended or receiver in self._gone:
             return
         self._gone.add(receiver)
@@ -228,7 +228,7 @@ class ActorProcess(Process):
         super().receiver_ended(receiver)
 
     def arrive(self, packet: Packet) -> None:
-        """See Process; after the end nothing is delivered, be it that the machine has not heard of it."""
+        """See Process; after the end nothing is delivered, even if the machine does not know of the end yet."""
         if self.ended and packet.incarnation == self.incarnation:
             self.refuse(packet)
         else:
@@ -239,13 +239,13 @@ class ActorProcess(Process):
         sender = packet.sender
         known = self._refused.get(sender, self.machine.arrived(sender))
         for number, message in enumerate(packet.messages, packet.first):
-            if number > known:  # once, however often it comes
+            if number > known:  # once, however often the message comes
                 self._lose(self.name, sender, number, message, f"actor {self.name!r} ended")
         self._refused[sender] = max(known, packet.last)
         super().refuse(packet)
 
     def leave(self) -> None:
-        """Process nothing any more: what waits here are dead letters."""
+        """Stop processing messages: those that wait here are dead letters."""
         self.ended = True
         self.cell.timers.clear()
         for sender, messages in self.mailbox.items():
@@ -261,9 +261,9 @@ class ActorProcess(Process):
     # Handling --------------------------------------------------------------------------------------------------
 
     def handle_next(self, sender: str) -> str:
-        """Process the next message of `sender`; returns the traceback where its handler raised, else nothing.
+        """Process the next message of `sender`; returns the traceback if its handler raised, else an empty text.
 
-        Raises ActorDied where the actor's class says that this is a failure of the system.
+        Raises ActorDied if the actor's class says that such an error is a failure of the system.
         """
         self._busy = True
         try:
@@ -306,7 +306,7 @@ class ActorProcess(Process):
         return message
 
     def fire(self) -> None:
-        """Let the timers fire that are due: each sends its message to this actor itself."""
+        """Fire the timers that are due: each sends its message to this actor."""
         messages = self.cell.take_due()
         self._send_all([(self.name, message) for message in messages])
         self.world.wake(self)
@@ -320,7 +320,7 @@ class ActorProcess(Process):
             with no_loop_around():
                 cell.handle(next(self.codec.unpacker(message)))
         except KeyboardInterrupt:
-            raise  # of whoever runs the world, and in the same thread
+            raise  # it is meant for the program that runs the world in this thread
         except SystemExit as error:
             if not cell.born:
                 return error
@@ -342,15 +342,15 @@ class ActorProcess(Process):
 
 
 def sendable(error: Exception) -> RayshotError:
-    """An error of ours that any process can unpickle."""
+    """An error of rayshot that any process can unpickle."""
     if isinstance(error, RayshotError):
         return error
     return MessageNotSerializable(f"the result of the call cannot be sent: {error!r}")
 
 
 def name_in(handle: ActorHandle, world: NamedWorld) -> str:
-    """The name of an actor of `world`. Raises StaleHandle where it is of another one, be it of the same name."""
-    port = handle._port  # noqa: SLF001 - worlds have no names of their own, so it is the port that tells
+    """The name of an actor of `world`. Raises StaleHandle if it belongs to another world, even one of the same name."""
+    port = handle._port  # noqa: SLF001 - worlds have no unique names, so the port decides
     if port is not None and getattr(port, "world", None) is not world:
         raise StaleHandle(
             f"{handle!r} is of another world; channels do not cross worlds: use get_actor({handle.name!r}) of this one",
@@ -360,5 +360,5 @@ def name_in(handle: ActorHandle, world: NamedWorld) -> str:
 
 
 def ended(name: str) -> ActorExited:
-    """What whoever waits for an answer of `name` is told."""
+    """The error for callers that wait for an answer of `name`."""
     return ActorExited(f"actor {name!r} ended", actor=name)

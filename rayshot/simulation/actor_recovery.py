@@ -1,4 +1,4 @@
-"""Simulated actors that begin a life from a snapshot: when a world is made from one, and when it rolls back to one."""
+"""Simulated actors that begin a life from a snapshot: when a world is made from it, or when it rolls back to it."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,7 @@ from rayshot.simulation.world_snapshot import WorldSnapshot
 
 
 class RecoverableActors(ActorNetwork):
-    """See the module. `origin` is the snapshot that the world was made from."""
+    """See the module. `origin` is the snapshot from which the world was made."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class RecoverableActors(ActorNetwork):
         self.origin: WorldSnapshot | None = None
 
     def begin_from(self, snapshot: WorldSnapshot) -> None:
-        """Be what the snapshot holds."""
+        """Load the contents of a snapshot into this world."""
         self.origin = snapshot
         self.now = snapshot.taken_at
         self.dead_letters.extend(snapshot.dead_letters)
@@ -43,11 +43,11 @@ class RecoverableActors(ActorNetwork):
         self.begin_driver(_sent_by_driver(snapshot), frozenset(snapshot.ended))
 
     def target(self) -> WorldSnapshot | None:
-        """The snapshot that a rollback would go to."""
+        """The snapshot to which a rollback would go."""
         return next((snapshot for snapshot in reversed(self.snapshots) if snapshot.advances), self.origin)
 
     def roll_back(self) -> None:
-        """All actors are gone, and come back from the last snapshot. Raises SnapshotNotFound where there is none."""
+        """Let all actors crash and come back from the last snapshot. Raises SnapshotNotFound if there is none."""
         snapshot = self.target()
         if snapshot is None:
             raise SnapshotNotFound("there is no snapshot to roll back to: call world.snapshot() before", exists=[])
@@ -73,7 +73,7 @@ class RecoverableActors(ActorNetwork):
         self.processes = {name: ActorProcess(name, machine, self) for name, machine in machines.items()}
         for name, recorded in snapshot.actors.items():
             process = self.processes[name]
-            before = swap_port(lambda process=process: process)  # type: ignore[misc]  # handles in the state are its own
+            before = swap_port(lambda process=process: process)  # type: ignore[misc]  # handles in the state bind to it
             try:
                 _fill(process, snapshot)
                 load_cell(process.cell, recorded, snapshot.names)
@@ -87,7 +87,7 @@ class RecoverableActors(ActorNetwork):
 
 
 def _recast(process: ActorProcess, recasting: Recasting, number: int, recorded: bytes) -> bytes:
-    """A message as it is to be, with what lay beside it inside. Raises CodeMismatch."""
+    """A message rewritten for this program, with the values beside it moved inside. Raises CodeMismatch."""
     message = recasting.message(number, recorded)
     if not isinstance(recorded, SlottedMessage):
         return message
@@ -105,7 +105,7 @@ def _recast(process: ActorProcess, recasting: Recasting, number: int, recorded: 
 
 
 def _fill(process: ActorProcess, snapshot: WorldSnapshot) -> None:
-    """Counters of all channels, and what was in flight into the mailbox."""
+    """Load the counters of all channels, and put messages that were in flight into the mailbox."""
     name = process.name
     recorded = snapshot.actors[name]
     unborn = recorded.specification if recorded.state is None else None

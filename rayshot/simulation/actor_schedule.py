@@ -1,4 +1,4 @@
-"""The schedule of a world of actors: what happens next, as choices have it, and when snapshots and crashes do."""
+"""The schedule of a world of actors: choices decide what happens next, and when snapshots and crashes happen."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -14,14 +14,14 @@ from rayshot.simulation.world_snapshot import WorldSnapshot
 STEPS_MAX = 10_000
 
 _SCALES = (4, 16, 64, 256)
-"""Moments lie this many events behind the start at most: some early, some in the middle, some late."""
+"""Moments are at most this many events after the start: some early, some in the middle, some late."""
 
 _AGAIN = 8
-"""So many events later something that was planned is tried again."""
+"""After this many more events a planned action that was not possible is tried again."""
 
 
 class ActorSchedule:
-    """See the module. `actors` are who is scheduled."""
+    """See the module. `actors` are the scheduled actors."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class ActorSchedule:
             raise SystemStopped(f"nothing is left to do, and nobody answered {what}")
 
     def _happen(self, horizon: float) -> bool:
-        """Let one event happen; False where nothing is left to do."""
+        """Let one event happen; returns False if nothing is left to do."""
         actors = self.actors
         while self._plan and self._plan[0][0] <= actors.steps:
             self._follow_plan(at_rest=False)
@@ -92,7 +92,7 @@ class ActorSchedule:
         return self.choices.choose(_SCALES[self.choices.choose(len(_SCALES))])
 
     def _follow_plan(self, *, at_rest: bool) -> None:
-        """Do what is planned next; what cannot be done now is tried again later, at rest never."""
+        """Do the next planned action. If it is impossible now, it is tried again later; at rest it is dropped."""
         actors = self.actors
         if at_rest and actors.target() is None:  # snapshots first: crashes need one
             self._plan.sort(key=lambda planned: planned[1], reverse=True)
@@ -126,7 +126,7 @@ class ActorSchedule:
 
 
 def source_of(seed: int, choices: Sequence[int] | Choices | None) -> Choices:
-    """The choices that a world takes: of a seed, or as given. Raises ConfigError for what is neither."""
+    """The choices for a world: from a seed, or as given. Raises ConfigError for anything else."""
     if choices is None:
         if type(seed) is not int:
             raise ConfigError(f"seed={seed!r}: give a whole number, so that the run can be repeated")

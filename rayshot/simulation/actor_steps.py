@@ -1,4 +1,4 @@
-"""Steps through a world of actors: one message at a time, what is on its way to it hurried along."""
+"""Steps through a world of actors: one message at a time; the packets that bring it arrive at once."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def settle(actors: RecoverableActors) -> None:
-    """Let everything arrive that is neither a message nor makes a handler run."""
+    """Let everything arrive except messages and events that make a handler run."""
     while (event := actors.take_first(_is_news)) is not None:
         actors.hurry_one(event)
 
@@ -27,7 +27,7 @@ def _is_news(kind: str, args: tuple[Any, ...]) -> bool:
 
 
 def drain_driver(actors: RecoverableActors) -> None:
-    """Let all that the driver sent arrive."""
+    """Let everything that the driver sent arrive."""
     for receiver in actors.driver.waiting():
         actors.driver.take(receiver, actors.driver.unsent(receiver))
     actors.hurry(lambda sender, _: sender == DRIVER)
@@ -42,7 +42,7 @@ def give_birth(actors: RecoverableActors) -> None:
 
 
 def pending(actors: RecoverableActors) -> tuple[Pending, ...]:
-    """What could be handled next: the first message of each channel, and the first timer of each actor."""
+    """All that could be handled next: the first message of each channel, and the first timer of each actor."""
     found = []
     for process in actors.processes.values():
         if not process.ended:
@@ -65,7 +65,7 @@ def _head(actors: RecoverableActors, sender: str, process: ActorProcess) -> Pend
 
 
 def _find(actors: RecoverableActors, sender: str, receiver: str, number: int) -> bytes | None:
-    """A message that was sent and not handled, wherever it is; None where it was not sent."""
+    """A message that was sent and not handled, wherever it is; None if it was not sent."""
     there = actors.processes.get(receiver)
     mailbox: list[bytes] | None = there.mailbox.get(sender) if there else None
     if mailbox and there and number - there.received.get(sender, 0) <= len(mailbox):
@@ -97,9 +97,9 @@ def _timer(process: ActorProcess) -> Pending:
 
 
 def do_step(actors: RecoverableActors, chosen: Pending) -> Step:
-    """Handle one message that is pending, or let a timer fire.
+    """Handle one pending message, or fire a timer.
 
-    Raises ActorDied, with the step in its evidence, where the handler's failure is one of the system.
+    Raises ActorDied, with the step in its evidence, if the handler's failure is a failure of the system.
     """
     settle(actors)
     process = actors.processes[chosen.receiver]
@@ -142,7 +142,7 @@ def do_step(actors: RecoverableActors, chosen: Pending) -> Step:
 
 
 def _seen(process: ActorProcess) -> dict[str, Any]:
-    """What can be seen of an actor; where its state cannot be pickled, that: whoever debugs wants to go on."""
+    """The view of an actor; if its state cannot be pickled, the error instead, so that a debugging user can go on."""
     try:
         return view_of(process.cell)
     except StateNotSerializable as error:
@@ -150,7 +150,7 @@ def _seen(process: ActorProcess) -> dict[str, Any]:
 
 
 def hurry(actors: RecoverableActors, chosen: Pending) -> None:
-    """Bring a message into its receiver's mailbox. Raises ConfigError where it may not be handled now."""
+    """Bring a message into its receiver's mailbox. Raises ConfigError if it may not be handled now."""
     process = actors.processes[chosen.receiver]
 
     def of_channel(sender: str, receiver: str) -> bool:

@@ -1,7 +1,7 @@
 """`rayshot.simulation.SimulatedSystem`: a user's own actors in one thread, without Ray, under a chosen schedule.
 
-The actors run on the protocol's machines as they do on Ray. What happens next is picked by a seed, by a recorded list
-of choices, or step by step by whoever debugs.
+The actors run on the protocol's machines as they do on Ray. A seed or a recorded list of choices picks what happens
+next; or a user who debugs picks it, step by step.
 """
 
 import functools
@@ -36,28 +36,28 @@ from rayshot.simulation.world_snapshot import WorldSnapshot
 from rayshot.store.snapshot import Snapshot
 
 LOST_ONE_IN = DUPLICATED_ONE_IN = 5
-"""Of so many packets, and answers, one is lost, or comes twice, on a network that does such things."""
+"""On a network that loses or doubles, one in this many packets and answers is lost, or comes twice."""
 
 
 class SimulatedSystem:
-    """A system of actors in one thread, without Ray, whose schedule is chosen.
+    """A system of actors in one thread, without Ray, under a chosen schedule.
 
     Args:
         seed: picks what happens next, each time that several things could. The same seed gives the same run, as long
-            as the actors depend on nothing but their messages: no clock, no random numbers, no order of sets.
-        choices: instead of a seed the list of an earlier run (`world.choices`), or a source of choices of your own.
-        snapshots: how many snapshots are taken while the world runs, at moments that are chosen.
-        crashes: how many times all actors crash, at moments that are chosen, and come back from the last committed
-            snapshot. There is no crash before the first one.
+            as the actors depend only on their messages: no clock, no random numbers, no order of sets.
+        choices: instead of a seed, the list of an earlier run (`world.choices`), or your own source of choices.
+        snapshots: how many snapshots are taken while the world runs, at chosen moments.
+        crashes: how many times all actors crash, at chosen moments, and come back from the last committed snapshot.
+            There is no crash before the first one.
         mode: "chandy-lamport", "aligned" or "stop-the-world".
-        network: what happens to what is sent: "ordered" (packets of a channel arrive in the order in which they were
+        network: what happens to packets: "ordered" (the packets of a channel arrive in the order in which they were
             sent), "reordering" (they take any time), "duplicating", "lossy", or "hostile" (all of this).
         steps_max: how many events one `run` may take.
         system: the system's name.
-        story: write the `story`, one line per event.
+        story: whether to write the `story`, one line per event.
 
-    The test is the system's driver: what it sends with handles comes from `driver:main`. Inside of `with world:`,
-    `Account.options(name="alice").remote(100)` makes an actor of the world, too.
+    The test is the system's driver: what it sends with handles comes from `driver:main`. Inside `with world:`,
+    `Account.options(name="alice").remote(100)` also makes an actor of the world.
     """
 
     def __init__(
@@ -106,28 +106,29 @@ class SimulatedSystem:
         steps_max: int = STEPS_MAX,
         story: bool = False,
     ) -> "SimulatedSystem":
-        """A world that is what a snapshot holds: every actor with its state, every message in flight in a mailbox.
+        """Make a world with the contents of a snapshot: each actor has its state, messages in flight are in mailboxes.
 
-        States are loaded as a restore loads them: into live instances, without their constructors.
+        States are loaded as a restore loads them: into live instances, without calling their constructors.
 
         Args:
-            snapshot: of `rayshot.open(...)`, or of a SimulatedSystem.
+            snapshot: a snapshot of `rayshot.open(...)`, or of a SimulatedSystem.
             allow_unsigned: True loads a snapshot that no trusted key has signed. Loading runs code that the snapshot
                 chooses: do this only with bytes whose history you know.
-            rename_classes: classes by their recorded name ("module.Class") where they moved, as for `rayshot.restore`.
-            skip_missing_classes: leave out actors whose class is gone, as for `rayshot.restore`; what was in flight
-                to them is in `dead_letters`.
-            seed: see SimulatedSystem, as for what follows.
-            choices: instead of a seed.
+            rename_classes: for classes that moved, the new ones by recorded name ("module.Class"), as for
+                `rayshot.restore`.
+            skip_missing_classes: leave out actors whose class is gone, as for `rayshot.restore`; messages in flight to
+                them are in `dead_letters`.
+            seed: this and the following arguments are as for SimulatedSystem.
+            choices: used instead of a seed.
             snapshots: how many are taken while it runs.
-            crashes: how many times all crash, and come back from the last snapshot, be it this one.
-            network: what happens to what is sent.
+            crashes: how many times all crash, and come back from the last snapshot, which may be this one.
+            network: what happens to packets.
             steps_max: how many events one `run` may take.
-            story: write the story.
+            story: whether to write the story.
 
         Raises:
-            Untrusted, Damaged, Incompatible: as `rayshot.restore` does; nothing was executed then, but for
-                CodeMismatch and MigrationFailed where a class does not take its state.
+            Untrusted, Damaged, Incompatible: as `rayshot.restore`. Nothing of the snapshot was executed then, except
+                for CodeMismatch and MigrationFailed if a class does not accept its state.
         """
         recorded = read_stored(
             snapshot, rename_classes, allow_unsigned=allow_unsigned, skip_missing_classes=skip_missing_classes
@@ -150,14 +151,14 @@ class SimulatedSystem:
         return f"<SimulatedSystem {self.system!r} with {living} actors, after {self.events} events>"
 
     def __enter__(self) -> Self:
-        """Make this world the one that `Account.remote(...)` makes actors in."""
+        """Make `Account.remote(...)` create actors in this world."""
         self._ports.append(swap_port(lambda: self._actors.driver))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Give that back to who it was before."""
+        """Restore what `Account.remote(...)` used before."""
         swap_port(self._ports.pop())
 
     # Who is there ----------------------------------------------------------------------------------------------
@@ -169,10 +170,10 @@ class SimulatedSystem:
             actor_class: a class decorated with `@rayshot.actor`, over or under `@ray.remote` too, or a plain one.
             *args: for its constructor.
             name: the actor's name; "account-1" and so on if left out.
-            **kwargs: for its constructor; where that one wants a `name` of its own, use
+            **kwargs: for its constructor; if that takes an argument `name` itself, use
                 `with world: Account.options(name=...).remote(...)`.
 
-        Raises ConfigError for a name that is taken or cannot be one, and for a class that cannot be an actor's;
+        Raises ConfigError for a name that is taken or invalid, and for a class that cannot be an actor's class;
         WrongArguments.
         """
         user_class, options = _class_and_options(actor_class)
@@ -181,7 +182,7 @@ class SimulatedSystem:
         return with_class(self._actors.driver.spawn(specification, name, args, kwargs), user_class)
 
     def get_actor(self, name: str) -> ActorHandle:
-        """A handle of the actor `name`, for the test. Raises ActorNotFound, and ActorExited where it has ended."""
+        """A handle of the actor `name`, for the test. Raises ActorNotFound, and ActorExited if it has ended."""
         cell = self._process(name).cell
         if cell.specification is None:
             return self._actors.driver.handle_of(name)
@@ -191,27 +192,27 @@ class SimulatedSystem:
 
     @property
     def actors(self) -> Mapping[str, Any]:
-        """The live instances by name, of all actors that are constructed and have not ended. For looking only."""
+        """The live instances by name, of all actors that are constructed and have not ended. Only look at them."""
         there = self._actors.processes.values()
         return MappingProxyType({p.name: p.cell.instance for p in there if p.cell.born and not p.ended})
 
     def state(self, name: str) -> Any:
-        """What a snapshot would record as the state of an actor now, live. Raises ActorNotFound, also before birth."""
+        """The live state that a snapshot would record for an actor now. Raises ActorNotFound, also before birth."""
         cell = self._process(name).cell
         if not cell.born:
             raise ActorNotFound(f"the actor {name!r} is not constructed yet: let the world run", actor=name)
         return cell.state()["state"]
 
     def view(self, name: str) -> dict[str, Any]:
-        """What a snapshot would show of an actor now, by attribute; empty before birth. Raises ActorNotFound.
+        """The state that a snapshot would show of an actor now, by attribute; empty before birth. Raises ActorNotFound.
 
-        "(awaits)" are the methods that wait for replies, by the number of the call; "(timers)" are the timers as words.
+        "(awaits)" gives the methods that wait for replies, by the number of the call; "(timers)" the timers as words.
         """
         return view_of(self._process(name).cell)
 
     @property
     def ended(self) -> Mapping[str, str]:
-        """The names of the actors that have ended, and why."""
+        """The names of the actors that have ended, each with the reason."""
         return MappingProxyType(self._actors.reasons)
 
     @property
@@ -251,29 +252,30 @@ class SimulatedSystem:
 
     @property
     def story(self) -> list[str]:
-        """What happened, one line per event, where the world was made with `story=True`."""
+        """The events that happened, one line each, if the world was made with `story=True`; else empty."""
         return list(self._actors.story or ())
 
     # Running ---------------------------------------------------------------------------------------------------
 
     def run(self, *, seconds: float | None = None, until: Callable[[], bool] | None = None) -> int:
-        """Let events happen until nothing is left to do; the snapshots and crashes that are left happen then.
+        """Let events happen until nothing is left to do; then the remaining snapshots and crashes happen.
 
         Args:
-            seconds: of virtual time: timers that are due later wait. For actors whose timers set themselves again.
-            until: stop as soon as this is true.
+            seconds: a limit of virtual time: timers that are due later wait. For actors whose timers set themselves
+                again.
+            until: stop as soon as this returns true.
 
-        Returns how many events there were. Raises StepsExhausted after `steps_max` of them, and ActorDied where a
-        handler of a class with `on_error="stop"` raised. A KeyboardInterrupt in a handler goes through.
+        Returns the number of events. Raises StepsExhausted after `steps_max` of them, and ActorDied if a handler of a
+        class with `on_error="stop"` raised. A KeyboardInterrupt in a handler passes through.
         """
         return self._schedule.run(seconds, until)
 
     def snapshot(self, *, mode: str | None = None) -> WorldSnapshot:
-        """Take a snapshot now, with all in it that the test did before; returns it, and keeps it in `snapshots`.
+        """Take a snapshot now that includes everything the test did before; returns it, and keeps it in `snapshots`.
 
-        With the default mode no handler runs meanwhile, but for the constructors of what the test made.
+        With the default mode no handler runs meanwhile, except the constructors of actors that the test made.
 
-        Raises StateNotSerializable, with the path to what cannot be captured, and SnapshotAborted.
+        Raises StateNotSerializable, with the path to the value that cannot be captured, and SnapshotAborted.
         """
         check_mode(mode or self._schedule.mode)
         drain_driver(self._actors)
@@ -283,7 +285,7 @@ class SimulatedSystem:
     def crash(self) -> None:
         """Let all actors crash now, and come back from the last committed snapshot.
 
-        Raises SnapshotNotFound where there is none.
+        Raises SnapshotNotFound if there is none.
         """
         self._actors.roll_back()
 
@@ -291,19 +293,19 @@ class SimulatedSystem:
 
     @property
     def pending(self) -> tuple[Pending, ...]:
-        """What could be handled next: the first message of each channel, and the first timer of each actor."""
+        """All that could be handled next: the first message of each channel, and the first timer of each actor."""
         return pending(self._actors)
 
     def step(self, which: int | Pending | None = None, *, channel: tuple[str, str] | None = None) -> Step | None:
-        """Handle one message, or let one timer fire; what is on its way to it is hurried along.
+        """Handle one message, or fire one timer; the packets that bring the message arrive at once.
 
         Args:
-            which: one of `pending`, or its index. By default the choices pick a message, and time does not go on: only
-                where there is none the timer fires that is due first.
-            channel: instead of `which`, the channel whose first message it is.
+            which: one of `pending`, or its index. By default the choices pick a message, and time stands still; only if
+                there is no message the first due timer fires.
+            channel: instead of `which`, the channel whose first message to handle.
 
-        Returns what was done, None where nothing is pending. Raises NotFound where that is not pending, and ActorDied
-        where a handler of a class with `on_error="stop"` raised: what was done is its `evidence["step"]` then.
+        Returns what was done, or None if nothing is pending. Raises NotFound if the message is not pending, and
+        ActorDied if a handler of a class with `on_error="stop"` raised: then `evidence["step"]` is what was done.
         """
         choices = self.pending
         if which is None and channel is None:
@@ -314,7 +316,7 @@ class SimulatedSystem:
         return do_step(self._actors, _chosen(choices, which, channel))
 
     def drop(self, which: int | Pending | None = None, *, channel: tuple[str, str] | None = None) -> Pending:
-        """What if a message had never been sent: count it as handled without handling it. Returns it.
+        """Act as if a message had never been sent: count it as handled without handling it. Returns the message.
 
         Arguments and errors are those of `step`; timers cannot be dropped.
         """
@@ -327,9 +329,9 @@ class SimulatedSystem:
         return chosen
 
     def branch(self, *, seed: int = 0, choices: Sequence[int] | Choices | None = None) -> "SimulatedSystem":
-        """An independent copy to try something else in: a snapshot is taken, and loaded into a new SimulatedSystem.
+        """Make an independent copy for trying something: take a snapshot, and load it into a new SimulatedSystem.
 
-        Futures and the story stay behind. Raises StateNotSerializable.
+        Futures and the story are not copied. Raises StateNotSerializable.
         """
         drain_driver(self._actors)
         taken = self._schedule.take(CHANDY_LAMPORT)
@@ -373,7 +375,7 @@ def _chosen(choices: Sequence[Pending], which: int | Pending | None, channel: tu
 @functools.lru_cache(maxsize=256)
 def _class_and_options(actor_class: Any) -> tuple[type, Mapping[str, Any]]:
     metadata = getattr(actor_class, "__ray_metadata__", None)
-    if metadata is not None:  # @ray.remote stands over the decorator
+    if metadata is not None:  # @ray.remote is above the decorator
         actor_class = metadata.modified_class.__ray_actor_class__
     if not isinstance(actor_class, type):
         raise ConfigError(f"an actor is made of a class, not of {actor_class!r}")

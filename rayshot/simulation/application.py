@@ -1,8 +1,8 @@
 """The bare application: accounts that know nothing of snapshots.
 
-An account is a deterministic machine: each step is a fact that the world decided, and `apply` is all that a step does
-to it. So a run can be replayed from its steps alone. Each message carries the application's own sequence number per
-channel, kept apart from the protocol's numbers: a message that is lost, doubled or overtaken is seen at once.
+An account is a deterministic machine: each step is a fact that the world decided, and `apply` is the only effect of a
+step. So a run can be replayed from its steps alone. Each message carries the application's own sequence number per
+channel, independent of the protocol's numbers. So a lost, doubled or overtaken message is noticed at once.
 """
 
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from rayshot.simulation.failure import OracleFailure
 
 
 class Message(NamedTuple):
-    """`kind`: "transfer", "call" (a driver wants an answer), "construct", "timer". `subject`: a name made known."""
+    """`kind`: "transfer", "call" (a driver wants an answer), "construct", "timer". `subject`: a name to make known."""
 
     kind: str
     amount: int
@@ -48,7 +48,7 @@ class TimerSet(NamedTuple):
 
 
 class TimerFired(NamedTuple):
-    """A timer fired: a message to oneself."""
+    """A timer fired: a message from the account to itself."""
 
 
 class Ended(NamedTuple):
@@ -130,5 +130,5 @@ class Account:
 
 
 def newborn(name: str) -> Account:
-    """Return what a constructor's message is applied to, as the first step."""
+    """The account on which a constructor's message is the first step."""
     return Account(name, 0, (), timers=1)

@@ -1,4 +1,4 @@
-"""Where a simulated world takes its decisions from."""
+"""The sources of a simulated world's decisions."""
 
 import random
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ class Choices(Protocol):
 
 
 class SeededChoices:
-    """Decisions of a generator with a seed; `taken` is the list that replays the run."""
+    """Decisions of a seeded generator; `taken` is the list that replays the run."""
 
     def __init__(self, seed: int) -> None:
         self.taken: list[int] = []
@@ -31,14 +31,14 @@ class SeededChoices:
 
 
 class CheckedChoices:
-    """The decisions of a source that is not one of these: each is looked at, and kept in `taken`."""
+    """The decisions of any other source: each is checked, and kept in `taken`."""
 
     def __init__(self, source: Choices) -> None:
         self.taken: list[int] = []
         self._source = source
 
     def choose(self, count: int) -> int:
-        """See Choices. Raises ConfigError where the source chose what is none of them."""
+        """See Choices. Raises ConfigError if the source's choice is out of range."""
         choice = self._source.choose(count)
         if type(choice) is not int or not 0 <= choice < count:
             raise ConfigError(
@@ -49,7 +49,7 @@ class CheckedChoices:
 
 
 class RecordedChoices:
-    """The decisions of an earlier run, or any list: behind its end always 0, and what is too large is cut down.
+    """The decisions of an earlier run, or any list: after its end always 0; numbers that are too large are lowered.
 
     Raises ConfigError for a list with anything but whole numbers from 0 on.
     """

@@ -1,4 +1,4 @@
-"""The simulated coordinator: drives one Collector, gathers what records hold, and writes to the log."""
+"""The simulated coordinator: it drives one Collector, keeps the contents of records, and writes to the log."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -27,24 +27,24 @@ class Surroundings(Protocol):
         """Tell a process to record."""
 
     def everybody_recorded(self, coordinator: "Coordinator", snapshot: SnapshotId) -> None:
-        """Tell all processes so."""
+        """Tell all processes that everybody has recorded."""
 
     def store(self, coordinator: "Coordinator", stored: Stored) -> None:
         """Write the snapshot."""
 
     def announce(self, coordinator: "Coordinator", end: AnnounceEnd, stored: Stored | None) -> None:
-        """Tell everybody that a snapshot ended; `stored` if it was committed."""
+        """Tell every process that a snapshot ended; `stored` if it was committed."""
 
     def opened(self, coordinator: "Coordinator", snapshot: SnapshotId) -> None:
-        """A snapshot is under way."""
+        """Note that a snapshot is under way."""
 
 
 @dataclass(eq=False)
 class Coordinator:
-    """`generation` counts the coordinators of a run; `finding` are the processes that a take-over has still to find.
+    """`generation` counts the coordinators of a run; `finding` are processes that a take-over still has to find.
 
-    `highest` is the highest counter that those found have heard of, `lost` the snapshots that they gave up; `waiting`
-    holds what arrives before all are found.
+    `highest` is the highest counter that the found ones know, `lost` the snapshots that they gave up; `waiting` holds
+    events that arrive before all are found.
     """
 
     generation: int
@@ -70,7 +70,7 @@ class Coordinator:
         return snapshot in self.known or snapshot in self.over or any(snapshot in lost for lost in self.lost.values())
 
     def keep_record(self, record: Record, recorded: Recorded) -> None:
-        """Hold a state and messages safely, before the collector hears of the record."""
+        """Store a state and messages safely, before the collector gets the record."""
         snapshot = record.snapshot
         if record.process not in self.states[snapshot]:
             self.states[snapshot][record.process] = recorded.state
@@ -80,7 +80,7 @@ class Coordinator:
                 self.mailboxes[snapshot][Channel(sender, record.process)] = messages
 
     def tell(self, event: CollectorEvent) -> None:
-        """Give the collector a fact and do what follows."""
+        """Give the collector an event, and carry out the effects."""
         if not self.alive:
             return
         effects = self.collector.handle(event)
@@ -117,7 +117,7 @@ class Coordinator:
             kept.pop(snapshot, None)
 
     def _assemble(self, cut: Cut) -> Stored:
-        """Put a snapshot together: of each channel the receiver's mailbox, then what the sender has behind that."""
+        """Build a snapshot: for each channel the messages in the receiver's mailbox, then the sender's behind them."""
         snapshot = cut.snapshot
         messages: dict[Channel, tuple[Any, ...]] = {}
         for channel_cut in cut.channels:

@@ -1,4 +1,4 @@
-"""One simulated driver: sends into the system, reads answers, and sends again after a rollback."""
+"""One simulated driver: it sends into the system, reads answers, and sends again after a rollback."""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -12,10 +12,10 @@ from rayshot.simulation.packets import Acknowledgement, Packet
 
 
 class SimulatedDriver:
-    """`log` holds what was sent per receiver, from number `before` + 1 on, `released` up to where it is let go of.
+    """`log` holds what was sent per receiver, from number `before` + 1; `released` are the last numbers released.
 
-    `flight` holds the packets that were not acknowledged; a packet keeps the tags that it was first sent with, or
-    gets the present ones, as a choice of the world.
+    `flight` holds the packets that were not acknowledged. When a packet is sent again, a choice of the world decides
+    whether it keeps its first tags or gets the present ones.
     """
 
     def __init__(self, name: str, machine: Driver, transmit: Callable[[Packet], None]) -> None:
@@ -51,7 +51,7 @@ class SimulatedDriver:
         return 0 if receiver in self.ended else self.sent(receiver) - self.taken[receiver]
 
     def waiting(self) -> list[str]:
-        """Receivers for whom something is not yet transported."""
+        """Receivers for which something is not yet transported."""
         return [receiver for receiver in self.log if self.unsent(receiver)]
 
     def take(self, receiver: str, count: int) -> None:
@@ -59,18 +59,18 @@ class SimulatedDriver:
         self.tell(BatchTaken(receiver, count))
 
     def send_again(self, receiver: str, first: int, *, tagged_anew: bool) -> None:
-        """A packet or its acknowledgement was lost."""
+        """Send a packet again, because it or its acknowledgement was lost."""
         packet = self.flight[receiver].get(first)
         if packet is not None and self.alive:
             self.transmit(packet._replace(tags=self.machine.tags) if tagged_anew else packet)
 
     def receiver_ended(self, receiver: str) -> None:
-        """Send no more there; what was sent is kept, as a rollback may bring the receiver back."""
+        """Send nothing more there; what was sent is kept, as a rollback may bring the receiver back."""
         self.ended.add(receiver)
         self.flight.pop(receiver, None)
 
     def acknowledged(self, acknowledgement: Acknowledgement) -> None:
-        """A receiver has something."""
+        """Note that a receiver has acknowledged messages."""
         if acknowledgement.incarnation != self.machine.incarnation:
             return
         receiver, last = acknowledgement.receiver, acknowledgement.last
@@ -80,7 +80,7 @@ class SimulatedDriver:
         self.tell(BatchAcknowledged(receiver, last))
 
     def tell(self, event: DriverEvent) -> None:
-        """Give the machine a fact and do what follows."""
+        """Give the machine an event, and carry out the effects."""
         if not self.alive:
             return
         before = self.machine.incarnation

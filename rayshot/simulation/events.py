@@ -1,7 +1,7 @@
 """The list of pending events, and the source of choices that picks the next.
 
-Each event is the name of a method and its arguments. Whoever wants something to happen puts it into the list; nothing
-else decides anything.
+Each event is the name of a method and its arguments. Code that wants something to happen puts it into the list; only
+the choices decide what happens.
 """
 
 from collections import Counter
@@ -15,16 +15,16 @@ from rayshot.simulation.story import show
 STEPS_MAX = 50_000
 PUT_OFF_ONE_IN = 4
 Pending = tuple[str, tuple[Any, ...]]
-"""The name of what may happen, and its arguments."""
+"""The name of an event that may happen, and its arguments."""
 ONCE = frozenset({"work", "handle", "fire", "end", "take", "connect", "take_driver"})
 
 
 class EventList:
-    """One run's events. `counts` says what happened how often; `story`, if it is kept, has one line per event.
+    """One run's events. `counts` says how often each thing happened; `story`, if it is kept, has one line per event.
 
     `put_off` are pending events of the slow kinds: each is picked PUT_OFF_ONE_IN times less often than one of the
-    `pending` ones; `scheduled` are those of both that are there ONCE. `woken` are the processes that may have got work
-    since the last event. `calm` is true from when the faults stop; then nothing is slow any more.
+    `pending` events. `scheduled` are the events of both lists that may be listed only once (ONCE). `woken` are the
+    processes that may have got work since the last event. `calm` is true once the faults stop; then nothing is slow.
     """
 
     def __init__(self, choices: Choices, slow: frozenset[str] = frozenset(), *, story: bool = False) -> None:
@@ -40,7 +40,7 @@ class EventList:
         self.calm = False
 
     def push(self, kind: str, *args: Any) -> None:
-        """Something may happen from now on."""
+        """Add an event that may happen from now on."""
         (self.put_off if kind in self.slow else self.pending).append((kind, args))
 
     def push_once(self, kind: str, *args: Any) -> None:
@@ -51,7 +51,7 @@ class EventList:
             (self.put_off if kind in self.slow else self.pending).append(event)
 
     def list_work(self, process: Any) -> None:
-        """Put into the list what a process can do that was woken."""
+        """Add the events that a woken process can cause."""
         raise NotImplementedError
 
     def happen(self) -> bool:
@@ -81,7 +81,7 @@ class EventList:
         return True
 
     def take_event(self, index: int) -> Pending:
-        """Remove an event: the last one comes to its place."""
+        """Remove an event; the last one takes its place."""
         events = self.pending
         event, events[index] = events[index], events[-1]
         events.pop()
@@ -90,7 +90,7 @@ class EventList:
         return event
 
     def take_first(self, wanted: Callable[[str, tuple[Any, ...]], bool]) -> Pending | None:
-        """Remove the first event that is `wanted`, without a choice; None where there is none."""
+        """Remove the first event that is `wanted`, without a choice; returns None if there is none."""
         for index, event in enumerate(self.pending):
             if wanted(*event):
                 self.scheduled.discard(event)
@@ -107,10 +107,10 @@ class EventList:
         return event
 
     def note(self, line: str) -> None:
-        """Write a line of the story that is not an event."""
+        """Write a story line that is not an event."""
         if self.story is not None:
             self.story.append(f"      | {line}")
 
     def odds(self, one_in: int) -> bool:
-        """Whether something that happens once in so many times happens now; never when all is calm."""
+        """Whether something happens now that happens once in `one_in` times; never when all is calm."""
         return one_in > 0 and not self.calm and self.choose(one_in) == 0

@@ -1,4 +1,4 @@
-"""`rayshot.simulation.explore`: what a test says of its actors, under as many schedules as it wants."""
+"""`rayshot.simulation.explore`: checks a test's claim about its actors under many schedules."""
 
 import inspect
 import traceback
@@ -15,12 +15,12 @@ from rayshot.simulation.shrinking import same_failure, shrink
 
 STORY_LINES_MAX = 100
 SHRINKS_MAX = 60
-"""So many times a failed schedule is run again at most, to find a simpler one that fails too."""
+"""A failed schedule is run again at most this many times, to find a simpler one that also fails."""
 
 
 @dataclass(slots=True)
 class Exploration:
-    """What was seen, all schedules together. A count of 0 tells that a test did not see what it was meant to see."""
+    """Counts over all schedules. A count of 0 shows that the test never saw what it was meant to see."""
 
     schedules: int = 0
     events: int = 0
@@ -43,27 +43,27 @@ def explore(
     network: str = "reordering",
     steps_max: int = STEPS_MAX,
 ) -> Exploration:
-    """Run a scenario in so many worlds, each with a schedule of its own.
+    """Run a scenario in `schedules` worlds, each with a different schedule.
 
     Args:
         scenario: makes actors in the world that it gets, and sends to them; afterwards the world runs until nothing is
             left to do.
         schedules: how many, with the seeds `seed`, `seed + 1` and so on.
         check: called with each world afterwards; it fails by raising, or by returning False.
-        seed: of the first schedule.
-        seconds: of virtual time, after which no timer fires any more; for actors whose timers set themselves again.
-        snapshots: how many in each world, see SimulatedSystem, as for what follows.
+        seed: the seed of the first schedule.
+        seconds: a limit of virtual time, after which no timer fires; for actors whose timers set themselves again.
+        snapshots: how many in each world; this and the following arguments are as for SimulatedSystem.
         crashes: how many in each world.
-        mode: of the snapshots.
-        network: what happens to what is sent: "reordering", or "ordered", "duplicating", "lossy", "hostile".
-        steps_max: events of one run at most.
+        mode: the mode of the snapshots.
+        network: what happens to packets: "reordering", or "ordered", "duplicating", "lossy", "hostile".
+        steps_max: the largest number of events in one run.
 
-    Returns counts of what was seen.
+    Returns counts of what happened.
 
     Raises:
-        ScheduleFailed: the first schedule in which scenario, run or check raised; also an AssertionError. It names the
-            seed, tells the story and gives the list of choices that repeats it, shortened where a shorter one fails
-            too; the failure itself is its cause.
+        ScheduleFailed: scenario, run or check raised; it is about the first such schedule. It is also an
+            AssertionError. It names the seed, tells the story and gives the list of choices that repeats it, shortened
+            if a shorter one fails too. The failure itself is its cause.
     """
     if inspect.iscoroutinefunction(scenario) or inspect.iscoroutinefunction(check):
         raise ConfigError("scenario and check are plain functions: nothing awaits one that is `async def`")
@@ -88,7 +88,7 @@ def explore(
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """What is run again and again."""
+    """One scenario with its settings, run again and again."""
 
     scenario: Callable[[SimulatedSystem], Any]
     check: Callable[[SimulatedSystem], Any] | None
@@ -96,7 +96,7 @@ class _Trial:
     settings: dict[str, Any]
 
     def run(self, source: Choices, *, story: bool = False) -> tuple[SimulatedSystem, BaseException | None]:
-        """Run one schedule; returns the world, and what was raised."""
+        """Run one schedule; returns the world, and the error that was raised, or None."""
         world = SimulatedSystem(choices=source, story=story, **self.settings)
         try:
             with world:
@@ -107,7 +107,7 @@ class _Trial:
                 raise AssertionError(f"{getattr(self.check, '__name__', self.check)} is {verdict}")  # noqa: TRY301
         except (KeyboardInterrupt, GeneratorExit):
             raise
-        except BaseException as error:  # noqa: BLE001 - whatever a test raises means that it failed; pytest's own too
+        except BaseException as error:  # noqa: BLE001 - any error of a test means that it failed; pytest's own too
             return world, error
         finally:
             world._actors.close_loop()  # noqa: SLF001 - thousands of worlds would keep files open until they are collected

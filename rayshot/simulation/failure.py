@@ -1,4 +1,4 @@
-"""What an oracle says when a run broke a promise."""
+"""The error of an oracle when a run broke a promise."""
 
 
 class OracleFailure(AssertionError):

@@ -1,4 +1,4 @@
-"""The result of a call from a test, to come."""
+"""The future result of a test's call."""
 
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -7,7 +7,7 @@ from rayshot.errors import NotAnObjectRef
 
 
 class Future:
-    """What `.remote(...)` returns to a test. `result` runs the world until the call is answered."""
+    """The result of `.remote(...)` in a test. `result` runs the world until the call is answered."""
 
     def __init__(self, what: str, run_until: Callable[[Callable[[], bool], str], None]) -> None:
         self._what = what
@@ -35,6 +35,6 @@ class Future:
         return self._value
 
     def settle(self, value: Any, *, ok: bool) -> None:
-        """Give the result, or with `ok=False` the exception; of two, as after a rollback, the first one counts."""
+        """Set the result, or with `ok=False` the exception; if set twice, as after a rollback, the first one counts."""
         if not self._done:
             self._done, self._ok, self._value = True, ok, value

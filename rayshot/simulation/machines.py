@@ -1,4 +1,4 @@
-"""Which machines a world runs."""
+"""The machines that a world runs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from rayshot.protocol.participant import Participant
 
 @dataclass(frozen=True, slots=True)
 class Machines:
-    """Which machines a world runs: the real ones, or wrong versions of them."""
+    """The machines that a world runs: the real ones, or wrong versions of them."""
 
     participant: Callable[[str, int], Participant] = Participant
     collector: Callable[..., Collector] = Collector

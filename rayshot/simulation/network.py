@@ -17,11 +17,11 @@ P = TypeVar("P", bound=Process)
 
 
 class Network(EventList, Generic[P]):
-    """Who is there, and what is on its way between them.
+    """The processes and drivers, and the packets between them.
 
-    `ended` are the names of processes that the coordinator knows to have ended; `parked` are packets, and
-    `connecting` senders, that wait for a receiver to come up. `wires` hold, where the network keeps the order, what is
-    on its way on each channel, the oldest first.
+    `ended` are the names of processes of which the coordinator knows that they ended. `parked` are packets, and
+    `connecting` senders, that wait for a receiver to start. If the network keeps the order, `wires` hold the packets on
+    their way on each channel, the oldest first.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Network(EventList, Generic[P]):
         self.push("deliver", packet)
 
     def on_deliver(self, packet: Packet) -> None:
-        """A packet comes to the end of its way, or gets lost, or is doubled."""
+        """Deliver a packet, lose it, or deliver it and send it once more."""
         packet = self._next_on(packet)
         driver = self.drivers.get(packet.sender)
         if self.odds(self.traffic.lost_one_in) or (driver and not driver.alive and self.choose(3)):
@@ -69,14 +69,14 @@ class Network(EventList, Generic[P]):
         self.deliver(packet)
 
     def _next_on(self, packet: Packet) -> Packet:
-        """What comes in the place of this packet: where the order is kept, the oldest one of its channel."""
+        """The packet that arrives instead of this one: if the order is kept, the oldest one of its channel."""
         if self.keeps_order:
             packet = self.wires[Channel(packet.sender, packet.receiver)].popleft()
             self.note(f"the oldest comes first: {packet}")
         return packet
 
     def deliver(self, packet: Packet) -> None:
-        """A packet is there; its receiver may not be yet."""
+        """Bring a packet to its receiver, or park it if the receiver does not exist yet."""
         process = self.processes.get(packet.receiver)
         if process is None or process.incarnation < packet.incarnation:
             if packet.incarnation == self.incarnation:
@@ -88,17 +88,17 @@ class Network(EventList, Generic[P]):
             process.arrive(packet)
 
     def lost(self, packet: Packet) -> None:
-        """A packet is lost."""
+        """Count a packet as lost."""
         del packet
         self.counts["packets lost"] += 1
 
     def doubled(self, packet: Packet) -> None:
-        """A packet comes twice."""
+        """Count a packet as doubled."""
         del packet
         self.counts["packets duplicated"] += 1
 
     def hurry(self, wanted: Callable[[str, str], bool]) -> None:
-        """Let all packets between a sender and a receiver that are wanted arrive now, lost ones too."""
+        """Let all packets with a wanted sender and receiver arrive now, lost ones too."""
 
         def is_wanted(kind: str, args: tuple[Any, ...]) -> bool:
             if kind == "deliver":
@@ -109,7 +109,7 @@ class Network(EventList, Generic[P]):
             self.hurry_one(event)
 
     def hurry_one(self, event: Pending) -> None:
-        """Let an event happen without anything going wrong."""
+        """Let an event happen, with no fault."""
         kind, args = event
         if kind == "deliver":
             self.deliver(self._next_on(args[0]))
@@ -117,7 +117,7 @@ class Network(EventList, Generic[P]):
             getattr(self, "on_" + kind)(*args)
 
     def on_resend(self, sender: str, receiver: str, incarnation: int, first: int) -> None:
-        """A sender missed an acknowledgement."""
+        """Let a sender that missed an acknowledgement send again."""
         if driver := self.drivers.get(sender):
             driver.send_again(receiver, first, tagged_anew=self.choose(2) == 0)
             return
@@ -130,7 +130,7 @@ class Network(EventList, Generic[P]):
         self.push("acknowledge", acknowledgement)
 
     def on_acknowledge(self, acknowledgement: Acknowledgement) -> None:
-        """An acknowledgement comes to the end of its way, or gets lost."""
+        """Deliver an acknowledgement, or lose it."""
         sender, receiver, incarnation = acknowledgement.sender, acknowledgement.receiver, acknowledgement.incarnation
         driver, process = self.drivers.get(sender), self.processes.get(sender)
         if self.odds(self.traffic.lost_one_in):
@@ -145,12 +145,12 @@ class Network(EventList, Generic[P]):
             process.acknowledged(acknowledgement)
 
     def on_take(self, process: P, receiver: str) -> None:
-        """The transport takes some of what waits for a receiver."""
+        """Let the transport take some messages that wait for a receiver."""
         if not process.is_quiet and receiver in process.ready and process.outbox[receiver]:
             process.take(receiver, 1 + self.choose(len(process.outbox[receiver])))
 
     def on_take_driver(self, driver: SimulatedDriver, receiver: str) -> None:
-        """The transport takes some of what a driver wrote."""
+        """Let the transport take some messages that a driver wrote."""
         count = driver.unsent(receiver)
         if driver.alive and count:
             driver.take(receiver, 1 + self.choose(count))
@@ -158,7 +158,7 @@ class Network(EventList, Generic[P]):
                 self.push_once("take_driver", driver, receiver)
 
     def on_connect(self, process: P, receiver: str) -> None:
-        """A process looks for a receiver: it is there, has ended, or is awaited."""
+        """Let a process look for a receiver: it exists, has ended, or must be waited for."""
         if not self.is_current(process) or process.ended or receiver in process.ready:
             return
         there = self.processes.get(receiver)
@@ -175,7 +175,7 @@ class Network(EventList, Generic[P]):
         self.push("receiver_ended", sender, receiver, incarnation)
 
     def on_receiver_ended(self, sender: str, receiver: str, incarnation: int) -> None:
-        """A sender hears that a receiver has ended."""
+        """Tell a sender that a receiver has ended."""
         if incarnation != self.incarnation:
             return
         if driver := self.drivers.get(sender):
@@ -191,7 +191,7 @@ class Network(EventList, Generic[P]):
         self.counts[f"batches dropped: {why}"] += 1
 
     def arrived(self, name: str) -> None:
-        """A process is there: what waited for it goes on."""
+        """Note that a process exists now: packets and senders that waited for it go on."""
         parked = self.parked.pop(name, ())
         for packet in parked:
             self.push("deliver", packet)

@@ -1,6 +1,6 @@
-"""What a network does to packets: the kinds that a schedule may run on.
+"""What a network does to packets: the kinds of networks for schedules.
 
-On every one of them packets take any time. Loss is made good by sending again, so that what is lost may come twice.
+On all of them packets take any time. Lost packets are sent again, so a packet that was lost may come twice.
 """
 
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Traffic(NamedTuple):
-    """A network as it is in one run: of how many packets, and answers, one is lost; 0 for never."""
+    """A network in one run: one in this many packets is lost or doubled, and one in as many answers lost; 0: never."""
 
     keeps_order: bool = False
     lost_one_in: int = 0
@@ -16,7 +16,7 @@ class Traffic(NamedTuple):
 
 
 class Behaviour(NamedTuple):
-    """Whether packets of one channel arrive in their order, and what else may happen to them."""
+    """Whether packets of one channel arrive in order, and which faults can happen."""
 
     keeps_order: bool = False
     duplicates: bool = False

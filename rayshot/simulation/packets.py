@@ -1,4 +1,4 @@
-"""What travels between processes, and what comes of it: messages and states are opaque."""
+"""What travels between processes, and what is stored in the end; messages and states are opaque."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Packet(NamedTuple):
 
 
 class Acknowledgement(NamedTuple):
-    """The receiver of a packet has everything up to `last`, and its markers; it had recorded these snapshots."""
+    """The receiver has all up to `last`, and the packet's markers; `recorded` are the snapshots it had recorded."""
 
     sender: str
     receiver: str
@@ -51,7 +51,7 @@ class Acknowledgement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What a process hands in with its record: its state (None before birth), and messages by the other end."""
+    """What a process adds to its record: its state (None before birth), and messages by the other end."""
 
     state: Any
     outboxes: dict[str, tuple[Any, ...]]
@@ -60,7 +60,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a process is restored from: all counters of its channels at the cut, and what was in flight to it."""
+    """What a process is restored from: all counters of its channels at the cut, and the messages in flight to it."""
 
     incarnation: int
     sent: dict[str, int]
@@ -72,7 +72,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What a snapshot holds: the cut, each member's state (None before birth), each channel's messages in flight."""
+    """A snapshot's contents: the cut, each member's state (None before birth), each channel's messages in flight."""
 
     cut: Cut
     states: Mapping[str, Any]

@@ -1,6 +1,6 @@
-"""One simulated process: drives a Participant and keeps the duties that `rayshot.protocol` lists.
+"""One simulated process: it drives a Participant and keeps the duties that `rayshot.protocol` lists.
 
-What runs inside says a subclass: an account of the bare application (`account_process`) or a user's actor
+A subclass says what runs inside: an account of the bare application (`account_process`) or a user's actor
 (`actor_process`). Messages and states are opaque here.
 """
 
@@ -64,27 +64,27 @@ class Surroundings(Protocol):
         """Tell the sender that the receiver has ended."""
 
     def wake(self, process: "Process") -> None:
-        """There is work between two handlers, or something to transport, for which the receiver is to be found."""
+        """Note that there is work between two handlers, or something to transport whose receiver must be found."""
 
     def find(self, process: "Process", receiver: str) -> None:
-        """Look the receiver up, and say whether it is there or has ended."""
+        """Look up the receiver, and say whether it exists or has ended."""
 
     def capture_fails(self) -> bool:
         """Whether this capture fails."""
 
     def captured(self, process: "Process", snapshot: SnapshotId) -> None:
-        """The state was captured."""
+        """Note that the state was captured."""
 
     def dropped(self, why: str) -> None:
-        """A batch was dropped."""
+        """Note that a batch was dropped."""
 
 
 class Process(ABC):
     """See the module. `outbox` holds what was sent and not yet transported.
 
-    `flight` holds, per receiver and first number, what was transported and not released. A subclass says whether what
-    runs inside `is_born`, `is_ending` (it handles no more messages) and `is_busy` (a handler is not done yet), which
-    messages create it, and what its state is.
+    `flight` holds, per receiver and first number, what was transported and not released. A subclass says whether its
+    account or actor `is_born`, `is_ending` (it handles no more messages) and `is_busy` (a handler is not done yet),
+    which messages create it, and what its state is.
     """
 
     def __init__(self, name: str, machine: Participant, world: Surroundings) -> None:
@@ -116,7 +116,7 @@ class Process(ABC):
     @property
     @abstractmethod
     def is_born(self) -> bool:
-        """Whether it has a state."""
+        """Whether the account or actor has a state."""
 
     @property
     @abstractmethod
@@ -134,13 +134,13 @@ class Process(ABC):
 
     @abstractmethod
     def state(self) -> Any:
-        """A copy of the state, None before birth."""
+        """A copy of the state; None before birth."""
 
     # ------------------------------------------------------------------------------------------------
 
     @property
     def is_quiet(self) -> bool:
-        """Whether it must do nothing but take in what arrives."""
+        """Whether it must do nothing except take what arrives."""
         return not self.alive or self.loading or self.joining or self.ended
 
     @property
@@ -151,7 +151,7 @@ class Process(ABC):
     # Working ---------------------------------------------------------------------------------------
 
     def next_senders(self) -> list[str]:
-        """Senders whose next message may be processed now; before birth only the constructor's."""
+        """Senders whose next message may be processed now; before birth only the constructor's sender."""
         waiting = [sender for sender, messages in self.mailbox.items() if messages]
         if not waiting or self.machine.paused or self.is_ending:
             return []
@@ -167,12 +167,12 @@ class Process(ABC):
         return self.mailbox[sender].pop(0)
 
     def put(self, receiver: str, message: Any) -> None:
-        """Number a message and put it into the outbox, or into the own mailbox."""
+        """Number a message and put it into the outbox, or into the process's own mailbox."""
         self.sent[receiver] = self.sent.get(receiver, 0) + 1
         (self.mailbox if receiver == self.name else self.outbox)[receiver].append(message)
 
     def next_capture(self) -> SnapshotId | None:
-        """The oldest snapshot that may be recorded at the next moment between two handlers."""
+        """The oldest snapshot that can be recorded at the next moment between two handlers."""
         for snapshot, behind in self.captures.items():
             if (
                 not behind
@@ -200,7 +200,7 @@ class Process(ABC):
         self.tell(HandlersPaused(snapshot, dict(self.sent)))
 
     def try_to_end(self) -> None:
-        """Leave, if what runs inside wants to and the protocol allows it."""
+        """Leave, if the account or actor wants to and the protocol allows it."""
         if not self.is_ending or self.ended or self.captures or self.is_busy:
             return
         sent = {receiver: n for receiver, n in self.sent.items() if receiver != self.name}
@@ -211,7 +211,7 @@ class Process(ABC):
     # Transporting ----------------------------------------------------------------------------------
 
     def transportable(self) -> list[str]:
-        """Receivers for whom something waits that may be sent now."""
+        """Receivers with waiting messages that may be sent now."""
         return [receiver for receiver, messages in self.outbox.items() if messages and receiver in self.ready]
 
     def take(self, receiver: str, count: int) -> None:
@@ -219,7 +219,7 @@ class Process(ABC):
         self.tell(BatchTaken(receiver, count))
 
     def send_again(self, receiver: str, first: int) -> None:
-        """A packet or its acknowledgement was lost: send what is still not acknowledged, with the markers then due."""
+        """Send again what is not yet acknowledged, with the markers due now: a packet or its answer was lost."""
         messages = self.flight[receiver].get(first, ())
         if first + len(messages) - 1 <= self.machine.acknowledged(receiver):
             messages = ()
@@ -231,7 +231,7 @@ class Process(ABC):
             self.world.transmit(packet)
 
     def arrive(self, packet: Packet) -> None:
-        """A packet arrived."""
+        """Take a packet that arrived."""
         numbered = dict(enumerate(packet.messages, packet.first))
         arrived = BatchArrived(
             packet.sender,
@@ -258,11 +258,11 @@ class Process(ABC):
         )
 
     def refuse(self, packet: Packet) -> None:
-        """A packet arrived after the end."""
+        """Refuse a packet that arrived after the end."""
         self.world.refuse(packet.sender, self.name, packet.incarnation)
 
     def acknowledged(self, acknowledgement: Acknowledgement) -> None:
-        """A receiver has something of what was sent."""
+        """Take a receiver's acknowledgement."""
         receiver, last = acknowledgement.receiver, acknowledgement.last
         if acknowledgement.incarnation != self.incarnation:
             return
@@ -272,12 +272,12 @@ class Process(ABC):
         self._release(receiver)
 
     def connected(self, receiver: str) -> None:
-        """The receiver said hello."""
+        """Note that the receiver said hello."""
         self.ready.add(receiver)
         self.tell(ReceiverReady(receiver))
 
     def receiver_ended(self, receiver: str) -> None:
-        """What waits for the receiver has become dead letters."""
+        """Note that the receiver ended: messages that wait for it are dead letters now."""
         self.tell(ReceiverEnded(receiver))
         for queue in (self.outbox, self.flight):
             queue.pop(receiver, None)
@@ -287,11 +287,11 @@ class Process(ABC):
     # The machine -----------------------------------------------------------------------------------
 
     def tell(self, event: Event) -> None:
-        """Give the machine a fact and do what follows."""
+        """Give the machine an event, and carry out the effects."""
         self.carry_out(self.machine.handle(event), {})
 
     def carry_out(self, effects: tuple[Effect, ...], batch: dict[int, Any]) -> None:
-        """Do what the machine orders; `batch` are the messages that came with the event."""
+        """Carry out what the machine orders; `batch` are the messages that came with the event."""
         for effect in effects:
             match effect:
                 case DeliverBatch(sender, first, last):
@@ -315,11 +315,11 @@ class Process(ABC):
                 case ReportRecord(record):
                     self.world.report(self, effect, self._content(record))
                     for receiver in sorted(self.sent.keys() - self.ready - {self.name}):
-                        self.world.find(self, receiver)  # the markers go to it too
+                        self.world.find(self, receiver)  # the markers go to this receiver too
                     for receiver in tuple(self.flight):
                         self._release(receiver)
                 case AwaitMarkers():
-                    pass  # nothing is kept by time here
+                    pass  # no deadline is kept here
                 case PauseHandlers(snapshot):
                     self.pauses.append(snapshot)
                 case ReportEnd():
@@ -333,7 +333,7 @@ class Process(ABC):
         self.world.wake(self)
 
     def _content(self, record: Record) -> Recorded:
-        """What travels with a record: a copy of the state, and the messages that the record counts."""
+        """The contents for a record: a copy of the state, and the messages that the record counts."""
         outboxes = {receiver: self._unreleased(receiver, record) for receiver in record.sent if receiver != self.name}
         mailbox = {
             sender: self._in_mailbox(sender, record.received.get(sender, 0) + 1, last)
@@ -352,7 +352,7 @@ class Process(ABC):
         self.world.transmit(Packet(self.name, receiver, self.incarnation, first, messages, markers, closing=closing))
 
     def _unreleased(self, receiver: str, record: Record) -> tuple[Any, ...]:
-        """The messages released+1 .. sent: what is under way, and behind it the outbox."""
+        """The messages released+1 .. sent: those under way, and behind them those in the outbox."""
         under_way = self.under_way(receiver)
         wanted = range(record.released[receiver] + 1, record.transported[receiver] + 1)
         if missing := [number for number in wanted if number not in under_way]:
@@ -360,7 +360,7 @@ class Process(ABC):
         return (*(under_way[number] for number in wanted), *self.outbox[receiver])
 
     def under_way(self, receiver: str) -> dict[int, Any]:
-        """What was transported to `receiver` and not released, by number."""
+        """The messages transported to `receiver` and not released, by number."""
         flight = self.flight[receiver].items()
         return {number: message for first, messages in flight for number, message in enumerate(messages, first)}
 
@@ -381,7 +381,7 @@ class Process(ABC):
             del early[number]
 
     def load(self, load: Load) -> None:
-        """Fill a fresh process from a snapshot; it stays quiet until it is resumed."""
+        """Fill a new process from a snapshot; it stays quiet until it is resumed."""
         self.loading = True
         self.sent, self.received = dict(load.sent), dict(load.received)
         self.mailbox.update({sender: list(messages) for sender, messages in load.mailbox.items()})

@@ -1,9 +1,9 @@
 """Makes a failing schedule short: fewer and smaller choices that still fail.
 
-A run is its list of choices, and RecordedChoices gives 0 behind the end of a list: so each shorter list, and each with
-smaller numbers, is a run as well, and 0 is the simplest decision everywhere (the first setting, no fault). What is left
-is found by delta debugging (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", IEEE
-Transactions on Software Engineering 28(2), 2002): blocks of choices are dropped or set to 0, then single ones lowered.
+A run is its list of choices, and RecordedChoices gives 0 after the end of a list. So each shorter list, and each list
+with smaller numbers, is a run as well. 0 is the simplest decision everywhere (the first setting, no fault). Delta
+debugging (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", IEEE Transactions on Software
+Engineering 28(2), 2002) finds the rest: blocks of choices are dropped or set to 0, then single choices are lowered.
 """
 
 import re
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Shrunk:
-    """The shortest choices that were found to fail; `runs` were tried. `minimal`: no single step shortens them more."""
+    """The shortest failing choices that were found, in `runs` runs. `minimal`: no single step makes them shorter."""
 
     choices: tuple[int, ...]
     runs: int
@@ -21,11 +21,11 @@ class Shrunk:
 
 
 def shrink(choices: Sequence[int], fails: Callable[[Sequence[int]], bool], *, runs_max: int = 2000) -> Shrunk:
-    """Return choices that fail as well and are no longer than `choices`, nor greater at the first place that differs.
+    """Return choices that also fail; they are no longer than `choices`, nor greater at the first different place.
 
-    `fails` runs a list of choices, none negative, and says whether it fails in the same way (see `same_failure`); it
-    must be a function of its list. It is called `runs_max` times at most. The same arguments give the same result.
-    Raises ValueError if `choices` do not fail.
+    `fails` runs a list of choices, none negative, and says whether it fails in the same way (see `same_failure`). It
+    must depend only on its list. It is called at most `runs_max` times. The same arguments give the same result. Raises
+    ValueError if `choices` do not fail.
     """
     search = _Search(fails, runs_max)
     best = tuple(choices)
@@ -49,12 +49,12 @@ def same_failure(one: BaseException | None, other: BaseException | None) -> bool
 
 
 def _words(failure: BaseException) -> str:
-    """What a failure says before it comes to which snapshot and how many; so it is told from others of its oracle."""
+    """The failure's words before snapshots and numbers; they tell it from other failures of the same oracle."""
     return re.split(r"\d", str(failure), maxsplit=1)[0]
 
 
 class _Search:
-    """Asks whether choices fail, no list twice; says no when all runs are used up."""
+    """Asks whether choices fail, never twice for the same list; says no once all runs are used up."""
 
     def __init__(self, fails: Callable[[Sequence[int]], bool], runs_max: int) -> None:
         self.runs = 0
@@ -73,7 +73,7 @@ class _Search:
 
 
 def _without_zeros(choices: tuple[int, ...]) -> tuple[int, ...]:
-    """Zeros at the end say nothing."""
+    """The choices without zeros at the end, which make no difference."""
     length = len(choices)
     while length and not choices[length - 1]:
         length -= 1
@@ -81,7 +81,7 @@ def _without_zeros(choices: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _cut_the_end(best: tuple[int, ...], search: _Search) -> tuple[int, ...]:
-    """Keep as little of the beginning as fails, by halving what is cut."""
+    """Keep as little of the beginning as still fails; the part that is cut is halved step by step."""
     step = len(best)
     while step:
         if len(best) >= step and search.fails(best[: len(best) - step]):

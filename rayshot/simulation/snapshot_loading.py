@@ -1,4 +1,4 @@
-"""A stored snapshot becomes one that a world can be loaded from. Loading executes: its signature is checked before."""
+"""Makes a stored snapshot loadable for a world. Loading executes code, so the signature is checked before."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ from rayshot.store.snapshot import Snapshot
 from rayshot.store.trust import check_trust
 
 _PUT_AGAIN = put_again.__name__.encode()
-"""What stands in a pickle in the place of an ObjectRef."""
+"""The name that a pickle uses in place of an ObjectRef."""
 
 
 def read_stored(
@@ -31,10 +31,10 @@ def read_stored(
     allow_unsigned: bool = False,
     skip_missing_classes: SkipMissing = False,
 ) -> WorldSnapshot:
-    """All that a world needs of a snapshot, read and checked, nothing of it executed yet.
+    """All parts of a snapshot that a world needs, read and checked; nothing of them is executed yet.
 
     Raises what `rayshot.restore` raises before it starts anything: Untrusted, Damaged, Incompatible. A WorldSnapshot
-    comes from this process and is trusted as such.
+    comes from this process, so it is trusted.
     """
     if isinstance(snapshot, WorldSnapshot):
         return snapshot
@@ -84,12 +84,12 @@ def _with_slots(snapshot: Snapshot, message: bytes, recorded: Sequence[RecordedS
 def load_cell(cell: Cell, recorded: RecordedActor, names: Names) -> None:
     """Unpickle an actor's state into a live instance, without its constructor. Raises Incompatible and BadState."""
     if recorded.state is None or recorded.specification is None:
-        return  # not born yet
+        return  # the actor is not born yet
     specification = recorded.specification.recast(names)
     class_name = f"{specification.class_module}.{specification.class_name}"
     user_class = specification.resolve()
     try:
-        buffers = [bytearray(buffer) for buffer in recorded.state.buffers]  # writable, as they were
+        buffers = [bytearray(buffer) for buffer in recorded.state.buffers]  # writable, as they were before
         state = load_state(recorded.state.stream, buffers, cell.become(specification, user_class), names)
     except (ImportError, AttributeError) as error:
         if _PUT_AGAIN in recorded.state.stream and not isinstance(error, ImportError):

@@ -1,4 +1,4 @@
-"""What could be handled next in a world, and what one step did."""
+"""The messages that could be handled next in a world, and the effects of one step."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -15,12 +15,12 @@ from rayshot.store.diff import ABSENT, WHOLE_STATE, ValueChange
 
 TIMER = "timer"
 TIMERS, AWAITS = "(timers)", "(awaits)"
-"""Names in a view of what is not an attribute."""
+"""Names in a view that are not attributes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A message that could be handled next: the first one of its channel that was not. Arguments are inert.
+    """A message that could be handled next: the first one of its channel not yet handled. Arguments are inert.
 
     `kind` is "tell", "call", "reply", "create", "end", or "timer" for a timer of `receiver` that could fire at `due`
     seconds of virtual time; it has no number yet.
@@ -42,7 +42,7 @@ class Pending:
 
     @property
     def call(self) -> str:
-        """The message as the call that it is: `deposit(30)`."""
+        """The message as a call: `deposit(30)`."""
         return call_words(RecordedMessage(self.number, self.kind, self.method, self.args, self.kwargs or {}))
 
     def __str__(self) -> str:
@@ -53,10 +53,10 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one step did: which message was handled, what it changed in its actor, and what that sent.
+    """The effects of one step: the handled message, what it changed in its actor, and what the actor sent.
 
-    `timers_set` are timers as words, `awaits` the methods that wait for replies to what was sent. `error` is the
-    traceback where the handler raised, else nothing. `ends`: the actor does, by its own wish or by order.
+    `timers_set` are timers as words; `awaits` are the methods that wait for replies to what was sent. `error` is the
+    traceback if the handler raised, else empty. `ends`: the actor ends, by its own wish or by order.
     """
 
     handled: Pending
@@ -83,9 +83,9 @@ class Step:
 
 
 def view_of(cell: Cell) -> dict[str, Any]:
-    """What a snapshot would hold of an actor now, by attribute; nothing before its birth.
+    """What a snapshot would hold of an actor now, by attribute; empty before its birth.
 
-    Further "(awaits)", the continuations of replies by the number of their call, and "(timers)" as words.
+    It also has "(awaits)", the continuations of replies by the number of their call, and "(timers)" as words.
     """
     if not cell.born:
         return {}
@@ -105,7 +105,7 @@ def timer_words(cell: Cell, timer: Timer) -> str:
 
 
 def changes_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[ValueChange, ...]:
-    """What changed of two views, attribute by attribute, by name; timers and calls left aside."""
+    """The differences between two views, attribute by attribute, by name; without timers and calls."""
     found = []
     for name in sorted(name for name in before.keys() | after.keys() if name not in (TIMERS, AWAITS)):
         old, new = before.get(name, ABSENT), after.get(name, ABSENT)
@@ -115,11 +115,11 @@ def changes_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> tupl
 
 
 def timers_set(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:
-    """The timers of the second view that the first one had not."""
+    """The timers of the second view that the first one does not have."""
     return tuple((Counter(after.get(TIMERS, ())) - Counter(before.get(TIMERS, ()))).elements())
 
 
 def new_awaits(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:
-    """The methods that wait for replies in the second view and did not in the first one."""
+    """The methods that wait for replies in the second view but not in the first."""
     known = before.get(AWAITS, {})
     return tuple(method for number, method in after.get(AWAITS, {}).items() if number not in known)

@@ -1,4 +1,4 @@
-"""Words for a story: how events and what they carry are shown on one line."""
+"""Words for a story: shows events and their contents on one line."""
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass

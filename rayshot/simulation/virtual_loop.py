@@ -1,7 +1,7 @@
-"""The event loop of a simulated world: one thread, virtual time, and nothing that a clock decides.
+"""The event loop of a simulated world: one thread and virtual time; no clock decides anything.
 
-`asyncio.sleep(3600)` takes no time, and what a handler gives to a thread runs at once. Only who waits for a real
-connection waits for real.
+`asyncio.sleep(3600)` takes no time, and a function that a handler gives to a thread runs at once. Only a wait for a
+real connection takes real time.
 """
 
 import asyncio
@@ -26,14 +26,14 @@ class VirtualLoop(ActorLoop):
         return self._now
 
     def wait(self, poll: Callable[[float | None], Ready], timeout: float | None) -> Ready:
-        """Let time go on to the next timer; give up at once where nothing will ever come."""
+        """Move time to the next timer; give up at once if nothing can ever come."""
         if self.has_files:
             began = time.monotonic()
             ready = poll(timeout)
             self._now += time.monotonic() - began
             return ready
         if timeout is None and not self.is_stuck():
-            return poll(None)  # a thread of the user's will wake it
+            return poll(None)  # one of the user's threads will wake it
         ready = poll(0)
         if not ready and timeout is None:
             self.give_up()
@@ -42,28 +42,28 @@ class VirtualLoop(ActorLoop):
         return ready
 
     def run_in_executor(self, executor: Any, function: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
-        """Call the function now; no handler runs there, as on a thread."""
+        """Call the function now, outside any handler, as it would be on a thread."""
         del executor
         future = self.create_future()
         before = enter(None)
         try:
             future.set_result(function(*args))
-        except Exception as error:  # noqa: BLE001 - whatever it raises is for who awaits it
+        except Exception as error:  # noqa: BLE001 - the code that awaits the future gets the error
             future.set_exception(error)
         finally:
             enter(before)
         return future
 
     def __del__(self) -> None:
-        """A world has no end that anybody would say."""
+        """Close the loop here, as nobody says when a world ends."""
         if not self.is_closed():
             self.close()
 
 
 @contextmanager
 def no_loop_around() -> Iterator[None]:
-    """A world that runs in a notebook lies inside of a loop that runs: its actors must not see it."""
-    around = asyncio._get_running_loop()  # noqa: SLF001 - there for who makes loops
+    """Hide a running loop: a world in a notebook runs inside one, and its actors must not see it."""
+    around = asyncio._get_running_loop()  # noqa: SLF001 - made for code that makes loops
     asyncio._set_running_loop(None)  # noqa: SLF001
     try:
         yield

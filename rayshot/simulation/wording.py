@@ -1,4 +1,4 @@
-"""Messages of simulated actors as words: for stories, and for whoever steps through a world."""
+"""Messages of simulated actors as words, for stories and for users who step through a world."""
 
 from typing import Any
 
@@ -14,17 +14,17 @@ def read(message: bytes, number: int) -> RecordedMessage:
 
 
 def words(message: bytes) -> str:
-    """An encoded message as the call that it is: `deposit(30)`."""
+    """An encoded message as a call: `deposit(30)`."""
     return call_words(read(message, 1))
 
 
 def call_words(recorded: RecordedMessage) -> str:
-    """A decoded message as the call that it is."""
+    """A decoded message as a call."""
     args, kwargs = shown_call(recorded.method, recorded.args, recorded.kwargs)
     arguments = [*map(value_words, args), *(f"{name}={value_words(value)}" for name, value in kwargs.items())]
     return f"{recorded.method or f'a {recorded.kind}'}({', '.join(arguments)})"
 
 
 def value_words(value: Any) -> str:
-    """A value, short."""
+    """A value as a short text."""
     return short_repr(value)

@@ -1,4 +1,4 @@
-"""A snapshot of a simulated world: what the records hold, with the face of a stored `rayshot.Snapshot`."""
+"""A snapshot of a simulated world: the contents of the records, with the interface of a stored `rayshot.Snapshot`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,9 +18,9 @@ from rayshot.protocol.identity import Channel, SnapshotId
 
 @dataclass(frozen=True, slots=True)
 class RecordedActor:
-    """One actor: `state` is None for one that is not born yet, and exists only as messages to it.
+    """One actor: `state` is None if the actor is not born yet, and exists only as messages to it.
 
-    `version` is that of the class that recorded the state; None: that of the specification.
+    `version` is the version of the class that recorded the state; None means the specification's.
     """
 
     specification: ActorSpecification | None
@@ -59,18 +59,18 @@ class RecordedChannel:
 
 
 def _contents(message: bytes) -> Sequence[Any]:
-    """What lies beside a message."""
+    """The values beside a message."""
     slots = message.slots if isinstance(message, SlottedMessage) else ()
     return read_slots([(parts[0], parts[1:]) for parts in (slot.content.parts for slot in slots)])
 
 
 @dataclass(frozen=True)
 class WorldSnapshot:
-    """A committed snapshot of a SimulatedSystem; what it holds is read as `rayshot.Snapshot` reads it: inertly.
+    """A committed snapshot of a SimulatedSystem; it is read inertly, as `rayshot.Snapshot` is.
 
-    So what a test says of it can be said of a snapshot of the real system too. `taken_at` is the world's virtual time
-    in seconds, `ended` are the actors that had ended, `advances` whether a rollback may go to it. `names` are globals
-    of its pickles that moved, `dead_letters` what was in flight to actors that are left out.
+    So what a test says about it can also be said about a snapshot of the real system. `taken_at` is the world's virtual
+    time in seconds. `ended` are the actors that had ended. `advances` says whether a rollback may go to it. `names` are
+    moved globals of its pickles. `dead_letters` are the messages in flight to actors that are left out.
     """
 
     id: SnapshotId
@@ -96,7 +96,7 @@ class WorldSnapshot:
         return {name: self.state(name) for name, actor in self.actors.items() if actor.state is not None}
 
     def state(self, actor: str) -> Any:
-        """The recorded state of one actor. Raises ActorNotFound where there is none."""
+        """The recorded state of one actor. Raises ActorNotFound if there is none."""
         found = self.actors.get(actor)
         if found is None or found.state is None:
             fate = "no actor" if found is None else "no state yet of the actor"
@@ -104,7 +104,7 @@ class WorldSnapshot:
         return inert.read(found.state.stream, found.state.buffers)["state"]
 
     def channel(self, sender: str, receiver: str) -> RecordedChannel:
-        """The channel from `sender` to `receiver`. Raises NotFound where no message was ever sent on it."""
+        """The channel from `sender` to `receiver`. Raises NotFound if no message was ever sent on it."""
         found = self.channels.get(Channel(sender, receiver))
         if found is None:
             there = ", ".join(map(str, self.channels)) or "none"

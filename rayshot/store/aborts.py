@@ -1,8 +1,8 @@
 """Notes of aborted snapshots, for people who look at a history. No commit and no restore depends on them.
 
-Each note is an object of its own, `<system>/aborts/<snapshot>`. The coordinator writes it when the snapshot is over; if
+Each note is a separate object, `<system>/aborts/<snapshot>`. The coordinator writes it when the snapshot is over; if
 the coordinator dies before, there is no note. Writing a note removes the oldest ones: NOTES_KEPT stay. An encrypted
-system encrypts its notes as it does manifests, each with a data key of its own. Notes are not signed.
+system encrypts its notes as it does manifests, each with its own data key. Notes are not signed.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ NOTE_FORMAT = 1
 NOTES_KEPT = 100
 NOTE_BYTES_MAX = 256 << 10
 NAMES_MAX = 100
-"""A note names so many processes and so many channels, and counts the rest."""
+"""A note names at most this many processes and this many channels, and counts the rest."""
 DETAIL_LENGTH_MAX = 4_000
 
 

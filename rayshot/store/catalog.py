@@ -186,12 +186,12 @@ class SystemView:
 
         Args:
             view: one of docs/spark.md.
-            options: those of the view, also in small letters with underscores: `show_secrets=True`.
+            options: those of the view, also in lower case with underscores: `show_secrets=True`.
 
-        Which snapshots are read is settled now; rows are read when they are asked for. Raises ConfigError for options
-        that cannot work, and where pyarrow is missing, and what is raised for a snapshot or an actor that is not there.
+        The call fixes which snapshots are read; rows are read when they are asked for. Raises ConfigError for options
+        that cannot work and if pyarrow is missing, and the errors for a snapshot or an actor that does not exist.
         """
-        import rayshot  # noqa: PLC0415 - what makes tables lies above this room
+        import rayshot  # noqa: PLC0415 - the code that makes tables is above this package
 
         return rayshot._open_table(self, view, options)  # noqa: SLF001
 
@@ -233,7 +233,7 @@ class Storage:
         return self._view(names[0])
 
     def table(self, view: str = "snapshots", **options: Any) -> Any:
-        """As `SystemView.table`, of the only system; `systems` of all that there are. Raises as `system` too."""
+        """As `SystemView.table`, of the only system; the view `systems` is of all systems. Also raises as `system`."""
         import rayshot  # noqa: PLC0415 - see above
 
         return rayshot._open_table(self, view, options)  # noqa: SLF001

@@ -18,7 +18,7 @@ from rayshot.store.several import several_at_once
 from rayshot.store.store import Store
 
 LARGE_BYTES_MIN = 64 << 10
-"""A blob of this size gets chunks of its own, so that it is not written again when its neighbours change."""
+"""A blob of this size gets separate chunks, so that it is not written again when its neighbours change."""
 
 PACK_BYTES_MAX = 1 << 20
 """Smaller blobs share a chunk of up to this size."""

@@ -15,7 +15,7 @@ from rayshot.store.store import Store
 
 CLOCK_SUFFIX = ".clock"
 CLOCK_AGE_MAX_S = 3600.0
-"""A process that was killed while it looked left older objects."""
+"""Older clock objects were left by processes that were killed before they could remove them."""
 
 
 def store_now(store: Store, system: str) -> float:

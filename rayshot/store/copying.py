@@ -2,8 +2,8 @@
 
 Theory of operation. The copy has a folder of its own under the destination's `copies/`: the sealed manifest and every
 chunk, byte for byte. So the signature stays valid, and the copy shares no bytes with other snapshots. An interrupted
-copy goes on with the files in its folder, whoever wrote them, because each chunk is proved by its digest before it is
-written or when it is found there. The cut equation is checked before the first write. An empty log gets a record
+copy goes on with the files in its folder, no matter who wrote them, because each chunk is proved by its digest before
+it is written or when it is found there. The cut equation is checked before the first write. An empty log gets a record
 first, because a log without records beside a copy would look lost. The COPY record comes last: it makes the copy
 visible as a whole. If a copy pauses for too long, garbage collection gives it up and says so in the log; then the next
 attempt has another folder (see docs/design/0015-copies-keep-their-seal.md).
@@ -42,10 +42,10 @@ from rayshot.store.snapshot import Snapshot
 from rayshot.store.store import Store
 
 WORKERS = 8
-"""So many chunks are copied at once. Each is in memory as a whole, and twice while it is proved."""
+"""This many chunks are copied at once. Each is in memory as a whole, and twice while it is proved."""
 
 Progress = Callable[[str, int, int], None]
-"""Told what is done (a word), how much of it, and out of how many."""
+"""Called with what is done (a word), how much of it is done, and out of how many."""
 
 
 def copy(
@@ -232,7 +232,7 @@ def _find(history: History, snapshot: Snapshot) -> CommitRecord | None:
 
 
 def _bounded(pool: ThreadPoolExecutor, work: Callable[[Chunk], int], chunks: Sequence[Chunk]) -> Iterator[int]:
-    """Yield the result of `work` for each chunk, in any order. At most one chunk a worker is begun."""
+    """Yield the result of `work` for each chunk, in any order. At most WORKERS chunks are in work at once."""
     running: set[Future[int]] = set()
     for chunk in chunks:
         running.add(pool.submit(work, chunk))

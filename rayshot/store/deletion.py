@@ -61,7 +61,7 @@ class ForeignClaim:
         self._system = system
         self._keys = keys
         self._done: RestoreRecord | None = None
-        """The claim of which nothing is left to delete."""
+        """The claim whose snapshot is already deleted."""
 
     def retire(self, own: Sequence[Snapshot], keep: Keep, history: History, proved: set[SnapshotId]) -> None:
         """Delete it if `keep`, which counts it as the oldest, does not keep it, and one of our `own` verifies."""

@@ -34,14 +34,14 @@ from rayshot.store.store import PROBE_PREFIX, Entry, Store
 MIN_AGE_S = 3600.0
 MARKS_FORMAT = 1
 MARKS_MAX = 500_000
-"""One pass marks at most so many objects; later passes mark the rest."""
+"""One pass marks at most this many objects; later passes mark the rest."""
 MARKS_BYTES_MAX = 1 << 30
 _FOLDERS = ("manifests", "chunks", "intents", "copies", "leases", "log")
 _ORDER = ("copies", "chunks", "manifests", "leases", "probes", "intents")
 """The order of deletion: an intent goes when nothing that was written under it is left."""
 
 Progress = Callable[[str, int, int], None]
-"""Told what is done (a word), how much of it, and out of how many (0: not known)."""
+"""Called with what is done (a word), how much of it is done, and out of how many (0: not known)."""
 
 
 @dataclass(slots=True)
@@ -142,7 +142,7 @@ class _Pass:
         intents = open_intents(store, system, self._log.history)
         held = leases(store, system)
         self._check_age(intents)
-        self._reachable.all_chunks(before.values())  # where a key is missing it ends here, before anything is written
+        self._reachable.all_chunks(before.values())  # if a key is missing, this raises before anything is written
         self._expire(listed, intents, now)
         needed = self._needed(before, intents, held, now)
         garbage = [("probes", probe) for probe in probes]
@@ -156,7 +156,7 @@ class _Pass:
             self._write_marks([entry.key for _, entry in garbage][:MARKS_MAX])
             self._delete(doomed)
             for entry in marks:
-                store.delete(entry.key)  # what they had marked and is still there this pass has marked again
+                store.delete(entry.key)  # this pass has marked again what these marks named and is still there
             self._remove_clocks(now)
         return Collection(self._groups, tuple(self._expired), needed.unreadable, self._dry_run)
 
@@ -271,7 +271,7 @@ class _Pass:
         doomed = []
         for folder, entry in garbage:
             group = self._group(folder)
-            # a store that is tried out at this moment answers for itself to no intent and no lease
+            # neither intent nor lease protects the object of a store check that runs now; its age must do that
             min_age_s = max(self._min_age_s, CLOCK_AGE_MAX_S) if folder == "probes" else self._min_age_s
             if now - entry.modified < min_age_s:
                 group.young.add(entry)

@@ -1,4 +1,4 @@
-"""Intents: which snapshots are being written, and on which committed snapshot each is based.
+"""Intents: they say which snapshots are being written, and on which committed snapshot each is based.
 
 A writer writes the intent before all other parts of its snapshot. The intent names the *base*: the retained snapshot
 whose chunks may be reused. As long as the intent is open, the base's bytes stay, even if the base is deleted. The

@@ -20,10 +20,10 @@ class Keep:
     """How many snapshots stay. A snapshot stays if any rule keeps it. None means no rule; without rules all stay.
 
     Attributes:
-        last: so many of the newest snapshots, at least 1.
-        hourly: the newest snapshot of each of so many hours, at least 1.
-        daily: the newest of each of so many days, at least 1.
-        weekly: the newest of each of so many weeks, which begin on Monday, at least 1.
+        last: this many of the newest snapshots stay, at least 1.
+        hourly: the newest snapshot of each of this many hours, at least 1.
+        daily: the newest of each of this many days, at least 1.
+        weekly: the newest of each of this many weeks, which begin on Monday, at least 1.
     """
 
     last: int | None = None

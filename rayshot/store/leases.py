@@ -36,7 +36,7 @@ LEASE_FORMAT = 1
 LEASE_BYTES_MAX = 4096
 LEASE_S = 600.0
 RENEWALS = 3
-"""A reader renews its lease so many times before the time is up."""
+"""A reader renews its lease this many times before the time is up."""
 LOOKS_MAX = 20
 LEASE_MAX_S = 86400.0
 """Longer leases end after this time: a reader that died must not keep a snapshot for ever."""

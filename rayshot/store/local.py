@@ -124,11 +124,10 @@ class LocalStore:
             raise UnsafePath(f"{path} leads out of {self.folder}; it is not followed", path=str(path))
 
     def _make_durable(self, folder: Path) -> None:
-        """Make `folder` and what is missing above it, and sync the names of all that may be young.
+        """Make `folder` and missing folders above it, and sync all names that may be new.
 
-        Folders inside the store are synced once by every process, because the one that made them may have
-        died before it came to that. The store's own folder and those above it are trusted when they are
-        there.
+        Each process syncs folders inside the store once, because the process that made them may have died before it
+        synced them. The store's own folder and those above it are trusted if they exist.
         """
         if folder in self._durable:
             return
@@ -157,7 +156,7 @@ class LocalStore:
             _write_synced(temporary, data)
             return _link(temporary, path)
         finally:
-            with suppress(OSError):  # what counts is what came before; if it stays, `check` removes it one day
+            with suppress(OSError):  # the result above counts; if the file stays, `check` removes it one day
                 temporary.unlink()
 
     def _read(self, key: str, start: int, length: int) -> bytes:

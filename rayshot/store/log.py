@@ -83,7 +83,7 @@ class CommitLog:
         """Raise LogLost if the log has no EPOCH now, but had one. New systems and mere copies have none."""
         written = find_written(self._store, self._system)
         copied = None if self._records else find_copied(self._store, self._system)
-        self._read_on()  # what was found was written by somebody who had written to the log before
+        self._read_on()  # the writer of what was found had written to the log before
         if written is not None and self._history.epoch is None:
             raise log_lost(self._system, f"it has no EPOCH, and {written} was written after one", key=written)
         if copied is not None and not self._records:

@@ -60,7 +60,7 @@ class ObjectStore:
         return self.address.url
 
     def create(self, key: str, data: Data) -> None:
-        """See Store.create. One request however large: only that can be conditional."""
+        """See Store.create. It uses one request, however large, because only one request can be conditional."""
         with self._translated(check_key(key), size_bytes(data)):
             client = self._connected()
             if self.address.options.allow_unfenced:
@@ -157,14 +157,14 @@ class ObjectStore:
     @contextmanager
     def _translated(self, key: str, size: int = 0) -> Iterator[None]:
         """Turn what obstore raises inside into our errors."""
-        from obstore.exceptions import BaseError  # noqa: PLC0415 - a heavy import, for those who use a cloud
+        from obstore.exceptions import BaseError  # noqa: PLC0415 - a heavy import, only for users of a cloud
 
         try:
             yield
         except (BaseError, OSError) as error:
             raise failure(error, self.address, key, size) from None  # its text may show signatures
         except BaseException as error:
-            if type(error).__name__ != "PanicException":  # which nothing exports by name
+            if type(error).__name__ != "PanicException":  # no module exports this class by name
                 raise
             raise StoreUnavailable(
                 f"{self.address.place}: the client for this storage broke down; look for what is neither an address "

@@ -27,7 +27,7 @@ def create_once(store: Store, key: str, data: Data) -> None:
                 if _holds(store, key, data):
                     return
             except KeyNotFound:
-                unknown = error  # some stores answer so to a conflict that nobody won: try again
+                unknown = error  # some stores answer like this to a conflict that no writer won: try again
                 continue
             except StoreError as failure:
                 unknown = failure

@@ -13,12 +13,12 @@ def prove_create_only(store: Store) -> None:
     """Raise ConfigError unless the store refuses a second `create` of a key and keeps the first bytes."""
     key = f"{PROBE_PREFIX}{uuid.uuid4().hex}"
     try:
-        with suppress(AlreadyExists):  # an answer that was lost on the way: whose bytes are there is compared below
+        with suppress(AlreadyExists):  # an answer may have been lost on the way; the bytes are compared below
             store.create(key, _FIRST)
         kept = _keeps_the_first(store, key)
         store.delete(key)
     except StoreError as error:
-        with suppress(StoreError):  # what failed was the place itself: it is no news that this fails too
+        with suppress(StoreError):  # the place itself failed, so this may fail too; that is nothing new
             store.delete(key)
         raise ConfigError(f"{store.url} cannot be written: {error}", url=store.url) from error
     if not kept:

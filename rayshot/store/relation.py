@@ -8,7 +8,7 @@ back. Then neither is before the other, and a comparison of their values would s
 
 If only one of two cuts names a channel, nothing was sent on it in the other cut, with two exceptions: a manifest leaves
 out the channels of actors that have ended, and of drivers that died. `Manifest.ended` names the first. A driver's
-channel may be new or past, so it decides nothing about an actor of which anything else is known. If nothing else
+channel may be new or past, so it decides nothing about an actor if anything else is known of it. If nothing else
 differs at all, the cut that was committed later counts as the later one. That is sure if it began after the other's
 commit, which its manifest says (`FOLLOWS`). If the two overlapped it is a guess: an actor of which only such a driver
 is known may have gone forward or back, and the relation is not `sure`.

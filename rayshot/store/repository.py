@@ -84,7 +84,7 @@ class Repository:
             make_system(store, system)
         open_system(store, system)
         if not create:
-            store.check()  # only now: it makes the folder
+            store.check()  # not earlier, because it makes the folder
         self.store = store
         self.system = system
         self.log = CommitLog(store, system)
@@ -275,7 +275,7 @@ class Repository:
         snapshots = [self.snapshot(record) for record in self.retained()]
         self._mark_deleted(choose_doomed(snapshots, keep, history, self._proved))
         sweep = self._sweeper.sweep(self.log.refresh())
-        # last, as that other storage may fail, or be gone for good
+        # this comes last, because the other storage may fail, or be gone for good
         self._claim.retire([self.snapshot(record) for record in self.retained()], keep, history, self._proved)
         return sweep
 

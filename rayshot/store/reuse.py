@@ -1,4 +1,4 @@
-"""Which chunks of an earlier snapshot a new one may share: the chunks that still exist."""
+"""Which chunks of an earlier snapshot a new one may share: those that still exist."""
 
 import logging
 import random
@@ -17,8 +17,9 @@ LOOKED_FOR = 3
 def find_present(store: Store, system: str, chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
     """The chunks that exist in the store, by digest, so that a new snapshot names no chunk that was removed.
 
-    Looking for each chunk would cost more than a snapshot that changes little. So it looks for LOOKED_FOR of them,
-    others each time, and lists all if one is gone. It can miss a few among many: `Snapshot.verify` finds those.
+    Looking for each chunk would cost more than a snapshot that changes little. So this looks for LOOKED_FOR of
+    them, different ones each time, and lists all if one is gone. It can miss a few among many: `Snapshot.verify`
+    finds those.
 
     Raises StoreError.
     """

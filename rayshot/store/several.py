@@ -14,7 +14,7 @@ SMALL_AT_ONCE = 32
 
 @contextmanager
 def several_at_once(count: int, name: str, at_once: int = AT_ONCE) -> Iterator[Callable[..., Any]]:
-    """A `map` for about `count` calls. For more than one call it uses up to `at_once` threads, which end with it."""
+    """A `map` for about `count` calls. For several calls it uses up to `at_once` threads, which it ends."""
     if count > 1:
         with ThreadPoolExecutor(min(count, at_once), name) as pool:
             yield pool.map

@@ -61,15 +61,15 @@ class Snapshot:
         self.record = record
         """The COMMIT record in the log."""
         self.left_out = left_out
-        """Where this program has just asked for it: of the messages that it had told before, how many are not inside,
-        by receiver. Those were not yet taken; a later snapshot holds them."""
+        """For a snapshot that this program has just taken: how many messages that it had told before are not inside,
+        by receiver. The receiver had not yet taken them; a later snapshot holds them."""
 
     def __repr__(self) -> str:
         return f"<Snapshot {self.id} of {self.system!r} at position {self.position}>"
 
     def _repr_html_(self) -> str:
         """The page of `rayshot report` in a frame, for notebooks. It shows errors of unreadable parts."""
-        import rayshot  # noqa: PLC0415 - what makes pages lies above this room
+        import rayshot  # noqa: PLC0415 - the code that makes pages is above this package
 
         return str(rayshot._frame(self))  # noqa: SLF001
 

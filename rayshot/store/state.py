@@ -46,7 +46,7 @@ def read_captured(captured: CapturedState, reader: ChunkReader) -> RecordedState
 
 
 def read_parts(captured: CapturedState, reader: ChunkReader) -> tuple[bytes, list[bytes]]:
-    """The stream and the buffers of a pickle; raises as `read_captured`, but for BadState."""
+    """The stream and the buffers of a pickle; raises as `read_captured`, except BadState."""
     return reader.read(captured.stream), [reader.read(blob) for blob in captured.buffers]
 
 

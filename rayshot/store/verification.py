@@ -26,7 +26,7 @@ from rayshot.store.store import Store
 
 PARTS_MAX = 1_000_000
 Progress = Callable[[int], None]
-"""Told of each chunk that was read, with its stored bytes."""
+"""Called for each chunk that was read, with its stored bytes."""
 
 
 class Trust(Enum):
@@ -175,7 +175,7 @@ def _presence(manifest: Manifest, store: Store, folder: str) -> str:
 
 
 def _counters(manifest: Manifest) -> str:
-    """Decoding the manifest checked that the counters fit."""
+    """Name the counters; decoding the manifest has checked that they fit."""
     in_flight = sum(channel.sent - channel.received for channel in manifest.channels)
     return (
         f"on {_count(len(manifest.channels), 'channel')} received <= sent, and bytes are named for what lies between: "
