@@ -21,8 +21,8 @@ pytestmark = [
     pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or ""),
 ]
 
-
-ANSWER_S = 10.0
+ANSWER_S = 30.0
+"""Ray itself gives up after more than a minute. The command does after some seconds, beside a busy machine's start."""
 
 
 @pytest.fixture(scope="module")
