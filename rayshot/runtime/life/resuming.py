@@ -8,18 +8,18 @@ from typing import Any
 import ray
 
 from rayshot.errors import ConfigError, SnapshotNotFound
-from rayshot.model.configuration import FailureConfig, SnapshotConfig, Trace, check_config, check_trace
+from rayshot.model.configuration import FailureConfig, SnapshotConfig, Trace
 from rayshot.model.rename_classes import RenamedClasses
 from rayshot.model.resolution import SkipMissing
 from rayshot.model.stored_options import ActorOptions
-from rayshot.protocol.identity import SnapshotId, check_name
+from rayshot.protocol.identity import SnapshotId
 from rayshot.runtime.life.starting import (
     ATTACH_S,
     Choice,
     attach_to,
     await_start,
     bring_back,
-    check_no_actor,
+    check_arguments,
     ensure_ray,
     is_local,
     locate,
@@ -89,11 +89,7 @@ def resume(
         ConfigError, NotFound, Untrusted, Damaged, Incompatible, RestoreFailed: as for `rayshot.init` and
             `rayshot.restore`. All errors that `begin` raises.
     """
-    check_no_actor()
-    check_name(name, "a system")
-    check_config(snapshot or SnapshotConfig(), SnapshotConfig)
-    check_config(failure or FailureConfig(), FailureConfig)
-    check_trace(trace)
+    check_arguments(name, snapshot, failure, trace)
     if not callable(begin):
         raise ConfigError(f"begin={begin!r}: give a function that takes the system and makes its first actors")
     location, store = locate(storage)

@@ -93,11 +93,7 @@ def init(
             on from them. Nothing was started.
         ConfigError: a name, address or setting cannot work, or this process is an actor. Nothing was started.
     """
-    check_no_actor()
-    check_name(name, "a system")
-    check_config(snapshot or SnapshotConfig(), SnapshotConfig)
-    check_config(failure or FailureConfig(), FailureConfig)
-    check_trace(trace)
+    check_arguments(name, snapshot, failure, trace)
     location, store = locate(storage)
     ensure_ray()
     running = find_coordinator(name)
@@ -290,6 +286,15 @@ def check_no_actor() -> None:
             f"actor {port.name!r} of system {port.system!r} cannot start, attach to or restore a system: give it the "
             f"handles of the actors that it needs as arguments"
         )
+
+
+def check_arguments(name: str, snapshot: SnapshotConfig | None, failure: FailureConfig | None, trace: Trace) -> None:
+    """Check what `init` and `resume` take alike. Raises ConfigError, also in an actor's process."""
+    check_no_actor()
+    check_name(name, "a system")
+    check_config(snapshot or SnapshotConfig(), SnapshotConfig)
+    check_config(failure or FailureConfig(), FailureConfig)
+    check_trace(trace)
 
 
 def ensure_ray() -> None:
