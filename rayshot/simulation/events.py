@@ -23,8 +23,8 @@ class EventList:
     """One run's events. `counts` says how often each thing happened; `story`, if it is kept, has one line per event.
 
     `put_off` are pending events of the slow kinds: each is picked PUT_OFF_ONE_IN times less often than one of the
-    `pending` events. `scheduled` are the events of both lists that may be listed only once (ONCE). `woken` are the
-    processes that may have got work since the last event. `calm` is true once the faults stop; then nothing is slow.
+    `pending` events. `scheduled` are the events of both lists that may be listed only once (ONCE). `calm` is true once
+    the faults stop; then nothing is slow.
     """
 
     def __init__(self, choices: Choices, slow: frozenset[str] = frozenset(), *, story: bool = False) -> None:
@@ -35,7 +35,6 @@ class EventList:
         self.pending: list[Pending] = []
         self.put_off: list[Pending] = []
         self.scheduled: set[Pending] = set()
-        self.woken: dict[Any, None] = {}
         self.steps = 0
         self.calm = False
 
@@ -50,16 +49,8 @@ class EventList:
             self.scheduled.add(event)
             (self.put_off if kind in self.slow else self.pending).append(event)
 
-    def list_work(self, process: Any) -> None:
-        """Add the events that a woken process can cause."""
-        raise NotImplementedError
-
     def happen(self) -> bool:
         """Let one pending event happen; return whether there was one."""
-        if self.woken:
-            woken, self.woken = self.woken, {}
-            for process in woken:
-                self.list_work(process)
         events = self.pending
         if self.put_off:
             event = self._pick_weighted()

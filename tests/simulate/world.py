@@ -50,6 +50,7 @@ class World(DrivenWorld):
 
     def __init__(self, choices: Choices, settings: Settings, machines: Machines, *, story: bool = False) -> None:
         super().__init__(choices, settings, machines, story=story)
+        self.woken: dict[AccountProcess, None] = {}
         self.activity = settings.activity
         self.given_up: set[SnapshotId] = set()
         self.told_of_end: set[tuple[str, SnapshotId]] = set()
@@ -83,8 +84,16 @@ class World(DrivenWorld):
         """See Surroundings."""
         self.woken[process] = None
 
+    def happen(self) -> bool:
+        """See EventList. First list what the processes can do that may have got work since the last event."""
+        if self.woken:
+            woken, self.woken = self.woken, {}
+            for process in woken:
+                self.list_work(process)
+        return super().happen()
+
     def list_work(self, process: AccountProcess) -> None:
-        """See EventList."""
+        """Add the events that a woken process can cause."""
         if process.is_quiet:
             return
         if process.has_work():
