@@ -19,7 +19,8 @@ from rayshot.cli.grid import Column, console, grid
 from rayshot.cli.json_option import json_option
 from rayshot.cli.reaching import Seconds, address_option, check_running, cluster, name_argument, system
 from rayshot.errors import ConfigError
-from rayshot.model.configuration import MODES, STOP_THE_WORLD, SnapshotConfig, check_label
+from rayshot.model.configuration import SnapshotConfig, check_label
+from rayshot.protocol.identity import MODES, STOP_THE_WORLD
 
 if TYPE_CHECKING:
     from rayshot.protocol.identity import SnapshotId

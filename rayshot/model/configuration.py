@@ -6,10 +6,8 @@ from typing import Final, Literal
 from rayshot.errors import ConfigError, Damaged
 from rayshot.format.bounds import LABEL_LENGTH_MAX, check_text
 from rayshot.format.suggestion import did_you_mean
+from rayshot.protocol.identity import CHANDY_LAMPORT, MODES
 
-CHANDY_LAMPORT = "chandy-lamport"
-STOP_THE_WORLD = "stop-the-world"
-MODES = (CHANDY_LAMPORT, "aligned", STOP_THE_WORLD)
 SECONDS_MAX = 366 * 86400.0
 
 

@@ -5,20 +5,23 @@ from dataclasses import dataclass, field
 
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.cut import Cut, Record
-from rayshot.protocol.identity import Channel, SnapshotId
+from rayshot.protocol.identity import ALIGNED, CHANDY_LAMPORT, MODES, Channel, SnapshotId
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotWanted:
     """Somebody outside the system, or the timer of periodic snapshots, asked for a snapshot.
 
-    With `inputs`, by process, the snapshot is aligned; these channels must have no cycle: see `forward_inputs`. Ask
-    for no second aligned one while the collector `is_aligning`: each of them could hold back what the other waits for.
-    `stopped`: a stop-the-world snapshot.
+    An aligned snapshot has `inputs` by process; these channels must have no cycle: see `forward_inputs`. Do not ask for
+    a second aligned one while the collector `is_aligning`: each of them could hold back what the other waits for.
     """
 
-    inputs: Mapping[str, frozenset[str]] | None = None
-    stopped: bool = False
+    mode: str = CHANDY_LAMPORT
+    inputs: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        assert self.mode in MODES, f"mode is {self.mode}, not one of {MODES}"
+        assert self.mode == ALIGNED or not self.inputs, f"a {self.mode} snapshot waits for no inputs"
 
 
 @dataclass(frozen=True, slots=True)

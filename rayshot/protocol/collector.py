@@ -21,6 +21,7 @@ Complete snapshots are stored one after the other, so that each can be compared 
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import assert_never
 
 from rayshot.errors import InconsistentCut
@@ -44,7 +45,7 @@ from rayshot.protocol.collecting import (
     StoreSnapshot,
 )
 from rayshot.protocol.cut import ChannelCut, Cut, Record
-from rayshot.protocol.identity import ALIGNED, COORDINATOR, RESERVED, STOPPED, Channel, SnapshotId
+from rayshot.protocol.identity import ALIGNED, INITIATORS, RESERVED, STOP_THE_WORLD, Channel, SnapshotId
 from rayshot.protocol.tombstones import Tombstones
 
 _STORE_VERDICTS = (
@@ -118,7 +119,7 @@ class Collector:
     @property
     def is_aligning(self) -> bool:
         """Whether an aligned snapshot is under way."""
-        return any(snapshot.initiator == ALIGNED for snapshot in self._open)
+        return any(snapshot.mode == ALIGNED for snapshot in self._open)
 
     def missing(self, snapshot: SnapshotId) -> tuple[str, ...]:
         """Processes whose record an open snapshot still waits for."""
@@ -141,11 +142,10 @@ class Collector:
     def handle(self, event: CollectorEvent) -> tuple[CollectorEffect, ...]:
         """Take one fact; return the orders that follow from it, in order."""
         match event:
-            case SnapshotWanted(inputs, stopped):
-                assert inputs is None or not self.is_aligning
+            case SnapshotWanted(mode, inputs):
+                assert mode != ALIGNED or not self.is_aligning
                 self._counter += 1
-                initiator = STOPPED if stopped else COORDINATOR if inputs is None else ALIGNED
-                return self._begin(SnapshotId(self.incarnation, initiator, self._counter), inputs=inputs)
+                return self._begin(SnapshotId(self.incarnation, INITIATORS[mode], self._counter), inputs=inputs)
             case SnapshotAnnounced(snapshot, process, floor, helpers):
                 return (*self._give_up(snapshot, process, floor), *self._begin(snapshot, helpers, process=process))
             case RecordArrived(record):
@@ -177,7 +177,7 @@ class Collector:
             assert not snapshot.by_coordinator or snapshot.counter <= self._counter, f"{snapshot} will begin again"
             for process, record in collection.records.items():
                 assert (record.process, record.snapshot) == (process, snapshot), f"{record} is kept for {process}"
-            assert snapshot.initiator == STOPPED or not collection.loud, f"{snapshot} waits for {collection.loud}"
+            assert snapshot.mode == STOP_THE_WORLD or not collection.loud, f"{snapshot} waits for {collection.loud}"
         storing = [k for k, collection in self._open.items() if collection.storing]
         assert len(storing) <= 1, f"{storing} are stored at a time"
         assert not self._processes & self._ended, f"{self._processes & self._ended} are alive, and have ended"
@@ -192,7 +192,7 @@ class Collector:
         self,
         snapshot: SnapshotId,
         helpers: frozenset[str] | None = None,
-        inputs: Mapping[str, frozenset[str]] | None = None,
+        inputs: Mapping[str, frozenset[str]] = MappingProxyType({}),
         process: str | None = None,
     ) -> tuple[CollectorEffect, ...]:
         if snapshot in self._open or self._is_over(snapshot):
@@ -201,12 +201,11 @@ class Collector:
         collection.members |= self._processes
         if process is not None and process not in self._ended:
             collection.members.add(process)
-        if snapshot.initiator == STOPPED:
+        if snapshot.mode == STOP_THE_WORLD:
             collection.loud = set(self._processes)
         told = sorted(self._processes if helpers is None else self._processes & helpers)
         begins = tuple(
-            SendBegin(process, snapshot, self._floor(snapshot), (inputs or {}).get(process, frozenset()))
-            for process in told
+            SendBegin(process, snapshot, self._floor(snapshot), inputs.get(process, frozenset())) for process in told
         )
         return (*begins, *self._try_complete(snapshot))
 
@@ -220,7 +219,7 @@ class Collector:
 
     def _begin_again(self, snapshot: SnapshotId, process: str) -> SendBegin:
         """The order about an open snapshot, for a process that joins and for every process once all are quiet."""
-        quiet = snapshot.initiator == STOPPED and not self._open[snapshot].loud
+        quiet = snapshot.mode == STOP_THE_WORLD and not self._open[snapshot].loud
         return SendBegin(process, snapshot, self._floor(snapshot), quiet=quiet)
 
     def _is_over(self, snapshot: SnapshotId) -> bool:

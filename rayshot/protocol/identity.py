@@ -8,17 +8,22 @@ from typing import NamedTuple
 
 from rayshot.errors import ConfigError
 
-COORDINATOR = "coordinator"
-"""The initiator of snapshots that nobody inside the system asked for."""
-
+CHANDY_LAMPORT = "chandy-lamport"
 ALIGNED = "aligned"
-"""The initiator of the coordinator's aligned snapshots: a process sees by the id that the snapshot is aligned."""
+STOP_THE_WORLD = "stop-the-world"
+MODES = (CHANDY_LAMPORT, ALIGNED, STOP_THE_WORLD)
+"""The algorithms by which a snapshot is taken."""
 
-STOPPED = "stopped"
-"""The initiator of the coordinator's stop-the-world snapshots."""
+COORDINATOR = "coordinator"
+"""The initiator of the coordinator's Chandy-Lamport snapshots."""
 
-RESERVED = (COORDINATOR, ALIGNED, STOPPED)
+INITIATORS = {CHANDY_LAMPORT: COORDINATOR, ALIGNED: "aligned", STOP_THE_WORLD: "stopped"}
+"""The initiator of the coordinator's snapshots of each mode."""
+
+RESERVED = tuple(INITIATORS.values())
 """Names that no process may have."""
+
+_MODE_OF = {initiator: mode for mode, initiator in INITIATORS.items()}
 
 DRIVER_PREFIX = "driver:"
 """Names of senders outside the system (the environment of the 1985 paper) begin with this."""
@@ -62,6 +67,11 @@ class SnapshotId(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.incarnation}-{self.initiator}-{self.counter}"
+
+    @property
+    def mode(self) -> str:
+        """How it is taken: one of MODES. A process that learns only the id, from a marker or an answer, needs this."""
+        return _MODE_OF.get(self.initiator, CHANDY_LAMPORT)
 
     @property
     def by_coordinator(self) -> bool:

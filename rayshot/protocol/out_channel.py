@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from rayshot.protocol.events import Marker
-from rayshot.protocol.identity import COORDINATOR, STOPPED, SnapshotId
+from rayshot.protocol.identity import ALIGNED, SnapshotId
 
 
 @dataclass(slots=True)
@@ -28,4 +28,4 @@ class OutChannel:
 
 def spreads(snapshot: SnapshotId) -> bool:
     """Whether a snapshot's markers are also sent without messages: to spread its news, or to reach idle inputs."""
-    return snapshot.initiator not in (COORDINATOR, STOPPED)
+    return not snapshot.by_coordinator or snapshot.mode == ALIGNED

@@ -85,7 +85,7 @@ from rayshot.protocol.events import (
     SnapshotRequested,
     StateCaptured,
 )
-from rayshot.protocol.identity import ALIGNED, STOPPED, SnapshotId, initiator_of, is_driver
+from rayshot.protocol.identity import ALIGNED, STOP_THE_WORLD, SnapshotId, initiator_of, is_driver
 from rayshot.protocol.out_channel import OutChannel, spreads
 from rayshot.protocol.recorder import Recorder, limits_of
 from rayshot.protocol.tombstones import Tombstones
@@ -361,10 +361,10 @@ class Participant:
     def _learn(self, snapshot: SnapshotId) -> tuple[Effect, ...]:
         if snapshot.incarnation != self.incarnation or snapshot in self._tombstones or snapshot in self._recorders:
             return ()
-        self._recorders[snapshot] = Recorder(paused=snapshot.initiator == STOPPED)
-        if snapshot.initiator == STOPPED:
+        self._recorders[snapshot] = Recorder(paused=snapshot.mode == STOP_THE_WORLD)
+        if snapshot.mode == STOP_THE_WORLD:
             return (PauseHandlers(snapshot),)
-        return (AwaitMarkers(snapshot),) if snapshot.initiator == ALIGNED else (CaptureState(snapshot),)
+        return (AwaitMarkers(snapshot),) if snapshot.mode == ALIGNED else (CaptureState(snapshot),)
 
     def _capture_now(self, snapshot: SnapshotId) -> tuple[Effect, ...]:
         return (CaptureState(snapshot),) if (recorder := self._recorders.get(snapshot)) and recorder.waits else ()
@@ -379,7 +379,7 @@ class Participant:
     def _align(self, snapshot: SnapshotId, inputs: frozenset[str]) -> tuple[Effect, ...]:
         """Set whose markers an aligned snapshot waits for; a source waits for none and records at once."""
         recorder = self._recorders.get(snapshot)
-        if recorder is None or snapshot.initiator != ALIGNED or recorder.inputs is not None:
+        if recorder is None or snapshot.mode != ALIGNED or recorder.inputs is not None:
             return ()
         recorder.inputs = inputs
         return self._capture_aligned(snapshot, recorder)

@@ -6,7 +6,7 @@ A wrong counter would show in a cut much later, or never. Here it shows at the e
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
-from rayshot.protocol.identity import STOPPED, SnapshotId
+from rayshot.protocol.identity import STOP_THE_WORLD, SnapshotId
 from rayshot.protocol.out_channel import OutChannel
 from rayshot.protocol.recorder import Recorder
 from rayshot.protocol.tombstones import Tombstones
@@ -43,7 +43,7 @@ def check_recorders(
         assert snapshot.incarnation == incarnation, f"{snapshot} is open in life {incarnation}"
         assert snapshot not in tombstones, f"{snapshot} is open, and has ended"
         if recorder.paused:
-            assert snapshot.initiator == STOPPED, f"{snapshot} pauses the handlers"
+            assert snapshot.mode == STOP_THE_WORLD, f"{snapshot} pauses the handlers"
             assert not recorder.abandoned, f"{snapshot} is given up, and pauses the handlers"
     for channel in channels:
         for snapshot in channel.due:

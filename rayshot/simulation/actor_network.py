@@ -26,7 +26,7 @@ from rayshot.protocol.collecting import (
 from rayshot.protocol.cut import Record
 from rayshot.protocol.effects import AnnounceSnapshot, Effect, ReportEnd, ReportFailure, ReportQuiet, ReportRecord
 from rayshot.protocol.events import Begun, Event, EverybodyRecorded, SnapshotEnded
-from rayshot.protocol.identity import Channel, SnapshotId, check_actor_name
+from rayshot.protocol.identity import ALIGNED, Channel, SnapshotId, check_actor_name
 from rayshot.protocol.topology import forward_inputs
 from rayshot.simulation.actor_driver import NAME as DRIVER
 from rayshot.simulation.actor_driver import ActorDriver
@@ -260,16 +260,16 @@ class ActorNetwork(Network[ActorProcess]):
 
     def want_snapshot(self, mode: str) -> bool:
         """Begin a snapshot. Returns whether this was possible: not if it is aligned and another aligned one is open."""
-        if mode != "aligned":
+        if mode != ALIGNED:
             self.note("somebody asks for a snapshot")
-            self.coordinator.tell(SnapshotWanted(stopped=mode == "stop-the-world"))
+            self.coordinator.tell(SnapshotWanted(mode))
             return True
         if self.coordinator.collector.is_aligning:
             return False
         living = {name: process for name, process in self.processes.items() if not process.ended}
         channels = {name: sorted(process.sent.keys() & living.keys()) for name, process in living.items()}
         self.note("somebody asks for an aligned snapshot")
-        self.coordinator.tell(SnapshotWanted(forward_inputs(channels)))
+        self.coordinator.tell(SnapshotWanted(ALIGNED, forward_inputs(channels)))
         return True
 
     def report(self, process: Process, effect: Effect, content: Any) -> None:

@@ -16,7 +16,7 @@ from rayshot.errors import (
     NotFound,
 )
 from rayshot.model.actor_class import ActorClass
-from rayshot.model.configuration import CHANDY_LAMPORT, check_mode
+from rayshot.model.configuration import check_mode
 from rayshot.model.dead_letter import DeadLetter
 from rayshot.model.handle import ActorHandle, with_class
 from rayshot.model.parameters import parameters_of
@@ -24,7 +24,7 @@ from rayshot.model.port import swap_port
 from rayshot.model.rename_classes import RenamedClasses
 from rayshot.model.resolution import SkipMissing
 from rayshot.model.specification import ActorSpecification, check_class
-from rayshot.protocol.identity import check_name
+from rayshot.protocol.identity import CHANDY_LAMPORT, check_name
 from rayshot.simulation.actor_process import ActorProcess
 from rayshot.simulation.actor_schedule import STEPS_MAX, ActorSchedule, source_of
 from rayshot.simulation.actor_steps import do_step, drain_driver, give_birth, hurry, pending, settle

@@ -15,7 +15,7 @@ from rayshot.protocol.collecting import (
 from rayshot.protocol.collector import Collector
 from rayshot.protocol.cut import Cut, Record
 from rayshot.protocol.events import Begun
-from rayshot.protocol.identity import STOPPED, Channel, SnapshotId
+from rayshot.protocol.identity import STOP_THE_WORLD, Channel, SnapshotId
 from rayshot.simulation.failure import OracleFailure
 from rayshot.simulation.packets import Recorded, Stored
 
@@ -101,7 +101,7 @@ class Coordinator:
             case StoreSnapshot(cut):
                 stored = self._assemble(cut)
                 self.storing[cut.snapshot] = stored
-                if cut.snapshot.initiator == STOPPED:
+                if cut.snapshot.mode == STOP_THE_WORLD:
                     self.world.everybody_recorded(self, cut.snapshot)
                 self.world.store(self, stored)
             case AnnounceEnd(snapshot, reason):

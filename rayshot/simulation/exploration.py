@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rayshot.errors import ConfigError, ScheduleFailed
-from rayshot.model.configuration import CHANDY_LAMPORT
+from rayshot.protocol.identity import CHANDY_LAMPORT
 from rayshot.simulation.actor_schedule import STEPS_MAX
 from rayshot.simulation.actor_world import SimulatedSystem
 from rayshot.simulation.choices import Choices, RecordedChoices, SeededChoices

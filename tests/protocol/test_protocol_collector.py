@@ -15,7 +15,7 @@ from rayshot.protocol.collecting import (
     SnapshotWanted,
 )
 from rayshot.protocol.cut import ChannelCut, Record
-from rayshot.protocol.identity import Channel, SnapshotId, initiator_of
+from rayshot.protocol.identity import STOP_THE_WORLD, Channel, SnapshotId, initiator_of
 from tests.protocol.bench import Bench
 
 K = SnapshotId(1, "coordinator", 1)
@@ -444,7 +444,7 @@ STOPPED = SnapshotId(1, "stopped", 1)
 
 def test_a_stopped_world_records_when_the_last_one_is_quiet():
     bench = Bench("p", "q")
-    assert bench.tell(SnapshotWanted(stopped=True)) == (SendBegin("p", STOPPED, 1), SendBegin("q", STOPPED, 1))
+    assert bench.tell(SnapshotWanted(STOP_THE_WORLD)) == (SendBegin("p", STOPPED, 1), SendBegin("q", STOPPED, 1))
     assert bench.tell(ProcessQuiet(STOPPED, "q")) == ()
     assert bench.tell(ProcessQuiet(STOPPED, "q")) == ()
     everybody = (SendBegin("p", STOPPED, 1, quiet=True), SendBegin("q", STOPPED, 1, quiet=True))
@@ -454,14 +454,14 @@ def test_a_stopped_world_records_when_the_last_one_is_quiet():
 
 def test_who_joins_a_world_that_is_stopping_is_stopped_and_not_waited_for():
     bench = Bench("p")
-    bench.tell(SnapshotWanted(stopped=True))
+    bench.tell(SnapshotWanted(STOP_THE_WORLD))
     assert bench.tell(ProcessJoined("q")) == (SendBegin("q", STOPPED, 1),)
     assert len(bench.tell(ProcessQuiet(STOPPED, "p"))) == 2
 
 
 def test_who_ended_is_as_quiet_as_can_be():
     bench = Bench("p", "q")
-    bench.tell(SnapshotWanted(stopped=True))
+    bench.tell(SnapshotWanted(STOP_THE_WORLD))
     bench.tell(ProcessQuiet(STOPPED, "p"))
     last = Record(SnapshotId(1, "q", 0), "q", ended=True)
     assert SendBegin("p", STOPPED, 1, quiet=True) in bench.tell(ProcessEnded(last))

@@ -26,7 +26,7 @@ from rayshot.protocol.collecting import (
 )
 from rayshot.protocol.collector import Collector
 from rayshot.protocol.events import ReceiverReady
-from rayshot.protocol.identity import STOPPED as STOPPED_WORLD
+from rayshot.protocol.identity import CHANDY_LAMPORT, STOP_THE_WORLD
 from rayshot.runtime.actor.delivery import Delivery
 from rayshot.runtime.actor.host import Host
 from rayshot.runtime.actor.process import ActorProcess
@@ -174,7 +174,7 @@ class Coordinator:
                     due.append(lambda begin=(snapshot, floor, inputs, quiet), name=name: self.begin(name, *begin))
                 case StoreSnapshot(cut):
                     check_cut(cut, self.bodies[cut.snapshot])
-                    for name in self.network.actors if cut.snapshot.initiator == STOPPED_WORLD else ():
+                    for name in self.network.actors if cut.snapshot.mode == STOP_THE_WORLD else ():
                         due.append(lambda name=name, k=cut.snapshot: self.call(name, "everybody_recorded", k))
                     due.append(lambda k=cut.snapshot: self.tell(SnapshotStored(k)))
                 case AnnounceEnd(snapshot, None, floor=floor):
@@ -237,7 +237,7 @@ class Network:
         while True:
             if wanted and self.choose(8) == 1:
                 wanted -= 1
-                self.coordinator.tell(SnapshotWanted(stopped=self.choose(4) == 1))
+                self.coordinator.tell(SnapshotWanted(STOP_THE_WORLD if self.choose(4) == 1 else CHANDY_LAMPORT))
             deeds = [actor.work for actor in self.actors.values() if not actor.idle]
             deeds += [lambda call=call: self.coordinator.fetch(call) for call in self.coordinator.fetched()]
             count = len(deeds)

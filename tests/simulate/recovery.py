@@ -10,7 +10,7 @@ from rayshot.protocol.collecting import (
 )
 from rayshot.protocol.driver import RolledBack
 from rayshot.protocol.events import AlignmentTimedOut, DeadlinePassed, SnapshotRequested
-from rayshot.protocol.identity import ALIGNED
+from rayshot.protocol.identity import ALIGNED, STOP_THE_WORLD
 from rayshot.protocol.topology import forward_inputs, reached_from
 from rayshot.simulation.account_process import AccountProcess
 from rayshot.simulation.coordinator import Coordinator
@@ -79,13 +79,13 @@ class RecoveringWorld(World):
         living = {p.name: p for p in self.processes.values() if self.is_current(p) and not p.ended}
         channels = {name: sorted(p.sent.keys() & living.keys()) for name, p in living.items()}
         self.counts["aligned snapshots"] += 1
-        self.coordinator.tell(SnapshotWanted(forward_inputs(channels)))
+        self.coordinator.tell(SnapshotWanted(ALIGNED, forward_inputs(channels)))
 
     def fault_stop(self) -> None:
         """Somebody wants a snapshot for which the world stops."""
         if not (self.loading or self.coordinator.finding):
             self.counts["stop-the-world snapshots"] += 1
-            self.coordinator.tell(SnapshotWanted(stopped=True))
+            self.coordinator.tell(SnapshotWanted(STOP_THE_WORLD))
 
     def fault_alignment(self) -> None:
         """A process has waited long enough for markers of an aligned snapshot."""
@@ -94,7 +94,7 @@ class RecoveringWorld(World):
             for p in self.processes.values()
             if self.is_current(p)
             for k in p.machine.open_snapshots
-            if k.initiator == ALIGNED and k not in p.machine.recorded_snapshots
+            if k.mode == ALIGNED and k not in p.machine.recorded_snapshots
         ]
         if waiting:
             process, snapshot = waiting[self.choose(len(waiting))]

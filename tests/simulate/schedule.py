@@ -8,7 +8,7 @@ from typing import Any
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import AbortWanted, SnapshotWanted
 from rayshot.protocol.events import DeadlinePassed
-from rayshot.protocol.identity import ALIGNED, STOPPED, SnapshotId
+from rayshot.protocol.identity import ALIGNED, STOP_THE_WORLD, SnapshotId
 from rayshot.simulation.account_process import AccountProcess
 from rayshot.simulation.application import Account
 from rayshot.simulation.choices import Choices, RecordedChoices, SeededChoices
@@ -22,8 +22,8 @@ REAL = Machines()
 CROWDS = (frozenset({"snapshot", "rivals", "lone_snapshot", "aligned_snapshot", "stop"}), frozenset({"crash"}))
 """What comes within a short time where a schedule is crowded: snapshots overlap, and crashes meet restores."""
 CROWD_EVENTS = 8
-BLOCKING = (ALIGNED, STOPPED)
-"""Initiators of snapshots that keep messages from being processed as long as they are open."""
+BLOCKING = (ALIGNED, STOP_THE_WORLD)
+"""Modes of snapshots that keep messages from being processed as long as they are open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ def _pass_deadlines_that_block(world: RecoveringWorld) -> None:
     """Who did not hear of the end of a snapshot that holds messages back waits until its own deadline passes."""
     for process in _working(world):
         for snapshot in process.machine.open_snapshots:
-            if snapshot.initiator in BLOCKING and snapshot not in world.coordinator.collector.open_snapshots:
+            if snapshot.mode in BLOCKING and snapshot not in world.coordinator.collector.open_snapshots:
                 _judge_memory(world, process, snapshot)
                 process.tell(DeadlinePassed(snapshot))
     _drain(world)

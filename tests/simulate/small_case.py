@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from rayshot.errors import ConfigError
-from rayshot.protocol.identity import COORDINATOR, RESERVED, check_name
+from rayshot.protocol.identity import CHANDY_LAMPORT, MODES, RESERVED, check_name
 from rayshot.protocol.topology import back_edges
 
 AT_ONCE = frozenset({"transport", "acknowledge", "report", "end"})
@@ -19,7 +19,7 @@ class SmallCase:
     `sends`: for each process the receivers of what it sends, in this order, whenever it likes; message after message
     has a greater amount. `relays`: to whom a process sends one message for each that it takes; these must form no
     cycle. `idle`: receivers over channels that carry markers only. `snapshots`, which begin in this order at any time:
-    COORDINATOR, ALIGNED, STOPPED, or the name of a process that begins one by itself, which its markers alone spread.
+    a mode of the coordinator's, or the name of a process that begins one by itself, which its markers alone spread.
 
     `duplicated` packets may come twice, `aborts` snapshots be given up, `timeouts` processes lose the patience to be
     aligned; each at any time. `at_once` are kinds of events that do not wait, for fewer runs: "transport" takes what
@@ -29,7 +29,7 @@ class SmallCase:
     sends: Mapping[str, tuple[str, ...]]
     relays: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     idle: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    snapshots: tuple[str, ...] = (COORDINATOR,)
+    snapshots: tuple[str, ...] = (CHANDY_LAMPORT,)
     duplicated: int = 0
     aborts: int = 0
     timeouts: int = 0
@@ -39,7 +39,7 @@ class SmallCase:
         """Refuse what names processes that are not there, and what would have no end."""
         graphs = (self.sends, self.relays, self.idle)
         named = {name for graph in graphs for receivers in graph.values() for name in receivers}
-        named |= self.relays.keys() | self.idle.keys() | set(self.snapshots) - set(RESERVED)
+        named |= self.relays.keys() | self.idle.keys() | set(self.snapshots) - set(MODES)
         if unknown := named - self.sends.keys():
             raise ConfigError(f"{sorted(unknown)} are not processes: give each an entry in `sends`, empty if need be")
         for name in self.sends:

@@ -29,7 +29,7 @@ from rayshot.protocol.events import (
     SnapshotEnded,
     SnapshotRequested,
 )
-from rayshot.protocol.identity import ALIGNED, STOPPED, SnapshotId
+from rayshot.protocol.identity import ALIGNED, STOP_THE_WORLD, SnapshotId
 from rayshot.protocol.topology import forward_inputs
 from rayshot.simulation.account_process import AccountProcess
 from rayshot.simulation.application import Account, Message, Received, Sent, Step
@@ -135,7 +135,7 @@ class SmallWorld:
             yield Happening("pause", (process,))
         if self.left["timeout"]:
             for snapshot in process.machine.open_snapshots:
-                if snapshot.initiator == ALIGNED and snapshot not in process.machine.recorded_snapshots:
+                if snapshot.mode == ALIGNED and snapshot not in process.machine.recorded_snapshots:
                     yield Happening("timeout", (process, snapshot))
 
     def _do_what_does_not_wait(self) -> None:
@@ -249,9 +249,9 @@ class SmallWorld:
         if who in self.processes:
             self.processes[who].tell(SnapshotRequested())
         elif who != ALIGNED:
-            self.coordinator.tell(SnapshotWanted(stopped=who == STOPPED))
+            self.coordinator.tell(SnapshotWanted(who))
         elif not self.coordinator.collector.is_aligning:
-            self.coordinator.tell(SnapshotWanted(forward_inputs(self.channels)))
+            self.coordinator.tell(SnapshotWanted(ALIGNED, forward_inputs(self.channels)))
 
     def on_abort(self, snapshot: SnapshotId) -> None:
         """Somebody gives a snapshot up."""
@@ -352,7 +352,7 @@ class SmallWorld:
         """Judge it; the log takes it at once."""
         live = {name: p.account for name, p in self.processes.items() if p.account is not None}
         judge_cut(stored, self.truth, live)
-        if stored.cut.snapshot.initiator == STOPPED and any(c.arrived < c.sent for c in stored.cut.channels):
+        if stored.cut.snapshot.mode == STOP_THE_WORLD and any(c.arrived < c.sent for c in stored.cut.channels):
             raise OracleFailure("stop", f"in {stored.cut.channels} not all has arrived")
         for name, record in stored.cut.records.items():
             if missing := self.inputs.get((stored.cut.snapshot, name), frozenset()) - set(record.aligned):

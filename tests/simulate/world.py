@@ -20,7 +20,7 @@ from rayshot.protocol.cut import Cut
 from rayshot.protocol.driver import CutCommitted
 from rayshot.protocol.effects import AnnounceSnapshot, Effect, ReportEnd, ReportFailure, ReportQuiet, ReportRecord
 from rayshot.protocol.events import Begun, EverybodyRecorded, SnapshotEnded
-from rayshot.protocol.identity import ALIGNED, STOPPED, SnapshotId
+from rayshot.protocol.identity import STOP_THE_WORLD, SnapshotId
 from rayshot.simulation.account_process import SNAPSHOT, AccountProcess
 from rayshot.simulation.application import Created, Ended, Message, Received, Sent, Step, TimerSet
 from rayshot.simulation.choices import Choices
@@ -321,7 +321,7 @@ class World(DrivenWorld):
             return
         live = {p.name: p.account for p in self.processes.values() if self.is_current(p) and p.account is not None}
         positions = judge_cut(stored, self.truth, live)
-        if snapshot.initiator == STOPPED:
+        if snapshot.mode == STOP_THE_WORLD:
             self._judge_stop(stored.cut)
         for name, record in stored.cut.records.items():
             missing = self.inputs.get((snapshot, name), frozenset()) - {*record.aligned, *stored.cut.ended}
@@ -390,7 +390,7 @@ class World(DrivenWorld):
     def _mode(self, snapshot: SnapshotId) -> str:
         """How it was taken: one of MODES, or by a process that everybody helped."""
         if snapshot.by_coordinator:
-            return {ALIGNED: "aligned", STOPPED: "stop-the-world"}.get(snapshot.initiator, "chandy-lamport")
+            return snapshot.mode
         return "markers-alone" if snapshot in self.alone else "of a process"
 
     def on_stored(self, coordinator: Coordinator, snapshot: SnapshotId) -> None:

@@ -50,7 +50,7 @@ class TagsEndWithOwnChannels(Participant):
 class BackEdgesNotRecorded(Participant):
     def _make_record(self, captured, recorder):
         record = super()._make_record(captured, recorder)
-        if captured.snapshot.initiator != ALIGNED:
+        if captured.snapshot.mode != ALIGNED:
             return record
         inputs = recorder.inputs or ()
         return replace(record, arrived={s: n for s, n in record.arrived.items() if s in inputs or is_driver(s)})

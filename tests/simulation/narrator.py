@@ -28,7 +28,7 @@ from rayshot.protocol.effects import (
     SendBatch,
 )
 from rayshot.protocol.events import Marker
-from rayshot.protocol.identity import STOPPED, Channel, SnapshotId
+from rayshot.protocol.identity import STOP_THE_WORLD, Channel, SnapshotId
 
 
 class Narrator:
@@ -146,7 +146,7 @@ class Narrator:
         for effect in effects:
             match effect:
                 case SendBegin(process, snapshot, _, inputs, quiet):
-                    stops = snapshot.initiator == STOPPED
+                    stops = snapshot.mode == STOP_THE_WORLD
                     what = "all stand still, record" if quiet else "stand still for" if stops else "record"
                     told = f"coordinator to {process}: {what}"
                     behind = f", aligned with {', '.join(sorted(inputs))}" if inputs else ""

@@ -12,7 +12,7 @@ from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import AbortWanted, ProcessJoined, SnapshotWanted
 from rayshot.protocol.driver import AnswerArrived
 from rayshot.protocol.events import AlignmentTimedOut, SnapshotRequested
-from rayshot.protocol.identity import ALIGNED, Channel
+from rayshot.protocol.identity import ALIGNED, INITIATORS, Channel
 from rayshot.protocol.topology import forward_inputs
 from rayshot.simulation.account_process import AccountProcess
 from rayshot.simulation.application import Account, Created, Ended, Sent
@@ -190,10 +190,10 @@ class Script:
             used = {c for c, sent in self.stage.narrator.log.items() if sent} | self.stage.channels
             used = {c for c in used if c.sender in self.stage.processes}
             graph = {name: [c.receiver for c in used if c.sender == name] for name in self.stage.processes}
-            self.stage.coordinator.tell(SnapshotWanted(forward_inputs(graph)))
+            self.stage.coordinator.tell(SnapshotWanted(ALIGNED, forward_inputs(graph)))
         else:
-            assert who in ("coordinator", "stopped"), who
-            self.stage.coordinator.tell(SnapshotWanted(stopped=who == "stopped"))
+            modes = {initiator: mode for mode, initiator in INITIATORS.items()}
+            self.stage.coordinator.tell(SnapshotWanted(modes[who]))
 
     def do_tell(self, *names):
         """What the coordinator has to tell these processes reaches them."""
@@ -222,7 +222,7 @@ class Script:
         """A process has waited long enough to be aligned."""
         process = self.stage.processes[name]
         for snapshot in process.machine.open_snapshots:
-            if snapshot.initiator == ALIGNED:
+            if snapshot.mode == ALIGNED:
                 process.tell(AlignmentTimedOut(snapshot))
 
     def do_restore(self, snapshot):

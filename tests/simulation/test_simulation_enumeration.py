@@ -5,7 +5,7 @@ from typing import NamedTuple
 import pytest
 
 from rayshot.errors import ConfigError
-from rayshot.protocol.identity import ALIGNED, COORDINATOR, STOPPED
+from rayshot.protocol.identity import ALIGNED, CHANDY_LAMPORT, STOP_THE_WORLD
 from rayshot.simulation.choices import RecordedChoices
 from rayshot.simulation.failure import OracleFailure
 from rayshot.simulation.machines import Machines
@@ -51,7 +51,7 @@ CASES = {
         SmallCase({"p": ("p", "p"), "q": ("p",)}, at_once=FEWER), 1808, 330, 1689, 18, frozenset({IN_FLIGHT, NEWS})
     ),
     "two snapshots": Counted(
-        SmallCase(ONE_WAY, snapshots=(COORDINATOR, COORDINATOR), at_once=FEWER),
+        SmallCase(ONE_WAY, snapshots=(CHANDY_LAMPORT, CHANDY_LAMPORT), at_once=FEWER),
         2791, 251, 2150, 6, frozenset({IN_FLIGHT, NEWS, "snapshots overlap", "a cut does not advance"}),
     ),
     "two initiators": Counted(
@@ -80,7 +80,9 @@ CASES = {
     "aligned, in a loop": Counted(
         SmallCase(BOTH_WAYS, snapshots=(ALIGNED,), at_once=FEWER), 778, 49, 646, 6, frozenset({IN_FLIGHT, NEWS})
     ),
-    "a stopped world": Counted(SmallCase(BOTH_WAYS, snapshots=(STOPPED,)), 1679, 64, 1102, 9, frozenset({IN_FLIGHT})),
+    "a stopped world": Counted(
+        SmallCase(BOTH_WAYS, snapshots=(STOP_THE_WORLD,)), 1679, 64, 1102, 9, frozenset({IN_FLIGHT})
+    ),
 }  # fmt: skip
 
 KILLED_BY = {

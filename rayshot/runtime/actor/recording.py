@@ -21,7 +21,8 @@ from rayshot.protocol.effects import (
     ReportRecord,
 )
 from rayshot.protocol.events import CaptureFailed, DeadlinePassed, HandlersPaused, SnapshotRequested, StateCaptured
-from rayshot.protocol.identity import COORDINATOR, SnapshotId
+from rayshot.protocol.identity import SnapshotId
+from rayshot.protocol.out_channel import spreads
 from rayshot.runtime.actor.channels import Channels
 from rayshot.runtime.actor.delivery import Deliveries
 from rayshot.runtime.actor.outcomes import Outcomes
@@ -125,7 +126,7 @@ class Recording:
             self._tracing.tracer.recorded(snapshot, sent, received)
         runner.handle(StateCaptured(snapshot, self._cell.born, sent, received))
         self._state = None
-        if snapshot.initiator != COORDINATOR:
+        if spreads(snapshot):
             self._channels.flush()  # finds receivers that are not connected, for the markers
         failpoint("after_record")
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 import ray
 
 from rayshot.errors import ConfigError, Fenced
-from rayshot.model.configuration import CHANDY_LAMPORT, STOP_THE_WORLD, SnapshotConfig
+from rayshot.model.configuration import SnapshotConfig
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import (
     AbortWanted,
@@ -34,8 +34,7 @@ from rayshot.protocol.collecting import (
 )
 from rayshot.protocol.collector import Collector
 from rayshot.protocol.cut import Cut
-from rayshot.protocol.identity import ALIGNED, COORDINATOR, SnapshotId
-from rayshot.protocol.identity import STOPPED as STOPPED_WORLD
+from rayshot.protocol.identity import ALIGNED, CHANDY_LAMPORT, STOP_THE_WORLD, SnapshotId
 from rayshot.protocol.topology import forward_inputs
 from rayshot.runtime.coordinator.birth import Birth
 from rayshot.runtime.coordinator.clock import start_clock
@@ -276,8 +275,7 @@ class Coordinator(DriverWatch, Questions):
                 self._admission.exploring, self._last_began = True, time.monotonic()
                 threading.Thread(target=self._begin_aligned, args=(request,), daemon=True).start()
             else:
-                stopped = request.mode == STOP_THE_WORLD
-                self._carry_out(self._collector.handle(SnapshotWanted(stopped=stopped)), request)
+                self._carry_out(self._collector.handle(SnapshotWanted(request.mode)), request)
 
     def _begin_aligned(self, request: Request) -> None:
         """Begin an aligned snapshot on the existing channels. Asking for these takes a moment, so hold no lock."""
@@ -287,7 +285,7 @@ class Coordinator(DriverWatch, Questions):
             if self._stop is not None:
                 request.refuse(self._stop.error())
                 return
-            self._carry_out(self._collector.handle(SnapshotWanted(inputs)), request)
+            self._carry_out(self._collector.handle(SnapshotWanted(ALIGNED, inputs)), request)
 
     def _note(self, snapshot: SnapshotId, request: Request | None) -> None:
         if snapshot not in self._open:
@@ -313,7 +311,7 @@ class Coordinator(DriverWatch, Questions):
                     under_way = self._open[cut.snapshot]
                     under_way.recorded_s = time.monotonic() - under_way.began
                     self._commits.put(cut)
-                    if cut.snapshot.initiator == STOPPED_WORLD and not under_way.request.order.final:
+                    if cut.snapshot.mode == STOP_THE_WORLD and not under_way.request.order.final:
                         self._members.tell_all("everybody_recorded", cut.snapshot)
                 case AnnounceEnd():
                     self._announce_end(effect)
@@ -329,7 +327,8 @@ class Coordinator(DriverWatch, Questions):
         final = committed and under_way is not None and under_way.request.order.final
         if final:  # the actors stand still until they hear of it
             self._stop_all(Stop(*self._name, None, f"it was stopped with the savepoint {end.snapshot}"))
-        lazily = committed and end.snapshot.initiator in (COORDINATOR, ALIGNED) and not self._settings.trace
+        stood_still = end.snapshot.mode == STOP_THE_WORLD
+        lazily = committed and end.snapshot.by_coordinator and not (stood_still or self._settings.trace)
         told = self._ends.leave_unsaid(end.snapshot, time.monotonic()) if lazily else tuple(self._members.hosts)
         for name in () if final else told:
             self._members.tell(name, "ended", end.snapshot, end.floor, committed)
@@ -387,7 +386,7 @@ class Coordinator(DriverWatch, Questions):
             self._abort(snapshot, AbortReason.TIMEOUT, f"not durable after {self._config.timeout_s:g} s")
             under_way.keep_nobody_waiting(snapshot, now)
         for snapshot, under_way in self._open.items():
-            if snapshot.initiator == ALIGNED and under_way.loses_patience(now, self._config.alignment_timeout_s):
+            if snapshot.mode == ALIGNED and under_way.loses_patience(now, self._config.alignment_timeout_s):
                 self._members.tell_all("stop_aligning", snapshot)
         self._birth.check(now)
         self._admission.expire(now)

@@ -19,8 +19,6 @@ from rayshot.errors import (
     SystemStopped,
 )
 from rayshot.model.configuration import (
-    CHANDY_LAMPORT,
-    STOP_THE_WORLD,
     SnapshotConfig,
     check_config,
     check_label,
@@ -28,6 +26,7 @@ from rayshot.model.configuration import (
 )
 from rayshot.model.handle import ActorHandle
 from rayshot.protocol.abort import AbortReason
+from rayshot.protocol.identity import CHANDY_LAMPORT, STOP_THE_WORLD
 from rayshot.runtime.coordinator.requests import Committed, Order
 from rayshot.runtime.coordinator.taking_down import take_down
 from rayshot.runtime.coordinator.trace_window import check_window
