@@ -86,7 +86,7 @@ def test_an_actor_that_had_joined_and_was_not_made_yet_is_brought_in(system):
     assert ray.get([alice.read.remote(), bob.read.remote()]) == [1, 2]
 
     def forget(coordinator):
-        coordinator._collector._processes.discard("bob")
+        coordinator._runner._collector._processes.discard("bob")
         return coordinator._members.hosts.pop("bob")
 
     coordinator = system._identity.coordinator
@@ -148,12 +148,12 @@ def test_what_is_said_twice_counts_once(new_system):
     last = system.snapshot()
     ray.get(coordinator.leaving.remote("bob"))
     ray.get(coordinator.refuse.remote(taken.id, "alice", "too late", AbortReason.CAPTURE_FAILED))
-    assert ray.get(coordinator.__ray_call__.remote(lambda self: self._ends.leaving)) == set()
+    assert ray.get(coordinator.__ray_call__.remote(lambda self: self._runner._ends.leaving)) == set()
     assert (set(system.snapshot().actors), last.manifest.ended) == ({"alice"}, ("bob",))
 
 
 def tokens_at(coordinator):
-    return ray.get(coordinator.__ray_call__.remote(lambda self: [*self._admission.asked._waiting]))
+    return ray.get(coordinator.__ray_call__.remote(lambda self: [*self._runner._admission.asked._waiting]))
 
 
 def keep_busy(system, alice, file):
@@ -173,7 +173,7 @@ def test_an_actor_that_was_asked_to_begin_and_refused_before_it_had_begun_keeps_
     waiting = coordinator.snapshot.remote(Order(initiators=("alice",)))
     (token,) = eventually(lambda: tokens_at(coordinator))
     behind = coordinator.snapshot.remote(Order())
-    eventually(lambda: ray.get(coordinator.__ray_call__.remote(lambda self: len(self._admission._wanted))))
+    eventually(lambda: ray.get(coordinator.__ray_call__.remote(lambda self: len(self._runner._admission._wanted))))
     snapshot = SnapshotId(system.incarnation, "alice", 9)
     ray.get(coordinator.refuse.remote(snapshot, "alice", "its state cannot be pickled", AbortReason.CAPTURE_FAILED))
     ray.get(coordinator.announce.remote(snapshot, "alice", 9, token))

@@ -17,8 +17,8 @@ from rayshot.runtime.ray.futures import when_answered
 
 if TYPE_CHECKING:
     from rayshot.runtime.coordinator.birth import Birth
+    from rayshot.runtime.coordinator.collector_runner import CollectorRunner
     from rayshot.runtime.coordinator.members import Members
-    from rayshot.runtime.coordinator.under_way import UnderWay
 
 log = logging.getLogger("rayshot")
 GUESTS_WAIT_S = 5.0
@@ -36,7 +36,7 @@ class DriverWatch(Inquiry):
     _lock: threading.RLock
     _birth: "Birth"
     _members: "Members"
-    _open: "dict[SnapshotId, UnderWay]"
+    _runner: "CollectorRunner"
     refuse: Callable[[SnapshotId, str, str, AbortReason], None]
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class DriverWatch(Inquiry):
         deadline, was_open = time.monotonic() + GUESTS_WAIT_S, False
         while time.monotonic() < deadline:
             with self._lock:
-                under_way = self._open.get(snapshot)
+                under_way = self._runner.under_way.get(snapshot)
             if (was_open and under_way is None) or (under_way is not None and under_way.recorded_s is not None):
                 return
             was_open = under_way is not None  # if an actor began the snapshot, its announcement may not be here yet

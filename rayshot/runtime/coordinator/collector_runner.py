@@ -1,0 +1,334 @@
+"""The runner of the Collector: requests and actors' news go in; orders to actors, commits and answers come out."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, assert_never
+
+from rayshot.errors import ConfigError, Fenced, RayshotError
+from rayshot.protocol.abort import AbortReason
+from rayshot.protocol.collecting import (
+    AbortWanted,
+    AnnounceEnd,
+    CaptureRefused,
+    CollectorEffect,
+    CollectorEvent,
+    ProcessEnded,
+    ProcessJoined,
+    RecordArrived,
+    SendBegin,
+    SnapshotAnnounced,
+    SnapshotStored,
+    SnapshotWanted,
+    StoreSnapshot,
+)
+from rayshot.protocol.collector import Collector
+from rayshot.protocol.cut import Cut
+from rayshot.protocol.identity import ALIGNED, CHANDY_LAMPORT, STOP_THE_WORLD, SnapshotId
+from rayshot.protocol.topology import forward_inputs
+from rayshot.runtime.coordinator.birth import Birth
+from rayshot.runtime.coordinator.commit_queue import CommitQueue
+from rayshot.runtime.coordinator.intake import Arrived, Gathered, Intake
+from rayshot.runtime.coordinator.members import Members
+from rayshot.runtime.coordinator.metrics import Metrics
+from rayshot.runtime.coordinator.requests import Admission, Request
+from rayshot.runtime.coordinator.under_way import Ends, UnderWay, abort_error, over_before_begun, why_unwritten
+from rayshot.runtime.ray.failpoints import failpoint
+from rayshot.runtime.wire.packets import pack_begin
+from rayshot.runtime.wire.reports import Body
+from rayshot.runtime.wire.settings import SystemSettings
+from rayshot.runtime.wire.states import RUNNING
+
+if TYPE_CHECKING:
+    from rayshot.runtime.coordinator.committer import Committer
+    from rayshot.store.records import CommitRecord
+
+log = logging.getLogger("rayshot")
+Begin = tuple[SnapshotId, int, frozenset[str], bool]
+"""The arguments of `Host.begin`: the fields of Begun."""
+
+
+class CollectorRunner:
+    """See the module. `lock` covers the machine, the members and all snapshots `under_way`; each method takes it.
+
+    `config` says when snapshots begin by themselves. `committed` is the last commit of this life. `over` is the error
+    for a program that asks for a snapshot when the life is over; None before. `on_final` is called under the lock when
+    the snapshot is durable with which the system stops, `on_fenced` when another life has taken the storage.
+    """
+
+    def __init__(
+        self,
+        settings: SystemSettings,
+        committer: "Committer",
+        members: Members,
+        birth: Birth,
+        metrics: Metrics,
+        *,
+        on_final: Callable[[SnapshotId], None],
+        on_fenced: Callable[[Fenced], None],
+    ) -> None:
+        self.lock = threading.RLock()
+        self.config = settings.snapshot
+        self.under_way: dict[SnapshotId, UnderWay] = {}
+        self.committed: CommitRecord | None = None
+        self.over: RayshotError | None = None
+        self._traced_always = bool(settings.trace)
+        self._committer, self._members, self._birth, self._metrics = committer, members, birth, metrics
+        self._on_final, self._on_fenced = on_final, on_fenced
+        self._collector = Collector(committer.incarnation)
+        self._gathered: dict[SnapshotId, Gathered] = {}
+        self._intake = Intake(self._take, self._refuse)
+        self._admission, self._ends = Admission(), Ends()
+        self._commits = CommitQueue(self._commit, self._uncommitted)
+        self._last_began = self._last_ended = time.monotonic()
+
+    def start(self) -> None:
+        """Begin to commit."""
+        self._commits.start()
+
+    def replace_machine(self, collector: Collector) -> None:
+        """Go on with a machine that knows what was before this life, or before this coordinator."""
+        with self.lock:
+            self._collector = collector
+
+    def begin_life(self) -> None:
+        """The actors run from now on: let the snapshots begin that were asked for."""
+        with self.lock:
+            self._last_began = self._last_ended = time.monotonic()
+            self._begin_wanted()
+
+    def end(self, error: RayshotError) -> None:
+        """Begin no more snapshots: `error` says why. Those under way go on."""
+        with self.lock:
+            self.over = error
+            self._admission.refuse(error)
+
+    def close(self) -> None:
+        """Wait for the commits in the queue. Hold no lock."""
+        self._commits.close()
+
+    def handle(self, event: CollectorEvent) -> None:
+        """Give the machine an event, and carry out its effects."""
+        with self.lock:
+            self._carry_out(self._collector.handle(event))
+
+    # Requests --------------------------------------------------------------------------------------------------
+
+    def ask(self, request: Request) -> None:
+        """Begin this snapshot as soon as it may. Raises the error of `over`; ConfigError while the system begins."""
+        with self.lock:
+            if self.over is not None:
+                raise self.over.with_traceback(None)
+            if self._birth.beginning and not request.order.first:
+                raise ConfigError("the system begins: the first snapshot is taken when `begin` has returned")
+            self._admission.add(request, self.config.timeout_s)
+            self._begin_wanted()
+
+    def announce(self, snapshot: SnapshotId, name: str, floor: int, token: str) -> None:
+        """The actor `name` began a snapshot, for the request of that `token` if there is one."""
+        with self.lock:
+            if self.over is not None:
+                return
+            request = self._admission.asked.take(token) or Request(CHANDY_LAMPORT)
+            helpers = request.order.helpers if request.order.reached == self._members.hosts.keys() else None
+            effects = self._collector.handle(SnapshotAnnounced(snapshot, name, floor, helpers))
+            ended = (effect.snapshot for effect in effects if isinstance(effect, AnnounceEnd))
+            if snapshot in (*self._collector.open_snapshots, *ended):
+                self._note(snapshot, request)
+            else:
+                request.refuse(over_before_begun(snapshot))
+            self._carry_out(effects)
+            if self._birth.beginning:
+                self.abort(snapshot, AbortReason.REQUESTED, "the system begins: `begin` has not returned")
+
+    @property
+    def _room(self) -> int:
+        """The number of further snapshots that may be open now."""
+        return 0 if self._birth.loading else self.config.max_concurrent - len(self.under_way)
+
+    def _begin_wanted(self) -> None:
+        while (request := self._admission.next(self._room, aligning=self._collector.is_aligning)) is not None:
+            failpoint("before_begin")
+            if initiators := request.order.initiators:
+                token = self._admission.asked.add(request, self.config.timeout_s, self._members.hosts)
+                self._members.tell(initiators[0], "initiate", token)
+            elif request.mode == ALIGNED:
+                self._admission.exploring, self._last_began = True, time.monotonic()
+                threading.Thread(target=self._begin_aligned, args=(request,), daemon=True).start()
+            else:
+                self._carry_out(self._collector.handle(SnapshotWanted(request.mode)), request)
+
+    def _begin_aligned(self, request: Request) -> None:
+        """Begin an aligned snapshot on the existing channels. Asking for these takes a moment, so hold no lock."""
+        inputs = forward_inputs(self._members.topology())
+        with self.lock:
+            self._admission.exploring = False
+            if self.over is not None:
+                request.refuse(self.over)
+                return
+            self._carry_out(self._collector.handle(SnapshotWanted(ALIGNED, inputs)), request)
+
+    # Actors ----------------------------------------------------------------------------------------------------
+
+    def join(self, name: str) -> tuple[list[Begin], list[tuple[SnapshotId, int]]]:
+        """An actor joins. Returns the begin of each open snapshot, and the ends that it must know."""
+        with self.lock:
+            effects = self._collector.handle(ProcessJoined(name))
+            begun = [(e.snapshot, e.floor, e.inputs, e.quiet) for e in effects if isinstance(e, SendBegin)]
+            return begun, self._ends.known()
+
+    def process_ended(self, event: ProcessEnded) -> None:
+        """An actor ended. It may have been on the only path of the markers of a snapshot that few helpers spread."""
+        name = event.record.process
+        with self.lock:
+            self._admission.asked.drop(name)
+            self._ends.leaving.discard(name)
+            for snapshot, under_way in self.under_way.items():
+                if under_way.request.order.helpers is not None:
+                    self._members.tell_all("begin", snapshot, 0, frozenset(), False)  # noqa: FBT003 - a Ray call
+            self.handle(event)
+
+    def leaving(self, name: str) -> None:
+        """An actor wants to end, but cannot while a snapshot is open there: tell it at once when snapshots end."""
+        with self.lock:
+            for snapshot, floor in self._ends.say_at_once(name) if name in self._members.hosts else ():
+                self._members.tell(name, "ended", snapshot, floor, True)  # noqa: FBT003 - a Ray call
+
+    def report(self, head: bytes, body: Body) -> None:
+        """An actor brings a report."""
+        self._intake.put(head, body)
+
+    def _take(self, reports: list[Arrived]) -> None:
+        with self.lock:
+            for report in reports:
+                self._gathered.setdefault(report.record.snapshot, Gathered()).add(report)
+                self.handle(RecordArrived(report.record))
+                failpoint("after_ack")
+            for over in self._gathered.keys() - {*self._collector.open_snapshots, *self._collector.unannounced}:
+                del self._gathered[over]
+
+    def _refuse(self, snapshot: SnapshotId, name: str, detail: str, reason: AbortReason) -> None:
+        self.handle(CaptureRefused(snapshot, name, detail, reason))
+
+    # Effects ---------------------------------------------------------------------------------------------------
+
+    def _note(self, snapshot: SnapshotId, request: Request | None) -> None:
+        if snapshot not in self.under_way:
+            now = self._last_began = time.monotonic()
+            known = request is not None and snapshot.by_coordinator  # otherwise the coordinator does not know its begin
+            follows = self.committed.position if self.committed and known else None
+            wanted = request or Request(CHANDY_LAMPORT)
+            self.under_way[snapshot] = UnderWay(now, time.time(), now + self.config.timeout_s, wanted, follows)
+
+    def _carry_out(self, effects: tuple[CollectorEffect, ...], request: Request | None = None) -> None:
+        for effect in effects:
+            match effect:
+                case SendBegin(process, snapshot, floor, inputs, quiet):
+                    self._note(snapshot, request)
+                    host = self._members.hosts.get(process)
+                    if host is not None and snapshot.by_coordinator and not quiet:
+                        self._intake.fetch(process, host, snapshot, pack_begin(snapshot, floor, inputs))
+                        self._ends.said(snapshot.initiator, floor)
+                    else:
+                        self._members.tell(process, "begin", snapshot, floor, inputs, quiet)
+                case StoreSnapshot(cut):
+                    self._note(cut.snapshot, request)  # a system without actors has no SendBegin before this
+                    under_way = self.under_way[cut.snapshot]
+                    under_way.recorded_s = time.monotonic() - under_way.began
+                    self._commits.put(cut)
+                    if cut.snapshot.mode == STOP_THE_WORLD and not under_way.request.order.final:
+                        self._members.tell_all("everybody_recorded", cut.snapshot)
+                case AnnounceEnd():
+                    self._announce_end(effect)
+                case _:
+                    assert_never(effect)
+
+    def _announce_end(self, end: AnnounceEnd) -> None:
+        under_way = self.under_way.pop(end.snapshot, None)
+        self._gathered.pop(end.snapshot, None)
+        self._ends.add(end.snapshot, end.floor)
+        failpoint("before_announce")
+        committed = end.reason is None
+        final = committed and under_way is not None and under_way.request.order.final
+        if final:  # the actors stand still until they hear of it
+            self._on_final(end.snapshot)
+        stood_still = end.snapshot.mode == STOP_THE_WORLD
+        lazily = committed and end.snapshot.by_coordinator and not (stood_still or self._traced_always)
+        told = self._ends.leave_unsaid(end.snapshot, time.monotonic()) if lazily else tuple(self._members.hosts)
+        for name in () if final else told:
+            self._members.tell(name, "ended", end.snapshot, end.floor, committed)
+        for name, drivers in end.past_drivers.items():
+            self._members.tell(name, "forget_drivers", drivers)
+        if under_way is None:
+            return  # the snapshot of a lost coordinator, or its announcement is late
+        self._last_ended = time.monotonic()
+        if end.reason is not None:
+            self._metrics.aborted(under_way.request.trigger, end.reason)
+            self._commits.call(partial(self._committer.note_abort, under_way, end, time.monotonic()))
+            self._members.tell_vaults("sweep")
+            error = abort_error(end)
+            log.warning("%s", error)
+            under_way.request.refuse(error)
+        self._begin_wanted()
+
+    # Durable ---------------------------------------------------------------------------------------------------
+
+    def _commit(self, cut: Cut) -> None:
+        with self.lock:
+            under_way, gathered = self.under_way.get(cut.snapshot), self._gathered.get(cut.snapshot, Gathered())
+        if under_way is None:
+            return  # it was aborted while it waited in the queue, because the system was fenced out
+        record, figures = self._committer.store(cut, self._members.shares(gathered.bodies), under_way.taken(gathered))
+        with self.lock:
+            self.committed = record
+            self._birth.end()
+            self.handle(SnapshotStored(cut.snapshot))
+        under_way.request.settle(record, cut, figures)
+        self._metrics.committed(under_way.request.trigger, figures)
+        self._committer.retain(self.config)
+        self._committer.write_aborts()
+
+    def _uncommitted(self, cut: Cut, error: Exception) -> None:
+        self.abort(cut.snapshot, *why_unwritten(cut.snapshot, error))
+        if isinstance(error, Fenced):
+            self._on_fenced(error)
+
+    def abort(self, snapshot: SnapshotId, reason: AbortReason, detail: str) -> None:
+        """End a snapshot without a commit, unless it is being stored: see AbortWanted."""
+        self.handle(AbortWanted(snapshot, reason, detail))
+
+    def abort_all(self, reason: AbortReason, detail: str) -> None:
+        """As `abort`, for all snapshots under way."""
+        with self.lock:
+            for snapshot in tuple(self.under_way):
+                self.abort(snapshot, reason, detail)
+
+    # Time ------------------------------------------------------------------------------------------------------
+
+    def tick(self, now: float) -> None:
+        """Do all that is due at `now`, by time.monotonic. Call under the lock."""
+        for snapshot, under_way in [(k, one) for k, one in self.under_way.items() if now >= one.deadline]:
+            self.abort(snapshot, AbortReason.TIMEOUT, f"not durable after {self.config.timeout_s:g} s")
+            under_way.keep_nobody_waiting(snapshot, now)
+        for snapshot, under_way in self.under_way.items():
+            if snapshot.mode == ALIGNED and under_way.loses_patience(now, self.config.alignment_timeout_s):
+                self._members.tell_all("stop_aligning", snapshot)
+        self._birth.check(now)
+        self._admission.expire(now)
+        self._begin_wanted()  # a request may have expired before its snapshot began, which makes room
+        for snapshot, floor in self._ends.overdue(now):
+            self._members.tell_all("ended", snapshot, floor, True)  # noqa: FBT003 - a Ray call
+        due = self.config.next_due(self._last_began, self._last_ended)
+        idle = self._admission.is_empty and self._admission.fits(self._room)
+        runs = self.over is None and self._birth.state == RUNNING
+        if due is not None and now >= due and idle and runs and self._members.hosts:
+            self._admission.add(Request(self.config.mode, trigger="interval"), self.config.timeout_s)
+            self._begin_wanted()
+
+    def status(self) -> dict[SnapshotId, dict[str, Any]]:
+        """The progress of each snapshot under way."""
+        with self.lock:
+            missing, open_channels = self._collector.missing, self._collector.open_channels
+            return {k: one.status(missing(k), open_channels(k)) for k, one in self.under_way.items()}
