@@ -196,7 +196,7 @@ def test_records_that_contradict_each_other_and_came_before_the_announcement_are
     snapshot, sent, received = SnapshotId(system.incarnation, "alice", 9), {"alice": 1}, {"alice": 5}
     record = Record(snapshot, "alice", True, sent, transported=sent, released=sent, received=received, arrived=received)
     arrived = Arrived(record, 0.0, 0, b"")
-    ray.get(coordinator.__ray_call__.remote(lambda self: self._take([arrived])))
+    ray.get(coordinator.__ray_call__.remote(lambda self: self._runner._take([arrived])))
     ray.get(coordinator.announce.remote(snapshot, "alice", 9, token))
     with pytest.raises(ray.exceptions.RayTaskError, match=r"inconsistent.*5 received, 5 arrived, 1 sent"):
         ray.get(waiting, timeout=20)

@@ -17,7 +17,6 @@ from rayshot.runtime.ray.futures import when_answered
 
 if TYPE_CHECKING:
     from rayshot.runtime.coordinator.birth import Birth
-    from rayshot.runtime.coordinator.collector_runner import CollectorRunner
     from rayshot.runtime.coordinator.members import Members
 
 log = logging.getLogger("rayshot")
@@ -36,7 +35,6 @@ class DriverWatch(Inquiry):
     _lock: threading.RLock
     _birth: "Birth"
     _members: "Members"
-    _runner: "CollectorRunner"
     refuse: Callable[[SnapshotId, str, str, AbortReason], None]
 
     def __init__(self) -> None:
