@@ -1,3 +1,3 @@
-"""A bank to look at: accounts that pay each other, photographed while they do."""
+"""A bank to look at: accounts that pay each other, and snapshots of them at work."""
 
 SYSTEM = "demo-bank"

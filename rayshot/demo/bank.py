@@ -1,4 +1,4 @@
-"""The actors of the demo, and who sends them orders."""
+"""The actors of the demo, and the driver that sends them orders."""
 
 import random
 import time
@@ -13,7 +13,7 @@ ACCOUNTS = ("alice", "bob", "carol", "dave")
 INSPECTOR = "inspector"
 OPENING_BALANCE = 1_000
 STAMP_ROUNDS = 4_000
-"""Of hashing a receipt: some milliseconds, so that mail piles up at accounts, as it does in any system that works."""
+"""Rounds of hashing for a receipt: some milliseconds, so that messages queue at accounts, as in any busy system."""
 RECEIPTS_KEPT = 3
 ORDERS_AT_ONCE = 12
 FIRST_ORDERS = 5
@@ -43,7 +43,7 @@ class Account:
         to.deposit.tell(amount, f"{amount} from {self.owner} #{self._stamp(amount)}")
 
     def deposit(self, amount: int, receipt: str) -> None:
-        """Take money in, with the receipt of whoever sent it."""
+        """Take money in, with the receipt of its sender."""
         self.balance += amount
         self.receipts = [*self.receipts, f"{receipt} #{self._stamp(amount)}"][-RECEIPTS_KEPT:]
 
@@ -52,13 +52,13 @@ class Account:
         return self.balance
 
     def _stamp(self, amount: int) -> str:
-        """What shows that the account has seen it."""
+        """A proof that the account has seen the transfer."""
         return pbkdf2_hmac("sha256", str(amount).encode(), self.owner.encode(), STAMP_ROUNDS, dklen=2).hex()
 
 
 @rayshot.actor(deterministic=True)
 class Inspector:
-    """Asks one account after the other, and adds up: what is on its way meanwhile is missing, or counted twice."""
+    """Asks one account after the other, and adds up: money in flight meanwhile is missing, or counted twice."""
 
     def __init__(self) -> None:
         self.sums: list[int] = []
@@ -68,7 +68,7 @@ class Inspector:
         self._ask(0, accounts)
 
     def add(self, balance: int, so_far: int, others: Sequence[rayshot.ActorHandle]) -> None:
-        """An account has answered."""
+        """Add the answer of an account."""
         if others:
             self._ask(so_far + balance, others)
         else:
@@ -79,28 +79,28 @@ class Inspector:
 
 
 def open_accounts(system: rayshot.System) -> None:
-    """Make the first actors, and give them something to do."""
+    """Make the first actors, and give them work."""
     accounts = {name: Account.options(name=name).remote(name, OPENING_BALANCE) for name in ACCOUNTS}  # type: ignore[attr-defined]
     Inspector.options(name=INSPECTOR).remote()  # type: ignore[attr-defined]
     for seed in range(FIRST_ORDERS):
-        order(accounts, random.Random(seed))  # noqa: S311 - it shall be the same each time
+        order(accounts, random.Random(seed))  # noqa: S311 - each demo gives the same orders
     send_inspector(system, accounts)
 
 
 def send_inspector(system: rayshot.System, accounts: Accounts) -> None:
-    """Let him make a round."""
+    """Let the inspector make a round."""
     system.get_actor(INSPECTOR).inspect.tell(list(accounts.values()))
 
 
 def order(accounts: Accounts, chance: random.Random) -> None:
-    """Order some transfers, and wait for none."""
+    """Order some transfers, and wait for none of them."""
     for _ in range(ORDERS_AT_ONCE):
         payer, payee = chance.sample(ACCOUNTS, 2)
         accounts[payer].transfer.tell(accounts[payee], payee, chance.randint(1, AMOUNT_MAX))
 
 
 def shop(accounts: Accounts, seconds: float, seed: int) -> None:
-    """Order transfers for so long, and look at a balance in between, which comes behind the orders before it."""
+    """Order transfers for so many seconds. Read a balance in between: that call waits behind the orders before it."""
     chance, until = random.Random(seed), time.monotonic() + seconds  # noqa: S311
     while time.monotonic() < until:
         order(accounts, chance)
@@ -109,7 +109,7 @@ def shop(accounts: Accounts, seconds: float, seed: int) -> None:
 
 @ray.remote(num_cpus=0)
 class Shop:
-    """A plain actor of Ray, outside of the system, that sends into it."""
+    """A plain actor of Ray, outside the system, that sends messages into it."""
 
     def shop(self, accounts: Accounts, seconds: float, seed: int) -> None:
         """See `shop`."""

@@ -1,4 +1,4 @@
-"""A day of the bank: it opens, is photographed at work, loses a process, comes back from a photograph, and closes."""
+"""A day of the bank: it opens, takes snapshots at work, loses a process, is restored from a snapshot, and closes."""
 
 import contextlib
 import os
@@ -23,7 +23,7 @@ LUNCH, CLOSING = "before lunch", "closing time"
 
 
 class Money(NamedTuple):
-    """Where the money was at one cut."""
+    """Where the money is in one cut."""
 
     held: int
     moving: int
@@ -33,8 +33,8 @@ def live_through(storage: str, tell: Callable[[str], object]) -> None:
     """Run the day, on a Ray cluster of its own, which ends with it.
 
     Args:
-        storage: where the snapshots go. Where it holds an earlier day, the bank goes on from that.
-        tell: called with what happens next, in words.
+        storage: where the snapshots go. If it holds an earlier day, the bank goes on from there.
+        tell: called with a text that says what happens next.
     """
     tell("a Ray cluster of its own starts")
     with own_cluster(CPUS):
@@ -51,7 +51,7 @@ def live_through(storage: str, tell: Callable[[str], object]) -> None:
 
 
 def money(snapshot: rayshot.Snapshot) -> Money:
-    """What the accounts had, and what was on its way."""
+    """The sum of the balances, and the money in flight."""
     states = snapshot.states()
     messages = (message for channel in snapshot.channels.values() for message in channel.messages)
     return Money(
@@ -61,13 +61,13 @@ def money(snapshot: rayshot.Snapshot) -> Money:
 
 
 def sums(snapshot: rayshot.Snapshot) -> list[int]:
-    """What the inspector counted until then."""
+    """The inspector's count in this snapshot."""
     found: list[int] = snapshot.state(INSPECTOR)["sums"]
     return found
 
 
 def _begin(storage: str) -> rayshot.System:
-    """The bank, opened; or as it closed on an earlier day."""
+    """Open the bank, or restore it as it closed on an earlier day."""
     try:
         system = rayshot.init(SYSTEM, storage=storage, trace="full")
     except SnapshotsExist:
@@ -85,7 +85,7 @@ def _accounts(system: rayshot.System) -> Accounts:
 
 
 def _work(system: rayshot.System, accounts: Accounts, store: Any, tell: Callable[[str], object]) -> None:
-    """Until a process is killed."""
+    """Work until a process is killed."""
     tell(f"a snapshot each {INTERVAL_S:g} s, while all of them work")
     system.configure(rayshot.SnapshotConfig(interval_s=INTERVAL_S))
     shopping = store.shop.remote(accounts, MORNING_S + NOON_S + AFTERNOON_S, seed=1)
@@ -99,12 +99,12 @@ def _work(system: rayshot.System, accounts: Accounts, store: Any, tell: Callable
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
     tell(f"the process of {VICTIM} is killed, so the bank stops")
-    with contextlib.suppress(SystemDown, ray.exceptions.ActorDiedError):  # the second where a call was at the victim
+    with contextlib.suppress(SystemDown, ray.exceptions.ActorDiedError):  # the second if a call was at the victim
         ray.get(shopping)
 
 
 def _finish(system: rayshot.System, accounts: Accounts, store: Any) -> None:
-    """Until closing time."""
+    """Work until closing time."""
     shopping = store.shop.remote(accounts, AFTERNOON_S, seed=5)
     send_inspector(system, accounts)
     shop(accounts, AFTERNOON_S / 2, seed=6)

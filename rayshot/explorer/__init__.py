@@ -1,1 +1,1 @@
-"""Snapshots for eyes: what a page needs to know of a storage, the page itself, and a report that is one file."""
+"""The page of a snapshot: the data that it needs from a storage, the page itself, and a report in one file."""

@@ -1,7 +1,7 @@
-"""What the page shows, as plain documents: of a system its time line, of a snapshot everything, within windows.
+"""The content of the page as plain documents: the time line of a system, and a snapshot, within windows.
 
-Nothing here is as long as what it tells of: 1,000 actors with 100,000 messages in flight make some 100 KB, and each
-list that was cut says of how many. What cannot be read says why, and the rest is there.
+The documents are small: 1,000 actors with 100,000 messages in flight make some 100 KB, and each list that was cut
+says how many items there are. If a part cannot be read, the document says why, and has the rest.
 """
 
 from collections import defaultdict
@@ -24,14 +24,14 @@ from rayshot.store.snapshot import Snapshot
 
 SNAPSHOTS_MAX = 100
 ROWS_READ_MAX = 10_000
-"""So many actors and channels are read of manifests for the time line; older snapshots show what their record says."""
+"""The time line reads manifests with so many actors and channels in all; older snapshots show only their record."""
 BARS_MAX = 24
 ABORTS_MAX = 20
 DETAIL_LENGTH_MAX = 300
 TRACE_BYTES_MAX = 4 << 20
-"""Longer traces are not drawn: `rayshot trace` and `rayshot verify` read them."""
+"""The page does not draw longer traces: `rayshot trace` and `rayshot verify` read them."""
 NEAR_MAX, ROWS_OF_A_LARGE_ONE = 6, 1_000
-"""So many snapshots around one are read for their traces, fewer of large ones: what follows a cut lies in them."""
+"""The traces of so many snapshots around one are read, of fewer large ones: they have the events after the cut."""
 
 _Found = TypeVar("_Found")
 _NO_CUT: dict[str, Any] = {}
@@ -41,8 +41,8 @@ _NO_MESSAGES: tuple[list[dict[str, Any]], list[str]] = ([], [])
 def storage_document(view: SystemView, snapshots: Sequence[Snapshot] | None = None) -> dict[str, Any]:
     """The time line of one system: its snapshots, oldest first, and its lives. Raises what reading the log raises.
 
-    `first` is which one a page opens with, None where there is none.
-    `snapshots` are those of the view where somebody has opened them, so that no manifest is read twice.
+    `first` is the snapshot with which a page opens, None if no snapshot exists.
+    `snapshots` are those of the view if the caller has opened them, so that no manifest is read twice.
     """
     view = view.now()
     snapshots = view.snapshots() if snapshots is None else snapshots
@@ -63,7 +63,7 @@ def storage_document(view: SystemView, snapshots: Sequence[Snapshot] | None = No
 
 
 def _first(rows: Sequence[dict[str, Any]]) -> str | None:
-    """The newest one with messages in flight of which a later trace tells what became of them, if there is one."""
+    """The newest snapshot with messages in flight whose fate a later trace tells, if there is one."""
     followed = [row for row, later in pairwise(rows) if row.get("traced") and row["life"] == later["life"]]
     for several in (followed, rows):
         for row in reversed(several):
@@ -73,7 +73,7 @@ def _first(rows: Sequence[dict[str, Any]]) -> str | None:
 
 
 def _lives(view: SystemView) -> list[dict[str, Any]]:
-    """When and why each life began, as far as an EPOCH says; `takeovers` are when new coordinators went on with it."""
+    """When and why each life began, if an EPOCH says it; `takeovers` are the times at which new coordinators began."""
     origins = view.restored_from()
     lives: dict[int, dict[str, Any]] = {}
     for record in view.records():
@@ -91,7 +91,7 @@ def _lives(view: SystemView) -> list[dict[str, Any]]:
 
 
 def _aborts(view: SystemView) -> list[dict[str, Any]]:
-    """Snapshots that came to nothing, the newest ABORTS_MAX: none where the notes cannot be read, which bind nobody."""
+    """The newest ABORTS_MAX aborted snapshots; none if the notes cannot be read, since nothing depends on notes."""
     try:
         notes = view.aborts().notes
     except RayshotError:
@@ -111,7 +111,7 @@ def _aborts(view: SystemView) -> list[dict[str, Any]]:
 
 
 def one_alone(snapshot: Snapshot) -> dict[str, Any]:
-    """As `storage_document`, of one snapshot without its system."""
+    """Like `storage_document`, for one snapshot without its system."""
     return {
         "system": snapshot.system,
         "snapshots": [snapshot_row(snapshot)],
@@ -123,7 +123,7 @@ def one_alone(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def snapshot_row(snapshot: Snapshot, *, read: bool = True) -> dict[str, Any]:
-    """One snapshot on the time line; what its manifest says only if that is to be read."""
+    """One snapshot on the time line; with the content of its manifest only if the caller wants it read."""
     row: dict[str, Any] = {
         "id": str(snapshot.id),
         "life": snapshot.id.incarnation,
@@ -158,12 +158,12 @@ def snapshot_document(
     """Everything that the page shows of one snapshot.
 
     Args:
-        snapshot: which.
-        before: the one to compare it with; None means the one that was committed before it.
+        snapshot: the snapshot.
+        before: the snapshot to compare it with; None means the one that was committed before it.
         actors: the actors and drivers to show; none means those with most messages in flight.
-        siblings: as `Snapshot.siblings`, where somebody has opened them, so that no manifest is read twice.
+        siblings: like `Snapshot.siblings`, if the caller has opened them, so that no manifest is read twice.
 
-    What cannot be read is told under `notes`; where nothing can, there is only `error` beside what the record says.
+    `notes` says what cannot be read. If nothing can be read, the document has only `error` and what the record says.
     """
     row = snapshot_row(snapshot)
     if "error" in row:
@@ -196,7 +196,7 @@ def snapshot_document(
     rows, too_large = part("the messages in flight", lambda: messages(snapshot.channels, wanted), _NO_MESSAGES)
     notes += [f"the messages on {channel} are more than this page reads" for channel in too_large[:3]]
     if strangers := sorted({*actors} - {*lanes}):
-        notes.append(f"not shown of what was chosen: {', '.join(strangers)[:DETAIL_LENGTH_MAX]}")
+        notes.append(f"chosen, but not shown: {', '.join(strangers)[:DETAIL_LENGTH_MAX]}")
     shown = snapshot.actors.keys() & lanes
     states = [actor_document(snapshot, actor) for actor in manifest.actors if actor.name in shown]
     damaged += [f"the state of {one['name']}" for one in states if one.get("damaged")]
@@ -221,7 +221,7 @@ def _age(snapshot: Snapshot) -> tuple[int, int]:
 
 
 def _cut(snapshot: Snapshot, siblings: Sequence[Snapshot], lanes: Sequence[str]) -> dict[str, Any]:
-    """The diagram of a traced cut; of any other only the `reason` why there is none."""
+    """The diagram of a traced cut; for any other cut only the `reason` why it has no diagram."""
     manifest = snapshot.manifest
     if not manifest.traces:
         return {"reason": UNTRACED}
@@ -235,7 +235,7 @@ def _cut(snapshot: Snapshot, siblings: Sequence[Snapshot], lanes: Sequence[str])
             more, left = _segments(one, lanes, left)
             relations[str(one.id)] = one.relation(snapshot).name
         except RayshotError:
-            continue  # it is not the one that is shown
+            continue  # it is not the snapshot that is shown
         segments += more
     histories = join(segments, str(snapshot.id))
     if not histories:
@@ -245,7 +245,7 @@ def _cut(snapshot: Snapshot, siblings: Sequence[Snapshot], lanes: Sequence[str])
 
 
 def _segments(snapshot: Snapshot, lanes: Collection[str], bytes_max: int) -> tuple[list[Segment], int]:
-    """The traces of these actors, none where they are too long, and how many bytes are left; below 0 says that."""
+    """The traces of these actors, and how many bytes are left; below 0 if they are too long, then without traces."""
     wanted = [trace for trace in snapshot.manifest.traces if trace.actor in lanes]
     left = bytes_max - sum(trace.segment.size for trace in wanted)
     if left < 0:
@@ -254,7 +254,7 @@ def _segments(snapshot: Snapshot, lanes: Collection[str], bytes_max: int) -> tup
 
 
 def _near(snapshot: Snapshot, siblings: Sequence[Snapshot]) -> list[Snapshot]:
-    """The snapshots of the same life, the nearest first, by turns after and before this one."""
+    """The snapshots of the same life, the nearest first, alternating between after and before this one."""
     same = [one for one in siblings if one.id.incarnation == snapshot.id.incarnation]
     before = [one for one in reversed(same) if one.position < snapshot.position]
     after = [one for one in same if one.position > snapshot.position]
@@ -262,7 +262,7 @@ def _near(snapshot: Snapshot, siblings: Sequence[Snapshot]) -> list[Snapshot]:
 
 
 def _counted(snapshot: Snapshot, chosen: Collection[str]) -> dict[str, Any]:
-    """What any snapshot tells of its cut: the counters of the channels."""
+    """What every snapshot says about its cut: the counters of the channels."""
     return {
         "kind": "counted",
         "lanes": [{"name": name} for name in chosen],
@@ -272,7 +272,7 @@ def _counted(snapshot: Snapshot, chosen: Collection[str]) -> dict[str, Any]:
 
 
 def _verified(snapshot: Snapshot, damaged: Sequence[str]) -> dict[str, Any]:
-    """What a look at the manifest and the chunks' names finds, and what the page found when it read some of them."""
+    """The findings from the manifest and the names of the chunks, and from those chunks that the page has read."""
     found = snapshot.survey()
     return {
         "sound": found.sound and not damaged,

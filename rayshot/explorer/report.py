@@ -1,4 +1,4 @@
-"""The page: as one file that holds all it shows, and as it is served. It asks nobody for anything, but for its data."""
+"""The page, as one file with everything that it shows, and as the server sends it. It loads only its data."""
 
 import base64
 import hashlib
@@ -14,16 +14,16 @@ from rayshot.store.catalog import SystemView
 from rayshot.store.snapshot import Snapshot
 
 REPORT_BYTES_MAX = 900_000
-"""Other snapshots are put into a report beside the one that was asked for as long as it is no larger."""
+"""A report gets other snapshots besides the requested one until it reaches this size."""
 SNAPSHOTS_MAX = 12
 _NO_DATA = '<script id="data" type="application/json">null</script>'
 _POLICY = 'content="POLICY"'
 
 
 def page(data: dict[str, Any] | None = None) -> str:
-    """The page as HTML: with its data in it, or without any, so that it fetches `data/storage` and `data/snapshot/ID`.
+    """The page as HTML, with its data or without. Without, it fetches `data/storage` and `data/snapshot/ID`.
 
-    Its policy lets nothing run and nothing be loaded but what it is made of, whatever its data may hold.
+    Its policy lets only its own parts run and load, whatever its data contain.
     """
     text = files("rayshot.explorer").joinpath("page.html").read_text("utf-8")
     fetched = "'self'" if data is None else "'none'"
@@ -32,7 +32,7 @@ def page(data: dict[str, Any] | None = None) -> str:
 
 
 def policy(text: str, fetched: str) -> str:
-    """The content security policy of a page: its one style and its one script, by their digests."""
+    """The content security policy of a page: it allows its one style and its one script, by their digests."""
     style = re.search("<style>(.*?)</style>", text, re.DOTALL)
     script = re.search("<script>(.*?)</script>", text, re.DOTALL)
     assert style is not None, "the page has one"
@@ -54,7 +54,7 @@ def report(
 
     Args:
         view: the system.
-        snapshot: which opens first; None means the `first` of `storage_document`.
+        snapshot: the snapshot that opens first; None means the `first` of `storage_document`.
         actors: as for `snapshot_document`.
     """
     known = view.snapshots()
@@ -76,16 +76,16 @@ def report(
 
 
 def frame(snapshot: Snapshot) -> str:
-    """One snapshot as a frame for notebooks; what is in it can reach nothing of the notebook."""
+    """One snapshot as a frame for notebooks; the frame's content cannot reach the notebook."""
     data = {
         "storage": one_alone(snapshot),
         "snapshots": {str(snapshot.id): snapshot_document(snapshot)},
     }
     style = "width: 100%; height: 900px; border: 0"
-    inner = escape(page(data)).encode("ascii", "xmlcharrefreplace").decode()  # whatever the notebook is encoded in
+    inner = escape(page(data)).encode("ascii", "xmlcharrefreplace").decode()  # works in every encoding of the notebook
     return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{inner}"></iframe>'
 
 
 def _inlined(data: dict[str, Any]) -> str:
-    """JSON that no text in it can end: `<` is written as an escape."""
+    """JSON that no text in it can end, because `<` is an escape."""
     return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")

@@ -1,8 +1,8 @@
-"""The page as it is served to the browser of whoever started it, and to nobody else.
+"""Serves the page to the browser of the user who started the server, and to nobody else.
 
-It reads, and does nothing else: GET alone, on the loopback interface. A name that somebody's DNS lets lead here is
-refused, and so is whoever does not show the cookie that the one link gives, which is good once. So no other user of the
-machine, and no page of another site in the same browser, gets anything.
+The server only reads: it answers only GET, on the loopback interface. It refuses a foreign name that DNS leads here,
+and a request without the cookie. Only the link gives the cookie, and the link works once. So no other user of the
+machine, and no page of another site in the same browser, gets any data.
 """
 
 import secrets
@@ -29,14 +29,14 @@ LOOPBACK = "127.0.0.1"
 CONNECTIONS_MAX = 50
 GRACE_S = 1
 _ON = '<!doctype html><meta http-equiv="refresh" content="0; url=/"><title>rayshot</title>'
-"""A step of our own origin: after a redirect from elsewhere a browser would keep the cookie for itself."""
+"""A page of our own origin: after a redirect from another site a browser would not send the cookie."""
 
 
 class Server:
-    """Serves the page of one system, from `listen` on. `link` is what opens it, once."""
+    """Serves the page of one system, from `listen` on. `link` opens the page, once."""
 
     def __init__(self, view: SystemView, port: int = 0) -> None:
-        """`port` 0 takes a free one. Raises ConfigError where the port cannot be had."""
+        """`port` 0 takes a free one. Raises ConfigError if the port is not free."""
         self._socket = _listen(port)
         self._port = self._socket.getsockname()[1]
         token = secrets.token_urlsafe(32)
@@ -44,7 +44,7 @@ class Server:
         self._app = _application(view, f"rayshot-{self._port}", token)
 
     def run(self) -> None:
-        """Serve until Ctrl-C, which raises KeyboardInterrupt when all is closed."""
+        """Serve until Ctrl-C, which raises KeyboardInterrupt when everything is closed."""
         config = uvicorn.Config(
             self._app,
             http="h11",
@@ -69,8 +69,7 @@ def _listen(port: int) -> socket.socket:
     except OSError as error:
         listening.close()
         raise ConfigError(
-            f"port {port} of {LOOPBACK} cannot be had: {error.strerror}; give another one, or none to take one that is "
-            f"free",
+            f"port {port} of {LOOPBACK} cannot be used: {error.strerror}; give another one, or none for a free port",
             port=port,
         ) from error
     return listening
@@ -78,7 +77,7 @@ def _listen(port: int) -> socket.socket:
 
 def _application(view: SystemView, cookie: str, token: str) -> Starlette:
     text = page()
-    reading = threading.Lock()  # one at a time: each may hold the manifest of a large snapshot
+    reading = threading.Lock()  # one at a time, as each may hold the manifest of a large snapshot
 
     def html(_: Request) -> Response:
         return HTMLResponse(text)
@@ -105,7 +104,7 @@ def _application(view: SystemView, cookie: str, token: str) -> Starlette:
 
 
 def _answer(reading: threading.Lock, read: Callable[[], dict[str, Any]]) -> Response:
-    """A document; or why there is none, which the page shows in its place."""
+    """A document; or the reason why it cannot be made, which the page shows in its place."""
     try:
         with reading:
             return JSONResponse(read())
@@ -115,7 +114,7 @@ def _answer(reading: threading.Lock, read: Callable[[], dict[str, Any]]) -> Resp
 
 
 class _Door:
-    """Lets in who reads, and shows the cookie; gives that to the first who comes with the token."""
+    """Passes on requests that read and have the cookie; gives the cookie to the first request with the token."""
 
     def __init__(self, app: ASGIApp, cookie: str, token: str) -> None:
         self._app = app
@@ -124,7 +123,7 @@ class _Door:
         self._session = secrets.token_urlsafe(32)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or pass on. Nothing is awaited between the look at the token and its end."""
+        """Answer, or pass the request on. There is no `await` between the check of the token and its use."""
         request = Request(scope)
         answer: ASGIApp = self._app
         shown = request.query_params.get("token") if scope["path"] == "/" else None
@@ -147,7 +146,7 @@ def _same(shown: str | None, secret: str | None) -> bool:
 
 
 class _Headers:
-    """What every answer says, refusals too: what may run, and that nobody keeps or frames it."""
+    """Adds headers to every answer, refusals too: what may run, and that nothing may store or frame the answer."""
 
     def __init__(self, app: ASGIApp, policy: str) -> None:
         self._app = app

@@ -1,16 +1,16 @@
 """The space-time diagram of a traced cut: a window of events around the records, and a place on the page for each.
 
-Theory of operation. What an actor did is one row of events. The n-th message handled on a channel is the n-th one sent
+Theory of operation. The events of an actor are one row. The n-th message handled on a channel is the n-th one sent
 on it, so counting joins the sends to the receives. Each row has one event that is its cut: the record of the snapshot,
-or the place where it would lie for somebody who does not record. Whoever has no trace, as drivers, has sends that the
-numbers of the messages tell of; they stand in an order that could have been the real one.
+or the place where it would be if the row does not record. Drivers, and other rows without a trace, have sends that the
+numbers of the messages show; their order here could have been the real one.
 
-Each event gets two places, from 0 (left) to 1. `x` is "as it could have happened": whatever depends on something stands
-to the right of it, and where neither depends on the other, clocks tell which comes first; without clocks, the length of
-the longest chain of causes. `straight` is the order of Theorem 1 (Chandy and Lamport 1985): in the same order,
-everything that comes before its process's record stands left of the middle, all records stand in the middle, all else
-right of it. In both every message goes from left to right. Were the cut not consistent, a message would lead from the
-right side of it to the left.
+Each event gets two places, from 0 (left) to 1. `x` is "as it could have happened": an event is to the right of all
+events on which it depends. If neither of two depends on the other, clocks say which comes first; without clocks, the
+length of the longest chain of causes does. `straight` is the order of Theorem 1 (Chandy and Lamport 1985): the events
+keep their order, those before their process's record are left of the middle, all records are in the middle, all others
+right of it. In both every message goes from left to right. If the cut were not consistent, a message would go from its
+right side to its left.
 """
 
 from collections import Counter, defaultdict
@@ -29,13 +29,13 @@ from rayshot.protocol.identity import is_driver
 
 EVENTS_MAX = 500
 EVENTS_BESIDE_CUT_MAX = 18
-"""So many events of one row are shown before its cut, and so many behind it."""
+"""The page shows so many events of one row before its cut, and so many after it."""
 EVENTS_BEFORE_MAX = 200
-"""So many events of one row before its cut have a say in where those stand that are shown."""
+"""So many events of one row before its cut influence the places of the shown events."""
 ARROWS_UNSEEN_MAX = 120
-"""So many messages are drawn of which neither the sending nor the handling lies in the window."""
+"""The page draws at most so many messages that are neither sent nor handled in the window."""
 COLUMNS_BEHIND_MAX = 2
-"""So far to the left of the rightmost event so far a later one may stand: events at the same time share a column."""
+"""A later event may be so far left of the rightmost event until now: events at the same time share a column."""
 PAST, CUT, FUTURE = -1, 0, 1
 
 _Message = tuple[str, str, int]
@@ -44,9 +44,9 @@ _Message = tuple[str, str, int]
 
 @dataclass(slots=True)
 class _Window:
-    """The events around the cut. `sends` and `receives` tell at which event a message was sent and handled.
+    """The events around the cut. `sends` and `receives` say at which event a message was sent and handled.
 
-    The events of `hidden` are not shown, and have a say in where the others stand.
+    The page does not show the events of `hidden`, but they influence the places of the others.
     """
 
     events: list[dict[str, Any]] = field(default_factory=list)
@@ -63,7 +63,7 @@ class _Window:
         return index
 
     def clear(self) -> None:
-        """Forget what is hidden, once everything has its place."""
+        """Remove the hidden events, once everything has its place."""
         shown = [index for index in range(len(self.events)) if index not in self.hidden]
         moved = {old: new for new, old in enumerate(shown)}
         self.events = [self.events[index] for index in shown]
@@ -83,13 +83,13 @@ def spacetime(
     """The diagram as a document.
 
     Args:
-        snapshot: the id of the one whose cut is shown.
-        histories: what actors did.
-        channels: those of the snapshot.
+        snapshot: the id of the snapshot whose cut is shown.
+        histories: the events of the actors.
+        channels: the channels of the snapshot.
         lanes: the names of the actors and drivers to show, in their order on the page.
         ended: actors that had ended before the cut.
 
-    Raises Unproved where the trace tells an order of events that cannot be.
+    Raises Unproved if the trace has an impossible order of events.
     """
     beside = min(EVENTS_BESIDE_CUT_MAX, EVENTS_MAX // (2 * len(lanes)) - 1) if lanes else 0
     sent_at_cut, received_at_cut = _counters_at_cut(snapshot, histories, ended)
@@ -126,7 +126,7 @@ def spacetime(
 
 
 def _place_of_cut(history: History, snapshot: str, *, has_ended: bool) -> tuple[int, bool]:
-    """How many events lie before the cut, and whether the next one is the record itself."""
+    """How many events are before the cut, and whether the next one is the record itself."""
     place = history.place_of(snapshot)
     if place is None:
         return (len(history.events) if has_ended else 0), False
@@ -136,7 +136,7 @@ def _place_of_cut(history: History, snapshot: str, *, has_ended: bool) -> tuple[
 def _counters_at_cut(
     snapshot: str, histories: Mapping[str, History], ended: Collection[str]
 ) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, int]]]:
-    """Per actor what it had sent, and handled, before its cut, as the traces tell."""
+    """For each actor, the counts of what it had sent and handled before its cut, from the traces."""
     sent, received = {}, {}
     for name, history in histories.items():
         sent[name], received[name] = dict(history.sent), dict(history.received)
@@ -194,7 +194,7 @@ def _words(event: Event, side: int) -> tuple[str, int]:
 def _add_untraced(
     window: _Window, lane: int, name: str, told: Mapping[str, ChannelEntry], lanes: Collection[str], beside: int
 ) -> None:
-    """The sends of a driver or an actor without a trace: of what was in flight, and what is handled in the window."""
+    """The sends of a driver or an actor without a trace: the messages in flight, and those handled in the window."""
     numbers = defaultdict(set)
     for sender, receiver, number in window.receives:
         if sender == name:
@@ -215,7 +215,7 @@ def _add_untraced(
 def _arrows(
     window: _Window, channels: Mapping[tuple[str, str], ChannelEntry], lanes: Sequence[str]
 ) -> tuple[list[dict[str, Any]], int]:
-    """The messages to draw, and how many that crossed are not: those of other actors, and too many of the unseen."""
+    """The messages to draw, and how many that cross are left out: those of other actors, and too many unseen ones."""
     lane_of = {name: lane for lane, name in enumerate(lanes)}
     seen: dict[tuple[str, str], set[int]] = {ends: set() for ends in channels}
     both = []
@@ -280,14 +280,14 @@ def _place(window: _Window) -> None:
 
 
 def _spread(columns: Sequence[int], first: float, end: float) -> dict[int, float]:
-    """A place for each column: the first one at `first`, the others in steps towards `end`, which none of them gets."""
+    """A place for each column: the first one at `first`, the others in steps towards `end`, which stays free."""
     return {at: round(first + (end - first) * place / len(columns), 4) for place, at in enumerate(columns)}
 
 
 def _moments(window: _Window, after: Sequence[Sequence[int]]) -> list[float]:
-    """When each event was, as far as clocks tell: one that has no clock was just before the first that needed it.
+    """The time of each event, from clocks: an event without a clock was just before the first event that needed it.
 
-    A line that passes where nobody recorded passes when the others did.
+    If the cut of a row has no record, it gets the time of the other records.
     """
     known = [event.get("at") for event in window.events]
     records = [at for event, at in zip(window.events, known, strict=True) if event["side"] == CUT and at is not None]
@@ -303,7 +303,7 @@ def _moments(window: _Window, after: Sequence[Sequence[int]]) -> list[float]:
 
 
 def _sorted(after: Sequence[Sequence[int]], moments: Sequence[float]) -> list[int]:
-    """The events in an order that could be, as near to the clocks as causes allow. Raises Unproved."""
+    """The events in a possible order, as near to the clocks as causes allow. Raises Unproved."""
     waits_for = Counter(following for several in after for following in several)
     ready = [(moments[index], index) for index in range(len(after)) if not waits_for[index]]
     heapify(ready)
@@ -322,7 +322,7 @@ def _sorted(after: Sequence[Sequence[int]], moments: Sequence[float]) -> list[in
 def _other_cuts(
     window: _Window, histories: Mapping[str, History], lanes: Sequence[str], snapshot: str
 ) -> dict[str, list[int | str | None]]:
-    """The cuts of other snapshots in the window: per lane the event, "left" or "right" of the window, or None."""
+    """The cuts of other snapshots in the window: for each lane the event, "left" or "right" of the window, or None."""
     places: dict[str, list[int | str | None]] = {}
     for index, event in enumerate(window.events):
         if event["kind"] == "recorded other":

@@ -15,7 +15,7 @@ from rayshot.store.snapshot import Snapshot
 from rayshot.store.state import captured_bytes
 
 STATE_READ_BYTES_MAX = 8 << 20
-"""A larger state is not read for a page."""
+"""A page does not read a larger state."""
 NODES_MAX, FEW_NODES_MAX = 200, 40
 TREE_CHARACTERS_MAX = 24_000
 DEPTH_MAX = 6
@@ -24,7 +24,7 @@ CHANGES_MAX = 60
 
 
 def actor_document(snapshot: Snapshot, actor: ActorEntry) -> dict[str, Any]:
-    """One actor: what is known of it, and its `state` as a tree, or `unread`, which says why not."""
+    """One actor: its data, and its `state` as a tree, or `unread`, the reason why the state was not read."""
     name, info = actor.name, snapshot.actors[actor.name]
     document = {
         "name": name,
@@ -50,7 +50,7 @@ def actor_document(snapshot: Snapshot, actor: ActorEntry) -> dict[str, Any]:
 
 
 def tree(anything: Any) -> Any:
-    """A value as JSON, cut so that a page can hold many."""
+    """A value as JSON, cut so that a page can hold many of them."""
     for nodes in (NODES_MAX, FEW_NODES_MAX):
         found = _cut(jsonable(anything, nodes_max=nodes, depth_max=DEPTH_MAX))
         if len(json.dumps(found)) <= TREE_CHARACTERS_MAX:
@@ -71,7 +71,7 @@ def _cut(rendered: Any) -> Any:
 
 
 def changes(old: Snapshot, new: Snapshot, names: Collection[str]) -> dict[str, Any]:
-    """What changed in the actors `names`, and how the two cuts lie to each other."""
+    """What changed in the actors `names`, and the relation of the two cuts."""
     relation = old.relation(new)
     before = {actor.name: actor for actor in old.manifest.actors}
     after = {actor.name: actor for actor in new.manifest.actors}

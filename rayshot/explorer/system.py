@@ -1,4 +1,4 @@
-"""The system as a graph: who sends to whom, with a place on the page for each, found here and not in the browser."""
+"""The system as a graph: which actor sends to which, and places on the page, computed here, not in the browser."""
 
 import math
 from collections.abc import Collection
@@ -13,7 +13,7 @@ from rayshot.protocol.identity import is_driver
 NODES_MAX = 40
 EDGES_MAX = 200
 ON_A_CIRCLE_MAX = 14
-"""A few nodes stand on a circle, where no edge hides behind a node."""
+"""So few nodes get places on a circle, where no edge hides behind a node."""
 
 
 def system_graph(manifest: Manifest, chosen: Collection[str] = ()) -> dict[str, Any]:

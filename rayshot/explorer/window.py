@@ -1,4 +1,4 @@
-"""What of a large snapshot is shown: which actors and drivers, and which of the messages in flight."""
+"""The part of a large snapshot that a page shows: which actors and drivers, and which messages in flight."""
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Mapping, Sequence
@@ -14,13 +14,13 @@ LANES_MAX = 12
 MESSAGES_MAX = 100
 CALL_LENGTH_MAX = 160
 CHANNEL_READ_BYTES_MAX = 4 << 20
-"""A channel with more bytes in flight is not read for a few lines of a table."""
+"""A page does not read a channel with more bytes in flight: a few lines of a table are not worth it."""
 
 
 def busiest(manifest: Manifest, count: int, chosen: Collection[str] = ()) -> list[str]:
     """At most `count` actors and drivers: the chosen ones, or those with most messages in flight between them.
 
-    Drivers come first, then the actors by name. Of the drivers only those are taken that have messages in flight.
+    Drivers come first, then the actors by name. Only drivers with messages in flight are taken.
     """
     beside: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for channel in manifest.channels:
@@ -34,7 +34,7 @@ def busiest(manifest: Manifest, count: int, chosen: Collection[str] = ()) -> lis
 
 
 def _together(names: Collection[str], beside: Mapping[str, Counter[str]], count: int) -> list[str]:
-    """The busiest one, then again and again who has most in flight from and to those that are there already."""
+    """The busiest one, then repeatedly the one with most messages in flight from and to those already chosen."""
     total = {name: sum(beside.get(name, Counter()).values()) for name in names}
     alone = deque(sorted(names, key=lambda name: (-total[name], name)))
     found: list[str] = []
@@ -53,7 +53,7 @@ def _together(names: Collection[str], beside: Mapping[str, Counter[str]], count:
 def messages(
     channels: Mapping[Channel, ChannelState], wanted: Mapping[Channel, Collection[int]]
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Messages in flight as rows, and what could not be read.
+    """Messages in flight as rows, and notes about what could not be read.
 
     First come those that are `wanted`, by their numbers; then as many of others as a table has room for, a few of each
     of the fullest channels.
@@ -97,7 +97,7 @@ def _rows(channel: ChannelState, numbers: Collection[int]) -> list[dict[str, Any
 
 
 def bars(channels: Sequence[ChannelEntry], chosen: Collection[str], count: int) -> list[dict[str, Any]]:
-    """The counters of the fullest channels, of those from and to the `chosen` ones if any: the whole cut of each."""
+    """The counters of the fullest channels, only from and to the `chosen` ones if any: the whole cut of each."""
     between = [one for one in channels if not chosen or one.sender in chosen or one.receiver in chosen]
     full = sorted(between, key=lambda one: (one.received - one.sent, one.sender, one.receiver))
     return [

@@ -125,7 +125,7 @@ def carry(error: BaseException) -> bytes | None:
 
 
 def load_exception(pickled: bytes) -> BaseException | None:
-    """What `carry` pickled; None where its class cannot be had here, or does not make it."""
+    """What `carry` pickled; None if its class does not exist here, or does not make it."""
     try:
         error = _load(pickled)
     except _REFUSALS:

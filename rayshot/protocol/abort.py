@@ -15,7 +15,7 @@ class AbortReason(Enum):
     TOO_MUCH_IN_FLIGHT = "too_much_in_flight"
     """A process would have had to record more bytes of messages in flight than its limit allows."""
     OBJECT_MISSING = "object_missing"
-    """A state or a message refers to an object or an actor that cannot be had, or not before the deadline."""
+    """A state or a message refers to an object or an actor that is not available, or not before the deadline."""
     ACTOR_DIED = "actor_died"
     """A process died before the snapshot was stored."""
     INCONSISTENT = "inconsistent"

@@ -140,7 +140,7 @@ def test_where_chunks_are_damaged_the_page_does_not_call_the_snapshot_whole(visi
 def test_who_was_chosen_and_is_not_there_is_told(repository):
     document = snapshot_document(make_snapshot(repository), actors=["bob", "nobody"])
     assert [lane["name"] for lane in document["cut"]["lanes"]] == ["bob"]
-    assert document["notes"] == ["not shown of what was chosen: nobody"]
+    assert document["notes"] == ["chosen, but not shown: nobody"]
 
 
 def test_a_snapshot_whose_key_is_missing_is_told(visit, tmp_path):
@@ -183,7 +183,7 @@ def test_two_cuts_that_overlap_cross_each_other_on_the_page(visit, repository):
     one, other = ({y: x for x, y in points(line)} for line in lines)
     ways = {(other[y] > one[y]) - (other[y] < one[y]) for y in other.keys() & one}
     assert {-1, 1} <= ways
-    assert "neither lies before the other" in page.text("#cut")
+    assert "neither is before the other" in page.text("#cut")
     page.assert_quiet()
 
 

@@ -62,9 +62,9 @@ def test_each_message_in_flight_is_an_arrow_across_the_cut(visit, snapshot):
 
 
 def test_the_page_says_what_a_consistent_cut_is(visit):
-    assert "A cut is consistent when no message leads back across it, from right to left" in visit.text("#why")
+    assert "A cut is consistent if no message goes back across it, from right to left" in visit.text("#why")
     visit.page.click(STRAIGHTENED)
-    assert "That is what consistent means" in visit.text("#why")
+    assert "This is the meaning of consistent" in visit.text("#why")
 
 
 def test_the_button_makes_one_instant_of_all_records(visit, snapshot):

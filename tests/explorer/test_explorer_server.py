@@ -207,7 +207,7 @@ def test_what_cannot_be_served_is_one_line(shots, tmp_path):
         port = taken.getsockname()[1]
         code, printed, complaint = ended(shots, "--port", port)
         assert (code, printed) == (2, "")
-        assert complaint.startswith(f"error: config_error: port {port} of 127.0.0.1 cannot be had: ")
+        assert complaint.startswith(f"error: config_error: port {port} of 127.0.0.1 cannot be used: ")
     code, printed, complaint = ended(tmp_path / "nowhere")
     assert (code, printed, complaint.count("\n")) == (10, "", 1)
 

@@ -74,9 +74,9 @@ def values_size(slots: Mapping[int, Sequence[Slot]]) -> int:
 
 
 def give_up_failed(slots: Slots, probe: Callable[[Any], Any]) -> bool:
-    """Replace each value that cannot be had, here or at the receiver, by its error. Returns whether any was replaced.
+    """Put an error in the place of each value that neither this process nor the receiver can get.
 
-    Waits for values.
+    Waits for values. Returns whether any was replaced.
     """
     known: dict[Any, Exception | None] = {}
     for number, of_message in slots.items():

@@ -63,7 +63,7 @@ class Vault:
         Returns where the parts are stored. `traces` are segments of actors that ended, which no record holds.
         `data_key` encrypts all that is written.
 
-        Raises StoreError, and StateNotSerializable if an object to which a state refers cannot be had.
+        Raises StoreError, and StateNotSerializable if an object to which a state refers is not available.
         """
         deadline = time.monotonic() + timeout_s
         held = {}
