@@ -17,32 +17,32 @@ from rayshot.store.repository import open as open_storage
 PLACE_OPTIONS: Mapping[str, str] = MappingProxyType(
     {
         "path": "the storage, as `load` takes it",
-        "system": "whose snapshots; needed only where the storage holds several systems",
+        "system": "the system whose snapshots are read; needed only if the storage holds several systems",
         "encryptionKeyFile": "a file with the keys of encrypted snapshots, on the driver; else its environment",
-        "logEnd": "how many records of the log are looked at, for several DataFrames of one moment; all that are there "
-        "at `load` if left out",
+        "logEnd": "how many records of the log are read, to give several DataFrames the same moment; all records that "
+        "exist at `load` if left out",
     }
 )
-"""Options that say where the snapshots lie -> what they say."""
+"""Options that say where the snapshots are -> their meaning."""
 
 _DIGITS_MAX = 19
 
 EARLIEST = "earliest"
 STREAM_OPTIONS: Mapping[str, str] = MappingProxyType(
     {
-        "startingSnapshot": f"where a new stream begins: `{EARLIEST}`, also if left out, `{LATEST}` for what is "
+        "startingSnapshot": f"where a new stream begins: `{EARLIEST}`, also if left out, `{LATEST}` for snapshots "
         "committed from now on, or the id of a snapshot",
-        "maxSnapshotsPerTrigger": "how many snapshots a micro-batch has at most; all there are if left out",
-        "failOnDataLoss": "`true`, also if left out: a snapshot that was deleted before it was read fails the stream; "
-        "`false` goes on and logs it",
-        "lease": "`true` keeps the bytes of a micro-batch's snapshots until it is done, though they are deleted "
-        "meanwhile, and for that writes into the storage; `false`, also if left out, fails the batch then",
+        "maxSnapshotsPerTrigger": "the most snapshots in a micro-batch; no limit if left out",
+        "failOnDataLoss": "`true`, also if left out: the stream fails if a snapshot was deleted before it was read; "
+        "`false`: the stream goes on and logs it",
+        "lease": "`true`: keep the bytes of a micro-batch's snapshots until it is done, even if they are deleted "
+        "meanwhile; this writes into the storage. `false`, also if left out: such a batch fails",
     }
 )
-"""Options of `spark.readStream` only -> what they say."""
+"""Options of `spark.readStream` only -> their meaning."""
 
 _MOMENTS = (*SELECTION_OPTIONS, "logEnd")
-"""What chooses snapshots of a batch; a stream reads them as they come."""
+"""Options that choose snapshots of a batch; a stream reads them as they come."""
 
 _IN_SQL = "write CREATE TEMP VIEW name USING rayshot OPTIONS (path './shots', view 'messages')"
 
@@ -87,13 +87,13 @@ class ReadOptions:
 
     def refuse_for_batch(self) -> None:
         """Raise ConfigError for an option that only a stream has."""
-        self._refuse(STREAM_OPTIONS, "is one of spark.readStream, and this is spark.read")
+        self._refuse(STREAM_OPTIONS, "belongs to spark.readStream, and this is spark.read")
 
     def refuse_for_stream(self) -> None:
         """Raise ConfigError for an option that only a batch has, and for a view that is of no snapshots."""
         if not self.query.view.of_snapshots:
             raise ConfigError(
-                f"the view {self.query.view_name!r} is of no snapshots, and a stream reads snapshots as they come: "
+                f"the view {self.query.view_name!r} is not about snapshots, and a stream reads snapshots as they come: "
                 "read it with spark.read, in foreachBatch of a stream of snapshots",
                 option="view",
                 value=self.query.view_name,
@@ -123,7 +123,7 @@ class ReadOptions:
 def parse_options(given: Mapping[str, str]) -> ReadOptions:
     """Check what `spark.read` was given; raises ConfigError, which shows option, expectation and value."""
     options = {name.lower(): value for name, value in given.items()}
-    if "provider" in options:  # Spark's own word, which comes with CREATE TABLE alone
+    if "provider" in options:  # Spark's own word, which only CREATE TABLE brings
         raise ConfigError(f"Spark forgets the options of CREATE TABLE: {_IN_SQL}")
     own = {name: options[name] for name in options if name in map(str.lower, STREAM_OPTIONS)}
     of_streams = [f"{name} (spark.readStream)" for name in STREAM_OPTIONS]
@@ -143,7 +143,7 @@ def parse_options(given: Mapping[str, str]) -> ReadOptions:
 
 def _storage(address: str) -> str:
     if not address:
-        refuse("path", f"a storage, as in .load('./shots'); Spark forgets that of CREATE TABLE: {_IN_SQL}", address)
+        refuse("path", f"a storage, as in .load('./shots'); Spark forgets the one of CREATE TABLE: {_IN_SQL}", address)
     if address.startswith("memory:"):
         refuse("path", "a storage that Spark's worker processes can reach too", address)
     return address

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 _SELECTING = frozenset(map(str.lower, SELECTION_OPTIONS))
 _FUNCTIONS = """
-create or replace temporary function history(actor string comment 'whose', attribute string comment 'which')
+create or replace temporary function history(actor string comment 'its name', attribute string comment 'its name')
 returns table (snapshot string, log_index bigint, life bigint, taken_at timestamp, value variant)
-comment 'what an attribute was in each snapshot, in the order of the log'
+comment 'the value of an attribute in each snapshot, in the order of the log'
 return select snapshot, log_index, life, taken_at, value from state
 where state.actor = history.actor and state.attribute = history.attribute order by log_index
 """

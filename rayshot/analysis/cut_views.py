@@ -65,24 +65,34 @@ _SNAPSHOT_COLUMNS = (
     Column(
         "new_bytes",
         "bigint",
-        "of these, what was written for it; the rest it took over from earlier snapshots",
+        "the part of these bytes that was written for it; it took over the rest from earlier snapshots",
         lambda snapshot, _: _new_bytes(snapshot),
     ),
     Column("chunks", "bigint", "how many chunks", lambda snapshot, _: len(snapshot.manifest.chunks)),
-    Column("rayshot_version", "string", "what took it", lambda snapshot, _: snapshot.manifest.rayshot_version),
-    Column("python_version", "string", "what it ran on", lambda snapshot, _: snapshot.manifest.python_version),
+    Column(
+        "rayshot_version",
+        "string",
+        "the version of rayshot that took it",
+        lambda snapshot, _: snapshot.manifest.rayshot_version,
+    ),
+    Column(
+        "python_version",
+        "string",
+        "the version of Python that it ran on",
+        lambda snapshot, _: snapshot.manifest.python_version,
+    ),
     Column(
         "restored_from",
         "string",
-        "the snapshot that its life was restored from; null for a life that began anew, and for a copy",
+        "the snapshot that its life was restored from; null if the life began anew, and for a copy",
         lambda _, piece: None if piece.restored_from is None else str(piece.restored_from),
         from_log=True,
     ),
 )
 
 _METRIC_COLUMNS = (
-    Column("name", "string", "which figure, from when it was taken", lambda _, row: row.name),
-    Column("value", "double", "in its unit", lambda _, row: row.value),
+    Column("name", "string", "the name of the figure, measured when the snapshot was taken", lambda _, row: row.name),
+    Column("value", "double", "the figure, in its unit", lambda _, row: row.value),
     Column("unit", "string", "s, ms or bytes; null for a count", lambda _, row: row.unit),
 )
 
@@ -90,40 +100,45 @@ _ACTOR_COLUMNS = (
     Column("actor", "string", "its name", lambda _, row: row.name),
     Column("class_name", "string", "module.Class", lambda _, row: f"{row.entry.class_module}.{row.entry.class_name}"),
     Column("status", "string", "born or unborn; only a born actor has a state", lambda _, row: row.entry.status),
-    Column("state_bytes", "bigint", "its state as it was pickled", lambda _, row: captured_bytes(row.entry.state)),
+    Column("state_bytes", "bigint", "the size of its pickled state", lambda _, row: captured_bytes(row.entry.state)),
     Column(
         "state_digest",
         "string",
-        "equal for equal stored states; of a small one it may change with those stored beside it",
+        "equal for equal stored states; the digest of a small state may change with the states stored beside it",
         lambda _, row: None if row.entry.state is None else state_digest(row.entry.state),
     ),
     Column(
         "clock",
         "bigint",
-        "messages that it had processed and sent on the channels that there are; rises while no peer ends",
+        "messages that it had processed and sent on the channels of the snapshot; it rises as long as no peer ends",
         lambda _, row: row.clock,
     ),
-    Column("methods", "array<string>", "what can be sent to it", lambda _, row: list(row.entry.methods)),
+    Column("methods", "array<string>", "the methods that it can be sent", lambda _, row: list(row.entry.methods)),
 )
 
 _LINEAGE_COLUMNS = (
-    Column("other_snapshot", "string", "that before it, by life and then by position", lambda _, row: str(row.old.id)),
+    Column(
+        "other_snapshot",
+        "string",
+        "the snapshot before it, by life and then by position",
+        lambda _, row: str(row.old.id),
+    ),
     Column(
         "relation",
         "string",
-        "how the other lies to it: before, after, equal, incomparable, or other life",
+        "the relation of the other one to it: before, after, equal, incomparable, or other life",
         lambda _, row: row.relation.name,
     ),
     Column(
         "actors_forward",
         "array<string>",
-        "who did something from the other to this one",
+        "actors that did something from the other one to this one",
         lambda _, row: list(row.relation.forward),
     ),
     Column(
         "actors_back",
         "array<string>",
-        "who had done more in the other",
+        "actors that had done more in the other one",
         lambda _, row: list(row.relation.back),
     ),
 )
@@ -132,10 +147,10 @@ _CHANNEL_COLUMNS = (
     Column("sender", "string", "an actor, or a driver as driver:ID", lambda _, row: row.sender),
     Column("receiver", "string", "an actor", lambda _, row: row.receiver),
     Column("sent", "bigint", "number of the last message sent before the cut", lambda _, row: row.sent),
-    Column("arrived", "bigint", "of the last one that had come to the mailbox", lambda _, row: row.arrived),
-    Column("received", "bigint", "of the last one processed before the cut", lambda _, row: row.received),
+    Column("arrived", "bigint", "number of the last message that had come to the mailbox", lambda _, row: row.arrived),
+    Column("received", "bigint", "number of the last message processed before the cut", lambda _, row: row.received),
     Column("in_flight", "bigint", "sent - received", lambda _, row: row.sent - row.received),
-    Column("bytes", "bigint", "of the messages in flight", lambda _, row: channel_bytes(row)),
+    Column("bytes", "bigint", "bytes of the messages in flight", lambda _, row: channel_bytes(row)),
 )
 
 CUT_VIEWS = (
@@ -143,7 +158,7 @@ CUT_VIEWS = (
     View("metrics", "one row for each figure of each snapshot", (*EVERY, *_METRIC_COLUMNS), _metrics),
     View(
         "lineage",
-        "one row for each snapshot but the first: how it lies to the one before it",
+        "one row for each snapshot but the first: its relation to the one before it",
         (*EVERY, *_LINEAGE_COLUMNS),
         _neighbours,
         subject="neighbours",

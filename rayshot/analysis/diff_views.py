@@ -155,31 +155,31 @@ _PAIR_COLUMNS = (
     Column(
         "relation",
         "string",
-        "how that lies to it: before, equal; with after, incomparable and other life the rest is null",
+        "the relation of `from_snapshot` to it: before, equal; if after, incomparable or other life, the rest is null",
         lambda _, row: row.pair.relation.name,
     ),
 )
 
 _VALUE_COLUMNS = (
-    Column("actor", "string", "whose state", lambda _, row: row.actor),
+    Column("actor", "string", "the actor that has the state", lambda _, row: row.actor),
     Column(
         "attribute",
         "string",
-        "its name, or `(class)`, `(status)`, `(calls)`, `(timers)`, `(state)` where the state is not a dict of texts",
+        "its name, or `(class)`, `(status)`, `(calls)`, `(timers)`, or `(state)` if the state is not a dict of texts",
         lambda _, row: row.attribute,
     ),
     Column("change", "string", "changed, added or removed", lambda _, row: row.change),
     Column(
         "old",
         "string",
-        "the value before, as JSON; null where it was not there",
+        "the value before, as JSON; null if it did not exist",
         lambda _, row: row.old_json[0],
         json=True,
     ),
     Column(
         "new",
         "string",
-        "the value after, as JSON; null where it is not there",
+        "the value after, as JSON; null if it does not exist",
         lambda _, row: row.new_json[0],
         json=True,
     ),
@@ -198,8 +198,13 @@ _CHANNEL_COLUMNS = (
 )
 
 _MOVE_COLUMNS = (
-    Column("sent", "bigint", "messages sent between; null where an end is gone", lambda _, row: row.sent),
-    Column("processed", "bigint", "messages processed between; null as before", lambda _, row: row.processed),
+    Column(
+        "sent",
+        "bigint",
+        "messages sent between the two; null if one end of the channel has ended",
+        lambda _, row: row.sent,
+    ),
+    Column("processed", "bigint", "messages processed between the two; null like `sent`", lambda _, row: row.processed),
     Column("waited", "bigint", "messages in flight in both", lambda _, row: row.waited),
     Column("in_flight_before", "bigint", "sent - received before", lambda _, row: row.in_flight_before),
     Column("in_flight_after", "bigint", "sent - received after", lambda _, row: row.in_flight_after),
@@ -210,23 +215,23 @@ _MESSAGE_COLUMNS = (
     Column(
         "change",
         "string",
-        "sent, processed (two rows where both), waited in both; gone where it waited and its receiver ended",
+        "sent, processed (two rows if both), waited in both; gone if it waited and its receiver ended",
         lambda _, row: row.change,
     ),
     Column(
         "kind",
         "string",
-        "as in `messages`; null where it is in flight in neither",
+        "as in `messages`; null if it is in flight in neither snapshot",
         _content(attrgetter("message.kind")),
     ),
     Column(
         "method",
         "string",
-        "empty for a reply; null as before",
+        "empty for a reply; null like `kind`",
         _content(lambda row: values.sound_text(row.message.method)),
     ),
-    Column("args", "string", "as a JSON array; null as before", _content(lambda row: row.args[0]), json=True),
-    Column("kwargs", "string", "as a JSON object; null as before", _content(lambda row: row.kwargs[0]), json=True),
+    Column("args", "string", "as a JSON array; null like `kind`", _content(lambda row: row.args[0]), json=True),
+    Column("kwargs", "string", "as a JSON object; null like `kind`", _content(lambda row: row.kwargs[0]), json=True),
     Column(
         "truncated",
         "boolean",
@@ -253,7 +258,7 @@ DIFF_VIEWS = (
     ),
     View(
         "channel_diff",
-        "one row for each channel of a snapshot or the one before it: how it moved",
+        "one row for each channel of a snapshot or the one before it: what happened on it",
         (*EVERY, *_PAIR_COLUMNS, *_CHANNEL_COLUMNS, *_MOVE_COLUMNS),
         _move_rows,
         channel_pairs,

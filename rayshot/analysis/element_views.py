@@ -63,25 +63,25 @@ def _array_rows(snapshot: Snapshot, actor: ActorEntry, attribute: str | None = N
 
 
 _ENTRY_COLUMNS = (
-    Column("actor", "string", "whose state", lambda _, row: row.attribute.actor),
+    Column("actor", "string", "the actor that has the state", lambda _, row: row.attribute.actor),
     Column("attribute", "string", "the attribute that holds the element", lambda _, row: row.attribute.attribute),
     Column(
         "path",
         "string",
-        f"{_PATH}; `.$args[0]` is what its object's pickle gives no name, as in `value`",
+        f"{_PATH}; `.$args[0]` is a value that its object's pickle gives no name, as in `value`",
         lambda _, row: row.attribute.attribute + row.element.step,
     ),
     Column(
         "key",
         "string",
-        "its key in a dict, written out where it is not a text; the name of an attribute; null in lists and sets; at "
+        "its key in a dict, written as text; the name of an attribute; null in lists and sets; at "
         f"most {values.KEY_LENGTH_MAX:,} characters",
         lambda _, row: row.element.key,
     ),
     Column(
         "key_type",
         "string",
-        "the key's class; `attribute` for one of an object",
+        "the key's class; `attribute` for the name of an attribute",
         lambda _, row: row.element.key_type,
     ),
     Column(
@@ -98,11 +98,11 @@ _ENTRY_COLUMNS = (
 )
 
 _ARRAY_COLUMNS = (
-    Column("actor", "string", "whose state", lambda _, row: row.attribute.actor),
+    Column("actor", "string", "the actor that has the state", lambda _, row: row.attribute.actor),
     Column("attribute", "string", "the attribute that holds the array", lambda _, row: row.attribute.attribute),
     Column("path", "string", f"{_PATH}; `.$args[0]` as in `entries`", lambda _, row: row.path),
     Column("dtype", "string", "numpy's name of its type", lambda _, row: str(row.array.dtype)),
-    Column("shape", "array<bigint>", "its extents", lambda _, row: list(row.array.shape)),
+    Column("shape", "array<bigint>", "its lengths, one for each dimension", lambda _, row: list(row.array.shape)),
     Column(
         "values",
         "array<double>",

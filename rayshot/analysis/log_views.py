@@ -90,42 +90,49 @@ _SYSTEM_START = every_of_rows(
 
 _LOG_COLUMNS = (
     Column("kind", "string", "epoch, commit, copy, delete, expire or restore", lambda _, row: kind_of(row.record)),
-    Column("writer", "string", "who wrote it", lambda _, row: row.record.writer),
+    Column("writer", "string", "the writer of the record", lambda _, row: row.record.writer),
     Column(
         "began_at",
         "timestamp",
-        "of an epoch: when it began; null where an older rayshot wrote it",
+        "of an epoch: when it began; null if an older rayshot wrote it",
         lambda _, row: None if (seconds := row.said("began_at")) is None else _time(seconds),
     ),
     Column(
         "cause",
         "string",
-        "of an epoch: begin, restore, or takeover by a new coordinator in the same life; null as began_at",
+        "of an epoch: begin, restore, or takeover by a new coordinator in the same life; null like `began_at`",
         lambda _, row: row.said("cause"),
     ),
     Column("label", "string", "of a commit or copy: a person's word for a savepoint", lambda _, row: row.said("label")),
     Column(
         "origin",
         "string",
-        "of a restore: the storage that the snapshot came from; null where that is this storage",
+        "of a restore: the storage that the snapshot came from; null if that is this storage",
         lambda _, row: row.said("origin"),
     ),
     Column(
         "counts",
         "boolean",
-        "false where readers ignore it: its writer had been replaced, or its snapshot was there or over already",
+        "false if readers ignore it: its writer had been replaced, or its snapshot already existed or was over",
         lambda _, row: row.counts,
     ),
 )
 _SYSTEM_COLUMNS = (
     Column("snapshots", "bigint", "how many snapshots can be read", lambda _, row: len(row.records)),
     Column("lives", "bigint", "how many lives it had here", lambda _, row: row.lives),
-    Column("first_taken_at", "timestamp", "of its snapshots", lambda _, row: next(iter(row.taken()), None)),
-    Column("last_taken_at", "timestamp", "of its snapshots", lambda _, row: next(reversed(row.taken()), None)),
+    Column(
+        "first_taken_at", "timestamp", "when its first snapshot was taken", lambda _, row: next(iter(row.taken()), None)
+    ),
+    Column(
+        "last_taken_at",
+        "timestamp",
+        "when its last snapshot was taken",
+        lambda _, row: next(reversed(row.taken()), None),
+    ),
     Column(
         "bytes",
         "bigint",
-        "of everything in its folder whenever it is read, deleted snapshots that still wait to be removed included",
+        "bytes in its folder at the time of reading, with deleted snapshots that are not yet removed",
         lambda _, row: row.bytes,
     ),
 )
@@ -140,7 +147,7 @@ LOG_VIEWS = (
     ),
     View(
         "log",
-        "one row for each record of the log; the first columns are of what it is about, null where it is about none",
+        "one row for each record of the log; the first columns are those of its snapshot, null if it has none",
         (*_LOG_START, *_LOG_COLUMNS),
         _log_rows,
         subject="log",

@@ -41,7 +41,12 @@ _MESSAGE_COLUMNS = (
     Column("sender", "string", "an actor, or a driver as driver:ID", lambda _, row: row.channel.sender),
     Column("receiver", "string", "an actor", lambda _, row: row.channel.receiver),
     Column("number", "bigint", "its number on the channel", lambda _, row: row.message.number),
-    Column("part", "string", "where it waited: the receiver's mailbox, the sender's outbox", lambda _, row: row.part),
+    Column(
+        "part",
+        "string",
+        "where it waited: in the receiver's mailbox or in the sender's outbox",
+        lambda _, row: row.part,
+    ),
     Column("kind", "string", "tell, call, reply or create", lambda _, row: row.message.kind),
     Column(
         "call_id",

@@ -19,15 +19,15 @@ from rayshot.store.records import CommitRecord
 DEFAULT_VIEW = "snapshots"
 COMMON_OPTIONS: Mapping[str, str] = MappingProxyType(
     {
-        "view": f"which table; `{DEFAULT_VIEW}` if left out",
-        "showSecrets": "`true` shows what is named like a secret, `token,db_password` what has one of these names; "
-        "`<redacted>` if left out",
+        "view": f"the table; `{DEFAULT_VIEW}` if left out",
+        "showSecrets": "`true` shows values whose names are those of secrets, `token,db_password` values with one of "
+        "these names; `<redacted>` if left out",
     }
 )
 """Options of every view -> their meaning."""
 
 PAIR_OPTIONS: Mapping[str, str] = MappingProxyType(
-    {"from": "the id of the snapshot to compare with; that before it if left out, by life and then by position"}
+    {"from": "the id of the snapshot to compare with; if left out the one before it, by life and then by position"}
 )
 """Options of the views of two snapshots -> their meaning."""
 

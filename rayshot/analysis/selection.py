@@ -18,9 +18,9 @@ _INDEX_DIGITS_MAX = 18
 SELECTION_OPTIONS: Mapping[str, str] = MappingProxyType(
     {
         "snapshot": f"the id of one snapshot, or `{LATEST}`; all of them if left out",
-        "asOf": "one snapshot: that taken last up to a time (`2026-11-24T09:00:00Z`; without a zone it is UTC), or the "
-        "last one up to a `log_index`",
-        "snapshots": "all from the first to the last, `FIRST..LAST`: ids, or a `log_index`; what is left out is open",
+        "asOf": "one snapshot: the last one taken up to a time (`2026-11-24T09:00:00Z`; without a zone it is UTC), or "
+        "the last one up to a `log_index`",
+        "snapshots": "all from the first to the last, `FIRST..LAST`: ids, or a `log_index`; an end left out is open",
     }
 )
 """Options of which at most one may be given -> their meaning."""

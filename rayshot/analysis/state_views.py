@@ -71,21 +71,21 @@ def _object_rows(snapshot: Snapshot, actor: ActorEntry) -> Iterator[ObjectRow]:
 
 
 _STATE_COLUMNS = (
-    Column("actor", "string", "whose state", lambda _, row: row.actor),
+    Column("actor", "string", "the actor that has the state", lambda _, row: row.actor),
     Column(
         "attribute",
         "string",
-        f"the attribute's name; `{WHOLE_STATE}` where the state is not a dict with text keys",
+        f"the attribute's name; `{WHOLE_STATE}` if the state is not a dict with text keys",
         lambda _, row: row.attribute,
     ),
     Column("type", "string", "the value's class", lambda _, row: values.type_name(row.value)),
-    Column("bytes", "bigint", "what the value holds, shared parts once", lambda _, row: values.size_bytes(row.value)),
+    Column("bytes", "bigint", "the size of the value, shared parts once", lambda _, row: values.size_bytes(row.value)),
     Column("value", "string", "as JSON", lambda _, row: row.json[0], json=True),
     *typed_columns(attrgetter("shown"), decimal=True),
     Column(
         "digest",
         "string",
-        "of all that the value holds: the same in two snapshots where that is equal; what is redacted does not count",
+        "of the whole value: the same in two snapshots if the values are equal; redacted parts do not count",
         lambda _, row: row.digest,
     ),
     Column("truncated", "boolean", "whether `value` leaves anything out", lambda _, row: row.json[1]),

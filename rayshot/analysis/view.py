@@ -138,7 +138,7 @@ class View:
             if known[name].type != kind:
                 raise ConfigError(
                     f"the column {name!r} of the view {self.name!r} is {known[name].type}, not {kind}; "
-                    "read it as that and cast it",
+                    "read it with that type and cast it",
                     column=name,
                     expected=known[name].type,
                     value=kind,
@@ -193,7 +193,7 @@ EVERY = (
     Column(
         "position",
         "bigint",
-        "the place of its commit in the log that it was committed to: of a copy that is its origin's",
+        "the place of its commit in the log that it was committed to; for a copy the log of the original",
         lambda snapshot, _: snapshot.position,
         from_log=True,
     ),
@@ -201,7 +201,7 @@ EVERY = (
     Column(
         "log_index",
         "bigint",
-        "its place in the log of this storage: later is higher, copies included",
+        "its place in the log of this storage: later snapshots have higher ones, copies included",
         lambda snapshot, _: snapshot.record.position,
         from_log=True,
     ),

@@ -58,25 +58,25 @@ def _timer_rows(snapshot: Snapshot, actor: ActorEntry) -> Iterator[TimerRow]:
 
 
 _CALL_COLUMNS = (
-    Column("actor", "string", "who awaits a reply", lambda _, row: row.actor),
+    Column("actor", "string", "the actor that awaits a reply", lambda _, row: row.actor),
     Column("call_id", "bigint", "the call's number, which its reply has too", lambda _, row: row.call_id),
     Column(
         "callee",
         "string",
-        "whose reply it is; null where an older rayshot wrote",
+        "the actor that owes the reply; null if an older rayshot wrote the state",
         lambda _, row: None if row.callee is None else values.sound_text(row.callee),
     ),
-    Column("method", "string", "what the reply will call", lambda _, row: values.sound_text(row.method)),
+    Column("method", "string", "the method that the reply will call", lambda _, row: values.sound_text(row.method)),
     Column(
-        "context", "string", "what it gets besides the result, as a JSON array", lambda _, row: row.json[0], json=True
+        "context", "string", "the arguments besides the result, as a JSON array", lambda _, row: row.json[0], json=True
     ),
     Column("truncated", "boolean", "whether `context` leaves anything out", lambda _, row: row.json[1]),
 )
 
 _TIMER_COLUMNS = (
-    Column("actor", "string", "whose timer", lambda _, row: row.actor),
-    Column("method", "string", "what it will call", lambda _, row: values.sound_text(row.method)),
-    Column("in_s", "double", "seconds that were left when the state was recorded", lambda _, row: row.in_s),
+    Column("actor", "string", "the actor that has the timer", lambda _, row: row.actor),
+    Column("method", "string", "the method that it will call", lambda _, row: values.sound_text(row.method)),
+    Column("in_s", "double", "seconds left when the state was recorded", lambda _, row: row.in_s),
     Column("args", "string", "as a JSON array", lambda _, row: row.json[0], json=True),
     Column("truncated", "boolean", "whether `args` leaves anything out", lambda _, row: row.json[1]),
 )

@@ -35,6 +35,6 @@ def test_a_table_that_spark_gives_no_options_says_what_to_write(sql: Any, storag
         sql(f"create table kept using rayshot options (path '{storage}', view 'channels')")
     sql(f"create table kept (sender string) using rayshot options (path '{storage}', view 'channels')")
     with pytest.raises(
-        AnalysisException, match=r"ConfigError: .*Spark forgets that of CREATE TABLE: write CREATE TEMP VIEW"
+        AnalysisException, match=r"ConfigError: .*Spark forgets the one of CREATE TABLE: write CREATE TEMP VIEW"
     ):
         sql("select * from kept")

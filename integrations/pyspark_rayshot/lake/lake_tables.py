@@ -72,7 +72,7 @@ VALUE_COLUMNS = VIEWS["state"].columns[len(EVERY) + len(("actor", "attribute")) 
 """Of `state_changes`: what the view `state` says of a value."""
 
 _CHANGE_COLUMNS = (
-    Column("actor", "string", "whose state", lambda _, row: row.actor),
+    Column("actor", "string", "the actor that has the state", lambda _, row: row.actor),
     Column("attribute", "string", "the attribute's name, as in the view `state`", lambda _, row: row.attribute),
     Column(
         "clock",
@@ -89,14 +89,14 @@ _CHANGE_COLUMNS = (
     Column(
         "seen_in",
         "string",
-        "the snapshot that shows it; another than `snapshot` where that came late and lies before it",
+        "the snapshot that shows it; not `snapshot` if `snapshot` came late and shows an earlier state",
         lambda _, row: row.seen_in,
     ),
 )
 _GONE = Column(
     "gone",
     "bigint",
-    "messages that it had processed and sent on channels that are no more: `clock` + `gone` never falls in a life",
+    "messages that it had processed and sent on channels that no longer exist: `clock` + `gone` never falls in a life",
     lambda _, row: row.gone,
 )
 
@@ -110,15 +110,15 @@ _ALL = (
     LakeTable("messages", "one row for each message in flight in each snapshot", VIEWS["messages"].columns),
     LakeTable(
         "state_changes",
-        "one row for each attribute of an actor that is not what it was in the snapshot before, by the actor's clock",
+        "one row for each attribute of an actor that differs from the snapshot before, by the actor's clock",
         (*EVERY, *_CHANGE_COLUMNS, *map(_of_new, VALUE_COLUMNS)),
     ),
     LakeTable(
         "gaps",
-        "one row for each snapshot that was deleted before the pipeline had read it, also where it came back later",
+        "one row for each snapshot that was deleted before the pipeline had read it, even if it came back later",
         EVERY,
     ),
-    LakeTable("snapshots", "one row for each snapshot: all its other rows are there", VIEWS["snapshots"].columns),
+    LakeTable("snapshots", "one row for each snapshot whose other rows are complete", VIEWS["snapshots"].columns),
 )
 TABLES: Mapping[str, LakeTable] = MappingProxyType({table.name: table for table in _ALL})
 """The tables by name; `snapshots` is committed last."""
