@@ -43,16 +43,16 @@ METRICS = (
         "savepoint, drain or actor",
         ("outcome", "reason", "trigger"),
     ),
-    Metric("rayshot_snapshots_in_progress", "Gauge", "Snapshots under way."),
+    Metric("rayshot_snapshots_in_progress", "Gauge", "Open snapshots: begun, and neither committed nor aborted."),
     Metric(
         "rayshot_snapshot_phase_seconds",
         "Histogram",
-        "Of each committed snapshot: record, until all actors have (aligned: also their waits for markers); hold, the "
-        "longest pause of an actor; store, the writing.",
+        "Of each committed snapshot. record: until all actors have recorded (aligned: with their waits for markers); "
+        "hold: the longest pause of an actor; store: the writing.",
         ("phase",),
     ),
     Metric("rayshot_snapshot_bytes", "Gauge", "Size of the last snapshot, shared chunks included."),
-    Metric("rayshot_snapshot_written_bytes", "Gauge", "What the last snapshot added to the storage."),
+    Metric("rayshot_snapshot_written_bytes", "Gauge", "Bytes that the last snapshot added to the storage."),
     Metric("rayshot_snapshot_in_flight_messages", "Gauge", "Messages in flight in the last snapshot."),
     Metric(
         "rayshot_last_snapshot_timestamp_seconds",
@@ -60,17 +60,25 @@ METRICS = (
         "Unix time of the last committed snapshot of this life; before the first one, when the coordinator began.",
     ),
     Metric("rayshot_recoveries_total", "Counter", "Restores. cause: restore.", ("cause",)),
-    Metric("rayshot_recovery_phase_seconds", "Histogram", "Of each restore: load, until all actors are.", ("phase",)),
+    Metric(
+        "rayshot_recovery_phase_seconds", "Histogram", "Of each restore. load: until all actors are loaded.", ("phase",)
+    ),
     Metric("rayshot_system_state", "Gauge", "1 for the state that the system is in, 0 for all others.", ("state",)),
     Metric("rayshot_life", "Gauge", "The number of the system's life."),
     Metric("rayshot_actors", "Gauge", "Living actors.", ("actor_class",)),
     Metric("rayshot_messages_total", "Counter", "Messages that actors handled.", ("actor_class",)),
-    Metric("rayshot_dead_letters_total", "Counter", "Messages that nobody could handle.", ("actor_class",)),
+    Metric("rayshot_dead_letters_total", "Counter", "Messages that no actor could handle.", ("actor_class",)),
     Metric(
-        "rayshot_mailbox_messages", "Gauge", "Messages that wait at an actor, the most of a class.", ("actor_class",)
+        "rayshot_mailbox_messages",
+        "Gauge",
+        "Messages that wait at an actor; the maximum of its class.",
+        ("actor_class",),
     ),
     Metric(
-        "rayshot_outbox_messages", "Gauge", "Messages that an actor has to send, the most of a class.", ("actor_class",)
+        "rayshot_outbox_messages",
+        "Gauge",
+        "Messages that an actor has to send; the maximum of its class.",
+        ("actor_class",),
     ),
     Metric("rayshot_busy_seconds_total", "Counter", "Seconds in handlers, by sampling.", ("actor_class",)),
     Metric(
