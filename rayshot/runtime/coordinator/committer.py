@@ -1,7 +1,6 @@
 """Makes complete cuts durable: writes a manifest of the vaults' chunks, commits it, and deletes old snapshots."""
 
 import logging
-import platform
 import time
 import uuid
 from collections import deque
@@ -10,7 +9,6 @@ from typing import Any
 
 import ray
 
-import rayshot
 from rayshot.errors import (
     Damaged,
     EncryptionKeyNeeded,
@@ -23,20 +21,20 @@ from rayshot.errors import (
     StoreError,
     StoreUnavailable,
 )
-from rayshot.format.encryption_key import DataKey
 from rayshot.format.figures import FINAL
-from rayshot.format.manifest import ActorEntry, ChannelEntry, Chunk, Manifest, RecordedSlots, Recording, TraceEntry
+from rayshot.format.manifest import Chunk, Manifest
 from rayshot.model.configuration import SnapshotConfig
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import AnnounceEnd
 from rayshot.protocol.cut import Cut
-from rayshot.protocol.identity import Channel, SnapshotId
+from rayshot.protocol.identity import SnapshotId
+from rayshot.runtime.coordinator.manifest_building import build_manifest
 from rayshot.runtime.coordinator.requests import Figures
 from rayshot.runtime.coordinator.under_way import KEYS_MISSING, Taken, UnderWay
 from rayshot.runtime.ray.failpoints import failpoint
 from rayshot.runtime.wire.keyring import Keyring
 from rayshot.runtime.wire.settings import SystemSettings
-from rayshot.runtime.wire.stored import Stored, StoredActor, pack_share, unpack_stored
+from rayshot.runtime.wire.stored import Stored, pack_share, unpack_stored
 from rayshot.store.aborts import NOTES_KEPT, AbortNote, write_abort
 from rayshot.store.beginning import check_no_snapshots
 from rayshot.store.keeping import Keep
@@ -164,7 +162,8 @@ class Committer:
                 for index, (vault, bodies) in enumerate(vaults)
             ]
             written = self._gather(refs, taken.timeout_s + ANSWER_S)
-            manifest = self._manifest(cut, written, intent, taken, started, data_key)
+            position = self._repository.log.next_position
+            manifest = build_manifest(self._repository.system, position, cut, written, intent, taken, started, data_key)
             _refuse_late(started, taken.timeout_s)
             failpoint("before_commit")
             record = self._repository.commit(manifest, keyring.signing)
@@ -277,77 +276,6 @@ class Committer:
         except StoreError as error:
             log.warning("what was written of snapshot %s stays for now: %s", snapshot, error)
 
-    def _manifest(
-        self,
-        cut: Cut,
-        written: list[Stored],
-        intent: str,
-        taken: Taken,
-        started: float,
-        data_key: DataKey | None,
-    ) -> Manifest:
-        actors = {name: actor for stored in written for name, actor in stored.actors.items()}
-        mailboxes = {channel: blob for stored in written for channel, blob in stored.mailboxes.items()}
-        outboxes = {channel: blob for stored in written for channel, blob in stored.outboxes.items()}
-        slots = _joined(written)
-        traces = {name: blob for stored in written for name, blob in stored.traces.items()}
-        chunks = {chunk.digest: chunk for stored in written for chunk in stored.chunks}
-        nodes = {name: stored.node for stored in written for name in stored.actors}
-        recordings = {name: Recording(nodes[name], *took) for name, took in taken.recorded.items() if name in nodes}
-        entries = [
-            _entry(name, "born" if record.born else "unborn", actors.get(name), recordings.get(name))
-            for name, record in cut.records.items()
-        ]
-        entries += [_entry(name, "unborn", actors.get(name)) for name in cut.unborn]
-        channels = [
-            ChannelEntry(
-                cut_.channel.sender,
-                cut_.channel.receiver,
-                cut_.sent,
-                cut_.arrived,
-                cut_.received,
-                mailboxes.get(cut_.channel),
-                outboxes.get(cut_.channel),
-                _is_aligned(cut, cut_.channel),
-                slots.get(cut_.channel, ()),
-            )
-            for cut_ in cut.channels
-        ]
-        position = self._repository.log.next_position
-        in_flight = sum(channel.sent - channel.received for channel in channels)
-        return Manifest(
-            system=self._repository.system,
-            snapshot=cut.snapshot,
-            position=position,
-            mode=taken.mode,
-            taken_at=taken.taken_at,
-            rayshot_version=rayshot.__version__,
-            python_version=".".join(platform.python_version_tuple()[:2]),
-            intent=intent,
-            label=taken.label,
-            actors=tuple(sorted(entries, key=lambda entry: entry.name)),
-            ended=cut.ended,
-            channels=tuple(sorted(channels, key=lambda channel: (channel.sender, channel.receiver))),
-            chunks=tuple(chunks.values()),
-            stats={
-                **taken.stats,
-                "in_flight": in_flight,
-                "written_bytes": sum(stored.written_bytes for stored in written),
-                "stored_s": time.perf_counter() - started,
-            },
-            traces=tuple(TraceEntry(name, blob) for name, blob in sorted(traces.items())),
-            data_key=data_key,
-        )
-
-
-def _joined(written: Iterable[Stored]) -> dict[Channel, tuple[RecordedSlots, ...]]:
-    """The objects beside messages, by channel: the sender's and the receiver's vault each wrote a part of a channel."""
-    found: dict[Channel, list[RecordedSlots]] = {}
-    for stored in written:
-        for channel, beside in stored.slots.items():
-            found.setdefault(channel, []).extend(beside)
-    return {channel: tuple(sorted(beside, key=lambda message: message.number)) for channel, beside in found.items()}
-
 
 def _refuse_late(started: float, timeout_s: float) -> None:
     """Raise StoreUnavailable if the storage was slower than the time-out that the caller was promised."""
@@ -357,29 +285,3 @@ def _refuse_late(started: float, timeout_s: float) -> None:
             f"the storage took {took_s:.0f} s to write, longer than the snapshot's time-out allows; "
             "raise SnapshotConfig.timeout_s if it is always that slow"
         )
-
-
-def _is_aligned(cut: Cut, channel: Channel) -> bool:
-    record = cut.records.get(channel.receiver)
-    return record is not None and channel.sender in record.aligned
-
-
-def _entry(name: str, status: Any, stored: StoredActor | None, recording: Recording | None = None) -> ActorEntry:
-    if stored is None:
-        raise StateNotSerializable(
-            f"messages go to actor {name!r}, and what creates it is still with the program that made it: it does not "
-            f"run yet, as the cluster may have no room for it. Take the snapshot when {name!r} runs"
-        )
-    specification = stored.specification
-    return ActorEntry(
-        name,
-        specification.class_module,
-        specification.class_name,
-        stored.class_pickle,
-        dict(specification.options),
-        status,
-        specification.methods,
-        stored.state if status == "born" else None,
-        specification.version,
-        recording,
-    )

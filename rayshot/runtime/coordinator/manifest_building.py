@@ -1,0 +1,118 @@
+"""The manifest of a snapshot, from its cut and the answers of the vaults that wrote it."""
+
+import platform
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import rayshot
+from rayshot.errors import StateNotSerializable
+from rayshot.format.encryption_key import DataKey
+from rayshot.format.manifest import ActorEntry, ChannelEntry, Manifest, RecordedSlots, Recording, TraceEntry
+from rayshot.protocol.cut import Cut
+from rayshot.protocol.identity import Channel
+from rayshot.runtime.coordinator.under_way import Taken
+from rayshot.runtime.wire.stored import Stored, StoredActor
+
+
+def build_manifest(
+    system: str,
+    position: int,
+    cut: Cut,
+    written: list[Stored],
+    intent: str,
+    taken: Taken,
+    started: float,
+    data_key: DataKey | None,
+) -> Manifest:
+    """The manifest of a cut whose parts the vaults have `written`; `position` is that of its commit in the log.
+
+    `started` is when the writing began, by time.perf_counter. Raises StateNotSerializable if messages go to an actor
+    of which nobody recorded how to make it.
+    """
+    actors = {name: actor for stored in written for name, actor in stored.actors.items()}
+    mailboxes = {channel: blob for stored in written for channel, blob in stored.mailboxes.items()}
+    outboxes = {channel: blob for stored in written for channel, blob in stored.outboxes.items()}
+    slots = _joined(written)
+    traces = {name: blob for stored in written for name, blob in stored.traces.items()}
+    chunks = {chunk.digest: chunk for stored in written for chunk in stored.chunks}
+    nodes = {name: stored.node for stored in written for name in stored.actors}
+    recordings = {name: Recording(nodes[name], *took) for name, took in taken.recorded.items() if name in nodes}
+    entries = [
+        _entry(name, "born" if record.born else "unborn", actors.get(name), recordings.get(name))
+        for name, record in cut.records.items()
+    ]
+    entries += [_entry(name, "unborn", actors.get(name)) for name in cut.unborn]
+    channels = [
+        ChannelEntry(
+            cut_.channel.sender,
+            cut_.channel.receiver,
+            cut_.sent,
+            cut_.arrived,
+            cut_.received,
+            mailboxes.get(cut_.channel),
+            outboxes.get(cut_.channel),
+            _is_aligned(cut, cut_.channel),
+            slots.get(cut_.channel, ()),
+        )
+        for cut_ in cut.channels
+    ]
+    in_flight = sum(channel.sent - channel.received for channel in channels)
+    return Manifest(
+        system=system,
+        snapshot=cut.snapshot,
+        position=position,
+        mode=taken.mode,
+        taken_at=taken.taken_at,
+        rayshot_version=rayshot.__version__,
+        python_version=".".join(platform.python_version_tuple()[:2]),
+        intent=intent,
+        label=taken.label,
+        actors=tuple(sorted(entries, key=lambda entry: entry.name)),
+        ended=cut.ended,
+        channels=tuple(sorted(channels, key=lambda channel: (channel.sender, channel.receiver))),
+        chunks=tuple(chunks.values()),
+        stats={
+            **taken.stats,
+            "in_flight": in_flight,
+            "written_bytes": sum(stored.written_bytes for stored in written),
+            "stored_s": time.perf_counter() - started,
+        },
+        traces=tuple(TraceEntry(name, blob) for name, blob in sorted(traces.items())),
+        data_key=data_key,
+    )
+
+
+def _joined(written: Iterable[Stored]) -> dict[Channel, tuple[RecordedSlots, ...]]:
+    """The objects beside messages, by channel: the sender's and the receiver's vault each wrote a part of a channel."""
+    found: dict[Channel, list[RecordedSlots]] = {}
+    for stored in written:
+        for channel, beside in stored.slots.items():
+            found.setdefault(channel, []).extend(beside)
+    return {channel: tuple(sorted(beside, key=lambda message: message.number)) for channel, beside in found.items()}
+
+
+def _is_aligned(cut: Cut, channel: Channel) -> bool:
+    record = cut.records.get(channel.receiver)
+    return record is not None and channel.sender in record.aligned
+
+
+def _entry(name: str, status: Any, stored: StoredActor | None, recording: Recording | None = None) -> ActorEntry:
+    if stored is None:
+        raise StateNotSerializable(
+            f"messages go to actor {name!r}, and what creates it is still with the program that made it: it does not "
+            f"run yet, as the cluster may have no room for it. Take the snapshot when {name!r} runs"
+        )
+    specification = stored.specification
+    return ActorEntry(
+        name,
+        specification.class_module,
+        specification.class_name,
+        stored.class_pickle,
+        dict(specification.options),
+        status,
+        specification.methods,
+        stored.state if status == "born" else None,
+        specification.version,
+        recording,
+    )
