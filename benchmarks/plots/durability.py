@@ -1,5 +1,6 @@
 """Pictures of bytes: written, written again in part, and read back."""
 
+from statistics import median
 from typing import Any
 
 from matplotlib import pyplot as plt
@@ -55,4 +56,29 @@ def draw_restore(report: Report) -> Any:
     log_x(axes)
     axes.set_xlabel("s, one dot per round; page cache warm")
     axes.set_title(f"{report.settings['actors']} actors, {report.settings['state_bytes'] >> 20:,} MB in all")
+    return figure
+
+
+def draw_log(report: Report) -> Any:
+    """How long a log of that many commits takes to open, read record by record and with segments; the next commit."""
+    figure, (opens, commits) = plt.subplots(1, 2, figsize=(11, 3.8), width_ratios=(3, 2))
+    for suffix, label, color in ((" without segments", "record by record", PLAIN), ("", "with segments", OURS)):
+        named = {
+            int(series.name.removeprefix("open ").removesuffix(suffix).replace(",", "")): series.samples
+            for series in report.series
+            if series.name.startswith("open ") and series.name.endswith(" without segments") == bool(suffix)
+        }
+        opens.plot(list(named), [median(samples) for samples in named.values()], color=color, label=label)
+        for count, samples in named.items():
+            opens.plot([count] * len(samples), samples, ".", color=color, alpha=0.4)
+    opens.axhline(0.2, color=TARGET, linestyle="--", linewidth=1, label="bar at 10,000")
+    opens.set_xscale("log")
+    opens.set_yscale("log")
+    opens.set_xlabel("commits in the log")
+    opens.set_ylabel("s to open it")
+    opens.legend()
+    at = [series.name for series in report.series if series.name.startswith("commit at ")]
+    strips(commits, report, {name: (name, OURS) for name in at})
+    commits.set_xlim(left=0)
+    commits.set_xlabel("s, one dot per commit")
     return figure

@@ -1,8 +1,9 @@
 """The meaning of the commit log: which snapshots exist, and who may write.
 
-A COMMIT counts only if its writer wrote the latest EPOCH before it. A superseded coordinator that does not know it (a
-zombie) may still append a record, and all readers skip it in the same way. A DELETE, EXPIRE or COPY counts from every
-writer except superseded coordinators: see docs/design/0014-who-may-write-beside-a-coordinator.md.
+A COMMIT counts only if its writer wrote the latest EPOCH before it, and only for a snapshot of the life of that EPOCH:
+if a later life begins while a snapshot is being stored, this snapshot is never committed. A superseded coordinator that
+does not know it (a zombie) may still append a record, and all readers skip it in the same way. A DELETE, EXPIRE or COPY
+counts from every writer except superseded coordinators: see docs/design/0014-who-may-write-beside-a-coordinator.md.
 """
 
 from collections import Counter
@@ -127,8 +128,9 @@ class History:
                 return record.incarnation >= self.incarnation
             case CopyRecord():
                 return record.attempt == self.attempt(record.snapshot) and record.snapshot not in self._retained
-            case CommitRecord():
-                return self._coordinates(record.writer) and not self.is_over(record.snapshot)
+            case CommitRecord(snapshot=snapshot):
+                ours = self._coordinates(record.writer) and snapshot.incarnation == self.incarnation
+                return ours and not self.is_over(snapshot)
             case RestoreRecord():
                 return self._coordinates(record.writer)
             case DeleteRecord() | ExpireRecord():

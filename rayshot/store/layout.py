@@ -2,6 +2,7 @@
 
 <system>/FORMAT                 the format of all other objects
 <system>/log/<20 digits>        the commit log, one object for each record
+<system>/segments/<20 digits>-<count> copies of many records, for readers of a long log
 <system>/manifests/<snapshot>   sealed manifests
 <system>/chunks/...             chunks, under the keys that their manifests give
 <system>/intents/<snapshot>     which snapshots are being written, and their bases
@@ -36,6 +37,16 @@ def log_folder(system: str) -> str:
 def log_key(system: str, position: int) -> str:
     """The key of the record at `position`. Keys sort like positions."""
     return f"{log_folder(system)}/{position:0{POSITION_DIGITS}}"
+
+
+def segment_folder(system: str) -> str:
+    """The folder of the segments of the commit log."""
+    return f"{system}/segments"
+
+
+def segment_key(system: str, first: int, count: int) -> str:
+    """The key of the segment with `count` records from position `first` on."""
+    return f"{segment_folder(system)}/{first:0{POSITION_DIGITS}}-{count}"
 
 
 def manifest_folder(system: str) -> str:

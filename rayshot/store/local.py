@@ -83,7 +83,7 @@ class LocalStore:
         """See Store.list."""
         folder = self._path(prefix) if prefix else self.folder
         try:
-            entries = list(self._scan(folder, shallow=shallow))
+            entries = list(self._scan(folder, after, shallow=shallow))
         except OSError as error:
             raise _failure(error, folder, 0) from error
         return iter(sorted((entry for entry in entries if entry.key > after), key=lambda entry: entry.key))
@@ -174,22 +174,24 @@ class LocalStore:
                 raise KeyNotFound(f"{path} does not exist", key=key) from error
             raise _failure(error, path, 0) from error
 
-    def _scan(self, folder: Path, *, shallow: bool) -> Iterator[Entry]:
-        """Yield the entries of `folder` in any order, without those that vanish meanwhile."""
+    def _scan(self, folder: Path, after: str, *, shallow: bool) -> Iterator[Entry]:
+        """Yield the entries of `folder` in any order, no object up to `after`, and none that vanishes meanwhile."""
         if not folder.is_dir():
             return
+        parent = "" if folder == self.folder else f"{folder.relative_to(self.folder).as_posix()}/"
         for item in os.scandir(folder):
             if not is_key(item.name):  # hidden, temporary, or put there by somebody else
                 continue
-            path = folder / item.name
             if item.is_symlink():
-                self._refuse_outside(path)
-            key = path.relative_to(self.folder).as_posix()
+                self._refuse_outside(folder / item.name)
+            key = parent + item.name
             if item.is_dir(follow_symlinks=False):
                 if shallow:
                     yield Entry(f"{key}/", 0, 0.0)
                 else:
-                    yield from self._scan(path, shallow=False)
+                    yield from self._scan(folder / item.name, after, shallow=False)
+                continue
+            if key <= after:
                 continue
             with suppress(FileNotFoundError):
                 status = item.stat()

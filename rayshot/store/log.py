@@ -33,6 +33,15 @@ from rayshot.store.records import (
     decode_record,
     encode_record,
 )
+from rayshot.store.segments import (
+    COUNTS,
+    Segment,
+    all_segments,
+    cover,
+    find_segments,
+    read_segment,
+    write_segments,
+)
 from rayshot.store.several import SMALL_AT_ONCE, several_at_once
 from rayshot.store.store import Store
 
@@ -48,6 +57,10 @@ class CommitLog:
         self._records: list[Record] = []
         """All records up to the last refresh; agrees with `_history`."""
         self._history = History()
+        self._missing: set[Segment] = set()
+        """Segments that could be there and are not."""
+        self._wrote = False
+        """Whether this object has appended a record."""
         self._beginning_proved = False
         """Whether it is proved that a log without an EPOCH never had one."""
         self.epoch: EpochRecord | None = None
@@ -65,8 +78,9 @@ class CommitLog:
     def refresh(self) -> History:
         """Read the new records and return the meaning of all. Raises as `records`.
 
-        The first call lists the log, to find a hole. Later calls only try the next position, so their cost does not
-        depend on the length of the log. Objects beside the log are listed only if the log has no EPOCH.
+        The first call reads the segments, and then the records behind them, which it lists, to find a hole. Later calls
+        only try the next position, so their cost does not depend on the length of the log. Objects beside the log are
+        listed only if the log has no EPOCH.
         """
         if not self._records:
             self._read_all()
@@ -91,9 +105,19 @@ class CommitLog:
         self._beginning_proved = bool(self._records)
 
     def _read_all(self) -> None:
-        end = find_end(self._store, self._system)
-        with several_at_once(end, "rayshot-log", SMALL_AT_ONCE) as map_:
-            for position, record in enumerate(map_(self._read, range(end))):
+        found = find_segments(self._store, self._system)
+        chosen = cover(found)
+        with several_at_once(len(chosen), "rayshot-log", SMALL_AT_ONCE) as map_:
+            for records in map_(lambda segment: read_segment(self._store, self._system, segment), chosen):
+                if records is None:
+                    break
+                for record in records:
+                    self._take(record)
+        start = self.next_position
+        end = find_end(self._store, self._system, start)
+        self._missing = all_segments(end) - found
+        with several_at_once(end - start, "rayshot-log", SMALL_AT_ONCE) as map_:
+            for position, record in enumerate(map_(self._read, range(start, end)), start):
                 if record is None:
                     raise log_lost(
                         self._system, f"record {position} is missing, and later ones are there", position=position
@@ -142,6 +166,15 @@ class CommitLog:
             ) from error
         else:
             self._take(record)
+            self._write_segments()
+
+    def _write_segments(self) -> None:
+        """Write the segments that end here, and once after the first append those that are missing."""
+        end = self.next_position
+        self._missing |= {Segment(end - count, count) for count in COUNTS if end % count == 0}
+        if self._missing and (end % COUNTS[-1] == 0 or not self._wrote):
+            self._missing = write_segments(self._store, self._system, self._missing, self._records)
+        self._wrote = True
 
     def prove_end(self) -> None:
         """Raise LogLost if the last record that was read is gone: no reader finds a record behind a hole.
@@ -244,6 +277,13 @@ class CommitLog:
                 f"what was written of {record.snapshot} was given up as garbage or deleted; write it anew",
                 snapshot=str(record.snapshot),
             )
+        life = self._history.incarnation
+        if current and type(record) is CommitRecord and record.snapshot.incarnation < life:
+            return Fenced(
+                f"{record.snapshot} can never be committed: life {life} of {self._system!r} has begun",
+                writer=record.writer,
+                position=record.position,
+            )
         return self._fenced(record, rival or epoch)
 
     def _fenced(self, record: Record, rival: Record | None) -> Fenced:
@@ -265,10 +305,21 @@ def read_record(store: Store, system: str, position: int) -> Record | None:
     return decode_record(data, position)
 
 
-def find_end(store: Store, system: str) -> int:
-    """One more than the position of the last record, from a listing. It reads no record. Raises StoreError."""
-    numbers = (_number(entry.key) for entry in store.list(log_folder(system)))
-    return max((int(number) + 1 for number in numbers if number), default=0)
+def find_end(store: Store, system: str, start: int | None = None) -> int:
+    """One more than the position of the last record, from listings; 0 if no record is there. It reads no record.
+
+    `start`: as many records are in the segments; None to look. Raises LogLost if the last of these is not in the log,
+    and StoreError.
+    """
+    if start is None:
+        start = max((segment.end for segment in cover(find_segments(store, system))), default=0)
+    after = log_key(system, start - 2) if start > 1 else ""
+    numbers = (_number(entry.key) for entry in store.list(log_folder(system), after=after))
+    end = max((int(number) + 1 for number in numbers if number), default=0)
+    if end < start:
+        position = start - 1
+        raise log_lost(system, f"record {position} is missing, and a segment holds it", position=position)
+    return end
 
 
 def _number(key: str) -> str:

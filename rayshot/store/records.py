@@ -4,7 +4,9 @@ Each record ends with a digest of the rest. Without it, one flipped bit could tu
 as a commit by an unknown writer. Readers skip those, so the snapshot would be gone without an error.
 """
 
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any, Literal, get_args
 
 from rayshot.errors import BadManifest, FormatTooNew
@@ -147,19 +149,51 @@ def kind_of(record: Record) -> str:
     return _NAMES[type(record)]
 
 
-def encode_record(record: Record) -> bytes:
-    """The bytes of `record`."""
-    fields = asdict(record)
+def record_tree(record: Record) -> dict[str, Any]:
+    """The fields of `record` as they are stored, without its digest."""
+    fields: dict[str, Any] = {name: getattr(record, name) for name in record.__dataclass_fields__}
     if "snapshot" in fields:
         fields["snapshot"] = list(fields["snapshot"])
-    tree = {"format": RECORD_FORMAT, "kind": kind_of(record), **fields}
-    return canonical.pack({**tree, "digest": digest(canonical.pack(tree))})
+    return {"format": RECORD_FORMAT, "kind": kind_of(record), **fields}
+
+
+def encode_record(record: Record) -> bytes:
+    """The bytes of `record`."""
+    return canonical.pack(with_digest(record_tree(record)))
+
+
+def with_digest(tree: dict[str, Any]) -> dict[str, Any]:
+    """A tree with the digest of its bytes."""
+    return {**tree, "digest": digest(canonical.pack(tree))}
+
+
+def take_digest(tree: dict[str, Any], what: str, **evidence: object) -> None:
+    """Remove the digest that `with_digest` added. Raises BadManifest if it does not fit."""
+    if tree.pop("digest", None) != digest(canonical.pack(tree)):
+        raise BadManifest(f"{what} was changed after it was written: its digest does not fit", **evidence)
 
 
 def decode_record(data: bytes, position: int) -> Record:
     """Read the record at `position`. Raises BadManifest, LimitExceeded or FormatTooNew."""
     what = f"record {position} of the commit log"
     tree = canonical.unpack(data, what=what, bytes_max=RECORD_BYTES_MAX)
+    if _version_of(tree, what) > _WITHOUT_DIGEST:
+        take_digest(tree, what, position=position)
+    return record_of(tree, position)
+
+
+def record_of(tree: Any, position: int) -> Record:
+    """The record at `position` from its tree, without a digest. Raises BadManifest or FormatTooNew."""
+    what = f"record {position} of the commit log"
+    version = _version_of(tree, what)
+    del tree["format"]
+    record = _build(tree, version, what)
+    if record.position != position:
+        raise BadManifest(f"{what} was written for position {record.position}", position=position)
+    return record
+
+
+def _version_of(tree: Any, what: str) -> int:
     if type(tree) is not dict:
         raise BadManifest(f"{what} is not a map")
     version = check_count(tree.get("format"), f"the format of {what}", smallest=1)
@@ -170,66 +204,34 @@ def decode_record(data: bytes, position: int) -> Record:
             format=version,
             supported=RECORD_FORMAT,
         )
-    if version > _WITHOUT_DIGEST and tree.pop("digest", None) != digest(canonical.pack(tree)):
-        raise BadManifest(f"{what} was changed after it was written: its digest does not fit", position=position)
-    del tree["format"]
-    record = _build(tree, version, what)
-    if record.position != position:
-        raise BadManifest(f"{what} was written for position {record.position}", position=position)
-    return record
+    return version
 
 
 def _build(tree: dict[str, Any], version: int, what: str) -> Record:
     name = tree.pop("kind", None)
     kind = _KINDS.get(name) if isinstance(name, str) else None
-    if kind is None or set(tree) != _fields(kind, version):
+    if kind is None or tree.keys() != _fields(name, version):
         raise BadManifest(f"{what} has an unknown kind, or not the fields of its kind")
     for field, value in tree.items():
-        tree[field] = _check(field, value, what)
+        tree[field] = _CHECKS[field](value, f"{field} in {what}")
     record = kind(**tree)
-    if isinstance(record, CommitRecord) and record.manifest_key not in _manifest_keys(record):
+    if isinstance(record, CommitRecord) and not _names_its_manifest(record):
         raise BadManifest(f"{what} names the manifest of another snapshot")
     return record
 
 
-def _fields(kind: type[Record], version: int) -> set[str]:
+@cache
+def _fields(kind: str, version: int) -> frozenset[str]:
     """The fields of this kind of record in that format."""
-    later = {"began_at", "cause"} if kind is EpochRecord and version < _WITH_CAUSE else set[str]()
-    return set(kind.__dataclass_fields__) - later
+    later = {"began_at", "cause"} if kind == "epoch" and version < _WITH_CAUSE else set[str]()
+    return frozenset(_KINDS[kind].__dataclass_fields__) - later
 
 
-def _manifest_keys(record: CommitRecord) -> tuple[str, ...]:
-    """The keys that the manifest of `record` can have."""
+def _names_its_manifest(record: CommitRecord) -> bool:
     name = manifest_name(record.snapshot)
     if isinstance(record, CopyRecord):
-        return (f"{record.folder}/{name}",)
-    return name, manifest_name(record.snapshot, record.position)
-
-
-def _check(field: str, value: Any, what: str) -> Any:
-    match field:
-        case "position" | "origin_position" | "attempt":
-            return check_count(value, f"{field} in {what}")
-        case "claimed":
-            return _check_flag(value, f"claimed in {what}")
-        case "origin":
-            return None if value is None else check_text(value, f"origin in {what}", ORIGIN_LENGTH_MAX)
-        case "incarnation":
-            return check_count(value, f"incarnation in {what}", smallest=1)
-        case "snapshot":
-            return _snapshot(value, what)
-        case "manifest_digest":
-            return check_digest(value, f"the manifest in {what}")
-        case "taken_at":
-            return check_time(value, f"taken_at in {what}")
-        case "began_at":
-            return None if value is None else check_time(value, f"began_at in {what}")
-        case "cause":
-            return _check_cause(value, what)
-        case "label":
-            return None if value is None else check_text(value, f"label in {what}", LABEL_LENGTH_MAX)
-        case _:
-            return check_text(value, f"{field} in {what}")
+        return record.manifest_key == f"{record.folder}/{name}"
+    return record.manifest_key in (name, manifest_name(record.snapshot, record.position))
 
 
 def _check_flag(value: Any, what: str) -> bool:
@@ -240,17 +242,36 @@ def _check_flag(value: Any, what: str) -> bool:
 
 def _check_cause(value: Any, what: str) -> Any:
     if value is not None and value not in get_args(Cause):
-        raise BadManifest(f"{what} has an unknown cause")
+        raise BadManifest(f"{what} is unknown")
     return value
 
 
-def _snapshot(value: Any, what: str) -> SnapshotId:
-    match value:
-        case [incarnation, initiator, counter]:
-            return SnapshotId(
-                check_count(incarnation, f"the snapshot's incarnation in {what}", smallest=1),
-                check_initiator(initiator),
-                check_count(counter, f"the snapshot's counter in {what}", smallest=1),
-            )
-        case _:
-            raise BadManifest(f"{what} has a snapshot that is not the id of one")
+def _check_snapshot(value: Any, what: str) -> SnapshotId:
+    if type(value) is not list or len(value) != len(SnapshotId._fields):
+        raise BadManifest(f"{what} is not the id of a snapshot")
+    incarnation, initiator, counter = value
+    check_initiator(initiator)
+    return SnapshotId(
+        check_count(incarnation, f"the life of {what}", smallest=1),
+        initiator,
+        check_count(counter, f"the counter of {what}", smallest=1),
+    )
+
+
+_CHECKS: Mapping[str, Callable[[Any, str], Any]] = {
+    "position": check_count,
+    "origin_position": check_count,
+    "attempt": check_count,
+    "incarnation": partial(check_count, smallest=1),
+    "writer": check_text,
+    "snapshot": _check_snapshot,
+    "manifest_key": check_text,
+    "manifest_digest": check_digest,
+    "taken_at": check_time,
+    "began_at": lambda value, what: None if value is None else check_time(value, what),
+    "cause": _check_cause,
+    "label": lambda value, what: None if value is None else check_text(value, what, LABEL_LENGTH_MAX),
+    "origin": lambda value, what: None if value is None else check_text(value, what, ORIGIN_LENGTH_MAX),
+    "claimed": _check_flag,
+}
+"""How the value of each field is checked; the text says where it stands, for errors."""

@@ -206,13 +206,26 @@ def test_a_zombies_commit_after_anothers_epoch_does_not_count() -> None:
 @pytest.mark.acceptance("E1")
 def test_a_zombies_epoch_of_an_older_life_does_not_count() -> None:
     history = History()
-    for record in (EpochRecord(0, 2, "new"), EpochRecord(1, 1, "old"), commit(2, "old", 1), commit(3, "new", 2)):
+    for record in (EpochRecord(0, 2, "new"), EpochRecord(1, 1, "old"), commit(2, "old", 1), commit(3, "new", 2, 2)):
         history.add(record)
     assert history.incarnation == 2
     assert [record.position for record in history.retained.values()] == [3]
 
 
 @pytest.mark.acceptance("E1")
+def test_a_snapshot_of_an_earlier_life_is_never_committed_even_by_the_writer_of_the_later_one() -> None:
+    store = MemoryStore()
+    log = CommitLog(store, "bank")
+    log.begin_epoch(1, "w")
+    log.append(commit(1, "w", 1))
+    log.begin_epoch(2, "w")
+    late = commit(3, "w", 2, incarnation=1)
+    with pytest.raises(Fenced, match="1-coordinator-2 can never be committed: life 2 of 'bank' has begun"):
+        log.append(late)
+    put(store, late)
+    assert [str(snapshot) for snapshot in CommitLog(store, "bank").refresh().retained] == ["1-coordinator-1"]
+
+
 def test_a_writer_without_an_epoch_is_fenced() -> None:
     with pytest.raises(Fenced, match="no epoch was begun"):
         CommitLog(MemoryStore(), "bank").append(commit(0, "w", 1))

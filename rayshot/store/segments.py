@@ -1,0 +1,103 @@
+"""Segments of the commit log: many records in one object, so that a long log is opened with few reads.
+
+A segment of `count` records begins at a multiple of `count`. The writer that appends its last record writes it, or the
+next writer that misses it. It says nothing that the records do not say, so a reader can always read the records
+instead. No record is deleted when its segment is there: a writer that slept for long tries the position that was the
+next one, and would take a missing record for the end of the log.
+"""
+
+import logging
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rayshot.errors import AlreadyExists, BadManifest, KeyNotFound, LimitExceeded, StoreError
+from rayshot.format import canonical
+from rayshot.store.layout import POSITION_DIGITS, segment_folder, segment_key
+from rayshot.store.once import create_once
+from rayshot.store.records import RECORD_BYTES_MAX, Record, record_of, record_tree, take_digest, with_digest
+from rayshot.store.several import several_at_once
+from rayshot.store.store import Store
+
+log = logging.getLogger("rayshot")
+COUNTS = (4096, 64)
+"""How many records the segments hold, the largest first; each divides the one before."""
+_NAME = re.compile(rf"([0-9]{{{POSITION_DIGITS}}})-([1-9][0-9]*)")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Segment:
+    """The records `first` .. `first + count - 1` of a log."""
+
+    first: int
+    count: int
+
+    @property
+    def end(self) -> int:
+        """One more than the position of its last record."""
+        return self.first + self.count
+
+
+def find_segments(store: Store, system: str) -> set[Segment]:
+    """The segments of a log that are there. Raises StoreError."""
+    names = (_NAME.fullmatch(entry.key.rpartition("/")[2]) for entry in store.list(segment_folder(system)))
+    found = (Segment(int(name[1]), int(name[2])) for name in names if name)
+    return {segment for segment in found if segment.count in COUNTS and segment.first % segment.count == 0}
+
+
+def cover(segments: set[Segment]) -> list[Segment]:
+    """The segments with which to read a log from its start, without a hole; of two, the one with more records."""
+    chosen: list[Segment] = []
+    end = 0
+    while (segment := next((s for s in (Segment(end, n) for n in COUNTS) if s in segments), None)) is not None:
+        chosen.append(segment)
+        end = segment.end
+    return chosen
+
+
+def all_segments(end: int) -> set[Segment]:
+    """All segments that a log with `end` records can have."""
+    return {Segment(first, count) for count in COUNTS for first in range(0, end - count + 1, count)}
+
+
+def read_segment(store: Store, system: str, segment: Segment) -> list[Record] | None:
+    """The records of a segment; None if it is gone or damaged. Raises FormatTooNew and StoreError."""
+    key = segment_key(system, segment.first, segment.count)
+    bytes_max = (segment.count + 1) * RECORD_BYTES_MAX
+    try:
+        data = store.read_range(key, 0, bytes_max + 1)
+        return _records_in(canonical.unpack(data, what=key, bytes_max=bytes_max), segment, key)
+    except (KeyNotFound, BadManifest, LimitExceeded) as error:
+        log.warning("the log of %r is read record by record, as a segment of it cannot be read: %s", system, error)
+        return None
+
+
+def _records_in(tree: object, segment: Segment, key: str) -> list[Record]:
+    if type(tree) is not dict:
+        raise BadManifest(f"{key} is not a map")
+    take_digest(tree, key)
+    trees = tree.get("records")
+    if type(trees) is not list or len(trees) != segment.count:
+        raise BadManifest(f"{key} does not hold {segment.count} records")
+    return [record_of(one, position) for position, one in enumerate(trees, segment.first)]
+
+
+def write_segments(store: Store, system: str, segments: set[Segment], records: Sequence[Record]) -> set[Segment]:
+    """Write these segments of a log that begins with `records`. Returns those that could not be written now."""
+
+    def write(segment: Segment) -> bool:
+        part = records[segment.first : segment.end]
+        try:
+            data = canonical.pack(with_digest({"records": [record_tree(one) for one in part]}))
+            create_once(store, segment_key(system, segment.first, segment.count), data)
+        except AlreadyExists:  # by a rayshot that spells records differently
+            return True
+        except StoreError as error:
+            log.info("a segment of the log of %r could not be written now: %s", system, error)
+            return False
+        return True
+
+    ordered = sorted(segments)
+    with several_at_once(len(ordered), "rayshot-segments") as map_:
+        written = list(map_(write, ordered))
+    return {segment for segment, there in zip(ordered, written, strict=True) if not there}
