@@ -10,7 +10,7 @@ from rayshot.simulation.machines import Machines
 from tests.simulate.acceptance import Acceptance
 from tests.simulate.schedule import Summary, add, run_seed
 
-SCHEDULES = 20_000
+SCHEDULES = 10_000
 WATCHED = 5_000
 KEPT = 1_000
 
