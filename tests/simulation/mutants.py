@@ -238,7 +238,7 @@ class RestoredTooLow(Participant):
 
 
 @mutant(
-    "a restored process does not know who had ended", crashes=3, ends_one_in=4, snapshots=5, activity=60, length=250
+    "a restored process does not know who had ended", crashes=2, ends_one_in=4, snapshots=8, activity=60, length=250
 )
 class RestoredWithoutEnds(Participant):
     def _restored(self, event: Restored):
