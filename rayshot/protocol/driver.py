@@ -1,12 +1,21 @@
 """The machine of a driver: a process outside the system that sends into it (the environment of the 1985 paper).
 
 A driver never records. The receiver fixes the cut of a driver's channel: the highest number that arrived without a
-gap. A driver has two duties. (a) It passes on the news of snapshots: an answer may show effects from behind a cut, so
+gap. A driver has three duties. (a) It passes on the news of snapshots: an answer may show effects from behind a cut, so
 everything that the driver sends afterwards carries the answer's tags. (b) It keeps messages that no durable snapshot
 covers, because a rollback throws them away: then it sends everything behind the restored cut again, under the same
-numbers.
+numbers. (c) It sends each message again only when all that it had seen answered before this message is answered again.
+Otherwise messages of different channels could change their order, and a payment could overtake the opening of its
+account.
+
+For (c) all answers that the driver saw stand in one list, in the order in which they came, and each kept message has
+its place behind some of them. In a new life a pointer goes through the list: past each answer that the restored cut
+holds, or that came again, or that cannot come, because its receiver ended. A message may be sent when the pointer has
+reached its place. The order in which the driver had sent everything fulfils all these conditions, so nothing waits for
+ever.
 """
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import assert_never
@@ -22,33 +31,48 @@ driver that was never told: it passes the tag on. The receiver decides for itsel
 
 @dataclass(frozen=True, slots=True)
 class AnswerArrived:
-    """An answer came from a process; `tags` are the snapshots that were open there."""
+    """An answer came from a process; `tags` are the snapshots that were open there.
+
+    It answers message `number` to `receiver`, and was given in the life `incarnation` of the system. Number 0: an
+    answer that a program cannot see, such as the acknowledgement of a batch.
+    """
 
     tags: tuple[SnapshotId, ...]
+    receiver: str = ""
+    number: int = 0
+    incarnation: int = 1
+
+    def __post_init__(self) -> None:
+        assert self.number >= 0, f"number is {self.number}, not at least 0"
+        assert self.incarnation >= 1, f"incarnation is {self.incarnation}, not at least 1"
 
 
 @dataclass(frozen=True, slots=True)
 class CutCommitted:
     """A durable snapshot that advances holds all messages up to these numbers, keyed by receiver.
 
-    Messages to `ended` processes that were not processed stay dead letters for ever.
+    `received` says up to which numbers they are processed there. Messages to `ended` processes that were not processed
+    stay dead letters for ever.
     """
 
     snapshot: SnapshotId
     sent: Mapping[str, int]
     ended: frozenset[str] = frozenset()
+    received: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class RolledBack:
     """The system went back to a cut: a new incarnation begins, in which these numbers of this driver are known.
 
-    The `ended` processes have ended in it, and nothing is sent to them again.
+    `received` says up to which numbers the cut has the messages processed. The `ended` processes have ended in it, and
+    nothing is sent to them again.
     """
 
     incarnation: int
     sent: Mapping[str, int]
     ended: frozenset[str] = frozenset()
+    received: Mapping[str, int] = field(default_factory=dict)
 
 
 DriverEvent = BatchTaken | BatchAcknowledged | ReceiverEnded | SnapshotEnded | AnswerArrived | CutCommitted | RolledBack
@@ -77,23 +101,76 @@ DriverEffect = SendTagged | ReleaseMessages
 
 
 @dataclass(slots=True)
+class _Kept:
+    """Messages `first` .. `last` of a channel, which the driver sent behind the first `behind` answers that it saw."""
+
+    first: int
+    last: int
+    behind: int
+
+
+@dataclass(slots=True)
 class _Channel:
-    """`released <= acknowledged <= transported`: messages above `released` are kept for a rollback."""
+    """`released <= acknowledged <= transported`: messages above `released` are kept for a rollback.
+
+    Messages up to `sent` were handed to the transport in this life; those above wait for answers.
+    """
 
     transported: int = 0
     acknowledged: int = 0
     released: int = 0
+    sent: int = 0
+    kept: deque[_Kept] = field(default_factory=deque)
+
+    def keep(self, count: int, behind: int) -> None:
+        """Number the next `count` messages."""
+        first, self.transported = self.transported + 1, self.transported + count
+        if self.kept and self.kept[-1].behind == behind:
+            self.kept[-1].last = self.transported
+        else:
+            self.kept.append(_Kept(first, self.transported, behind))
+
+    def release(self, last: int) -> None:
+        """Let go of the messages up to `last`."""
+        self.released = last
+        while self.kept and self.kept[0].last <= last:
+            self.kept.popleft()
+
+    def ready(self, confirmed: int) -> tuple[int, int]:
+        """The first and the last message that may be sent now; the last is below the first if there is none."""
+        first, last = self.sent + 1, self.sent
+        for kept in self.kept:
+            if kept.behind > confirmed:
+                break
+            last = max(last, kept.last)
+        return first, last
 
 
 @dataclass(slots=True)
 class Driver:
-    """The machine of one driver. `handle` is its only mutator."""
+    """The machine of one driver. `handle` is its only mutator.
+
+    Where a system never goes back to a snapshot, a driver ends with the life, and `keeps` nothing.
+    """
 
     name: str
     incarnation: int = 1
+    keeps: bool = True
     _channels: dict[str, _Channel] = field(default_factory=dict)
     _tags: dict[SnapshotId, None] = field(default_factory=dict)
     _tombstones: Tombstones = field(default_factory=lambda: Tombstones(ENDED_KEPT_MAX))
+    _answers: deque[tuple[str, int]] = field(default_factory=deque)
+    """The answers that the driver saw and no durable cut holds: receiver, and number of the message."""
+    _forgotten: int = 0
+    """The number of answers that stood before these."""
+    _confirmed: int = 0
+    """The place of the pointer: how many answers this life has given again, the forgotten ones included."""
+    _seen: dict[str, int] = field(default_factory=dict)
+    """Receiver -> the highest number that was ever seen answered."""
+    _given: dict[str, int] = field(default_factory=dict)
+    """Receiver -> the highest number that is answered in this life."""
+    _gone: set[str] = field(default_factory=set)
+    """The receivers that have ended in this life."""
 
     def unacknowledged(self, receiver: str) -> int:
         """How many transported messages `receiver` has not acknowledged."""
@@ -105,34 +182,88 @@ class Driver:
         """The open snapshots whose effects this driver may have seen: messages that it sends now must carry them."""
         return tuple(self._tags)
 
+    @property
+    def awaits(self) -> tuple[str, int] | None:
+        """The answer for which messages wait now: receiver, and number of the answered message; None if none wait."""
+        return None if self._confirmed == self._total else self._answers[self._confirmed - self._forgotten]
+
+    @property
+    def _total(self) -> int:
+        return self._forgotten + len(self._answers)
+
     def handle(self, event: DriverEvent) -> tuple[DriverEffect, ...]:
         """Take one fact; return the orders that follow from it, in order."""
         match event:
             case BatchTaken(receiver, count):
-                channel = self._channels.setdefault(receiver, _Channel())
-                first = channel.transported + 1
-                channel.transported += count
-                return (SendTagged(receiver, self.incarnation, first, count, self.tags),)
+                return self._batch_taken(receiver, count)
             case BatchAcknowledged(receiver, last):
                 channel = self._channels.setdefault(receiver, _Channel())
                 channel.acknowledged = max(channel.acknowledged, last)
                 return ()
-            case ReceiverEnded(receiver):  # only to a driver that does not outlive the life: a rollback may undo an end
-                self._channels.pop(receiver, None)
-                return ()
-            case AnswerArrived(tags):
-                self._tags.update((tag, None) for tag in tags if self._is_news(tag))
-                return ()
+            case ReceiverEnded(receiver):
+                return self._receiver_ended(receiver)
+            case AnswerArrived():
+                return self._answer_arrived(event)
             case SnapshotEnded(snapshot, floor):
                 self._end(snapshot, floor)
                 return ()
-            case CutCommitted(snapshot, sent, ended):
-                self._end(snapshot, 0)
-                return tuple(self._release(sent, ended))
+            case CutCommitted():
+                self._end(event.snapshot, 0)
+                return tuple(self._release(event))
             case RolledBack():
                 return tuple(self._roll_back(event)) if event.incarnation > self.incarnation else ()
             case _:
                 assert_never(event)
+
+    def _batch_taken(self, receiver: str, count: int) -> tuple[DriverEffect, ...]:
+        channel = self._channels.setdefault(receiver, _Channel())
+        if not self.keeps:
+            channel.transported += count
+            return (SendTagged(receiver, self.incarnation, channel.transported - count + 1, count, self.tags),)
+        channel.keep(count, self._total)
+        return tuple(self._send_ready(receiver, channel))
+
+    def _send_ready(self, receiver: str, channel: _Channel) -> list[DriverEffect]:
+        first, last = channel.ready(self._confirmed)
+        if last < first:
+            return []
+        channel.sent = last
+        return [SendTagged(receiver, self.incarnation, first, last - first + 1, self.tags)]
+
+    def _receiver_ended(self, receiver: str) -> tuple[DriverEffect, ...]:
+        if not self.keeps:
+            self._channels.pop(receiver, None)
+            return ()
+        self._gone.add(receiver)  # for this life: a rollback may undo an end
+        return tuple(self._confirm())
+
+    def _answer_arrived(self, answer: AnswerArrived) -> tuple[DriverEffect, ...]:
+        self._tags.update((tag, None) for tag in answer.tags if self._is_news(tag))
+        receiver, number = answer.receiver, answer.number
+        if not self.keeps or number == 0:
+            return ()
+        nothing_waits = self.awaits is None
+        if number > self._seen.get(receiver, 0):
+            self._seen[receiver] = number
+            self._answers.append((receiver, number))
+        if answer.incarnation == self.incarnation:
+            self._given[receiver] = max(self._given.get(receiver, 0), number)
+        if nothing_waits:
+            self._move_pointer()
+            return ()
+        return tuple(self._confirm())
+
+    def _confirm(self) -> list[DriverEffect]:
+        """Move the pointer, and send what waited for this."""
+        self._move_pointer()
+        return [effect for name, channel in self._channels.items() for effect in self._send_ready(name, channel)]
+
+    def _move_pointer(self) -> None:
+        while (awaited := self.awaits) is not None:
+            receiver, number = awaited
+            if self._given.get(receiver, 0) < number and receiver not in self._gone:
+                break
+            self._confirmed += 1
 
     def _is_news(self, tag: SnapshotId) -> bool:
         return tag.incarnation == self.incarnation and tag not in self._tombstones
@@ -148,30 +279,39 @@ class Driver:
         effects: list[DriverEffect] = []
         for receiver, channel in self._channels.items():
             if receiver in ended and channel.transported > channel.released:
-                channel.released = channel.acknowledged = channel.transported
+                channel.acknowledged = channel.sent = channel.transported
+                channel.release(channel.transported)
                 effects.append(ReleaseMessages(receiver, channel.transported))
         return effects
 
-    def _release(self, sent: Mapping[str, int], ended: frozenset[str]) -> list[DriverEffect]:
-        effects = self._release_ended(ended)
-        for receiver, n in sent.items():
+    def _release(self, cut: CutCommitted) -> list[DriverEffect]:
+        effects = self._release_ended(cut.ended)
+        for receiver, n in cut.sent.items():
             channel = self._channels.get(receiver)
             if channel is not None and n > channel.released:
-                channel.released = n
+                channel.release(n)
                 effects.append(ReleaseMessages(receiver, n))
+        while self._answers:
+            receiver, number = self._answers[0]
+            if number > cut.received.get(receiver, 0) and receiver not in cut.ended:
+                break
+            self._answers.popleft()
+            self._forgotten += 1
+        if self._confirmed < self._forgotten:
+            self._confirmed = self._forgotten
+            effects += self._confirm()
         return effects
 
     def _roll_back(self, back: RolledBack) -> list[DriverEffect]:
         self.incarnation = back.incarnation
         self._tags.clear()
         self._tombstones = Tombstones(ENDED_KEPT_MAX)
+        self._given, self._gone = dict(back.received), set(back.ended)
+        self._confirmed = self._forgotten
         effects = self._release_ended(back.ended)
         for receiver, channel in self._channels.items():
-            if receiver in back.ended:
-                continue
-            n = back.sent.get(receiver, 0)
-            assert channel.released <= n, f"{receiver} went back to {n}, {channel.released} are released already"
-            channel.acknowledged = n
-            if channel.transported > n:
-                effects.append(SendTagged(receiver, back.incarnation, n + 1, channel.transported - n, ()))
-        return effects
+            if receiver not in back.ended:
+                n = back.sent.get(receiver, 0)
+                assert channel.released <= n, f"{receiver} went back to {n}, {channel.released} are released already"
+                channel.acknowledged = channel.sent = n
+        return effects + self._confirm()

@@ -28,7 +28,8 @@ def test_messages_are_numbered_per_receiver(driver):
     assert (driver.unacknowledged("p"), driver.unacknowledged("q"), driver.unacknowledged("r")) == (1, 1, 0)
 
 
-def test_a_receiver_that_ended_is_forgotten(driver):
+def test_a_driver_that_keeps_nothing_forgets_a_receiver_that_ended():
+    driver = Driver("driver:1", keeps=False)
     driver.handle(BatchTaken("p", 2))
     driver.handle(ReceiverEnded("p"))
     driver.handle(ReceiverEnded("q"))
@@ -111,3 +112,107 @@ def test_a_driver_of_many_snapshots_remembers_a_bounded_number_of_ends_and_what_
     assert driver.tags == (ends[0],)
     driver.handle(SnapshotEnded(ends[0]))  # the next receiver says it again
     assert driver.tags == ()
+
+
+def answered(receiver, number, incarnation=1):
+    return AnswerArrived((), receiver, number, incarnation)
+
+
+def test_in_a_new_life_a_message_waits_until_what_was_answered_before_it_is_answered_again(driver):
+    driver.handle(BatchTaken("book", 1))
+    driver.handle(answered("book", 1))
+    driver.handle(BatchTaken("teller", 2))
+    assert driver.handle(RolledBack(2, {})) == (SendTagged("book", 2, 1, 1, ()),)
+    assert driver.awaits == ("book", 1)
+    assert driver.handle(answered("book", 1, 2)) == (SendTagged("teller", 2, 1, 2, ()),)
+    assert driver.awaits is None
+    assert driver.handle(BatchTaken("book", 1)) == (SendTagged("book", 2, 2, 1, ()),)
+
+
+def test_what_is_new_in_a_new_life_waits_behind_what_was_seen_in_the_old_one(driver):
+    driver.handle(BatchTaken("book", 1))
+    driver.handle(answered("book", 1))
+    driver.handle(RolledBack(2, {}))
+    assert driver.handle(BatchTaken("teller", 1)) == ()
+    assert driver.handle(BatchTaken("book", 1)) == ()
+    sent = driver.handle(answered("book", 1, 2))
+    assert sent == (SendTagged("book", 2, 2, 1, ()), SendTagged("teller", 2, 1, 1, ()))
+
+
+def test_messages_between_two_answers_wait_for_the_first_one_only(driver):
+    driver.handle(BatchTaken("p", 1))
+    driver.handle(answered("p", 1))
+    driver.handle(BatchTaken("q", 1))
+    driver.handle(answered("q", 1))
+    driver.handle(BatchTaken("p", 1))
+    driver.handle(BatchTaken("r", 3))
+    driver.handle(answered("p", 2))
+    driver.handle(BatchTaken("r", 1))
+    assert driver.handle(RolledBack(2, {})) == (SendTagged("p", 2, 1, 1, ()),)
+    assert driver.handle(answered("p", 1, 2)) == (SendTagged("q", 2, 1, 1, ()),)
+    assert driver.handle(answered("q", 1, 2)) == (SendTagged("p", 2, 2, 1, ()), SendTagged("r", 2, 1, 3, ()))
+    assert driver.handle(answered("p", 2, 2)) == (SendTagged("r", 2, 4, 1, ()),)
+
+
+def test_what_the_cut_has_processed_is_not_waited_for(driver):
+    driver.handle(BatchTaken("p", 2))
+    driver.handle(answered("p", 1))
+    driver.handle(BatchTaken("q", 1))
+    driver.handle(answered("p", 2))
+    driver.handle(BatchTaken("q", 1))
+    assert driver.handle(RolledBack(2, {"p": 2}, received={"p": 1})) == (SendTagged("q", 2, 1, 1, ()),)
+    assert driver.awaits == ("p", 2), "it is in the mailbox of the cut"
+    assert driver.handle(answered("p", 2, 2)) == (SendTagged("q", 2, 2, 1, ()),)
+
+
+def test_an_answer_of_the_old_life_that_comes_late_is_waited_for_too(driver):
+    driver.handle(BatchTaken("p", 1))
+    driver.handle(RolledBack(2, {}))
+    driver.handle(answered("p", 1, 1))
+    assert driver.handle(BatchTaken("q", 1)) == ()
+    assert driver.handle(answered("p", 1, 2)) == (SendTagged("q", 2, 1, 1, ()),)
+
+
+def test_nothing_waits_for_an_answer_of_a_process_that_ended_again(driver):
+    driver.handle(BatchTaken("p", 1))
+    driver.handle(answered("p", 1))
+    driver.handle(BatchTaken("q", 1))
+    driver.handle(ReceiverEnded("p"))
+    driver.handle(RolledBack(2, {}))
+    assert driver.awaits == ("p", 1), "the rollback may have undone its end"
+    assert driver.handle(ReceiverEnded("p")) == (SendTagged("q", 2, 1, 1, ()),)
+    assert driver.handle(RolledBack(3, {}, frozenset({"p"}))) == (
+        ReleaseMessages("p", 1),
+        SendTagged("q", 3, 1, 1, ()),
+    )
+
+
+def test_a_cut_that_has_an_answered_message_processed_ends_the_wait_for_it(driver):
+    driver.handle(BatchTaken("p", 1))
+    driver.handle(answered("p", 1))
+    driver.handle(BatchTaken("q", 1))
+    driver.handle(RolledBack(2, {}))
+    later = SnapshotId(2, "coordinator", 1)
+    assert driver.handle(CutCommitted(later, {"p": 1}, received={"p": 1})) == (
+        ReleaseMessages("p", 1),
+        SendTagged("q", 2, 1, 1, ()),
+    )
+    assert driver.handle(RolledBack(3, {"p": 1}, received={"p": 1})) == (SendTagged("q", 3, 1, 1, ()),)
+
+
+def test_an_answered_message_that_a_cut_has_only_in_a_mailbox_is_waited_for_in_the_next_life(driver):
+    driver.handle(BatchTaken("p", 1))
+    driver.handle(answered("p", 1))
+    driver.handle(BatchTaken("q", 1))
+    driver.handle(CutCommitted(K, {"p": 1}, received={"p": 0}))  # recorded before it was processed
+    assert driver.handle(RolledBack(2, {"p": 1}, received={"p": 0})) == ()
+    assert driver.handle(answered("p", 1, 2)) == (SendTagged("q", 2, 1, 1, ()),)
+
+
+def test_a_driver_that_asks_much_keeps_what_no_durable_cut_holds_and_no_more(driver):
+    for number in range(1, 1001):
+        driver.handle(BatchTaken("p", 1))
+        driver.handle(answered("p", number))
+        if number % 10 == 0:
+            driver.handle(CutCommitted(SnapshotId(1, "coordinator", number), {"p": number}, received={"p": number}))
+    assert (len(driver._answers), len(driver._channels["p"].kept)) == (0, 0)

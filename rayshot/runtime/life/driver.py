@@ -136,7 +136,7 @@ class DriverPort:
         self.name = new_driver_name()
         self.codec = Codec(ActorHandle, self._mention, self.handle_of)
         self.down: SystemDown | None = None
-        self._machine = Driver(self.name, identity.incarnation)
+        self._machine = Driver(self.name, identity.incarnation, keeps=False)
         self.lock = threading.Lock()
         self._channels: dict[str, DriverChannel] = {}
         self._handles: dict[str, ActorHandle] = {}
