@@ -253,9 +253,9 @@ class ForgetfulDriver(Driver):
 
 @mutant("a driver lets go of all that is acknowledged", crashes=2, drivers=2)
 class CarelessDriver(Driver):
-    def _release(self, sent, ended):
+    def _release(self, cut):
         numbers = {receiver: channel.acknowledged for receiver, channel in self._channels.items()}
-        return super()._release(numbers, ended)
+        return super()._release(replace(cut, sent=numbers))
 
 
 # Collecting ----------------------------------------------------------------------------------------
