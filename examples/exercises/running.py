@@ -36,18 +36,16 @@ from rayshot.protocol.collecting import (
     AnnounceEnd,
     CollectorEvent,
     ProcessJoined,
-    RecordArrived,
-    SnapshotAnnounced,
     SnapshotStored,
 )
 from rayshot.protocol.collector import Collector
-from rayshot.protocol.effects import AnnounceSnapshot, Effect, ReportRecord
+from rayshot.protocol.effects import AnnounceSnapshot, Effect
 from rayshot.protocol.events import Begun, SnapshotEnded, SnapshotRequested
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.protocol.participant import Participant
 from rayshot.simulation.account_process import AccountProcess
 from rayshot.simulation.application import Account, Message, Received, Sent, Step
-from rayshot.simulation.coordinator import Coordinator
+from rayshot.simulation.coordinator import Coordinator, reported
 from rayshot.simulation.packets import Acknowledgement, Packet, Stored
 
 
@@ -191,10 +189,7 @@ class _Exercise:
         for acknowledgement in waiting:
             self.acknowledge(acknowledgement)
         while self.reports:
-            event, content = self.reports.pop(0)
-            if isinstance(event, RecordArrived):
-                self.coordinator.keep_record(event.record, content)
-            self.coordinator.tell(event)
+            self.coordinator.hear(*self.reports.pop(0))
 
     # What a process asks for: see Surroundings ---------------------------------------------------------
 
@@ -223,14 +218,9 @@ class _Exercise:
 
     def report(self, process: AccountProcess, effect: Effect, content: Any) -> None:
         """Keep it for the coordinator; a snapshot that begins gets its number, and nobody is told of it."""
-        match effect:
-            case AnnounceSnapshot(snapshot, floor):
-                self.numbers[snapshot] = len(self.numbers)
-                self.reports.append((SnapshotAnnounced(snapshot, process.name, floor, helpers=frozenset()), None))
-            case ReportRecord(record):
-                self.reports.append((RecordArrived(record), content))
-            case _:
-                raise AssertionError(f"{process.name}: {effect}")
+        if isinstance(effect, AnnounceSnapshot):
+            self.numbers[effect.snapshot] = len(self.numbers)
+        self.reports.append((reported(process.name, effect, helpers=frozenset()), content))
 
     def captured(self, process: AccountProcess, snapshot: SnapshotId) -> None:
         """Note who has recorded what."""

@@ -7,6 +7,7 @@ run. A failure reports its seed and its choices, and prints its story, one line 
     choices       where decisions come from: a seed, a recorded list, or a test's own source
     process, driver, coordinator    each drives one machine (Participant, Driver, Collector) and keeps its duties
     events, network    what may happen next; packets that are delayed, lost, doubled, overtaken
+    coordination  what coordinators hear and say; how a new one takes over; deadlines
     networks, packets, machines    the kinds of networks; what travels; which machines a world runs
     shrinking     makes a failing list of choices short
     failure, story    the error of a run that broke a promise; events as words

@@ -1,6 +1,6 @@
 """Simulated actors, the messages between them, and their snapshots.
 
-There is one thread. The list of events holds everything that may happen next; the code that runs the world picks. The
+There is one thread. The list of events holds everything that may happen next; the code that runs the world picks. A
 coordinator gets reports at once; what it says to the actors is under way like everything else.
 """
 
@@ -13,28 +13,22 @@ from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import (
     AnnounceEnd,
-    CaptureRefused,
-    CollectorEvent,
-    ProcessEnded,
     ProcessJoined,
-    ProcessQuiet,
-    RecordArrived,
-    SnapshotAnnounced,
     SnapshotStored,
     SnapshotWanted,
 )
 from rayshot.protocol.cut import Record
-from rayshot.protocol.effects import AnnounceSnapshot, Effect, ReportEnd, ReportFailure, ReportQuiet, ReportRecord
-from rayshot.protocol.events import Begun, Event, EverybodyRecorded, SnapshotEnded
+from rayshot.protocol.effects import AnnounceSnapshot, Effect, ReportEnd
+from rayshot.protocol.events import SnapshotEnded
 from rayshot.protocol.identity import ALIGNED, Channel, SnapshotId, check_actor_name
 from rayshot.protocol.topology import forward_inputs
 from rayshot.simulation.actor_driver import NAME as DRIVER
 from rayshot.simulation.actor_driver import ActorDriver
 from rayshot.simulation.actor_process import ActorProcess
 from rayshot.simulation.choices import Choices
-from rayshot.simulation.coordinator import Coordinator
+from rayshot.simulation.coordination import CoordinatedNetwork, News
+from rayshot.simulation.coordinator import Coordinator, reported
 from rayshot.simulation.machines import Machines
-from rayshot.simulation.network import Network
 from rayshot.simulation.networks import Traffic
 from rayshot.simulation.packets import Packet, Stored
 from rayshot.simulation.process import Process
@@ -45,7 +39,7 @@ from rayshot.simulation.world_snapshot import RecordedActor, RecordedChannel, Wo
 DEAD_LETTERS_MAX = 1000
 
 
-class ActorNetwork(Network[ActorProcess]):
+class ActorNetwork(CoordinatedNetwork[ActorProcess]):
     """See the module. `running` is the actor whose handler runs. `reasons` gives the reason for each ended actor's end.
 
     Public for its users here: the processes by name, the driver, the events, the snapshots committed so far.
@@ -69,11 +63,8 @@ class ActorNetwork(Network[ActorProcess]):
         self.snapshots: list[WorldSnapshot] = []
         self.dead_letters: list[DeadLetter] = []
         self.running: str | None = None
-        self.coordinator = Coordinator(1, self.machines.collector(1), self)
         self.begin_driver({}, frozenset())
-        self.over: list[SnapshotEnded] = []
         self.aborted: dict[SnapshotId, str] = {}
-        self._joining: str | None = None
         self._loop: VirtualLoop | None = None
         self._made: dict[str, int] = {}
 
@@ -157,11 +148,10 @@ class ActorNetwork(Network[ActorProcess]):
         super().doubled(packet)
         self.note(f"will come again: {_packet_words(packet)}")
 
-    def on_tell(self, name: str, event: Event) -> None:
-        """Let an actor get an event from the coordinator."""
-        process = self.processes[name]
+    def tell(self, process: ActorProcess, event: News) -> None:
+        """See CoordinatedNetwork."""
         if not process.ended:
-            process.tell(event)
+            super().tell(process, event)
 
     # What processes and the driver ask -------------------------------------------------------------------------
 
@@ -230,18 +220,17 @@ class ActorNetwork(Network[ActorProcess]):
     def come_up(self, name: str) -> ActorProcess:
         """Let a process join. It first gets the events of the snapshots that are over and of those that are open.
 
-        On Ray a late marker of a snapshot that is over is forgotten at its deadline; here there is no clock.
+        If a new coordinator is still finding processes, it finds this one too, which waits until then.
         """
         process = self.processes[name] = ActorProcess(name, self.machines.participant(name, self.incarnation), self)
+        process.generation = self.generation
         process.joining = True
-        for over in self.over:
-            process.tell(over)
-        self._joining = name
-        self.coordinator.tell(ProcessJoined(name))
-        self._joining = None
-        process.joining = False
-        self.wake(process)
+        self.on_tell_coordinator(self.generation, ProcessJoined(name), None)
         return process
+
+    def joined(self, process: ActorProcess, news: tuple[News, ...]) -> None:
+        """See CoordinatedNetwork."""
+        self.on_joined(process, news)
 
     def created(self, name: str) -> None:
         """Note that the driver made an actor: the constructor's call arrives before messages that name the actor."""
@@ -252,9 +241,11 @@ class ActorNetwork(Network[ActorProcess]):
     def failed_to_start(self, names: Sequence[str]) -> None:
         """Note that the last one's constructor raised: it and the actors that it made never belonged to the system."""
         for name in names:
-            self.processes[name].ended = True
+            process = self.processes[name]
+            process.ended = True
             nothing = Record(SnapshotId(self.incarnation, name, 0), name, born=False, ended=True)
-            self._end(ProcessEnded(nothing), "its constructor failed")
+            process.last_record = ReportEnd(nothing, ())
+            self._end(process, process.last_record, "its constructor failed")
 
     # The coordinator -------------------------------------------------------------------------------------------
 
@@ -274,29 +265,18 @@ class ActorNetwork(Network[ActorProcess]):
 
     def report(self, process: Process, effect: Effect, content: Any) -> None:
         """See Surroundings; the coordinator gets it at once."""
-        match effect:
-            case ReportRecord(record):
-                self.coordinator.keep_record(record, content)
-                event: CollectorEvent = RecordArrived(record)
-            case ReportFailure(snapshot, detail):
-                event = CaptureRefused(snapshot, process.name, detail)
-            case ReportQuiet(snapshot):
-                event = ProcessQuiet(snapshot, process.name)
-            case AnnounceSnapshot(snapshot, floor):
-                self.note(f"{process.name} begins {snapshot}")
-                event = SnapshotAnnounced(snapshot, process.name, floor)
-            case ReportEnd(record, unfinished):
-                self._end(ProcessEnded(record, unfinished), "it ended by its own wish")
-                return
-            case _:
-                raise AssertionError(effect)
-        self.coordinator.tell(event)
+        if isinstance(effect, ReportEnd):
+            self._end(process, effect, "it ended by its own wish")
+            return
+        if isinstance(effect, AnnounceSnapshot):
+            self.note(f"{process.name} begins {effect.snapshot}")
+        self.on_tell_coordinator(process.generation, reported(process.name, effect), content)
 
-    def _end(self, end: ProcessEnded, reason: str) -> None:
-        name = end.record.process
+    def _end(self, process: Process, end: ReportEnd, reason: str) -> None:
+        name = process.name
         self.reasons[name] = reason
         self.ended.add(name)
-        self.coordinator.tell(end)
+        self.on_tell_coordinator(process.generation, reported(name, end), None)
         for other in (*self.processes, DRIVER):
             if other != name:
                 self.refuse(other, name, self.incarnation)
@@ -304,23 +284,11 @@ class ActorNetwork(Network[ActorProcess]):
     def opened(self, coordinator: Coordinator, snapshot: SnapshotId) -> None:
         """See Surroundings of a coordinator."""
 
-    def begin(self, coordinator: Coordinator, process: str, begun: Begun) -> None:
-        """See Surroundings of a coordinator; a process that joins gets this before anything else."""
-        del coordinator
-        if process == self._joining:
-            self.processes[process].tell(begun)
-        else:
-            self.push("tell", process, begun)
-
-    def everybody_recorded(self, coordinator: Coordinator, snapshot: SnapshotId) -> None:
-        """See Surroundings of a coordinator."""
-        del coordinator
-        for name in self.processes:
-            self.push("tell", name, EverybodyRecorded(snapshot))
-
     def store(self, coordinator: Coordinator, stored: Stored) -> None:
         """See Surroundings of a coordinator; a complete snapshot cannot fail here."""
         cut = stored.cut
+        if self.is_fenced(coordinator, cut.snapshot):
+            return
         actors = {**stored.states, **dict.fromkeys(cut.unborn, RecordedActor(None, None))}
         channels = {
             of.channel: RecordedChannel(of.channel, of.sent, of.received, stored.messages[of.channel])
@@ -335,17 +303,16 @@ class ActorNetwork(Network[ActorProcess]):
 
     def announce(self, coordinator: Coordinator, end: AnnounceEnd, stored: Stored | None) -> None:
         """See Surroundings of a coordinator."""
-        del coordinator, stored
+        del stored
         if end.reason is AbortReason.INCONSISTENT:
             raise InconsistentCut(f"{end.snapshot}: {end.detail}", snapshot=str(end.snapshot))
         if end.reason is not None:
             self.aborted[end.snapshot] = f"{end.reason.value}: {end.detail}"
             self.note(f"snapshot {end.snapshot} was given up: {end.detail}")
-        ended = SnapshotEnded(end.snapshot, end.floor)
-        self.over.append(ended)
+        ended = self.over[end.snapshot] = SnapshotEnded(end.snapshot, end.floor)
         self.driver.tell(ended)
         for name in self.processes:
-            self.push("tell", name, ended)
+            self.push("tell_process", name, coordinator.generation, ended)
 
 
 def _packet_words(packet: Packet) -> str:

@@ -1,12 +1,13 @@
 """Simulated actors that begin a life from a snapshot: when a world is made from it, or when it rolls back to it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from rayshot.errors import CodeMismatch, SnapshotNotFound
 from rayshot.format.slots import OBJECT, Slot, SlottedMessage, StoredValue
 from rayshot.model.port import swap_port
 from rayshot.model.recasting import Recasting
 from rayshot.protocol.collecting import ProcessJoined
+from rayshot.protocol.identity import SnapshotId
 from rayshot.simulation.actor_driver import NAME as DRIVER
 from rayshot.simulation.actor_network import ActorNetwork
 from rayshot.simulation.actor_process import ActorProcess
@@ -42,6 +43,11 @@ class RecoverableActors(ActorNetwork):
         self._load(snapshot, snapshot.id.incarnation + 1)
         self.begin_driver(_sent_by_driver(snapshot), frozenset(snapshot.ended))
 
+    def log(self) -> list[tuple[SnapshotId, Collection[str]]]:
+        """See CoordinatedNetwork."""
+        before = [] if self.origin is None else [self.origin]
+        return [(snapshot.id, snapshot.ended) for snapshot in (*before, *self.snapshots)]
+
     def target(self) -> WorldSnapshot | None:
         """The snapshot to which a rollback would go."""
         return next((snapshot for snapshot in reversed(self.snapshots) if snapshot.advances), self.origin)
@@ -64,15 +70,17 @@ class RecoverableActors(ActorNetwork):
 
     def _load(self, snapshot: WorldSnapshot, incarnation: int) -> None:
         self.incarnation = incarnation
-        for waiting in (self.pending, self.scheduled, self.wires, self.over):
-            waiting.clear()
-        self.coordinator = Coordinator(incarnation, self.machines.collector(incarnation, 0, snapshot.ended), self)
+        for gone in (self.pending, self.scheduled, self.wires, self.over, self.coordinators):
+            gone.clear()
+        collector = self.machines.collector(incarnation, 0, snapshot.ended)
+        self.install(Coordinator(self.generation + 1, collector, self))
         self.reasons = dict.fromkeys(snapshot.ended, "it ended before the snapshot")
         self.ended = set(snapshot.ended)
         machines = {name: self.machines.participant(name, incarnation) for name in snapshot.actors}
         self.processes = {name: ActorProcess(name, machine, self) for name, machine in machines.items()}
         for name, recorded in snapshot.actors.items():
             process = self.processes[name]
+            process.generation = self.generation
             before = swap_port(lambda process=process: process)  # type: ignore[misc]  # handles in the state bind to it
             try:
                 _fill(process, snapshot)

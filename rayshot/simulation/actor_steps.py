@@ -22,8 +22,11 @@ def settle(actors: RecoverableActors) -> None:
         actors.hurry_one(event)
 
 
+_NEWS = ("find", "tell_coordinator", "tell_process", "acknowledge", "receiver_ended", "resend")
+
+
 def _is_news(kind: str, args: tuple[Any, ...]) -> bool:
-    return kind in ("tell", "acknowledge", "receiver_ended", "resend") or (kind == "deliver" and not args[0].messages)
+    return kind in _NEWS or (kind == "deliver" and not args[0].messages)
 
 
 def drain_driver(actors: RecoverableActors) -> None:

@@ -6,14 +6,19 @@ from typing import Any, Protocol, assert_never
 
 from rayshot.protocol.collecting import (
     AnnounceEnd,
+    CaptureRefused,
     CollectorEffect,
     CollectorEvent,
+    ProcessEnded,
+    ProcessQuiet,
     RecordArrived,
     SendBegin,
+    SnapshotAnnounced,
     StoreSnapshot,
 )
 from rayshot.protocol.collector import Collector
 from rayshot.protocol.cut import Cut, Record
+from rayshot.protocol.effects import AnnounceSnapshot, Effect, ReportEnd, ReportFailure, ReportQuiet, ReportRecord
 from rayshot.protocol.events import Begun
 from rayshot.protocol.identity import STOP_THE_WORLD, Channel, SnapshotId
 from rayshot.simulation.failure import OracleFailure
@@ -37,6 +42,26 @@ class Surroundings(Protocol):
 
     def opened(self, coordinator: "Coordinator", snapshot: SnapshotId) -> None:
         """Note that a snapshot is under way."""
+
+
+def reported(process: str, effect: Effect, helpers: frozenset[str] | None = None) -> CollectorEvent:
+    """What a coordinator hears when the machine of a process orders a report.
+
+    `helpers` are those of a snapshot that the process begins: see SnapshotAnnounced.
+    """
+    match effect:
+        case ReportRecord(record):
+            return RecordArrived(record)
+        case ReportFailure(snapshot, detail):
+            return CaptureRefused(snapshot, process, detail)
+        case ReportEnd(record, unfinished):
+            return ProcessEnded(record, unfinished)
+        case ReportQuiet(snapshot):
+            return ProcessQuiet(snapshot, process)
+        case AnnounceSnapshot(snapshot, floor):
+            return SnapshotAnnounced(snapshot, process, floor, helpers)
+        case _:
+            raise AssertionError(effect)
 
 
 @dataclass(eq=False)
@@ -69,8 +94,13 @@ class Coordinator:
         """Whether it began or ended the snapshot, or was told of it by a process that it found."""
         return snapshot in self.known or snapshot in self.over or any(snapshot in lost for lost in self.lost.values())
 
-    def keep_record(self, record: Record, recorded: Recorded) -> None:
-        """Store a state and messages safely, before the collector gets the record."""
+    def hear(self, event: CollectorEvent, content: Any) -> None:
+        """Give the collector what a process reports; the `content` of a record is stored safely before."""
+        if isinstance(event, RecordArrived):
+            self._keep_record(event.record, content)
+        self.tell(event)
+
+    def _keep_record(self, record: Record, recorded: Recorded) -> None:
         snapshot = record.snapshot
         if record.process not in self.states[snapshot]:
             self.states[snapshot][record.process] = recorded.state

@@ -1,21 +1,18 @@
 """Processes on a table, moved by hand: messages and orders stay where they are until a test delivers them."""
 
 from rayshot.protocol.collecting import (
-    ProcessEnded,
     ProcessJoined,
-    RecordArrived,
-    SnapshotAnnounced,
     SnapshotStored,
     SnapshotWanted,
 )
 from rayshot.protocol.collector import Collector
-from rayshot.protocol.effects import AnnounceSnapshot, ReportEnd, ReportRecord
+from rayshot.protocol.effects import ReportRecord
 from rayshot.protocol.events import Begun, SnapshotEnded
 from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.participant import Participant
 from rayshot.simulation.account_process import AccountProcess
 from rayshot.simulation.application import Account, Sent
-from rayshot.simulation.coordinator import Coordinator
+from rayshot.simulation.coordinator import Coordinator, reported
 
 
 class Table:
@@ -119,19 +116,14 @@ class Table:
             self[acknowledgement.sender].acknowledged(acknowledgement)
 
     def report(self, process, effect, content):
-        match effect:
-            case ReportRecord(record):
-                outbox = {receiver: (record.released[receiver], n) for receiver, n in record.sent.items()}
-                mailbox = {sender: (record.received.get(sender, 0), n) for sender, n in record.arrived.items()}
-                parts = [f"outbox {receiver} {n + 1}..{last}" for receiver, (n, last) in outbox.items() if n < last]
-                parts += [f"mailbox {sender} {n + 1}..{last}" for sender, (n, last) in mailbox.items()]
-                self.trace.append(f"reports   {process.name} {' '.join(parts)}".rstrip())
-                self.coordinator.keep_record(record, content)
-                self.coordinator.tell(RecordArrived(record))
-            case AnnounceSnapshot(snapshot, floor):
-                self.coordinator.tell(SnapshotAnnounced(snapshot, process.name, floor))
-            case ReportEnd(record, unfinished):
-                self.coordinator.tell(ProcessEnded(record, unfinished))
+        if isinstance(effect, ReportRecord):
+            record = effect.record
+            outbox = {receiver: (record.released[receiver], n) for receiver, n in record.sent.items()}
+            mailbox = {sender: (record.received.get(sender, 0), n) for sender, n in record.arrived.items()}
+            parts = [f"outbox {receiver} {n + 1}..{last}" for receiver, (n, last) in outbox.items() if n < last]
+            parts += [f"mailbox {sender} {n + 1}..{last}" for sender, (n, last) in mailbox.items()]
+            self.trace.append(f"reports   {process.name} {' '.join(parts)}".rstrip())
+        self.coordinator.hear(reported(process.name, effect), content)
 
     def store(self, coordinator, stored):
         cut = stored.cut

@@ -8,15 +8,15 @@ from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.simulation.account_process import AccountProcess
 from rayshot.simulation.application import Account
 from rayshot.simulation.choices import Choices
+from rayshot.simulation.coordination import CoordinatedNetwork
 from rayshot.simulation.driver import SimulatedDriver
 from rayshot.simulation.machines import Machines
-from rayshot.simulation.network import Network
 from rayshot.simulation.networks import NETWORKS, Traffic
 from tests.simulate.settings import PROCESSES_MAX, Settings
 from tests.simulate.truth import Answer, Truth
 
 
-class DrivenWorld(Network[AccountProcess]):
+class DrivenWorld(CoordinatedNetwork[AccountProcess]):
     """What drivers do, and what happens to them, and the truth of it."""
 
     def __init__(self, choices: Choices, settings: Settings, machines: Machines, *, story: bool = False) -> None:

@@ -1,15 +1,14 @@
-"""A world in which processes and coordinators crash, and what brings it back: rollback and take-over."""
+"""A world in which processes and coordinators crash, and rollback, which brings it back."""
 
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import (
     AbortWanted,
     ProcessDied,
-    ProcessEnded,
     ProcessJoined,
     SnapshotWanted,
 )
 from rayshot.protocol.driver import RolledBack
-from rayshot.protocol.events import AlignmentTimedOut, DeadlinePassed, SnapshotRequested
+from rayshot.protocol.events import AlignmentTimedOut, SnapshotRequested
 from rayshot.protocol.identity import ALIGNED, STOP_THE_WORLD
 from rayshot.protocol.topology import forward_inputs, reached_from
 from rayshot.simulation.account_process import AccountProcess
@@ -20,7 +19,7 @@ from tests.simulate.world import Commit, World
 
 
 class RecoveringWorld(World):
-    """See the module. An epoch in the log - `writer` - comes first; only then is the snapshot chosen."""
+    """See the module. An epoch in the log comes first; only then is the snapshot chosen."""
 
     # Faults ----------------------------------------------------------------------------------------
 
@@ -119,16 +118,8 @@ class RecoveringWorld(World):
 
     def fault_coordinator(self) -> None:
         """The coordinator is replaced: because it died, or because it was only thought to have died."""
-        if self.loading or self.coordinator.finding:
-            return
-        self.counts["coordinators replaced"] += 1
-        self.coordinator.alive = self.choose(3) > 0
-        self.counts["coordinators racing"] += self.coordinator.alive
-        self._new_coordinator(Coordinator(self.generation + 1, self.machines.collector(self.incarnation), self))
-        of_this_life = (p.name for p in self.processes.values() if p.incarnation == self.incarnation)
-        self.coordinator.finding = set(of_this_life)
-        for name in sorted(self.coordinator.finding):
-            self.push("find", name, self.generation)
+        if not (self.loading or self.coordinator.finding):
+            self.replace_coordinator()
 
     def fault_driver(self) -> None:
         """A driver dies."""
@@ -144,13 +135,7 @@ class RecoveringWorld(World):
 
     def fault_deadline(self) -> None:
         """The deadline of a snapshot passes at one process, long before the coordinator's."""
-        open_here = [(p, k) for p in self.processes.values() if self.is_current(p) for k in p.machine.open_snapshots]
-        if open_here:
-            process, snapshot = open_here[self.choose(len(open_here))]
-            if process.name not in self.truth.recorded[snapshot]:
-                self.given_up.add(snapshot)
-            self.counts["deadlines passed"] += 1
-            process.tell(DeadlinePassed(snapshot))
+        self.pass_deadline()
 
     # Rollback --------------------------------------------------------------------------------------
 
@@ -170,7 +155,7 @@ class RecoveringWorld(World):
         ended = set(commit.stored.cut.ended) if commit else set()
         self.ended = set(ended)
         collector = self.machines.collector(self.incarnation, 0, ended)
-        self._new_coordinator(Coordinator(self.generation + 1, collector, self))
+        self.install(Coordinator(self.generation + 1, collector, self))
         self.truth.rolled_back(self.incarnation, commit.positions if commit else {}, ended)
         cut = commit.stored.cut if commit else None
         self.loading = {*cut.records, *cut.unborn} if cut else set(self.truth.initial)
@@ -180,10 +165,6 @@ class RecoveringWorld(World):
         for process in self.processes.values():
             if process.name not in self.loading:
                 self.push("kill", process)
-
-    def _new_coordinator(self, coordinator: Coordinator) -> None:
-        self.generation = self.writer = coordinator.generation
-        self.coordinator = self.coordinators[coordinator.generation] = coordinator
 
     def on_kill(self, process: AccountProcess) -> None:
         """A process outside of the restored snapshot ends."""
@@ -235,47 +216,6 @@ class RecoveringWorld(World):
                 self.push("spawn", name, incarnation)
             for receiver in driver.waiting():
                 self.push_once("take_driver", driver, receiver)
-
-    # Take-over -------------------------------------------------------------------------------------
-
-    def on_find(self, name: str, generation: int) -> None:
-        """A new coordinator asks a process, which gives up the snapshots of the old one."""
-        coordinator = self.coordinators[generation]
-        if coordinator is not self.coordinator:
-            return
-        process = self.processes[name]
-        if not process.alive:
-            self.roll_back()  # it died while the coordinator was away
-            return
-        process.generation = generation
-        coordinator.highest = max(coordinator.highest, process.highest_heard)
-        coordinator.lost[name] = process.machine.open_snapshots
-        for snapshot in process.machine.open_snapshots:
-            process.tell(DeadlinePassed(snapshot))
-        coordinator.finding.discard(name)
-        if not coordinator.finding:
-            self._take_over(coordinator)
-
-    def _take_over(self, coordinator: Coordinator) -> None:
-        for process in self.processes.values():
-            process.joining = False
-        found = [process for process in self.processes.values() if process.incarnation == self.incarnation]
-        ended = {name for process in found for name in process.machine.ended_peers}
-        if self.commits:
-            ended |= set(self.commits[-1].stored.cut.ended) & self.ended
-        stored = {commit.stored.cut.snapshot for commit in self.commits}
-        of_this_life = {snapshot for snapshot in stored if snapshot.incarnation == self.incarnation}
-        coordinator.collector = self.machines.collector(self.incarnation, coordinator.highest, ended, of_this_life)
-        for process in found:
-            if process.last_record is not None:
-                coordinator.tell(ProcessEnded(process.last_record.record, process.last_record.unfinished))
-                self.ended.add(process.name)
-            else:
-                coordinator.tell(ProcessJoined(process.name, coordinator.lost.get(process.name, ())))
-                self.wake(process)
-        waiting, coordinator.waiting = coordinator.waiting, []
-        for event, content in waiting:
-            self.push("tell_coordinator", coordinator.generation, event, content)
 
 
 def _load_of(name: str, incarnation: int, commit: Commit | None) -> Load:

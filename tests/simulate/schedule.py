@@ -176,7 +176,7 @@ def _working(world: RecoveringWorld) -> list[AccountProcess]:
 
 def _give_up_what_some_gave_up(world: RecoveringWorld) -> None:
     """The coordinator's deadline passes for each snapshot for which one at a process passed before it had recorded."""
-    while hopeless := [k for k in world.coordinator.collector.open_snapshots if k in world.given_up]:
+    while hopeless := world.hopeless():
         world.coordinator.tell(AbortWanted(hopeless[0], AbortReason.TIMEOUT, "simulated"))
         _drain(world)
         _pass_deadlines_that_block(world)
@@ -184,11 +184,10 @@ def _give_up_what_some_gave_up(world: RecoveringWorld) -> None:
 
 def _pass_deadlines_that_block(world: RecoveringWorld) -> None:
     """Who did not hear of the end of a snapshot that holds messages back waits until its own deadline passes."""
-    for process in _working(world):
-        for snapshot in process.machine.open_snapshots:
-            if snapshot.mode in BLOCKING and snapshot not in world.coordinator.collector.open_snapshots:
-                _judge_memory(world, process, snapshot)
-                process.tell(DeadlinePassed(snapshot))
+    for process, snapshot in world.left_open():
+        if snapshot.mode in BLOCKING:
+            _judge_memory(world, process, snapshot)
+            process.tell(DeadlinePassed(snapshot))
     _drain(world)
 
 

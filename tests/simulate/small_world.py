@@ -14,13 +14,10 @@ from rayshot.protocol.collecting import (
     AnnounceEnd,
     CollectorEvent,
     ProcessJoined,
-    ProcessQuiet,
-    RecordArrived,
-    SnapshotAnnounced,
     SnapshotStored,
     SnapshotWanted,
 )
-from rayshot.protocol.effects import AnnounceSnapshot, Effect, ReportQuiet, ReportRecord
+from rayshot.protocol.effects import Effect
 from rayshot.protocol.events import (
     AlignmentTimedOut,
     Begun,
@@ -33,7 +30,7 @@ from rayshot.protocol.identity import ALIGNED, STOP_THE_WORLD, SnapshotId
 from rayshot.protocol.topology import forward_inputs
 from rayshot.simulation.account_process import AccountProcess
 from rayshot.simulation.application import Account, Message, Received, Sent, Step
-from rayshot.simulation.coordinator import Coordinator
+from rayshot.simulation.coordinator import Coordinator, reported
 from rayshot.simulation.failure import OracleFailure
 from rayshot.simulation.machines import Machines
 from rayshot.simulation.packets import Acknowledgement, Packet, Stored
@@ -233,10 +230,7 @@ class SmallWorld:
 
     def on_report(self, place: int) -> None:
         """The coordinator hears what a process reports."""
-        event, content = self.reports.pop(place)
-        if isinstance(event, RecordArrived):
-            self.coordinator.keep_record(event.record, content)
-        self.coordinator.tell(event)
+        self.coordinator.hear(*self.reports.pop(place))
 
     def on_order(self, place: int) -> None:
         """A process hears what the coordinator says."""
@@ -283,15 +277,7 @@ class SmallWorld:
 
     def report(self, process: AccountProcess, effect: Effect, content: Any) -> None:
         """See Surroundings."""
-        match effect:
-            case ReportRecord(record):
-                self.reports.append((RecordArrived(record), content))
-            case AnnounceSnapshot(snapshot, floor):
-                self.reports.append((SnapshotAnnounced(snapshot, process.name, floor, frozenset()), None))
-            case ReportQuiet(snapshot):
-                self.reports.append((ProcessQuiet(snapshot, process.name), None))
-            case _:
-                raise AssertionError(effect)
+        self.reports.append((reported(process.name, effect, helpers=frozenset()), content))
 
     def plan(self, process: AccountProcess, cause: Received) -> list[Step | str]:
         """One message to each to whom it relays."""

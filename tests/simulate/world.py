@@ -1,5 +1,6 @@
 """The simulated world: processes at work, and the coordinator that takes their snapshots."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,24 +8,22 @@ from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import (
     AbortWanted,
     AnnounceEnd,
-    CaptureRefused,
     CollectorEvent,
     ProcessEnded,
     ProcessJoined,
-    ProcessQuiet,
-    RecordArrived,
     SnapshotAnnounced,
     SnapshotStored,
 )
 from rayshot.protocol.cut import Cut
 from rayshot.protocol.driver import CutCommitted
-from rayshot.protocol.effects import AnnounceSnapshot, Effect, ReportEnd, ReportFailure, ReportQuiet, ReportRecord
-from rayshot.protocol.events import Begun, EverybodyRecorded, SnapshotEnded
+from rayshot.protocol.effects import Effect
+from rayshot.protocol.events import Begun, SnapshotEnded
 from rayshot.protocol.identity import STOP_THE_WORLD, SnapshotId
 from rayshot.simulation.account_process import SNAPSHOT, AccountProcess
 from rayshot.simulation.application import Created, Ended, Message, Received, Sent, Step, TimerSet
 from rayshot.simulation.choices import Choices
-from rayshot.simulation.coordinator import Coordinator
+from rayshot.simulation.coordination import News
+from rayshot.simulation.coordinator import Coordinator, reported
 from rayshot.simulation.failure import OracleFailure
 from rayshot.simulation.machines import Machines
 from rayshot.simulation.packets import Stored
@@ -46,28 +45,22 @@ class Commit:
 
 
 class World(DrivenWorld):
-    """One run without crashes. `writer` is the coordinator whose epoch is the newest in the log."""
+    """One run without crashes."""
 
     def __init__(self, choices: Choices, settings: Settings, machines: Machines, *, story: bool = False) -> None:
         super().__init__(choices, settings, machines, story=story)
         self.woken: dict[AccountProcess, None] = {}
         self.activity = settings.activity
-        self.given_up: set[SnapshotId] = set()
         self.told_of_end: set[tuple[str, SnapshotId]] = set()
         self.not_told_of_end: set[tuple[str, SnapshotId]] = set()
-        self.generation = self.writer = 1
         self.loading: set[str] = set()
         self.commits: list[Commit] = []
         self.overlapping: set[SnapshotId] = set()
         self.overlapped_cuts: list[Cut] = []
         self.alone: set[SnapshotId] = set()
-        self.joins: list[Begun] | None = None
-        self.over: dict[SnapshotId, SnapshotEnded] = {}
         self.helpers: frozenset[str] | None = None
         self.inputs: dict[tuple[SnapshotId, str], frozenset[str]] = {}
         self.unaligned: set[tuple[SnapshotId, str]] = set()
-        self.coordinator = Coordinator(1, machines.collector(1), self)
-        self.coordinators = {1: self.coordinator}
         for name, account in self.truth.initial.items():
             self.processes[name] = AccountProcess(name, machines.participant(name, 1), self, account.copy())
             self.coordinator.tell(ProcessJoined(name))
@@ -206,65 +199,29 @@ class World(DrivenWorld):
         self.tell_of_dead_drivers(process)
         self.arrived(name)
 
-    def on_joined(self, process: AccountProcess, news: tuple[SnapshotEnded | Begun, ...]) -> None:
-        """A process hears that the coordinator knows it, and which snapshots have ended and which are open."""
-        if process.joining:
-            process.joining = False
-            for event in news:
-                self._tell(process, event)
-            self.wake(process)
-
     # The coordinator -------------------------------------------------------------------------------
 
     def report(self, process: AccountProcess, effect: Effect, content: Any) -> None:
         """See Surroundings."""
-        match effect:
-            case ReportRecord(record):
-                event: CollectorEvent = RecordArrived(record)
-            case ReportFailure(snapshot, detail):
-                event = CaptureRefused(snapshot, process.name, detail)
-            case ReportEnd(record, unfinished):
-                event = ProcessEnded(record, unfinished)
-            case ReportQuiet(snapshot):
-                event = ProcessQuiet(snapshot, process.name)
-            case AnnounceSnapshot(snapshot, floor):
-                self.counts["snapshots of processes"] += 1
-                if self.helpers is not None:
-                    self.alone.add(snapshot)
-                event = SnapshotAnnounced(snapshot, process.name, floor, self.helpers)
-            case _:
-                raise AssertionError(effect)
+        event = reported(process.name, effect, self.helpers)
+        if isinstance(event, SnapshotAnnounced):
+            self.counts["snapshots of processes"] += 1
+            if self.helpers is not None:
+                self.alone.add(event.snapshot)
         self.push("tell_coordinator", process.generation, event, content)
 
-    def on_tell_coordinator(self, generation: int, event: CollectorEvent, content: Any) -> None:
-        """A report comes to the coordinator it was addressed to, dead or alive."""
-        coordinator = self.coordinators[generation]
-        if not coordinator.alive:
-            return
-        if coordinator.finding:
-            coordinator.waiting.append((event, content))
-            return
-        if isinstance(event, RecordArrived):
-            coordinator.keep_record(event.record, content)
-        if isinstance(event, ProcessJoined):
-            self.answer_join(coordinator, event)
-            return
-        coordinator.tell(event)
+    def hear(self, coordinator: Coordinator, event: CollectorEvent, content: Any) -> None:
+        """See CoordinatedNetwork. The coordinator knows then who ended, and tells all who send there."""
+        super().hear(coordinator, event, content)
         if isinstance(event, ProcessEnded) and event.record.snapshot.incarnation == self.incarnation:
             self.ended.add(event.record.process)
             for name in (*self.processes, *self.drivers):
                 self.push("receiver_ended", name, event.record.process, self.incarnation)
             self.arrived(event.record.process)
 
-    def answer_join(self, coordinator: Coordinator, event: ProcessJoined) -> None:
-        """The answer to a hello brings the news of the snapshots that have ended, and of those that are open."""
-        self.joins = []
-        coordinator.tell(event)
-        begun, self.joins = tuple(self.joins), None
-        process = self.processes.get(event.process)
-        if process is not None and self.is_current(process):
-            ended = (end for end in self.over.values() if end.snapshot.incarnation == process.incarnation)
-            self.push("joined", process, (*ended, *begun))
+    def joined(self, process: AccountProcess, news: tuple[News, ...]) -> None:
+        """See CoordinatedNetwork."""
+        self.push("joined", process, news)
 
     def opened(self, coordinator: Coordinator, snapshot: SnapshotId) -> None:
         """See Surroundings."""
@@ -278,44 +235,27 @@ class World(DrivenWorld):
     def begin(self, coordinator: Coordinator, process: str, begun: Begun) -> None:
         """See Surroundings."""
         self.inputs.setdefault((begun.snapshot, process), begun.inputs)
-        if self.joins is not None:
-            self.joins.append(begun)
-        else:
-            self.tell_process(process, coordinator.generation, begun)
+        super().begin(coordinator, process, begun)
 
-    def tell_process(self, name: str, generation: int, event: Begun) -> None:
-        """A coordinator's order is on its way, now and then twice."""
-        self.push("tell_process", name, generation, event)
+    def order(self, name: str, generation: int, begun: Begun) -> None:
+        """See CoordinatedNetwork; now and then the order comes twice."""
+        super().order(name, generation, begun)
         if self.odds(self.settings.duplicated_one_in):
             self.counts["orders told twice"] += 1
-            self.push("tell_process", name, generation, event)
+            super().order(name, generation, begun)
 
-    def everybody_recorded(self, coordinator: Coordinator, snapshot: SnapshotId) -> None:
-        """See Surroundings."""
-        for name in self.processes:
-            self.push("tell_process", name, coordinator.generation, EverybodyRecorded(snapshot))
-
-    def on_tell_process(self, name: str, generation: int, event: Begun | EverybodyRecorded | SnapshotEnded) -> None:
-        """A process hears from a coordinator, unless it knows a newer one."""
-        process = self.processes.get(name)
-        replaced = process is not None and generation < process.generation
-        if process is None or not process.alive or (replaced and event.snapshot.incarnation == process.incarnation):
-            return  # news of an older life reach the machine, which must know them for what they are
-        if event.snapshot.by_coordinator and event.snapshot.incarnation == process.incarnation:
-            process.highest_heard = max(process.highest_heard, event.snapshot.counter)
-        self._tell(process, event)
-
-    def _tell(self, process: AccountProcess, event: Begun | EverybodyRecorded | SnapshotEnded) -> None:
+    def tell(self, process: AccountProcess, event: News) -> None:
+        """See CoordinatedNetwork."""
         if isinstance(event, SnapshotEnded):
             self.told_of_end.add((process.name, event.snapshot))
-        process.tell(event)
+        super().tell(process, event)
 
     def store(self, coordinator: Coordinator, stored: Stored) -> None:
         """See Surroundings."""
         snapshot = stored.cut.snapshot
         if snapshot.incarnation != self.incarnation:
             return  # of a dead life: its coordinator is fenced
-        if coordinator.generation != self.writer:
+        if coordinator is not self.coordinator:
             # It was replaced, and does not hear any more of processes that end: only the log's refusal keeps it right.
             self.push("store", coordinator, Commit(stored, {}))
             return
@@ -367,10 +307,9 @@ class World(DrivenWorld):
     def on_store(self, coordinator: Coordinator, commit: Commit) -> None:
         """The log takes a snapshot, refuses a coordinator that was replaced, or cannot be reached."""
         snapshot = commit.stored.cut.snapshot
-        if self.writer != coordinator.generation:
-            self.counts["commits fenced"] += 1
-            coordinator.tell(AbortWanted(snapshot, AbortReason.FENCED, "another coordinator writes"))
-        elif self.odds(self.settings.store_failures_one_in):
+        if self.is_fenced(coordinator, snapshot):
+            return
+        if self.odds(self.settings.store_failures_one_in):
             coordinator.tell(AbortWanted(snapshot, AbortReason.STORE_UNAVAILABLE, "simulated"))
         else:
             if any(other.stored.cut.snapshot == snapshot for other in self.commits):
@@ -382,6 +321,10 @@ class World(DrivenWorld):
             self.counts["commits"] += 1
             self.counts[f"commits: {self._mode(snapshot)}"] += 1
             self.push("stored", coordinator, snapshot)
+
+    def log(self) -> list[tuple[SnapshotId, Collection[str]]]:
+        """See CoordinatedNetwork."""
+        return [(commit.stored.cut.snapshot, commit.stored.cut.ended) for commit in self.commits]
 
     def newest_commit(self) -> Commit | None:
         """The newest snapshot that advances: where a rollback goes."""
@@ -404,7 +347,7 @@ class World(DrivenWorld):
             if end.reason is AbortReason.INCONSISTENT:
                 raise OracleFailure("inconsistent", f"{end.snapshot}: {end.detail}")
         committed = [commit.stored for commit in self.commits if commit.stored.cut.snapshot == end.snapshot]
-        if (end.reason is None) != bool(committed) and coordinator.generation == self.writer:
+        if (end.reason is None) != bool(committed) and coordinator is self.coordinator:
             raise OracleFailure("commit", f"{end.snapshot} was announced as {end.reason}, but committed: {committed}")
         stored = stored or (committed[0] if committed else None)
         ended = self.over[end.snapshot] = SnapshotEnded(end.snapshot, end.floor)

@@ -8,23 +8,18 @@ reader has not recorded: it would bring the news of these, so it waits until the
 from collections import defaultdict
 
 from rayshot.protocol.collecting import (
-    CaptureRefused,
     ProcessEnded,
     ProcessJoined,
-    ProcessQuiet,
-    RecordArrived,
-    SnapshotAnnounced,
     SnapshotStored,
 )
 from rayshot.protocol.collector import Collector
 from rayshot.protocol.driver import Driver, RolledBack
-from rayshot.protocol.effects import AnnounceSnapshot, ReportEnd, ReportFailure, ReportQuiet, ReportRecord
 from rayshot.protocol.events import EverybodyRecorded, SnapshotEnded
 from rayshot.protocol.identity import Channel
 from rayshot.protocol.participant import Participant
 from rayshot.simulation.account_process import AccountProcess
 from rayshot.simulation.application import Received
-from rayshot.simulation.coordinator import Coordinator
+from rayshot.simulation.coordinator import Coordinator, reported
 from rayshot.simulation.driver import SimulatedDriver
 from rayshot.simulation.packets import Load
 from tests.simulation.narrator import Narrator
@@ -128,9 +123,7 @@ class Stage:
                 self.answer(quiet[0])
                 continue
             event, content = self.reports.pop(0)
-            if isinstance(event, RecordArrived):
-                self.coordinator.keep_record(event.record, content)
-            self.coordinator.tell(event)
+            self.coordinator.hear(event, content)
             if isinstance(event, ProcessEnded):
                 for process in self.processes.values():
                     if not process.ended:
@@ -188,20 +181,7 @@ class Stage:
         self.answers[Channel(acknowledgement.sender, acknowledgement.receiver)].append(acknowledgement)
 
     def report(self, process, effect, content):
-        match effect:
-            case ReportRecord(record):
-                event = RecordArrived(record)
-            case AnnounceSnapshot(snapshot, floor):
-                event = SnapshotAnnounced(snapshot, process.name, floor, helpers=frozenset())
-            case ReportEnd(record, unfinished):
-                event = ProcessEnded(record, unfinished)
-            case ReportQuiet(snapshot):
-                event = ProcessQuiet(snapshot, process.name)
-            case ReportFailure(snapshot, detail):
-                event = CaptureRefused(snapshot, process.name, detail)
-            case _:
-                raise AssertionError(effect)
-        self.reports.append((event, content))
+        self.reports.append((reported(process.name, effect, helpers=frozenset()), content))
 
     def happened(self, process, step, emitted):
         if emitted is not None:
