@@ -4,6 +4,7 @@ There is one thread. The list of events holds everything that may happen next; t
 coordinator gets reports at once; what it says to the actors is under way like everything else.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -176,6 +177,10 @@ class ActorNetwork(CoordinatedNetwork[ActorProcess]):
         """See Surroundings."""
         self.note(f"{process.name} records {snapshot}")
 
+    @abstractmethod
+    def is_late(self, process: ActorProcess, snapshot: SnapshotId) -> bool:
+        """See Surroundings."""
+
     def capture_fails(self) -> bool:
         """See Surroundings: a state that cannot be captured raises here."""
         return False
@@ -250,17 +255,24 @@ class ActorNetwork(CoordinatedNetwork[ActorProcess]):
     # The coordinator -------------------------------------------------------------------------------------------
 
     def want_snapshot(self, mode: str) -> bool:
-        """Begin a snapshot. Returns whether this was possible: not if it is aligned and another aligned one is open."""
+        """Begin a snapshot. Returns whether this was possible.
+
+        It is not if a new coordinator is finding processes, or if another aligned one is open and this one is aligned.
+        """
+        return not self.coordinator.finding and self.begin_snapshot(self.coordinator, mode)
+
+    def begin_snapshot(self, coordinator: Coordinator, mode: str) -> bool:
+        """Let a coordinator begin a snapshot, unless it would be its second aligned one; returns whether it did."""
         if mode != ALIGNED:
             self.note("somebody asks for a snapshot")
-            self.coordinator.tell(SnapshotWanted(mode))
+            coordinator.tell(SnapshotWanted(mode))
             return True
-        if self.coordinator.collector.is_aligning:
+        if coordinator.collector.is_aligning:
             return False
         living = {name: process for name, process in self.processes.items() if not process.ended}
         channels = {name: sorted(process.sent.keys() & living.keys()) for name, process in living.items()}
         self.note("somebody asks for an aligned snapshot")
-        self.coordinator.tell(SnapshotWanted(ALIGNED, forward_inputs(channels)))
+        coordinator.tell(SnapshotWanted(ALIGNED, forward_inputs(channels)))
         return True
 
     def report(self, process: Process, effect: Effect, content: Any) -> None:

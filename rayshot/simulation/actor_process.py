@@ -20,8 +20,8 @@ from rayshot.model.handle import ActorHandle
 from rayshot.model.port import OutPort, swap_port
 from rayshot.model.reply import Reply
 from rayshot.model.specification import ActorSpecification
-from rayshot.protocol.events import SnapshotRequested
-from rayshot.protocol.identity import is_driver
+from rayshot.protocol.events import DeadlinePassed, SnapshotRequested
+from rayshot.protocol.identity import SnapshotId, is_driver
 from rayshot.protocol.participant import Participant
 from rayshot.simulation.packets import Packet
 from rayshot.simulation.process import Process, Surroundings
@@ -48,6 +48,9 @@ class ActorSurroundings(Surroundings, Protocol):
 
     def failed_to_start(self, names: Sequence[str]) -> None:
         """Note that the last one's constructor raised: it and the actors that it made never belonged to the system."""
+
+    def is_late(self, process: "ActorProcess", snapshot: SnapshotId) -> bool:
+        """Whether the deadline of the snapshot passes before the actor records."""
 
     def spawn(self, specification: ActorSpecification, name: str | None) -> str:
         """Start a process for a new actor; returns its name."""
@@ -198,7 +201,10 @@ class ActorProcess(Process):
         self._settling = True
         try:
             while (snapshot := self.next_capture()) is not None:
-                self.capture(snapshot)
+                if self.world.is_late(self, snapshot):
+                    self.tell(DeadlinePassed(snapshot))
+                else:
+                    self.capture(snapshot)
             while self.pauses:
                 self.pause()
             self.try_to_end()

@@ -1,4 +1,4 @@
-"""Simulated actors that begin a life from a snapshot: when a world is made from it, or when it rolls back to it."""
+"""Simulated actors that survive faults: they crash, their coordinator is replaced, deadlines of snapshots pass."""
 
 from collections.abc import Callable, Collection
 
@@ -6,7 +6,9 @@ from rayshot.errors import CodeMismatch, SnapshotNotFound
 from rayshot.format.slots import OBJECT, Slot, SlottedMessage, StoredValue
 from rayshot.model.port import swap_port
 from rayshot.model.recasting import Recasting
-from rayshot.protocol.collecting import ProcessJoined
+from rayshot.protocol.abort import AbortReason
+from rayshot.protocol.collecting import AbortWanted, ProcessJoined
+from rayshot.protocol.events import DeadlinePassed
 from rayshot.protocol.identity import SnapshotId
 from rayshot.simulation.actor_driver import NAME as DRIVER
 from rayshot.simulation.actor_network import ActorNetwork
@@ -20,7 +22,11 @@ from rayshot.simulation.world_snapshot import WorldSnapshot
 
 
 class RecoverableActors(ActorNetwork):
-    """See the module. `origin` is the snapshot from which the world was made."""
+    """See the module. `origin` is the snapshot from which the world was made.
+
+    `late` are the snapshots whose deadline passes before an actor records; `overdue` those that an actor gave up when
+    nothing else was left to do.
+    """
 
     def __init__(
         self,
@@ -34,6 +40,10 @@ class RecoverableActors(ActorNetwork):
         super().__init__(choices, system, run_until, traffic, story=story)
         self.rollbacks = 0
         self.origin: WorldSnapshot | None = None
+        self.late: set[tuple[ActorProcess, SnapshotId]] = set()
+        self.overdue: set[tuple[ActorProcess, SnapshotId]] = set()
+
+    # Rollback --------------------------------------------------------------------------------------------------
 
     def begin_from(self, snapshot: WorldSnapshot) -> None:
         """Load the contents of a snapshot into this world."""
@@ -92,6 +102,75 @@ class RecoverableActors(ActorNetwork):
         for process in tuple(self.processes.values()):
             process.loading = False
             self.wake(process)
+
+    # Take-over -------------------------------------------------------------------------------------------------
+
+    @property
+    def takeovers(self) -> int:
+        """How many times a coordinator was lost."""
+        return self.counts["coordinators replaced"]
+
+    def lose_coordinator(self, mode: str) -> bool:
+        """Replace the coordinator. If it was only thought dead, it begins one more snapshot of this mode, as a rival.
+
+        Returns whether this was possible: not before there is an actor, and not while a new one finds the actors.
+        """
+        if self.coordinator.finding or not self.processes:
+            return False
+        self.note(f"coordinator {self.generation} is lost")
+        old = self.replace_coordinator()
+        if old.alive:
+            self.push("rival", old, mode)
+        return True
+
+    def on_rival(self, coordinator: Coordinator, mode: str) -> None:
+        """Let a coordinator that was replaced begin a snapshot."""
+        self.note(f"coordinator {coordinator.generation} lives, and does not know that it was replaced")
+        self.begin_snapshot(coordinator, mode)
+
+    def on_find(self, name: str, generation: int) -> None:
+        """See CoordinatedNetwork."""
+        self.note(f"coordinator {generation} finds {name}")
+        super().on_find(name, generation)
+
+    # Deadlines -------------------------------------------------------------------------------------------------
+
+    def deadlines(self) -> list[tuple[ActorProcess, SnapshotId]]:
+        """See CoordinatedNetwork. Actors record as soon as they learn of a snapshot: so they are late before."""
+        working = [process for process in self.processes.values() if not process.ended]
+        unheard = [
+            (process, snapshot)
+            for snapshot in self.coordinator.collector.open_snapshots
+            for process in working
+            if snapshot not in process.machine.open_snapshots and (process, snapshot) not in self.late
+        ]
+        return [*super().deadlines(), *unheard]
+
+    def give_up(self, process: ActorProcess, snapshot: SnapshotId) -> None:
+        """See CoordinatedNetwork. An actor that has not learned of the snapshot gives it up when it does."""
+        if snapshot in process.machine.open_snapshots:
+            self.note(f"{process.name} gives {snapshot} up: the deadline has passed")
+            super().give_up(process, snapshot)
+        else:
+            self.note(f"{process.name} will be too late for {snapshot}")
+            self.late.add((process, snapshot))
+            self.given_up.add(snapshot)
+
+    def is_late(self, process: ActorProcess, snapshot: SnapshotId) -> bool:
+        """See ActorSurroundings."""
+        return (process, snapshot) in self.late
+
+    def pass_overdue(self) -> bool:
+        """Let the deadlines pass of snapshots for which nobody can do anything more; returns whether there were any."""
+        overdue = [one for one in self.left_open() if one not in self.overdue]
+        for process, snapshot in overdue:
+            self.overdue.add((process, snapshot))
+            self.note(f"{process.name} gives {snapshot} up, of which nobody knows any more")
+            process.tell(DeadlinePassed(snapshot))
+        hopeless = self.hopeless()
+        for snapshot in hopeless:
+            self.coordinator.tell(AbortWanted(snapshot, AbortReason.TIMEOUT, "an actor gave it up"))
+        return bool(overdue or hopeless)
 
 
 def _recast(process: ActorProcess, recasting: Recasting, number: int, recorded: bytes) -> bytes:

@@ -31,6 +31,8 @@ class ActorSchedule:
         *,
         snapshots: int,
         crashes: int,
+        takeovers: int,
+        deadlines: int,
         mode: str,
         steps_max: int,
         story: bool,
@@ -39,7 +41,8 @@ class ActorSchedule:
         self.mode = mode
         self.steps_max = steps_max
         self.actors = RecoverableActors(choices, system, self._run_until, traffic, story=story)
-        self._plan = sorted((self._moment(), kind) for kind in ["snapshot"] * snapshots + ["crash"] * crashes)
+        counts = {"snapshot": snapshots, "crash": crashes, "takeover": takeovers, "deadline": deadlines}
+        self._plan = sorted((self._moment(), kind) for kind, count in counts.items() for _ in range(count))
 
     def run(self, seconds: float | None, until: Callable[[], bool] | None) -> int:
         """Let events happen: see SimulatedSystem.run."""
@@ -76,6 +79,8 @@ class ActorSchedule:
             timed = [name for name in timed if _may_fire(actors.processes[name], horizon)]
         count = len(events) + len(timed)
         if count == 0:
+            if actors.pass_overdue():
+                return True
             if not self._plan:
                 return False
             self._follow_plan(at_rest=True)
@@ -97,29 +102,41 @@ class ActorSchedule:
         if at_rest and actors.target() is None:  # snapshots first: crashes need one
             self._plan.sort(key=lambda planned: planned[1], reverse=True)
         _, kind = self._plan.pop(0)
-        possible = bool(actors.processes) if kind == "snapshot" else actors.target() is not None
-        if kind == "snapshot" and possible:
-            possible = actors.want_snapshot(self.mode)
-        elif possible:
-            actors.roll_back()
-        if not possible and not at_rest:
+        if not self._act(kind) and not at_rest:
             self._plan.append((actors.steps + _AGAIN, kind))
             self._plan.sort()
+
+    def _act(self, kind: str) -> bool:
+        """Do a planned action; returns False if it is impossible now."""
+        actors = self.actors
+        match kind:
+            case "snapshot":
+                return bool(actors.processes) and actors.want_snapshot(self.mode)
+            case "takeover":
+                return actors.lose_coordinator(self.mode)
+            case "deadline":
+                return actors.pass_deadline()
+        if actors.target() is None:
+            return False
+        actors.roll_back()
+        return True
 
     def take(self, mode: str) -> WorldSnapshot:
         """Take a snapshot now. Raises StateNotSerializable and SnapshotAborted."""
         actors = self.actors
         known, before = set(actors.coordinator.collector.open_snapshots), len(actors.snapshots)
+        takeovers = actors.takeovers
         if not actors.want_snapshot(mode):
             raise SnapshotAborted("another aligned snapshot is under way: let it end with world.run()")
         opened = [k for k in actors.coordinator.collector.open_snapshots if k not in known]
         settle(actors)
         if opened:
             collector = actors.coordinator.collector
-            self.run(None, lambda: opened[0] not in collector.open_snapshots)
+            self.run(None, lambda: opened[0] not in collector.open_snapshots or actors.takeovers > takeovers)
         taken = [one for one in actors.snapshots[before:] if not opened or one.id == opened[0]]
         if not taken:
-            detail = actors.aborted.get(opened[0], "all actors crashed meanwhile")
+            lost = "its coordinator was lost" if actors.takeovers > takeovers else "all actors crashed meanwhile"
+            detail = actors.aborted.get(opened[0], lost)
             raise SnapshotAborted(f"snapshot {opened[0]} was not taken: {detail}", snapshot=str(opened[0]))
         settle(actors)
         return taken[-1]

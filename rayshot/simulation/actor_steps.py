@@ -30,7 +30,9 @@ def _is_news(kind: str, args: tuple[Any, ...]) -> bool:
 
 
 def drain_driver(actors: RecoverableActors) -> None:
-    """Let everything that the driver sent arrive."""
+    """Let everything that the driver sent arrive; a new coordinator finds all actors before."""
+    if actors.coordinator.finding:
+        settle(actors)
     for receiver in actors.driver.waiting():
         actors.driver.take(receiver, actors.driver.unsent(receiver))
     actors.hurry(lambda sender, _: sender == DRIVER)

@@ -24,7 +24,7 @@ from rayshot.model.port import swap_port
 from rayshot.model.rename_classes import RenamedClasses
 from rayshot.model.resolution import SkipMissing
 from rayshot.model.specification import ActorSpecification, check_class
-from rayshot.protocol.identity import CHANDY_LAMPORT, check_name
+from rayshot.protocol.identity import CHANDY_LAMPORT, SnapshotId, check_name
 from rayshot.simulation.actor_process import ActorProcess
 from rayshot.simulation.actor_schedule import STEPS_MAX, ActorSchedule, source_of
 from rayshot.simulation.actor_steps import do_step, drain_driver, give_birth, hurry, pending, settle
@@ -49,6 +49,11 @@ class SimulatedSystem:
         snapshots: how many snapshots are taken while the world runs, at chosen moments.
         crashes: how many times all actors crash, at chosen moments, and come back from the last committed snapshot.
             There is no crash before the first one.
+        takeovers: how many times the coordinator is lost, at chosen moments, and a new one takes over. Its open
+            snapshots are aborted. It may have been only thought dead: then it goes on for a while as a rival, and the
+            log refuses its snapshots.
+        deadlines: how many times the deadline of a snapshot passes at one actor, at chosen moments. If the actor has
+            not recorded yet, the snapshot is aborted.
         mode: "chandy-lamport", "aligned" or "stop-the-world".
         network: what happens to packets: "ordered" (the packets of a channel arrive in the order in which they were
             sent), "reordering" (they take any time), "duplicating", "lossy", or "hostile" (all of this).
@@ -67,6 +72,8 @@ class SimulatedSystem:
         choices: Sequence[int] | Choices | None = None,
         snapshots: int = 1,
         crashes: int = 0,
+        takeovers: int = 0,
+        deadlines: int = 0,
         mode: str = CHANDY_LAMPORT,
         network: str = "reordering",
         steps_max: int = STEPS_MAX,
@@ -74,8 +81,8 @@ class SimulatedSystem:
         story: bool = False,
     ) -> None:
         check_mode(mode)
-        if snapshots < 0 or crashes < 0 or steps_max < 1:
-            raise ConfigError("snapshots and crashes are 0 or more, steps_max is 1 or more")
+        if min(snapshots, crashes, takeovers, deadlines) < 0 or steps_max < 1:
+            raise ConfigError("snapshots, crashes, takeovers and deadlines are 0 or more, steps_max is 1 or more")
         self._network = network
         self._schedule = ActorSchedule(
             source_of(seed, choices),
@@ -83,6 +90,8 @@ class SimulatedSystem:
             _traffic(network),
             snapshots=snapshots,
             crashes=crashes,
+            takeovers=takeovers,
+            deadlines=deadlines,
             mode=mode,
             steps_max=steps_max,
             story=story,
@@ -102,6 +111,8 @@ class SimulatedSystem:
         skip_missing_classes: SkipMissing = False,
         snapshots: int = 0,
         crashes: int = 0,
+        takeovers: int = 0,
+        deadlines: int = 0,
         network: str = "reordering",
         steps_max: int = STEPS_MAX,
         story: bool = False,
@@ -122,6 +133,8 @@ class SimulatedSystem:
             choices: used instead of a seed.
             snapshots: how many are taken while it runs.
             crashes: how many times all crash, and come back from the last snapshot, which may be this one.
+            takeovers: how many times a new coordinator takes over.
+            deadlines: how many times the deadline of a snapshot passes at one actor.
             network: what happens to packets.
             steps_max: how many events one `run` may take.
             story: whether to write the story.
@@ -138,6 +151,8 @@ class SimulatedSystem:
             choices=choices,
             snapshots=snapshots,
             crashes=crashes,
+            takeovers=takeovers,
+            deadlines=deadlines,
             network=network,
             steps_max=steps_max,
             system=recorded.system,
@@ -221,6 +236,11 @@ class SimulatedSystem:
         return tuple(self._actors.snapshots)
 
     @property
+    def aborted(self) -> Mapping[SnapshotId, str]:
+        """The snapshots that were aborted, each with the reason. None of them is in `snapshots`."""
+        return MappingProxyType(self._actors.aborted)
+
+    @property
     def dead_letters(self) -> tuple[DeadLetter, ...]:
         """Messages without effect: their handler raised, or their receiver had ended. The last thousand."""
         return tuple(self._actors.dead_letters)
@@ -246,6 +266,11 @@ class SimulatedSystem:
         return self._actors.rollbacks
 
     @property
+    def takeovers(self) -> int:
+        """How many times a coordinator was lost."""
+        return self._actors.takeovers
+
+    @property
     def choices(self) -> list[int]:
         """The choices taken so far: `SimulatedSystem(choices=...)` with the same settings repeats the run."""
         return list(getattr(self._schedule.choices, "taken", ()))
@@ -258,7 +283,7 @@ class SimulatedSystem:
     # Running ---------------------------------------------------------------------------------------------------
 
     def run(self, *, seconds: float | None = None, until: Callable[[], bool] | None = None) -> int:
-        """Let events happen until nothing is left to do; then the remaining snapshots and crashes happen.
+        """Let events happen until nothing is left to do; then what is planned and has not happened yet.
 
         Args:
             seconds: a limit of virtual time: timers that are due later wait. For actors whose timers set themselves

@@ -219,17 +219,25 @@ class CoordinatedNetwork(Network[P], ABC):
 
     # Deadlines -------------------------------------------------------------------------------------
 
-    def pass_deadline(self) -> tuple[P, SnapshotId] | None:
-        """Let the deadline of a snapshot pass at one process, long before the coordinator's; None if none is open."""
-        open_here = [(p, k) for p in self.processes.values() if self.is_current(p) for k in p.machine.open_snapshots]
-        if not open_here:
-            return None
-        process, snapshot = open_here[self.choose(len(open_here))]
+    def pass_deadline(self) -> bool:
+        """Let the deadline of a snapshot pass at one process, long before the coordinator's; False if there is none."""
+        waiting = self.deadlines()
+        if not waiting:
+            return False
+        self.counts["deadlines passed"] += 1
+        self.give_up(*waiting[self.choose(len(waiting))])
+        return True
+
+    def deadlines(self) -> list[tuple[P, SnapshotId]]:
+        """The snapshots that a process has learned of, and whose end it does not know: their deadlines can pass."""
+        living = (process for process in self.processes.values() if self.is_current(process))
+        return [(process, snapshot) for process in living for snapshot in process.machine.open_snapshots]
+
+    def give_up(self, process: P, snapshot: SnapshotId) -> None:
+        """Let the deadline of a snapshot pass at a process."""
         if snapshot not in process.machine.recorded_snapshots:
             self.given_up.add(snapshot)
-        self.counts["deadlines passed"] += 1
         process.tell(DeadlinePassed(snapshot))
-        return process, snapshot
 
     def hopeless(self) -> list[SnapshotId]:
         """The coordinator's open snapshots that only its own deadline can end."""

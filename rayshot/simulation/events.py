@@ -84,7 +84,8 @@ class EventList:
         """Remove the first event that is `wanted`, without a choice; returns None if there is none."""
         for index, event in enumerate(self.pending):
             if wanted(*event):
-                self.scheduled.discard(event)
+                if event[0] in ONCE:
+                    self.scheduled.discard(event)
                 return self.pending.pop(index)
         return None
 

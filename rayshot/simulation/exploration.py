@@ -28,6 +28,8 @@ class Exploration:
     in_flight: int = 0
     rollbacks: int = 0
     dead_letters: int = 0
+    takeovers: int = 0
+    aborted: int = 0
 
 
 def explore(
@@ -39,6 +41,8 @@ def explore(
     seconds: float | None = None,
     snapshots: int = 1,
     crashes: int = 0,
+    takeovers: int = 0,
+    deadlines: int = 0,
     mode: str = CHANDY_LAMPORT,
     network: str = "reordering",
     steps_max: int = STEPS_MAX,
@@ -54,6 +58,8 @@ def explore(
         seconds: a limit of virtual time, after which no timer fires; for actors whose timers set themselves again.
         snapshots: how many in each world; this and the following arguments are as for SimulatedSystem.
         crashes: how many in each world.
+        takeovers: how many in each world.
+        deadlines: how many in each world.
         mode: the mode of the snapshots.
         network: what happens to packets: "reordering", or "ordered", "duplicating", "lossy", "hostile".
         steps_max: the largest number of events in one run.
@@ -69,8 +75,9 @@ def explore(
         raise ConfigError("scenario and check are plain functions: nothing awaits one that is `async def`")
     if schedules < 1:
         raise ConfigError(f"schedules={schedules}: run at least one")
-    trial = _Trial(scenario, check, seconds, {"snapshots": snapshots, "crashes": crashes, "mode": mode})
-    trial.settings.update(network=network, steps_max=steps_max)
+    faults = {"crashes": crashes, "takeovers": takeovers, "deadlines": deadlines}
+    settings = {"snapshots": snapshots, **faults, "mode": mode, "network": network, "steps_max": steps_max}
+    trial = _Trial(scenario, check, seconds, settings)
     seen = Exploration()
     for number in range(seed, seed + schedules):
         source = SeededChoices(number)
@@ -83,6 +90,8 @@ def explore(
         seen.in_flight += sum(snapshot.in_flight for snapshot in world.snapshots)
         seen.rollbacks += world.rollbacks
         seen.dead_letters += len(world.dead_letters)
+        seen.takeovers += world.takeovers
+        seen.aborted += len(world.aborted)
     return seen
 
 
