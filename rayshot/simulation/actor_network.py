@@ -101,11 +101,6 @@ class ActorNetwork(CoordinatedNetwork[ActorProcess]):
 
     # Events ----------------------------------------------------------------------------------------------------
 
-    def happens(self, event: tuple[str, tuple[Any, ...]]) -> None:
-        """Let an event happen that was removed from the list."""
-        kind, args = event
-        getattr(self, f"on_{kind}")(*args)
-
     def on_handle(self, process: ActorProcess) -> None:
         """Let an actor handle the next message of one of its senders."""
         if senders := process.next_senders():
@@ -161,9 +156,9 @@ class ActorNetwork(CoordinatedNetwork[ActorProcess]):
         assert isinstance(process, ActorProcess)
         if process.settle():
             if process.next_senders():
-                self.push_once("handle", process)
+                self.push_once(self.on_handle, process)
             for receiver in process.transportable():
-                self.push_once("take", process, receiver)
+                self.push_once(self.on_take, process, receiver)
 
     def find(self, process: Process, receiver: str) -> None:
         """See Surroundings. The receiver exists, has ended, or belongs to a snapshot that this world does not hold."""
@@ -187,7 +182,7 @@ class ActorNetwork(CoordinatedNetwork[ActorProcess]):
 
     def driver_has_to_send(self, receiver: str) -> None:
         """Note that something waits to be transported."""
-        self.push_once("take_driver", self.driver, receiver)
+        self.push_once(self.on_take_driver, self.driver, receiver)
 
     def is_there(self, name: str) -> bool | None:
         """Whether the actor exists; None if there never was one of that name, False if it has ended."""
@@ -324,7 +319,7 @@ class ActorNetwork(CoordinatedNetwork[ActorProcess]):
         ended = self.over[end.snapshot] = SnapshotEnded(end.snapshot, end.floor)
         self.driver.tell(ended)
         for name in self.processes:
-            self.push("tell_process", name, coordinator.generation, ended)
+            self.push(self.on_tell_process, name, coordinator.generation, ended)
 
 
 def _packet_words(packet: Packet) -> str:

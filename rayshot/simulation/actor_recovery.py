@@ -120,7 +120,7 @@ class RecoverableActors(ActorNetwork):
         self.note(f"coordinator {self.generation} is lost")
         old = self.replace_coordinator()
         if old.alive:
-            self.push("rival", old, mode)
+            self.push(self.on_rival, old, mode)
         return True
 
     def on_rival(self, coordinator: Coordinator, mode: str) -> None:

@@ -88,7 +88,8 @@ class ActorSchedule:
         actors.steps += 1
         index = actors.choose(count)
         if index < len(events):
-            actors.happens(actors.take_event(index))
+            method, args, _ = actors.take_event(index)
+            method(*args)
         else:
             actors.on_fire(actors.processes[timed[index - len(events)]])
         return True

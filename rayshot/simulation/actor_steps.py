@@ -1,5 +1,6 @@
 """Steps through a world of actors: one message at a time; the packets that bring it arrive at once."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from rayshot.errors import ActorDied, ConfigError, StateNotSerializable
@@ -18,15 +19,14 @@ if TYPE_CHECKING:
 
 def settle(actors: RecoverableActors) -> None:
     """Let everything arrive except messages and events that make a handler run."""
-    while (event := actors.take_first(_is_news)) is not None:
+    news = {actors.on_find, actors.on_tell_coordinator, actors.on_tell_process, actors.on_acknowledge}
+    news |= {actors.on_receiver_ended, actors.on_resend}
+
+    def is_news(method: Callable[..., None], args: tuple[Any, ...]) -> bool:
+        return method in news or (method == actors.on_deliver and not args[0].messages)
+
+    while (event := actors.take_first(is_news)) is not None:
         actors.hurry_one(event)
-
-
-_NEWS = ("find", "tell_coordinator", "tell_process", "acknowledge", "receiver_ended", "resend")
-
-
-def _is_news(kind: str, args: tuple[Any, ...]) -> bool:
-    return kind in _NEWS or (kind == "deliver" and not args[0].messages)
 
 
 def drain_driver(actors: RecoverableActors) -> None:

@@ -36,11 +36,10 @@ class CoordinatedNetwork(Network[P], ABC):
         choices: Choices,
         traffic: Traffic,
         machines: Machines,
-        slow: frozenset[str] = frozenset(),
         *,
         story: bool = False,
     ) -> None:
-        super().__init__(choices, traffic, machines, slow, story=story)
+        super().__init__(choices, traffic, machines, story=story)
         self.over: dict[SnapshotId, SnapshotEnded] = {}
         self.given_up: set[SnapshotId] = set()
         self._begun_at_join: list[Begun] | None = None
@@ -124,12 +123,12 @@ class CoordinatedNetwork(Network[P], ABC):
 
     def order(self, name: str, generation: int, begun: Begun) -> None:
         """Put a coordinator's order on its way."""
-        self.push("tell_process", name, generation, begun)
+        self.push(self.on_tell_process, name, generation, begun)
 
     def everybody_recorded(self, coordinator: Coordinator, snapshot: SnapshotId) -> None:
         """See Surroundings of a coordinator."""
         for name in self.processes:
-            self.push("tell_process", name, coordinator.generation, EverybodyRecorded(snapshot))
+            self.push(self.on_tell_process, name, coordinator.generation, EverybodyRecorded(snapshot))
 
     def on_tell_process(self, name: str, generation: int, event: News) -> None:
         """Let a process hear from a coordinator, unless it knows a newer one."""
@@ -165,7 +164,7 @@ class CoordinatedNetwork(Network[P], ABC):
         self.install(Coordinator(self.generation + 1, self.machines.collector(self.incarnation), self))
         self.coordinator.finding = {p.name for p in self.processes.values() if p.incarnation == self.incarnation}
         for name in sorted(self.coordinator.finding):
-            self.push("find", name, self.generation)
+            self.push(self.on_find, name, self.generation)
         return old
 
     def on_find(self, name: str, generation: int) -> None:
@@ -207,7 +206,7 @@ class CoordinatedNetwork(Network[P], ABC):
                 self.wake(process)
         waiting, coordinator.waiting = coordinator.waiting, []
         for event, content in waiting:
-            self.push("tell_coordinator", coordinator.generation, event, content)
+            self.push(self.on_tell_coordinator, coordinator.generation, event, content)
 
     def is_fenced(self, coordinator: Coordinator, snapshot: SnapshotId) -> bool:
         """Whether the log refuses a complete snapshot, as its coordinator was replaced, which learns this."""

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 from rayshot.protocol.identity import Channel
 from rayshot.simulation.choices import Choices
 from rayshot.simulation.driver import SimulatedDriver
-from rayshot.simulation.events import EventList, Pending
+from rayshot.simulation.events import EventList, PendingEvent
 from rayshot.simulation.machines import Machines
 from rayshot.simulation.networks import Traffic
 from rayshot.simulation.packets import Acknowledgement, Packet
@@ -29,11 +29,10 @@ class Network(EventList, Generic[P]):
         choices: Choices,
         traffic: Traffic,
         machines: Machines,
-        slow: frozenset[str] = frozenset(),
         *,
         story: bool = False,
     ) -> None:
-        super().__init__(choices, slow, story=story)
+        super().__init__(choices, story=story)
         self.traffic = traffic
         self.machines = machines
         self.incarnation = 1
@@ -53,7 +52,7 @@ class Network(EventList, Generic[P]):
         """See Surroundings."""
         if self.keeps_order:
             self.wires[Channel(packet.sender, packet.receiver)].append(packet)
-        self.push("deliver", packet)
+        self.push(self.on_deliver, packet)
 
     def on_deliver(self, packet: Packet) -> None:
         """Deliver a packet, lose it, or deliver it and send it once more."""
@@ -61,7 +60,7 @@ class Network(EventList, Generic[P]):
         driver = self.drivers.get(packet.sender)
         if self.odds(self.traffic.lost_one_in) or (driver and not driver.alive and self.choose(3)):
             self.lost(packet)
-            self.push("resend", packet.sender, packet.receiver, packet.incarnation, packet.first)
+            self.push(self.on_resend, packet.sender, packet.receiver, packet.incarnation, packet.first)
             return
         if self.odds(self.traffic.duplicated_one_in):
             self.doubled(packet)
@@ -100,21 +99,21 @@ class Network(EventList, Generic[P]):
     def hurry(self, wanted: Callable[[str, str], bool]) -> None:
         """Let all packets with a wanted sender and receiver arrive now, lost ones too."""
 
-        def is_wanted(kind: str, args: tuple[Any, ...]) -> bool:
-            if kind == "deliver":
+        def is_wanted(method: Callable[..., None], args: tuple[Any, ...]) -> bool:
+            if method == self.on_deliver:
                 return wanted(args[0].sender, args[0].receiver)
-            return kind == "resend" and wanted(args[0], args[1])
+            return method == self.on_resend and wanted(args[0], args[1])
 
         while (event := self.take_first(is_wanted)) is not None:
             self.hurry_one(event)
 
-    def hurry_one(self, event: Pending) -> None:
+    def hurry_one(self, event: PendingEvent) -> None:
         """Let an event happen, with no fault."""
-        kind, args = event
-        if kind == "deliver":
+        method, args, _ = event
+        if method == self.on_deliver:
             self.deliver(self._next_on(args[0]))
         else:
-            getattr(self, "on_" + kind)(*args)
+            method(*args)
 
     def on_resend(self, sender: str, receiver: str, incarnation: int, first: int) -> None:
         """Let a sender that missed an acknowledgement send again."""
@@ -127,7 +126,7 @@ class Network(EventList, Generic[P]):
 
     def acknowledge(self, acknowledgement: Acknowledgement) -> None:
         """See Surroundings."""
-        self.push("acknowledge", acknowledgement)
+        self.push(self.on_acknowledge, acknowledgement)
 
     def on_acknowledge(self, acknowledgement: Acknowledgement) -> None:
         """Deliver an acknowledgement, or lose it."""
@@ -137,7 +136,7 @@ class Network(EventList, Generic[P]):
             self.counts["acknowledgements lost"] += 1
             flight = driver.flight[receiver] if driver else process.flight[receiver] if process else ()
             for first in flight or (0,):
-                self.push("resend", sender, receiver, incarnation, first)
+                self.push(self.on_resend, sender, receiver, incarnation, first)
         elif driver:
             if driver.alive:
                 driver.acknowledged(acknowledgement)
@@ -155,7 +154,7 @@ class Network(EventList, Generic[P]):
         if driver.alive and count:
             driver.take(receiver, 1 + self.choose(count))
             if driver.unsent(receiver):
-                self.push_once("take_driver", driver, receiver)
+                self.push_once(self.on_take_driver, driver, receiver)
 
     def on_connect(self, process: P, receiver: str) -> None:
         """Let a process look for a receiver: it exists, has ended, or must be waited for."""
@@ -172,7 +171,7 @@ class Network(EventList, Generic[P]):
 
     def refuse(self, sender: str, receiver: str, incarnation: int) -> None:
         """See Surroundings."""
-        self.push("receiver_ended", sender, receiver, incarnation)
+        self.push(self.on_receiver_ended, sender, receiver, incarnation)
 
     def on_receiver_ended(self, sender: str, receiver: str, incarnation: int) -> None:
         """Tell a sender that a receiver has ended."""
@@ -194,11 +193,11 @@ class Network(EventList, Generic[P]):
         """Note that a process exists now: packets and senders that waited for it go on."""
         parked = self.parked.pop(name, ())
         for packet in parked:
-            self.push("deliver", packet)
+            self.push(self.on_deliver, packet)
         for packet in reversed(parked) if self.keeps_order else ():
             self.wires[Channel(packet.sender, packet.receiver)].appendleft(packet)
         for waiting in self.connecting.pop(name, ()):
-            self.push_once("connect", waiting, name)
+            self.push_once(self.on_connect, waiting, name)
 
 
 def _is_early(packet: Packet, process: Process) -> bool:

@@ -1,5 +1,6 @@
 """A world with drivers in it."""
 
+from abc import abstractmethod
 from typing import Any
 
 from rayshot.protocol.driver import AnswerArrived
@@ -22,7 +23,7 @@ class DrivenWorld(CoordinatedNetwork[AccountProcess]):
     def __init__(self, choices: Choices, settings: Settings, machines: Machines, *, story: bool = False) -> None:
         keeps_order = NETWORKS[settings.network].keeps_order
         traffic = Traffic(keeps_order, settings.lost_one_in, settings.duplicated_one_in)
-        super().__init__(choices, traffic, machines, settings.slow, story=story)
+        super().__init__(choices, traffic, machines, story=story)
         self.settings = settings
         initial = {name: Account(name, 100, known, settings.timers) for name, known in settings.contacts.items()}
         self.truth = Truth(initial)
@@ -33,7 +34,11 @@ class DrivenWorld(CoordinatedNetwork[AccountProcess]):
             name = f"driver:{index}"
             driver = self.drivers[name] = SimulatedDriver(name, self.machines.driver(name, 1), self.transmit)
             driver.contacts = list(self.settings.contacts)
-            self.push("drive", driver, self.settings.activity // 3)
+            self.push(self.on_drive, driver, self.settings.activity // 3)
+
+    @abstractmethod
+    def on_spawn(self, name: str, incarnation: int) -> None:
+        """Let a process that was created come up."""
 
     def on_drive(self, driver: SimulatedDriver, moves: int) -> None:
         """A driver sends something, and goes on."""
@@ -44,16 +49,16 @@ class DrivenWorld(CoordinatedNetwork[AccountProcess]):
             driver.creations.append(name)
             driver.contacts.append(name)
             driver.write(name, "construct", self.choose(30))
-            self.push("spawn", name, self.incarnation)
+            self.push(self.on_spawn, name, self.incarnation)
         else:
             receiver = driver.contacts[self.choose(len(driver.contacts))]
             driver.write(receiver, ("transfer", "call")[self.choose(2)], self.choose(10))
             self.truth_of(driver, receiver)
         for receiver in driver.waiting():
             self.truth_of(driver, receiver)
-            self.push_once("take_driver", driver, receiver)
+            self.push_once(self.on_take_driver, driver, receiver)
         if moves > 1:
-            self.push("drive", driver, moves - 1)
+            self.push(self.on_drive, driver, moves - 1)
 
     def truth_of(self, driver: SimulatedDriver, receiver: str) -> None:
         """Drivers' sent messages are the driver's own log: the truth shares it."""
@@ -62,7 +67,7 @@ class DrivenWorld(CoordinatedNetwork[AccountProcess]):
     def answer(self, process: AccountProcess, driver: str) -> None:
         """See Surroundings."""
         answer = Answer(process.name, self.truth.position(process.name))
-        self.push("answer", driver, process.machine.open_snapshots, process.incarnation, answer)
+        self.push(self.on_answer, driver, process.machine.open_snapshots, process.incarnation, answer)
 
     def on_answer(self, name: str, tags: tuple[SnapshotId, ...], incarnation: int, answer: Answer) -> None:
         """A driver gets an answer."""
@@ -81,7 +86,7 @@ class DrivenWorld(CoordinatedNetwork[AccountProcess]):
         """A driver hears of the end of a snapshot, or of a rollback."""
         driver.tell(event)
         for receiver in driver.waiting():
-            self.push_once("take_driver", driver, receiver)
+            self.push_once(self.on_take_driver, driver, receiver)
 
     def driver_dies(self, driver: SimulatedDriver) -> None:
         """A driver is gone; what it has on its way may still arrive, or not."""
@@ -89,12 +94,12 @@ class DrivenWorld(CoordinatedNetwork[AccountProcess]):
         self.truth.dead_drivers.add(driver.name)
         self.counts["drivers died"] += 1
         for process in self.processes.values():
-            self.push("driver_died", process, driver.name)
+            self.push(self.on_driver_died, process, driver.name)
 
     def tell_of_dead_drivers(self, process: AccountProcess) -> None:
         """A process that comes up is told of the drivers that died before."""
         for driver in sorted(self.truth.dead_drivers):
-            self.push("driver_died", process, driver)
+            self.push(self.on_driver_died, process, driver)
 
     def on_driver_died(self, process: AccountProcess, driver: str) -> None:
         """A process hears that a driver died."""

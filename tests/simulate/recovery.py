@@ -1,5 +1,7 @@
 """A world in which processes and coordinators crash, and rollback, which brings it back."""
 
+from collections.abc import Callable
+
 from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import (
     AbortWanted,
@@ -15,23 +17,28 @@ from rayshot.simulation.account_process import AccountProcess
 from rayshot.simulation.coordinator import Coordinator
 from rayshot.simulation.driver import SimulatedDriver
 from rayshot.simulation.packets import Load
+from tests.simulate.settings import Slow
 from tests.simulate.world import Commit, World
 
 
 class RecoveringWorld(World):
     """See the module. An epoch in the log comes first; only then is the snapshot chosen."""
 
+    def slowed(self) -> dict[Slow, Callable[..., None]]:
+        """See World."""
+        return {**super().slowed(), Slow.RESUME: self.on_resume}
+
     # Faults ----------------------------------------------------------------------------------------
 
-    def fault(self, kind: str) -> None:
+    def fault(self, fault: Callable[["RecoveringWorld"], None]) -> None:
         """Let one fault, or one wish for a snapshot, happen now."""
-        self.note(f"now: {kind}")
-        getattr(self, f"fault_{kind}")()
+        self.note(f"now: {fault.__name__.removeprefix('fault_')}")
+        fault(self)
 
     def fault_snapshot(self) -> None:
         """Somebody wants a snapshot; now and then it is a replaced coordinator that begins it."""
         if self.loading or self.coordinator.finding:
-            self.push("want")
+            self.push(self.on_want)
             return
         old = [c for c in self.coordinators.values() if c.alive and c is not self.coordinator]
         zombie = old and self.choose(3) == 0
@@ -114,7 +121,7 @@ class RecoveringWorld(World):
             self.counts["crashes"] += 1
             self.counts["crashes in a restore"] += bool(self.loading)
             self.note(f"{process.name} crashed")
-            self.push("detect", process.name, self.incarnation)
+            self.push(self.on_detect, process.name, self.incarnation)
 
     def fault_coordinator(self) -> None:
         """The coordinator is replaced: because it died, or because it was only thought to have died."""
@@ -161,10 +168,10 @@ class RecoveringWorld(World):
         self.loading = {*cut.records, *cut.unborn} if cut else set(self.truth.initial)
         self.note(f"life {self.incarnation} begins from {cut.snapshot if cut else 'the start'}")
         for name in sorted(self.loading):
-            self.push("load", name, self.incarnation, commit)
+            self.push(self.on_load, name, self.incarnation, commit)
         for process in self.processes.values():
             if process.name not in self.loading:
-                self.push("kill", process)
+                self.push(self.on_kill, process)
 
     def on_kill(self, process: AccountProcess) -> None:
         """A process outside of the restored snapshot ends."""
@@ -193,9 +200,9 @@ class RecoveringWorld(World):
             if process.incarnation == self.incarnation:  # also one that died since it was loaded: that will be seen
                 self.coordinator.tell(ProcessJoined(process.name))
                 self.tell_of_dead_drivers(process)
-                self.push("resume", process)
+                self.push(self.on_resume, process)
         for driver in self.drivers.values():
-            self.push("roll_back_driver", driver, self.incarnation, commit)
+            self.push(self.on_roll_back_driver, driver, self.incarnation, commit)
 
     def on_resume(self, process: AccountProcess) -> None:
         """A loaded process goes on."""
@@ -213,9 +220,9 @@ class RecoveringWorld(World):
         if driver.alive:
             driver.ended.update(ended)
             for name in driver.creations:
-                self.push("spawn", name, incarnation)
+                self.push(self.on_spawn, name, incarnation)
             for receiver in driver.waiting():
-                self.push_once("take_driver", driver, receiver)
+                self.push_once(self.on_take_driver, driver, receiver)
 
 
 def _load_of(name: str, incarnation: int, commit: Commit | None) -> Load:

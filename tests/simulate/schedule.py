@@ -1,7 +1,7 @@
 """Runs one schedule to its end and judges it; runs many and adds up what they saw."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,10 +16,22 @@ from rayshot.simulation.failure import OracleFailure
 from rayshot.simulation.machines import Machines
 from tests.simulate.oracles import judge_rest
 from tests.simulate.recovery import RecoveringWorld
-from tests.simulate.settings import Settings, draw_settings, narrow
+from tests.simulate.settings import Settings, Slow, draw_settings, narrow
 
 REAL = Machines()
-CROWDS = (frozenset({"snapshot", "rivals", "lone_snapshot", "aligned_snapshot", "stop"}), frozenset({"crash"}))
+Fault = Callable[[RecoveringWorld], None]
+CROWDS: Sequence[frozenset[Fault]] = (
+    frozenset(
+        {
+            RecoveringWorld.fault_snapshot,
+            RecoveringWorld.fault_rivals,
+            RecoveringWorld.fault_lone_snapshot,
+            RecoveringWorld.fault_aligned_snapshot,
+            RecoveringWorld.fault_stop,
+        }
+    ),
+    frozenset({RecoveringWorld.fault_crash}),
+)
 """What comes within a short time where a schedule is crowded: snapshots overlap, and crashes meet restores."""
 CROWD_EVENTS = 8
 BLOCKING = (ALIGNED, STOP_THE_WORLD)
@@ -122,26 +134,27 @@ def _run_with_faults(world: RecoveringWorld) -> None:
     settings = world.settings
     crowds = [world.choose(1 + settings.length // 2) for _ in CROWDS]
 
-    def moment(kind: str) -> int:
-        for crowd, kinds in zip(crowds, CROWDS, strict=True) if settings.crowded else ():
-            if kind in kinds:
+    def moment(fault: Fault) -> int:
+        for crowd, faults in zip(crowds, CROWDS, strict=True) if settings.crowded else ():
+            if fault in faults:
                 return crowd + world.choose(CROWD_EVENTS)
         return world.choose(settings.length)
 
-    kinds = {
-        "snapshot": settings.snapshots,
-        "rivals": settings.rivals,
-        "lone_snapshot": settings.alone,
-        "aligned_snapshot": settings.aligned,
-        "stop": settings.stopped,
-        "alignment": settings.alignment_timeouts,
-        "crash": settings.crashes,
-        "coordinator": settings.coordinator_crashes,
-        "driver": settings.driver_deaths,
-        "abort": settings.aborts,
-        "deadline": settings.deadlines,
+    counts: dict[Fault, int] = {
+        RecoveringWorld.fault_snapshot: settings.snapshots,
+        RecoveringWorld.fault_rivals: settings.rivals,
+        RecoveringWorld.fault_lone_snapshot: settings.alone,
+        RecoveringWorld.fault_aligned_snapshot: settings.aligned,
+        RecoveringWorld.fault_stop: settings.stopped,
+        RecoveringWorld.fault_alignment: settings.alignment_timeouts,
+        RecoveringWorld.fault_crash: settings.crashes,
+        RecoveringWorld.fault_coordinator: settings.coordinator_crashes,
+        RecoveringWorld.fault_driver: settings.driver_deaths,
+        RecoveringWorld.fault_abort: settings.aborts,
+        RecoveringWorld.fault_deadline: settings.deadlines,
     }
-    due = sorted((moment(kind), kind) for kind, count in kinds.items() for _ in range(count))
+    due = [(moment(fault), fault) for fault, count in counts.items() for _ in range(count)]
+    due.sort(key=lambda planned: (planned[0], planned[1].__name__))
     while due or world.steps < settings.length:
         while due and world.steps >= due[0][0]:
             world.fault(due.pop(0)[1])
@@ -242,7 +255,7 @@ def add(summary: Summary, seed: int, outcome: Outcome) -> None:
     summary.counts.update(outcome.counts)
     summary.counts[f"on topology {settings.topology}"] += 1
     summary.counts[f"on network {settings.network}"] += 1
-    summary.counts["with slow handlers"] += "work" in settings.slow
+    summary.counts["with slow handlers"] += Slow.WORK in settings.slow
     summary.counts[f"with {len(settings.contacts)} processes"] += 1
     if outcome.failure is not None:
         summary.failures[seed] = outcome

@@ -7,6 +7,7 @@ or members to come about.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any
 
 from rayshot.simulation.choices import Choices
@@ -18,12 +19,27 @@ LONG_ONE_IN = 32
 RESTORED_ONE_IN = 12
 
 
+class Slow(Enum):
+    """The events that are put off again and again in some schedules."""
+
+    TAKE = "the transport takes messages"
+    DELIVER = "a packet arrives"
+    ACKNOWLEDGE = "an acknowledgement arrives"
+    WORK = "a process works"
+    CONNECT = "a process looks for a receiver"
+    FIRE = "a timer fires"
+    TELL_COORDINATOR = "a coordinator hears"
+    TELL_PROCESS = "a process hears from a coordinator"
+    STORE = "a snapshot is stored"
+    RESUME = "a loaded process goes on"
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """One schedule. Numbers of faults count events; `one_in` odds are 0 for never.
 
     `length` counts the events before the faults stop; `activity` the messages that handlers may start in all.
-    `slow` are the kinds of events that are put off again and again. `alone` counts snapshots that `initiators`
+    `slow` are the events that are put off again and again. `alone` counts snapshots that `initiators`
     processes begin, as one, and nobody but their markers spreads, `aligned` those that are aligned on the channels that
     were used until then, `stopped` those for which the world stops. `rivals` counts moments at which several processes
     begin a snapshot each. `crowded`: all that is wanted of snapshots is wanted within a short time. `restored`: at the
@@ -39,7 +55,7 @@ class Settings:
     timers: int = 2
     lost_one_in: int = 0
     duplicated_one_in: int = 0
-    slow: frozenset[str] = frozenset()
+    slow: frozenset[Slow] = frozenset()
     snapshots: int = 2
     crowded: bool = False
     alone: int = 0
@@ -87,10 +103,10 @@ FAULTS = (
 """The settings that count faults."""
 
 
-SLOW_ONE_IN: Mapping[str, int] = {
-    "take": 2,  # full outboxes are a third of what a snapshot has to get right
-    **dict.fromkeys(("deliver", "acknowledge", "work", "connect", "fire"), 5),
-    **dict.fromkeys(("tell_coordinator", "tell_process", "store"), 5),
+SLOW_ONE_IN: Mapping[Slow, int] = {
+    Slow.TAKE: 2,  # full outboxes are a third of what a snapshot has to get right
+    **dict.fromkeys((Slow.DELIVER, Slow.ACKNOWLEDGE, Slow.WORK, Slow.CONNECT, Slow.FIRE), 5),
+    **dict.fromkeys((Slow.TELL_COORDINATOR, Slow.TELL_PROCESS, Slow.STORE), 5),
 }
 
 

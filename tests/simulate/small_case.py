@@ -1,6 +1,6 @@
 """What a small world is made of, and what was seen in its runs."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -55,9 +55,9 @@ class SmallCase:
 
 
 class Happening(NamedTuple):
-    """One thing that may happen next: the name of a method and its arguments."""
+    """One thing that may happen next: a method of the world and its arguments."""
 
-    kind: str
+    method: Callable[..., None]
     args: tuple[Any, ...]
 
 

@@ -99,41 +99,42 @@ class SmallWorld:
         while happenings := list(self.happenings()):
             self.source.reached(self.state)
             happening = happenings[self.source.choose(len(happenings))]
-            getattr(self, f"on_{happening.kind}")(*happening.args)
+            happening.method(*happening.args)
             self._do_what_does_not_wait()
         self._judge_end()
 
     def happenings(self) -> Iterator[Happening]:
         """All that may happen next."""
         if self.wishes:
-            yield Happening("begin", ())
+            yield Happening(self.on_begin, ())
         for name, process in self.processes.items():
             yield from self._of_process(name, process)
         for place, packet in enumerate(self.packets):
             if packet not in self.packets[:place]:
-                yield Happening("deliver", (packet,))
+                yield Happening(self.on_deliver, (packet,))
                 if self.left["duplicate"]:
-                    yield Happening("duplicate", (packet,))
-        for queue, kind in ((self.acknowledgements, "acknowledge"), (self.reports, "report"), (self.orders, "order")):
-            yield from (Happening(kind, (place,)) for place in range(len(queue)))
+                    yield Happening(self.on_duplicate, (packet,))
+        yield from (Happening(self.on_acknowledge, (place,)) for place in range(len(self.acknowledgements)))
+        yield from (Happening(self.on_report, (place,)) for place in range(len(self.reports)))
+        yield from (Happening(self.on_order, (place,)) for place in range(len(self.orders)))
         if self.left["abort"]:
-            yield from (Happening("abort", (snapshot,)) for snapshot in self.coordinator.collector.open_snapshots)
+            yield from (Happening(self.on_abort, (snapshot,)) for snapshot in self.coordinator.collector.open_snapshots)
 
     def _of_process(self, name: str, process: AccountProcess) -> Iterator[Happening]:
         if self.sends[name] and not process.machine.paused:
-            yield Happening("send", (process,))
+            yield Happening(self.on_send, (process,))
         for receiver in process.transportable():
-            yield Happening("transport", (process, receiver))
+            yield Happening(self.on_transport, (process, receiver))
         for sender in process.next_senders():
-            yield Happening("take", (process, sender))
+            yield Happening(self.on_take, (process, sender))
         if process.next_capture() is not None:
-            yield Happening("capture", (process,))
+            yield Happening(self.on_capture, (process,))
         if process.pauses:
-            yield Happening("pause", (process,))
+            yield Happening(self.on_pause, (process,))
         if self.left["timeout"]:
             for snapshot in process.machine.open_snapshots:
                 if snapshot.mode == ALIGNED and snapshot not in process.machine.recorded_snapshots:
-                    yield Happening("timeout", (process, snapshot))
+                    yield Happening(self.on_timeout, (process, snapshot))
 
     def _do_what_does_not_wait(self) -> None:
         at_once = self.case.at_once

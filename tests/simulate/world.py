@@ -1,6 +1,6 @@
 """The simulated world: processes at work, and the coordinator that takes their snapshots."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +30,7 @@ from rayshot.simulation.packets import Stored
 from rayshot.simulation.story import show
 from tests.simulate.driving import DrivenWorld
 from tests.simulate.oracles import judge_advance, judge_cut
-from tests.simulate.settings import PROCESSES_MAX, Settings
+from tests.simulate.settings import PROCESSES_MAX, Settings, Slow
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +64,28 @@ class World(DrivenWorld):
         for name, account in self.truth.initial.items():
             self.processes[name] = AccountProcess(name, machines.participant(name, 1), self, account.copy())
             self.coordinator.tell(ProcessJoined(name))
+        slowed = self.slowed()
+        self.slow = frozenset(slowed[slow] for slow in settings.slow)
         self.add_drivers()
         for process in self.processes.values():
             self.wake(process)
             for contact in settings.contacts[process.name] if settings.alone else ():
                 if contact != process.name:
-                    self.push_once("connect", process, contact)
+                    self.push_once(self.on_connect, process, contact)
+
+    def slowed(self) -> dict[Slow, Callable[..., None]]:
+        """The method of each event that may be slow."""
+        return {
+            Slow.TAKE: self.on_take,
+            Slow.DELIVER: self.on_deliver,
+            Slow.ACKNOWLEDGE: self.on_acknowledge,
+            Slow.WORK: self.on_work,
+            Slow.CONNECT: self.on_connect,
+            Slow.FIRE: self.on_fire,
+            Slow.TELL_COORDINATOR: self.on_tell_coordinator,
+            Slow.TELL_PROCESS: self.on_tell_process,
+            Slow.STORE: self.on_store,
+        }
 
     # Processes at work -----------------------------------------------------------------------------
 
@@ -90,16 +106,16 @@ class World(DrivenWorld):
         if process.is_quiet:
             return
         if process.has_work():
-            self.push_once("work", process)
+            self.push_once(self.on_work, process)
         account = process.account
         if account is not None:
             if account.ending:
-                self.push_once("end", process)
+                self.push_once(self.on_end, process)
             elif account.timers and not process.machine.paused:
-                self.push_once("fire", process)
+                self.push_once(self.on_fire, process)
         for receiver, messages in process.outbox.items():
             if messages:
-                self.push_once("take" if receiver in process.ready else "connect", process, receiver)
+                self.push_once(self.on_take if receiver in process.ready else self.on_connect, process, receiver)
 
     def on_work(self, process: AccountProcess) -> None:
         """A process does the next thing: a part of its handler, a capture, or the next message."""
@@ -163,11 +179,11 @@ class World(DrivenWorld):
         if self.story is not None:
             self.note(f"{process.name} {show(step)} {show(emitted[1]) if emitted else ''}".rstrip())
         if isinstance(step, Created):
-            self.push("spawn", step.name, process.incarnation)
+            self.push(self.on_spawn, step.name, process.incarnation)
 
     def find(self, process: AccountProcess, receiver: str) -> None:
         """See Surroundings."""
-        self.push_once("connect", process, receiver)
+        self.push_once(self.on_connect, process, receiver)
 
     def capture_fails(self) -> bool:
         """See Surroundings."""
@@ -195,7 +211,7 @@ class World(DrivenWorld):
         self.counts["creations in mid-snapshot"] += bool(self.coordinator.collector.open_snapshots)
         process.generation = self.generation
         process.joining = True
-        self.push("tell_coordinator", self.generation, ProcessJoined(name), None)
+        self.push(self.on_tell_coordinator, self.generation, ProcessJoined(name), None)
         self.tell_of_dead_drivers(process)
         self.arrived(name)
 
@@ -208,7 +224,7 @@ class World(DrivenWorld):
             self.counts["snapshots of processes"] += 1
             if self.helpers is not None:
                 self.alone.add(event.snapshot)
-        self.push("tell_coordinator", process.generation, event, content)
+        self.push(self.on_tell_coordinator, process.generation, event, content)
 
     def hear(self, coordinator: Coordinator, event: CollectorEvent, content: Any) -> None:
         """See CoordinatedNetwork. The coordinator knows then who ended, and tells all who send there."""
@@ -216,12 +232,12 @@ class World(DrivenWorld):
         if isinstance(event, ProcessEnded) and event.record.snapshot.incarnation == self.incarnation:
             self.ended.add(event.record.process)
             for name in (*self.processes, *self.drivers):
-                self.push("receiver_ended", name, event.record.process, self.incarnation)
+                self.push(self.on_receiver_ended, name, event.record.process, self.incarnation)
             self.arrived(event.record.process)
 
     def joined(self, process: AccountProcess, news: tuple[News, ...]) -> None:
         """See CoordinatedNetwork."""
-        self.push("joined", process, news)
+        self.push(self.on_joined, process, news)
 
     def opened(self, coordinator: Coordinator, snapshot: SnapshotId) -> None:
         """See Surroundings."""
@@ -257,7 +273,7 @@ class World(DrivenWorld):
             return  # of a dead life: its coordinator is fenced
         if coordinator is not self.coordinator:
             # It was replaced, and does not hear any more of processes that end: only the log's refusal keeps it right.
-            self.push("store", coordinator, Commit(stored, {}))
+            self.push(self.on_store, coordinator, Commit(stored, {}))
             return
         live = {p.name: p.account for p in self.processes.values() if self.is_current(p) and p.account is not None}
         positions = judge_cut(stored, self.truth, live)
@@ -269,7 +285,7 @@ class World(DrivenWorld):
                 raise OracleFailure("alignment", f"{name} was not aligned with {sorted(missing)} in {snapshot}")
         self.note(f"{snapshot} is complete at {positions}")
         self._count_cut(stored)
-        self.push("store", coordinator, Commit(stored, positions))
+        self.push(self.on_store, coordinator, Commit(stored, positions))
 
     def _count_cut(self, stored: Stored) -> None:
         cut, counts = stored.cut, self.counts
@@ -320,7 +336,7 @@ class World(DrivenWorld):
             self.commits.append(commit)
             self.counts["commits"] += 1
             self.counts[f"commits: {self._mode(snapshot)}"] += 1
-            self.push("stored", coordinator, snapshot)
+            self.push(self.on_stored, coordinator, snapshot)
 
     def log(self) -> list[tuple[SnapshotId, Collection[str]]]:
         """See CoordinatedNetwork."""
@@ -356,16 +372,16 @@ class World(DrivenWorld):
                 self.counts["ends of snapshots lost"] += 1
                 self.not_told_of_end.add((name, end.snapshot))
             else:
-                self.push("tell_process", name, coordinator.generation, ended)
+                self.push(self.on_tell_process, name, coordinator.generation, ended)
                 if name in end.past_drivers:
-                    self.push("forget_drivers", name, end.snapshot.incarnation, end.past_drivers[name])
+                    self.push(self.on_forget_drivers, name, end.snapshot.incarnation, end.past_drivers[name])
         for driver in self.drivers.values():
-            self.push("tell_driver", driver, ended)
+            self.push(self.on_tell_driver, driver, ended)
             if stored is not None and stored.cut.advances:
                 cuts = stored.cut.channels
                 sent = {c.channel.receiver: c.sent for c in cuts if c.channel.sender == driver.name}
                 event = CutCommitted(end.snapshot, sent, frozenset(stored.cut.ended))
-                self.push("tell_driver", driver, event)
+                self.push(self.on_tell_driver, driver, event)
 
 
 def _share_messages(one: Cut, other: Cut) -> bool:

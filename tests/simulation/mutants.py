@@ -14,6 +14,7 @@ from rayshot.protocol.events import BatchArrived, DeadlinePassed, Restored, Snap
 from rayshot.protocol.participant import Participant
 from rayshot.simulation.coordinator import Coordinator
 from rayshot.simulation.process import Process
+from tests.simulate.settings import Slow
 from tests.simulation.mutants_of_senders import Untagged
 from tests.simulation.mutation import mutant, patched
 
@@ -23,7 +24,7 @@ ISLANDS = {  # drivers are the only way from one process to another, and the coo
     "snapshots": 5,
     "activity": 60,
     "length": 250,
-    "slow": frozenset({"tell_process"}),
+    "slow": frozenset({Slow.TELL_PROCESS}),
 }
 
 

@@ -9,6 +9,7 @@ from rayshot.protocol.cut import Cut
 from rayshot.protocol.events import ReceiverEnded
 from rayshot.protocol.participant import Participant
 from rayshot.simulation.process import Process
+from tests.simulate.settings import Slow
 from tests.simulation.mutation import mutant, patched
 
 TAKEN_OVER = {"coordinator_crashes": 2, "snapshots": 2, "aborts": 2}
@@ -64,7 +65,10 @@ class ClosedOneTooHigh(Participant):
 
 
 @mutant(
-    "the end of a receiver does not count as quiet", stopped=3, slow=frozenset({"tell_process", "deliver"}), **ENDING
+    "the end of a receiver does not count as quiet",
+    stopped=3,
+    slow=frozenset({Slow.TELL_PROCESS, Slow.DELIVER}),
+    **ENDING,
 )
 class EndIsNotQuiet(Participant):
     def handle(self, event):
@@ -92,7 +96,7 @@ patched(
     "channels from those who ended long ago are left out",
     (collector_module, "cut_channels", channels_from_those_whose_last_records_are_there),
     snapshots=6,
-    slow=frozenset({"work", "deliver"}),
+    slow=frozenset({Slow.WORK, Slow.DELIVER}),
     **ENDING,
 )
 
@@ -100,7 +104,7 @@ patched(
 # Processes that join --------------------------------------------------------------------------------
 
 AT_WORK = (Process, "is_quiet", property(lambda self: not self.alive or self.loading or self.ended))
-MANY_JOIN = {"drivers": 2, "slow": frozenset({"tell_coordinator", "tell_process"})}
+MANY_JOIN = {"drivers": 2, "slow": frozenset({Slow.TELL_COORDINATOR, Slow.TELL_PROCESS})}
 patched(
     "a process works before it has joined",
     AT_WORK,

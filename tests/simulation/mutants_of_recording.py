@@ -12,9 +12,10 @@ from rayshot.protocol.participant import Participant
 from rayshot.protocol.tombstones import Tombstones
 from rayshot.simulation.account_process import AccountProcess
 from rayshot.simulation.process import Process
+from tests.simulate.settings import Slow
 from tests.simulation.mutation import mutant, patched
 
-LATE_NEWS = {"slow": frozenset({"tell_process"}), "activity": 30}
+LATE_NEWS = {"slow": frozenset({Slow.TELL_PROCESS}), "activity": 30}
 
 
 @mutant("a message in flight is recorded in only one of two open snapshots", snapshots=3, crowded=True)
@@ -143,5 +144,5 @@ patched(
     snapshots=3,
     length=200,
     activity=60,
-    slow=frozenset({"work", "resume"}),
+    slow=frozenset({Slow.WORK, Slow.RESUME}),
 )

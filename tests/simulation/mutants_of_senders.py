@@ -7,13 +7,14 @@ from rayshot.protocol import participant
 from rayshot.protocol.participant import Participant
 from rayshot.simulation.network import Network
 from rayshot.simulation.process import Process
+from tests.simulate.settings import Slow
 from tests.simulation.mutation import mutant, patched
 
 ALONE = {
     "alone": 4,
     **dict.fromkeys(("creations_one_in", "ends_one_in", "crashes", "coordinator_crashes", "aborts", "deadlines"), 0),
 }
-SLOW_NEWS = frozenset({"tell_process", "work"})  # processes record late: it is acknowledgements that tell them
+SLOW_NEWS = frozenset({Slow.TELL_PROCESS, Slow.WORK})  # processes record late: it is acknowledgements that tell them
 
 
 @mutant("acknowledgements are not tagged")
@@ -110,11 +111,11 @@ patched(
     "an acknowledgement's number is of a later moment than its tags",
     (Network, "on_acknowledge", on_acknowledge_of_two_moments),
     snapshots=6,
-    slow=frozenset({"acknowledge", "tell_process"}),
+    slow=frozenset({Slow.ACKNOWLEDGE, Slow.TELL_PROCESS}),
 )
 
 
-@mutant("a receiver that says hello late gets no marker by itself", activity=0, slow=frozenset({"connect"}), **ALONE)
+@mutant("a receiver that says hello late gets no marker by itself", activity=0, slow=frozenset({Slow.CONNECT}), **ALONE)
 class NoMarkerAtHello(Participant):
     def _receiver_ready(self, receiver):
         self._channel_to(receiver).ready = True
