@@ -79,6 +79,8 @@ class ActorDriver(SimulatedDriver):
         self.codec = Codec(ActorHandle, lambda handle: name_in(handle, world), self.handle_of)
         self.world = world
         self._futures: dict[int, Future] = {}
+        self._calls: dict[int, tuple[str, int]] = {}
+        """Call -> its receiver, and the number of its message."""
         self.before = dict(sent)
         self.taken.update(sent)
         self.ended = set(gone)
@@ -105,6 +107,7 @@ class ActorDriver(SimulatedDriver):
         future = Future(f"call {call_id} at {receiver!r}", self.world.run_until)
         self.send(receiver, self.codec.call(call_id, tell))
         self._futures[call_id] = future
+        self._calls[call_id] = receiver, self.sent(receiver)
         return future
 
     def spawn(
@@ -138,8 +141,8 @@ class ActorDriver(SimulatedDriver):
         self.world.driver_has_to_send(receiver)
 
     def settle(self, call_id: int, value: Any, tags: tuple[SnapshotId, ...], *, ok: bool) -> None:
-        """Take the answer to a call."""
-        self.tell(AnswerArrived(tags))
+        """Take the answer to a call. It is of the present life, as it comes at once."""
+        self.tell(AnswerArrived(tags, *self._calls.get(call_id, ("", 0)), self.machine.incarnation))
         future = self._futures.get(call_id)
         if future is None:
             return  # the call was made by a driver that lived before this world
@@ -152,9 +155,11 @@ class ActorDriver(SimulatedDriver):
 
     # Transport -------------------------------------------------------------------------------------------------
 
-    def roll_back(self, incarnation: int, sent: Mapping[str, int], gone: frozenset[str]) -> None:
-        """Note that the system went back to a cut that holds these numbers of this driver."""
-        self.tell(RolledBack(incarnation, sent, gone))
+    def roll_back(
+        self, incarnation: int, sent: Mapping[str, int], received: Mapping[str, int], gone: frozenset[str]
+    ) -> None:
+        """Note that the system went back to a cut with these numbers of this driver: sent, and processed of these."""
+        self.tell(RolledBack(incarnation, sent, gone, received))
         self.ended = set(gone)
         for receiver in self.waiting():
             self.world.driver_has_to_send(receiver)

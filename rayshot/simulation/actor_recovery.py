@@ -74,7 +74,8 @@ class RecoverableActors(ActorNetwork):
         again = [name for name in self.driver.creations if name not in self.processes and name not in self.reasons]
         for name in again:
             self.come_up(name)
-        self.driver.roll_back(self.incarnation, _sent_by_driver(snapshot), frozenset(snapshot.ended))
+        received = {of.receiver: channel.received for of, channel in snapshot.channels.items() if of.sender == DRIVER}
+        self.driver.roll_back(self.incarnation, _sent_by_driver(snapshot), received, frozenset(snapshot.ended))
         for name in again:
             self.created(name)
 

@@ -100,7 +100,7 @@ class CoordinatedNetwork(Network[P], ABC):
         coordinator.tell(event)
         begun, self._begun_at_join = tuple(self._begun_at_join), None
         process = self.processes.get(event.process)
-        if process is not None and self.is_current(process):
+        if process is not None and self.is_current(process) and process.generation == coordinator.generation:
             ended = (end for end in self.over.values() if end.snapshot.incarnation == process.incarnation)
             self.joined(process, (*ended, *begun))
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, assert_never
 
 from rayshot.protocol.driver import Driver, DriverEffect, DriverEvent, ReleaseMessages, SendTagged
-from rayshot.protocol.events import BatchAcknowledged, BatchTaken
+from rayshot.protocol.events import BatchAcknowledged, BatchTaken, ReceiverEnded
 from rayshot.simulation.application import Message
 from rayshot.simulation.failure import OracleFailure
 from rayshot.simulation.packets import Acknowledgement, Packet
@@ -55,7 +55,8 @@ class SimulatedDriver:
         return [receiver for receiver in self.log if self.unsent(receiver)]
 
     def take(self, receiver: str, count: int) -> None:
-        """Hand the next messages to the transport."""
+        """Hand the next messages to the machine, which says when the transport gets them."""
+        self.taken[receiver] += count
         self.tell(BatchTaken(receiver, count))
 
     def send_again(self, receiver: str, first: int, *, tagged_anew: bool) -> None:
@@ -68,6 +69,7 @@ class SimulatedDriver:
         """Send nothing more there; what was sent is kept, as a rollback may bring the receiver back."""
         self.ended.add(receiver)
         self.flight.pop(receiver, None)
+        self.tell(ReceiverEnded(receiver))
 
     def acknowledged(self, acknowledgement: Acknowledgement) -> None:
         """Note that a receiver has acknowledged messages."""
@@ -98,7 +100,6 @@ class SimulatedDriver:
                     raise OracleFailure(
                         "release", f"{self.name} let go of {first} to {receiver}, which is needed again"
                     )
-                self.taken[receiver] = max(self.taken[receiver], first + count - 1)
                 messages = tuple(self.message(receiver, number) for number in range(first, first + count))
                 packet = Packet(self.name, receiver, incarnation, first, messages, tags=tags)
                 self.flight[receiver][first] = packet

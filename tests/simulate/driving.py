@@ -1,16 +1,18 @@
 """A world with drivers in it."""
 
 from abc import abstractmethod
+from collections import defaultdict
 from typing import Any
 
 from rayshot.protocol.driver import AnswerArrived
 from rayshot.protocol.events import DriverDied, DriversForgotten
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.simulation.account_process import AccountProcess
-from rayshot.simulation.application import Account
+from rayshot.simulation.application import Account, Received
 from rayshot.simulation.choices import Choices
 from rayshot.simulation.coordination import CoordinatedNetwork
 from rayshot.simulation.driver import SimulatedDriver
+from rayshot.simulation.failure import OracleFailure
 from rayshot.simulation.machines import Machines
 from rayshot.simulation.networks import NETWORKS, Traffic
 from tests.simulate.settings import PROCESSES_MAX, Settings
@@ -27,6 +29,10 @@ class DrivenWorld(CoordinatedNetwork[AccountProcess]):
         self.settings = settings
         initial = {name: Account(name, 100, known, settings.timers) for name, known in settings.contacts.items()}
         self.truth = Truth(initial)
+        self.answered: dict[str, dict[str, int]] = defaultdict(dict)
+        """Driver -> process -> the last message of the driver that it has seen answered by this process."""
+        self.answered_before: dict[Channel, list[dict[str, int]]] = defaultdict(list)
+        """For each message of a driver in the order of the channel: `answered` when the driver wrote it."""
 
     def add_drivers(self) -> None:
         """Begin the drivers of this run."""
@@ -48,17 +54,36 @@ class DrivenWorld(CoordinatedNetwork[AccountProcess]):
             name = f"{driver.name.replace(':', '')}.{len(driver.creations) + 1}"
             driver.creations.append(name)
             driver.contacts.append(name)
-            driver.write(name, "construct", self.choose(30))
+            self.write(driver, name, "construct", self.choose(30))
             self.push(self.on_spawn, name, self.incarnation)
         else:
             receiver = driver.contacts[self.choose(len(driver.contacts))]
-            driver.write(receiver, ("transfer", "call")[self.choose(2)], self.choose(10))
-            self.truth_of(driver, receiver)
+            self.write(driver, receiver, ("transfer", "call")[self.choose(2)], self.choose(10))
         for receiver in driver.waiting():
             self.truth_of(driver, receiver)
             self.push_once(self.on_take_driver, driver, receiver)
         if moves > 1:
             self.push(self.on_drive, driver, moves - 1)
+
+    def write(self, driver: SimulatedDriver, receiver: str, kind: str, amount: int) -> None:
+        """A driver sends a message."""
+        driver.write(receiver, kind, amount)
+        self.answered_before[Channel(driver.name, receiver)].append(dict(self.answered[driver.name]))
+        self.truth_of(driver, receiver)
+
+    def judge_order(self, process: AccountProcess, message: Received) -> None:
+        """What a driver had seen answered before it sent a message takes effect before this message, in each life."""
+        driver = message.sender
+        for name, number in self.answered_before[Channel(driver, process.name)][message.message.sequence - 1].items():
+            other = self.processes.get(name)
+            there = other is not None and other.incarnation == process.incarnation
+            taken = other.account.seen.get(driver, 0) if there and other and other.account else 0
+            if taken < number and name not in self.truth.ended:
+                raise OracleFailure(
+                    "driver's order",
+                    f"{process.name} took {message.message} of {driver}, which had seen {number} answered by {name} "
+                    f"before; {name} has taken {taken}",
+                )
 
     def truth_of(self, driver: SimulatedDriver, receiver: str) -> None:
         """Drivers' sent messages are the driver's own log: the truth shares it."""
@@ -66,17 +91,21 @@ class DrivenWorld(CoordinatedNetwork[AccountProcess]):
 
     def answer(self, process: AccountProcess, driver: str) -> None:
         """See Surroundings."""
+        assert process.account is not None
         answer = Answer(process.name, self.truth.position(process.name))
-        self.push(self.on_answer, driver, process.machine.open_snapshots, process.incarnation, answer)
+        number = process.account.seen[driver]
+        self.push(self.on_answer, driver, process.machine.open_snapshots, process.incarnation, answer, number)
 
-    def on_answer(self, name: str, tags: tuple[SnapshotId, ...], incarnation: int, answer: Answer) -> None:
+    def on_answer(self, name: str, tags: tuple[SnapshotId, ...], incarnation: int, answer: Answer, number: int) -> None:
         """A driver gets an answer."""
         driver = self.drivers[name]
         if not driver.alive:
             return
         self.counts["answers"] += 1
         self.counts["answers with tags"] += bool(tags)
-        driver.tell(AnswerArrived(tags))
+        driver.tell(AnswerArrived(tags, answer.process, number, incarnation))
+        known = self.answered[name]
+        known[answer.process] = max(known.get(answer.process, 0), number)
         self.truth.answered(name, incarnation, answer)
         process = self.processes.get(answer.process)
         if process and process.account:

@@ -216,7 +216,8 @@ class RecoveringWorld(World):
         cuts = commit.stored.cut.channels if commit else ()
         sent = {c.channel.receiver: c.sent for c in cuts if c.channel.sender == driver.name}
         ended = frozenset(commit.stored.cut.ended) if commit else frozenset[str]()
-        driver.tell(RolledBack(incarnation, sent, ended))
+        received = {c.channel.receiver: c.received for c in cuts if c.channel.sender == driver.name}
+        driver.tell(RolledBack(incarnation, sent, ended, received))
         if driver.alive:
             driver.ended.update(ended)
             for name in driver.creations:

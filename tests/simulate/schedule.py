@@ -168,6 +168,7 @@ def _run_with_faults(world: RecoveringWorld) -> None:
 def _come_to_rest(world: RecoveringWorld) -> None:
     """Let everything happen that is still to happen, without faults, and judge what is there then."""
     _drain(world)
+    _give_up_whom_nobody_made_again(world)
     _pass_deadlines_that_block(world)
     _give_up_what_some_gave_up(world)
     collector = world.coordinator.collector
@@ -181,6 +182,18 @@ def _come_to_rest(world: RecoveringWorld) -> None:
             process.tell(DeadlinePassed(snapshot))
     _drain(world)
     _judge_rest(world)
+
+
+def _give_up_whom_nobody_made_again(world: RecoveringWorld) -> None:
+    """Behind a rollback, drivers wait for no answer of a process that the new life does not have."""
+    for driver in world.drivers.values():
+        while driver.alive and (awaited := driver.machine.awaits) is not None:
+            process = world.processes.get(awaited[0])
+            if process is not None and world.is_current(process):
+                raise OracleFailure("termination", f"{driver.name} waits for {process.name} to answer {awaited[1]}")
+            world.counts["receivers that nobody made again"] += 1
+            driver.receiver_ended(awaited[0])
+            _drain(world)
 
 
 def _working(world: RecoveringWorld) -> list[AccountProcess]:

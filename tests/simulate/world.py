@@ -175,6 +175,8 @@ class World(DrivenWorld):
     def happened(self, process: AccountProcess, step: Step, emitted: tuple[str, Message] | None) -> None:
         """See Surroundings."""
         self.truth.happened(process.name, process.incarnation, step, emitted)
+        if isinstance(step, Received) and step.sender in self.drivers and process.incarnation == self.incarnation:
+            self.judge_order(process, step)
         self.counts["steps"] += 1
         if self.story is not None:
             self.note(f"{process.name} {show(step)} {show(emitted[1]) if emitted else ''}".rstrip())
@@ -380,7 +382,8 @@ class World(DrivenWorld):
             if stored is not None and stored.cut.advances:
                 cuts = stored.cut.channels
                 sent = {c.channel.receiver: c.sent for c in cuts if c.channel.sender == driver.name}
-                event = CutCommitted(end.snapshot, sent, frozenset(stored.cut.ended))
+                received = {c.channel.receiver: c.received for c in cuts if c.channel.sender == driver.name}
+                event = CutCommitted(end.snapshot, sent, frozenset(stored.cut.ended), received)
                 self.push(self.on_tell_driver, driver, event)
 
 

@@ -1,8 +1,9 @@
-"""Mutants of how dead drivers are forgotten."""
+"""Mutants of how dead drivers are forgotten, and of the order in which a driver sends again."""
 
 from dataclasses import replace
 
 from rayshot.protocol.cut import Cut, Record
+from rayshot.protocol.driver import Driver
 from rayshot.protocol.identity import is_driver
 from rayshot.protocol.participant import Participant
 from tests.simulation.mutation import mutant, patched
@@ -47,3 +48,30 @@ patched(
     (Cut, "_reaches", reaches_without_what_it_does_not_know),
     **DYING,
 )
+
+
+AGAIN = {"crashes": 3, "drivers": 3, "snapshots": 8, "activity": 150, "length": 300}
+
+
+@mutant("a driver sends again without waiting for answers", **AGAIN)
+class ImpatientDriver(Driver):
+    def _answer_arrived(self, answer):
+        return super()._answer_arrived(replace(answer, number=0))
+
+
+@mutant("a driver takes an answer of the life before for one of this life", **AGAIN)
+class ConfusedDriver(Driver):
+    def _answer_arrived(self, answer):
+        return super()._answer_arrived(replace(answer, incarnation=self.incarnation))
+
+
+@mutant("a driver takes what a stored cut has in a mailbox for processed", **AGAIN)
+class HastyDriver(Driver):
+    def _release(self, cut):
+        return super()._release(replace(cut, received=cut.sent))
+
+
+@mutant("a driver takes what the restored cut has in a mailbox for processed", **AGAIN)
+class RestoredHastyDriver(Driver):
+    def _roll_back(self, back):
+        return super()._roll_back(replace(back, received=back.sent))

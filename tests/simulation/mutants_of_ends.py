@@ -109,11 +109,13 @@ patched(
     "a process works before it has joined",
     AT_WORK,
     contacts={"p0": (), "p1": (), "p2": ()},
-    snapshots=12,
-    activity=100,
-    length=200,
+    crashes=0,
+    coordinator_crashes=0,
+    snapshots=25,
+    activity=200,
+    length=300,
     creations_one_in=4,
-    **(MANY_JOIN | {"drivers": 0}),
+    **MANY_JOIN,
 )
 
 

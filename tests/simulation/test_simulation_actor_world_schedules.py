@@ -325,3 +325,48 @@ def test_a_failure_of_pytest_tells_its_story_too():
 def test_choices_that_are_none_are_refused(choices):
     with pytest.raises(ConfigError, match="whole numbers"):
         SimulatedSystem(choices=choices)
+
+
+@rayshot.actor
+class Book:
+    """Accounts by name; money for an account that is not open is refused."""
+
+    def __init__(self):
+        self.open, self.refused = {}, 0
+
+    def begin(self, name):
+        self.open[name] = 0
+        return True
+
+    def deposit(self, name, amount):
+        if name in self.open:
+            self.open[name] += amount
+        else:
+            self.refused += 1
+
+
+@rayshot.actor
+class Teller:
+    """Brings money to the book."""
+
+    def __init__(self, book):
+        self.book = book
+
+    def pay(self, name, amount):
+        self.book.deposit.tell(name, amount)
+
+
+@pytest.mark.parametrize("network", ["ordered", "hostile"])
+def test_after_a_crash_nothing_overtakes_what_the_program_had_seen_answered_before(network):
+    crashed = 0
+    for seed in range(200):
+        world = SimulatedSystem(seed, snapshots=2, crashes=2, network=network)
+        book = world.create(Book, name="book")
+        teller = world.create(Teller, book, name="teller")
+        for name in ("ann", "bob"):
+            assert book.begin.remote(name).result()
+            teller.pay.tell(name, 10)
+        world.run()
+        crashed += world.rollbacks
+        assert (world.actors["book"].open, world.actors["book"].refused) == ({"ann": 10, "bob": 10}, 0), seed
+    assert crashed > 100

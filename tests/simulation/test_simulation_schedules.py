@@ -170,3 +170,8 @@ def test_a_machine_that_counts_wrongly_is_seen_at_the_event_and_not_in_a_cut():
     failures = [outcome.failure for seed in range(20) if (outcome := run_seed(seed, machines)).failure]
     assert failures
     assert all("is due, which is not open" in str(failure) for failure in failures)
+
+
+def test_a_hello_of_the_life_before_is_not_answered_to_the_process_of_this_life():
+    changes = {"crashes": 2, "drivers": 2, "activity": 150, "creations_one_in": 3, "snapshots": 4, "length": 200}
+    assert run_seed(1358, **changes, ends_one_in=3).failure is None
