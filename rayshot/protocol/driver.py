@@ -9,16 +9,20 @@ Otherwise messages of different channels could change their order, and a payment
 account.
 
 For (c) all answers that the driver saw stand in one list, in the order in which they came, and each kept message has
-its place behind some of them. In a new life a pointer goes through the list: past each answer that the restored cut
+its place behind some of them: behind the last answer of another process, because a receiver handles the messages of its
+own channel in their order anyway. In a new life a pointer goes through the list: past each answer that the restored cut
 holds, or that came again, or that cannot come, because its receiver ended. A message may be sent when the pointer has
 reached its place. The order in which the driver had sent everything fulfils all these conditions, so nothing waits for
-ever.
+ever. In a healthy system the pointer is always at the end of the list, and nothing waits.
+
+The code that runs this machine drops acknowledgements and ends of receivers that are news of an earlier life.
 """
 
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import assert_never
+from heapq import heappop, heappush
+from typing import NamedTuple, assert_never
 
 from rayshot.protocol.events import BatchAcknowledged, BatchTaken, ReceiverEnded, SnapshotEnded
 from rayshot.protocol.identity import SnapshotId
@@ -100,11 +104,9 @@ class ReleaseMessages:
 DriverEffect = SendTagged | ReleaseMessages
 
 
-@dataclass(slots=True)
-class _Kept:
-    """Messages `first` .. `last` of a channel, which the driver sent behind the first `behind` answers that it saw."""
+class _Kept(NamedTuple):
+    """Messages of a channel up to `last`, which the driver sent behind the first `behind` answers that it saw."""
 
-    first: int
     last: int
     behind: int
 
@@ -113,7 +115,7 @@ class _Kept:
 class _Channel:
     """`released <= acknowledged <= transported`: messages above `released` are kept for a rollback.
 
-    Messages up to `sent` were handed to the transport in this life; those above wait for answers.
+    Messages up to `sent` were handed to the transport in this life; those above are in `unsent`, and wait for answers.
     """
 
     transported: int = 0
@@ -121,14 +123,17 @@ class _Channel:
     released: int = 0
     sent: int = 0
     kept: deque[_Kept] = field(default_factory=deque)
+    unsent: deque[_Kept] = field(default_factory=deque)
 
-    def keep(self, count: int, behind: int) -> None:
+    def keep(self, count: int, behind: int) -> _Kept:
         """Number the next `count` messages."""
-        first, self.transported = self.transported + 1, self.transported + count
+        self.transported += count
+        kept = _Kept(self.transported, behind)
         if self.kept and self.kept[-1].behind == behind:
-            self.kept[-1].last = self.transported
+            self.kept[-1] = kept
         else:
-            self.kept.append(_Kept(first, self.transported, behind))
+            self.kept.append(kept)
+        return kept
 
     def release(self, last: int) -> None:
         """Let go of the messages up to `last`."""
@@ -136,14 +141,10 @@ class _Channel:
         while self.kept and self.kept[0].last <= last:
             self.kept.popleft()
 
-    def ready(self, confirmed: int) -> tuple[int, int]:
-        """The first and the last message that may be sent now; the last is below the first if there is none."""
-        first, last = self.sent + 1, self.sent
-        for kept in self.kept:
-            if kept.behind > confirmed:
-                break
-            last = max(last, kept.last)
-        return first, last
+    def go_back(self, n: int) -> None:
+        """The receiver has the messages up to n; all later ones are to be sent again."""
+        self.acknowledged = self.sent = n
+        self.unsent = deque(kept for kept in self.kept if kept.last > n)
 
 
 @dataclass(slots=True)
@@ -165,12 +166,18 @@ class Driver:
     """The number of answers that stood before these."""
     _confirmed: int = 0
     """The place of the pointer: how many answers this life has given again, the forgotten ones included."""
+    _run: int = 0
+    """The place of the first of the answers at the end of the list that are all of one receiver."""
+    _waiting: list[tuple[int, str]] = field(default_factory=list)
+    """A heap of the channels with unsent messages: the place that the pointer must reach, and the receiver."""
     _seen: dict[str, int] = field(default_factory=dict)
     """Receiver -> the highest number that was ever seen answered."""
     _given: dict[str, int] = field(default_factory=dict)
     """Receiver -> the highest number that is answered in this life."""
     _gone: set[str] = field(default_factory=set)
     """The receivers that have ended in this life."""
+    _over: set[str] = field(default_factory=set)
+    """The receivers that have ended in a durable cut, so in all later lives too."""
 
     def unacknowledged(self, receiver: str) -> int:
         """How many transported messages `receiver` has not acknowledged."""
@@ -207,32 +214,53 @@ class Driver:
             case SnapshotEnded(snapshot, floor):
                 self._end(snapshot, floor)
                 return ()
-            case CutCommitted():
-                self._end(event.snapshot, 0)
-                return tuple(self._release(event))
+            case CutCommitted(snapshot):
+                self._end(snapshot, 0)
+                later = snapshot.incarnation > self.incarnation  # its life is not known here yet
+                return () if later else tuple(self._release(event))
             case RolledBack():
                 return tuple(self._roll_back(event)) if event.incarnation > self.incarnation else ()
             case _:
                 assert_never(event)
 
     def _batch_taken(self, receiver: str, count: int) -> tuple[DriverEffect, ...]:
+        assert receiver not in self._over, f"{receiver} has ended for ever"
         channel = self._channels.setdefault(receiver, _Channel())
+        first = channel.transported + 1
         if not self.keeps:
             channel.transported += count
-            return (SendTagged(receiver, self.incarnation, channel.transported - count + 1, count, self.tags),)
-        channel.keep(count, self._total)
-        return tuple(self._send_ready(receiver, channel))
+            return (SendTagged(receiver, self.incarnation, first, count, self.tags),)
+        own_run = bool(self._answers) and self._answers[-1][0] == receiver
+        kept = channel.keep(count, self._run if own_run else self._total)
+        if channel.unsent or kept.behind > self._confirmed:
+            if not channel.unsent:
+                heappush(self._waiting, (kept.behind, receiver))
+            channel.unsent.append(kept)
+            return ()
+        channel.sent = channel.transported
+        return (SendTagged(receiver, self.incarnation, first, count, self.tags),)
 
-    def _send_ready(self, receiver: str, channel: _Channel) -> list[DriverEffect]:
-        first, last = channel.ready(self._confirmed)
-        if last < first:
-            return []
-        channel.sent = last
-        return [SendTagged(receiver, self.incarnation, first, last - first + 1, self.tags)]
+    def _send_ready(self) -> list[DriverEffect]:
+        """Send all messages whose place the pointer has reached."""
+        effects: list[DriverEffect] = []
+        while self._waiting and self._waiting[0][0] <= self._confirmed:
+            _, receiver = heappop(self._waiting)
+            channel = self._channels.get(receiver)
+            if channel is None or not channel.unsent:
+                continue  # its receiver has ended
+            first = channel.sent + 1
+            while channel.unsent and channel.unsent[0].behind <= self._confirmed:
+                channel.sent = channel.unsent.popleft().last
+            effects.append(SendTagged(receiver, self.incarnation, first, channel.sent - first + 1, self.tags))
+            if channel.unsent:
+                heappush(self._waiting, (channel.unsent[0].behind, receiver))
+        return effects
 
     def _receiver_ended(self, receiver: str) -> tuple[DriverEffect, ...]:
         if not self.keeps:
             self._channels.pop(receiver, None)
+            return ()
+        if receiver in self._over:
             return ()
         self._gone.add(receiver)  # for this life: a rollback may undo an end
         return tuple(self._confirm())
@@ -240,30 +268,26 @@ class Driver:
     def _answer_arrived(self, answer: AnswerArrived) -> tuple[DriverEffect, ...]:
         self._tags.update((tag, None) for tag in answer.tags if self._is_news(tag))
         receiver, number = answer.receiver, answer.number
-        if not self.keeps or number == 0:
+        assert answer.incarnation <= self.incarnation, f"an answer of life {answer.incarnation}: {self.incarnation}"
+        if not self.keeps or number == 0 or receiver in self._over:
             return ()
-        nothing_waits = self.awaits is None
         if number > self._seen.get(receiver, 0):
             self._seen[receiver] = number
+            if not self._answers or self._answers[-1][0] != receiver:
+                self._run = self._total
             self._answers.append((receiver, number))
         if answer.incarnation == self.incarnation:
             self._given[receiver] = max(self._given.get(receiver, 0), number)
-        if nothing_waits:
-            self._move_pointer()
-            return ()
         return tuple(self._confirm())
 
     def _confirm(self) -> list[DriverEffect]:
         """Move the pointer, and send what waited for this."""
-        self._move_pointer()
-        return [effect for name, channel in self._channels.items() for effect in self._send_ready(name, channel)]
-
-    def _move_pointer(self) -> None:
         while (awaited := self.awaits) is not None:
             receiver, number = awaited
             if self._given.get(receiver, 0) < number and receiver not in self._gone:
                 break
             self._confirmed += 1
+        return self._send_ready()
 
     def _is_news(self, tag: SnapshotId) -> bool:
         return tag.incarnation == self.incarnation and tag not in self._tombstones
@@ -274,18 +298,21 @@ class Driver:
             self._tombstones.raise_floor(snapshot.initiator, floor)
             self._tags = {tag: None for tag in self._tags if tag not in self._tombstones}
 
-    def _release_ended(self, ended: frozenset[str]) -> list[DriverEffect]:
-        """Release all that was sent to ended processes; their channels stay, so that no number is used twice."""
+    def _bury(self, ended: frozenset[str]) -> list[DriverEffect]:
+        """Release all that was sent to processes that have ended for ever, and forget all but their names."""
         effects: list[DriverEffect] = []
-        for receiver, channel in self._channels.items():
-            if receiver in ended and channel.transported > channel.released:
-                channel.acknowledged = channel.sent = channel.transported
-                channel.release(channel.transported)
+        for receiver in sorted(ended - self._over):
+            channel = self._channels.pop(receiver, None)
+            if channel is not None and channel.transported > channel.released:
                 effects.append(ReleaseMessages(receiver, channel.transported))
+            for known in (self._seen, self._given):
+                known.pop(receiver, None)
+            self._gone.add(receiver)
+        self._over |= ended
         return effects
 
     def _release(self, cut: CutCommitted) -> list[DriverEffect]:
-        effects = self._release_ended(cut.ended)
+        effects = self._bury(cut.ended)
         for receiver, n in cut.sent.items():
             channel = self._channels.get(receiver)
             if channel is not None and n > channel.released:
@@ -293,25 +320,25 @@ class Driver:
                 effects.append(ReleaseMessages(receiver, n))
         while self._answers:
             receiver, number = self._answers[0]
-            if number > cut.received.get(receiver, 0) and receiver not in cut.ended:
+            if number > cut.received.get(receiver, 0) and receiver not in self._over:
                 break
             self._answers.popleft()
             self._forgotten += 1
-        if self._confirmed < self._forgotten:
-            self._confirmed = self._forgotten
-            effects += self._confirm()
-        return effects
+        self._confirmed = max(self._confirmed, self._forgotten)
+        return effects + self._confirm()
 
     def _roll_back(self, back: RolledBack) -> list[DriverEffect]:
         self.incarnation = back.incarnation
         self._tags.clear()
         self._tombstones = Tombstones(ENDED_KEPT_MAX)
-        self._given, self._gone = dict(back.received), set(back.ended)
+        effects = self._bury(back.ended)
+        self._given, self._gone = dict(back.received), set(self._over)
         self._confirmed = self._forgotten
-        effects = self._release_ended(back.ended)
+        self._waiting.clear()
         for receiver, channel in self._channels.items():
-            if receiver not in back.ended:
-                n = back.sent.get(receiver, 0)
-                assert channel.released <= n, f"{receiver} went back to {n}, {channel.released} are released already"
-                channel.acknowledged = channel.sent = n
+            n = back.sent.get(receiver, 0)
+            assert channel.released <= n, f"{receiver} went back to {n}, {channel.released} are released already"
+            channel.go_back(n)
+            if channel.unsent:
+                heappush(self._waiting, (channel.unsent[0].behind, receiver))
         return effects + self._confirm()

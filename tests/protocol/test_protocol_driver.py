@@ -15,6 +15,10 @@ from rayshot.protocol.identity import SnapshotId
 K = SnapshotId(1, "coordinator", 1)
 
 
+def answered(receiver, number, incarnation=1):
+    return AnswerArrived((), receiver, number, incarnation)
+
+
 @pytest.fixture
 def driver():
     return Driver("driver:1")
@@ -94,12 +98,17 @@ def test_nothing_let_go_of_is_ever_needed_again(driver):
         driver.handle(RolledBack(2, {"p": 2}))
 
 
-def test_what_was_sent_to_a_process_that_ended_is_let_go_of_and_its_numbers_are_not_used_again(driver):
+def test_of_a_process_that_ended_in_a_durable_cut_only_its_name_is_kept(driver):
     driver.handle(BatchTaken("p", 5))
+    driver.handle(answered("p", 1))
     ended = frozenset({"p"})
     assert driver.handle(CutCommitted(K, {}, ended)) == (ReleaseMessages("p", 5),)
-    assert driver.handle(BatchTaken("p", 1)) == (SendTagged("p", 1, 6, 1, ()),)
-    assert driver.handle(RolledBack(2, {}, ended)) == (ReleaseMessages("p", 6),)
+    with pytest.raises(AssertionError, match="p has ended for ever"):
+        driver.handle(BatchTaken("p", 1))
+    assert driver.handle(RolledBack(2, {}, ended)) == ()
+    assert driver.handle(answered("p", 4)) == driver.handle(ReceiverEnded("p")) == ()
+    assert (driver._channels, driver._seen, driver._given, list(driver._answers)) == ({}, {}, {}, [])
+    assert driver.awaits is None
 
 
 def test_a_driver_of_many_snapshots_remembers_a_bounded_number_of_ends_and_what_it_forgot_is_no_other_news(driver):
@@ -112,10 +121,6 @@ def test_a_driver_of_many_snapshots_remembers_a_bounded_number_of_ends_and_what_
     assert driver.tags == (ends[0],)
     driver.handle(SnapshotEnded(ends[0]))  # the next receiver says it again
     assert driver.tags == ()
-
-
-def answered(receiver, number, incarnation=1):
-    return AnswerArrived((), receiver, number, incarnation)
 
 
 def test_in_a_new_life_a_message_waits_until_what_was_answered_before_it_is_answered_again(driver):
@@ -134,9 +139,35 @@ def test_what_is_new_in_a_new_life_waits_behind_what_was_seen_in_the_old_one(dri
     driver.handle(answered("book", 1))
     driver.handle(RolledBack(2, {}))
     assert driver.handle(BatchTaken("teller", 1)) == ()
-    assert driver.handle(BatchTaken("book", 1)) == ()
+    assert driver.handle(BatchTaken("till", 2)) == ()
+    assert driver.handle(BatchTaken("teller", 1)) == ()
     sent = driver.handle(answered("book", 1, 2))
-    assert sent == (SendTagged("book", 2, 2, 1, ()), SendTagged("teller", 2, 1, 1, ()))
+    assert sent == (SendTagged("teller", 2, 1, 2, ()), SendTagged("till", 2, 1, 2, ()))
+
+
+def test_a_message_does_not_wait_for_answers_of_its_own_receiver_which_keeps_the_order_anyway(driver):
+    driver.handle(BatchTaken("q", 1))
+    driver.handle(answered("q", 1))
+    for number in range(1, 4):
+        driver.handle(BatchTaken("p", 1))
+        driver.handle(answered("p", number))
+    driver.handle(BatchTaken("q", 1))
+    assert driver.handle(RolledBack(2, {})) == (SendTagged("q", 2, 1, 1, ()),)
+    assert driver.handle(answered("q", 1, 2)) == (SendTagged("p", 2, 1, 3, ()),)
+    assert driver.handle(answered("p", 3, 2)) == (SendTagged("q", 2, 2, 1, ()),)
+
+
+def test_a_cut_of_a_life_that_the_driver_does_not_know_yet_changes_nothing(driver):
+    driver.handle(BatchTaken("p", 3))
+    later = CutCommitted(SnapshotId(2, "coordinator", 1), {"p": 3}, received={"p": 3})
+    assert driver.handle(later) == ()
+    assert driver.handle(RolledBack(2, {"p": 1})) == (SendTagged("p", 2, 2, 2, ()),)
+    assert driver.handle(later) == (ReleaseMessages("p", 3),)
+
+
+def test_an_answer_of_a_later_life_is_a_mistake_of_who_runs_the_machine(driver):
+    with pytest.raises(AssertionError, match="an answer of life 2"):
+        driver.handle(answered("p", 1, 2))
 
 
 def test_messages_between_two_answers_wait_for_the_first_one_only(driver):
