@@ -1,7 +1,7 @@
 """Snapshots as Spark tables: `spark.read.format("rayshot").option("view", "messages").load("./shots")`.
 
-Spark 4 finds this package by its name and registers `DefaultSource` by itself, wherever it is importable. Spark imports
-it for that even when another format is read, so what may be missing (pyarrow, Java) is first needed when reading.
+Spark 4 finds this package by its name and registers `DefaultSource` by itself, wherever it can import the package.
+It imports the package even if it reads another format. So only reading needs what may be missing (pyarrow, Java).
 
 `pipeline` is the function here; the module of that name is its command line, `python -m pyspark_rayshot.pipeline`.
 """

@@ -1,7 +1,7 @@
-"""What a checkpoint keeps of the log that it was made over, so that another log is told and not taken for it.
+"""What a checkpoint keeps about its log, so that a stream never takes another log for it.
 
-A log that was moved or copied as it is has the same records. That of another storage, or of `rayshot copy`, begins with
-another one, and a log that was put back to an older state and went on has another one where the stream stood.
+A log that was moved or copied as it is has the same records. The log of another storage, or of `rayshot copy`, begins
+with another record. A log that was put back to an older state and went on has another record at the stream's place.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,19 +13,19 @@ from rayshot.store.lost_log import log_lost
 from rayshot.store.records import Record, kind_of
 
 _TOLD_BY = ("writer", "incarnation", "snapshot", "manifest_digest")
-"""Fields that tell a record from others at its place. These names stay: digests of them lie in checkpoints."""
+"""Fields that tell a record from others at its place. Never rename them: checkpoints contain digests of them."""
 
 
 def stamp(system: str, view: str, records: Sequence[Record], end: int) -> dict[str, str]:
-    """What an offset says of a stream that has read the first `end` of `records`."""
+    """The part of an offset that identifies a stream that has read the first `end` of `records`."""
     said = {"system": system, "view": view}
     return {**said, "first": mark(records[0]), "last": mark(records[end - 1])} if end else said
 
 
 def check(offset: Mapping[str, Any], system: str, view: str, records: Sequence[Record]) -> None:
-    """Raise where an offset is of another stream; one that says nothing of it, as older ones, is taken as it is.
+    """Raise if an offset is of another stream. Older offsets do not say of which; they are accepted.
 
-    Raises ConfigError for that of another storage, system or view, and LogLost where the log has lost what was read.
+    Raises ConfigError for another storage, system or view, and LogLost if the log has lost what was read.
     """
     for what, now in (("system", system), ("view", view)):
         if offset.get(what, now) != now:
@@ -40,13 +40,13 @@ def check(offset: Mapping[str, Any], system: str, view: str, records: Sequence[R
 
 
 def mark(record: Record) -> str:
-    """A digest of what tells a record from another one at its place, also of the same number in another log."""
+    """A digest of the fields that tell a record from another one at its place, also in another log."""
     told = (str(getattr(record, field, "")) for field in _TOLD_BY)
     return digest(" ".join([kind_of(record), *told]).encode())
 
 
 def _refuse(of: str, system: str) -> NoReturn:
     raise ConfigError(
-        f"the checkpoint is of {of}: give each stream a checkpointLocation of its own, or read on what this one is of",
+        f"the checkpoint is of {of}: give each stream a checkpointLocation of its own, or continue with the old stream",
         system=system,
     )

@@ -47,9 +47,9 @@ def main(
 
     options = {name: value for name, value in given.items() if value is not None}
     settings: dict[str, Any] = {"format": form, "interval_s": interval_s, "snapshots_max": max_snapshots}
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # of a Spark that is gone it prints each call that fails
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # if Spark is gone it prints each call that fails
     try:
-        check(source, destination, **settings, options=options)  # Spark takes its time to start
+        check(source, destination, **settings, options=options)  # Spark needs some time to start
         spark = local_session("rayshot pipeline")
         _end_between_batches(stop)
         total = pipeline(spark, source, destination, once=once, progress=show, stop=stop, **settings, **options)
@@ -63,7 +63,7 @@ def main(
 
 
 def _end_between_batches(stop: threading.Event) -> None:
-    """The first Ctrl-C lets the batch under way end; the second one does what Ctrl-C does."""
+    """The first Ctrl-C lets the current batch end; the second one has its usual effect."""
 
     def ask(number: int, _: Any) -> None:
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)

@@ -1,13 +1,13 @@
-"""Snapshots that were deleted before somebody who follows the log had read them."""
+"""Snapshots that were deleted before a reader that follows the log had read them."""
 
 from rayshot.store.catalog import SystemView
 from rayshot.store.records import CommitRecord
 
 
 def lost(system: SystemView, first: int, end: int, began: int) -> list[CommitRecord]:
-    """Those of the log's range `first` .. `end` - 1 that were deleted since it had `began` records.
+    """The snapshots in the log's range `first` .. `end` - 1 that were deleted since it had `began` records.
 
-    Those that came back are not lost.
+    A snapshot that came back is not lost.
     """
     history = system.history()
     gone = [record for record in history.deleted.values() if first <= record.position < end]

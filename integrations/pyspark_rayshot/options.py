@@ -1,4 +1,4 @@
-"""What `spark.read` was given: where the snapshots lie, and what a table was asked for."""
+"""The options of `spark.read`: where the snapshots are, and which table to read."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -51,7 +51,7 @@ _IN_SQL = "write CREATE TEMP VIEW name USING rayshot OPTIONS (path './shots', vi
 class StreamOptions:
     """How a stream reads: where it begins, how many snapshots a micro-batch has, what it does about a lost one.
 
-    `lease` says whether it takes leases of what a micro-batch reads.
+    `lease` says whether it takes leases of the snapshots that a micro-batch reads.
     """
 
     start: SnapshotId | str = EARLIEST
@@ -71,12 +71,12 @@ class ReadOptions:
     log_end: int | None = None
     stream: StreamOptions = StreamOptions()
     given: frozenset[str] = frozenset()
-    """The names of all options that were given, in small letters."""
+    """The names of all given options, in small letters."""
     ends: Mapping[str, int] | None = None
-    """How long the logs of all systems were, for a table of the whole storage."""
+    """The lengths of the logs of all systems, for a table of the whole storage."""
 
     def encryption_keys(self) -> tuple[EncryptionKey, ...]:
-        """The keys of this process, to be looked up on the driver. Raises ConfigError."""
+        """The keys of this process; call it on the driver. Raises ConfigError."""
         if self.key_file is None:
             return find_encryption_keys()
         return parse_encryption_keys(read_text(Path(self.key_file), "encryptionKeyFile is "), self.key_file)
@@ -90,7 +90,7 @@ class ReadOptions:
         self._refuse(STREAM_OPTIONS, "belongs to spark.readStream, and this is spark.read")
 
     def refuse_for_stream(self) -> None:
-        """Raise ConfigError for an option that only a batch has, and for a view that is of no snapshots."""
+        """Raise ConfigError for an option that only a batch has, and for a view that is not about snapshots."""
         if not self.query.view.of_snapshots:
             raise ConfigError(
                 f"the view {self.query.view_name!r} is not about snapshots, and a stream reads snapshots as they come: "
@@ -106,7 +106,7 @@ class ReadOptions:
                 raise ConfigError(f"the option {name!r} {why}", option=name)
 
     def pinned(self) -> "ReadOptions":
-        """The same read, of the system that there is now and of the log as it is now. Raises as `open_system`."""
+        """The same read, of the present system and of its log as it is now. Raises as `open_system`."""
         system = self.open_system()
         log_end = system.log_end() if self.log_end is None else self.log_end
         return replace(self, system=system.name, log_end=log_end, ends=self._ends(system))
@@ -121,7 +121,7 @@ class ReadOptions:
 
 
 def parse_options(given: Mapping[str, str]) -> ReadOptions:
-    """Check what `spark.read` was given; raises ConfigError, which shows option, expectation and value."""
+    """Check the options of `spark.read`. Raises ConfigError, which shows option, expectation and value."""
     options = {name.lower(): value for name, value in given.items()}
     if "provider" in options:  # Spark's own word, which only CREATE TABLE brings
         raise ConfigError(f"Spark forgets the options of CREATE TABLE: {_IN_SQL}")

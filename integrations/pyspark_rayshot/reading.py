@@ -1,4 +1,4 @@
-"""What batches and streams have in common: a task's share of the rows, and how it is read."""
+"""The common part of batches and streams: a task's share of the rows, and how the task reads it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -21,9 +21,9 @@ class SnapshotPartition(InputPartition):  # type: ignore[misc]  # Spark has no t
 
 
 class RowReader:
-    """Reads on the executors what was planned on the driver. `nullable` says which columns, and which may hold nulls.
+    """Reads on the executors what the driver planned. `nullable` has the columns, and says which may hold nulls.
 
-    Keys of encrypted snapshots are looked up on the driver and travel to the executors with the reader, never as an
+    The driver looks up the keys of encrypted snapshots. They travel to the executors with the reader, never as an
     option, which Spark would show.
     """
 

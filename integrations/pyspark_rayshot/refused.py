@@ -1,4 +1,4 @@
-"""A stream that cannot be, and says why."""
+"""A stream that cannot run, and says why."""
 
 from typing import Any, NoReturn
 
@@ -9,9 +9,9 @@ from rayshot.errors import RayshotError
 
 
 class RefusedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]  # Spark has no types
-    """Raises `error` whatever it is asked.
+    """Raises `error` at every call.
 
-    Spark 4.3 hides what is raised while a stream is made behind an UnboundLocalError of its own.
+    Spark 4.3 hides an error that is raised while a stream is made behind an UnboundLocalError of its own.
     """
 
     def __init__(self, error: RayshotError) -> None:

@@ -1,7 +1,7 @@
-"""The pipeline: a stream of snapshots' log indexes, each micro-batch of which is written into a lake.
+"""The pipeline: a stream of snapshots' log indexes. It writes each micro-batch into a lake.
 
-What has been written is asked of the lake and of nothing else. Spark's checkpoint is a folder that goes with the run:
-a new run begins behind the newest snapshot of the lake. So there is none to lose, and none that could be ahead of it.
+Only the lake says what has been written. Spark's checkpoint is a folder that is deleted at the end of the run:
+a new run begins after the newest snapshot of the lake. So no checkpoint can be lost, or be ahead of the lake.
 """
 
 import math
@@ -27,11 +27,11 @@ SNAPSHOTS_MOST = 2**31 - 1
 """Spark counts them in 32 bits."""
 POLL_S = 0.2
 _STREAMED = "snapshot string, log_index bigint"
-"""The columns of the stream: they stand in the log, so that for it no manifest is read."""
+"""The columns of the stream: they are in the log, so the stream reads no manifest."""
 
 
 class Progress(NamedTuple):
-    """What one micro-batch brought."""
+    """The result of one micro-batch."""
 
     snapshots: int
     gaps: int
@@ -57,17 +57,17 @@ def pipeline(
     Args:
         spark: a session of this process, as `local_session` gives.
         source: the storage.
-        destination: a folder, that of a lake of this system and storage or one that is new or empty.
-        format: what its tables are: parquet, delta or iceberg.
-        once: write what there is, and end.
+        destination: the folder of a lake of this system and storage, or one that is new or empty.
+        format: the format of its tables: parquet, delta or iceberg.
+        once: write what the storage holds now, and end.
         interval_s: seconds from the start of one micro-batch to that of the next, from 0 to INTERVAL_MAX_S.
-        snapshots_max: how many snapshots a micro-batch has at most, from 1.
-        progress: told of each micro-batch that brought something.
-        stop: ends the pipeline, when no batch is being written.
+        snapshots_max: the most snapshots in a micro-batch, from 1.
+        progress: called with each micro-batch that wrote something.
+        stop: ends the pipeline, as soon as no batch is being written.
         options: `system` and `encryption_key_file`, as for `spark.read`.
 
     Returns the sum of all. Raises as `check`, ForeignLake, LakeInUse, StoreFull, StoreUnavailable, Damaged, and what
-    reading snapshots raises; what the lake holds stays as it is.
+    reading snapshots raises; the lake then keeps what it has.
     """
     read = check(
         source, destination, format=format, interval_s=interval_s, snapshots_max=snapshots_max, options=options
@@ -106,7 +106,7 @@ class Executors:
 
 
 class _Sink:
-    """What the stream calls with each micro-batch, and how it ends."""
+    """The function that the stream calls with each micro-batch, and the end of the stream."""
 
     def __init__(self, writer: "LakeWriter", progress: Callable[[Progress], None]) -> None:
         self._writer = writer
@@ -124,12 +124,12 @@ class _Sink:
             try:
                 indexes = [row.log_index for row in frame.collect()]
                 self._note(self._writer.write(max(indexes, default=-1)))
-            except BaseException as error:  # Spark would make a text of it
+            except BaseException as error:  # Spark would turn it into a text
                 self._error = error
                 raise
 
     def finish(self) -> None:
-        """Write the gaps behind the last snapshot, of which no micro-batch may tell."""
+        """Write the gaps after the last snapshot, which may be in no micro-batch."""
         self._note(self._writer.write(-1))
 
     def run(self, writing: Any, stop: threading.Event) -> None:
@@ -143,9 +143,9 @@ class _Sink:
             if self._error is not None and not _is_of_spark(self._error):
                 raise self._error from error
             with self._busy, suppress(*_of_spark()):
-                self.finish()  # a storage that Spark could not read raises here what Spark has made a text of
+                self.finish()  # raises the error that Spark, if it could not read the storage, turned into a text
             said = str(error).strip().partition("\n")[0]
-            raise NoAnswer(f"Spark failed, or is gone: {said}; what the lake holds is whole: start again") from error
+            raise NoAnswer(f"Spark failed, or is gone: {said}; the lake is undamaged: start again") from error
         finally:
             with self._busy, suppress(*_of_spark()):  # between two batches
                 self.stopped = stop.is_set()
@@ -161,7 +161,7 @@ class _Sink:
 
 
 def _of_spark() -> tuple[type[Exception], ...]:
-    """What comes from Spark, and from a Spark that is gone."""
+    """The errors of Spark, and of a Spark that is gone."""
     from py4j.protocol import Py4JError  # noqa: PLC0415 - options are checked without Spark
     from pyspark.errors import PySparkException  # noqa: PLC0415
 
@@ -188,9 +188,9 @@ def check(
     snapshots_max: int,
     options: Mapping[str, Any],
 ) -> ReadOptions:
-    """Look at what `pipeline` was given, without Spark; how the snapshots are to be read.
+    """Check the arguments of `pipeline`, without Spark. Returns how to read the snapshots.
 
-    Raises ConfigError for what cannot work, which shows option, expectation and value, and what `rayshot.open` and
+    Raises ConfigError, which shows option, expectation and value, and what `rayshot.open` and
     `system` raise for a storage that cannot be read.
     """
     if not _is_number(interval_s) or not 0 <= interval_s <= INTERVAL_MAX_S:
@@ -205,7 +205,7 @@ def check(
         )
     if "://" in str(destination):
         raise ConfigError(
-            f"the destination must be a folder of this machine, also one that is mounted; it is {str(destination)!r}",
+            f"the destination must be a folder of this machine, which may be a mounted one; it is {str(destination)!r}",
             option="destination",
             value=str(destination),
         )

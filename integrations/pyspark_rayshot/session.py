@@ -24,11 +24,11 @@ _LOGGING = Path(__file__).with_name("quiet-log4j2.properties")
 def local_session(app_name: str) -> Any:
     """Start a SparkSession in this process's machine, or return the one that runs.
 
-    Its workers are this Python and import rayshot and pyspark_rayshot from where this process has them. What
-    Spark's JVM writes to its standard error is kept aside, and shown only if it does not start. Sets
+    Its workers are this Python and import rayshot and pyspark_rayshot from where this process has them. It hides what
+    Spark's JVM writes to its standard error, unless Spark does not start. Sets
     PYSPARK_PYTHON and PYTHONPATH of this process, which Spark's workers inherit.
 
-    Raises ConfigError in one line where Java 17 or newer is missing, or Spark does not start.
+    Raises ConfigError in one line if Java 17 or newer is missing, or Spark does not start.
     """
     from pyspark.sql import SparkSession  # noqa: PLC0415 - workers, which never start one, import this module
 
@@ -77,7 +77,7 @@ def _check_java() -> None:
 
 
 def _java_version(java: str) -> int:
-    """17 for a Java 17; 8 for "1.8.0"; 0 where it does not say."""
+    """17 for a Java 17; 8 for "1.8.0"; 0 if Java does not say it."""
     try:
         answer = subprocess.run(  # noqa: S603 - the user's own java
             [java, "-version"], capture_output=True, text=True, timeout=JAVA_TIMEOUT_S, check=False
@@ -99,7 +99,7 @@ def _python_path() -> list[str]:
 
 @contextmanager
 def _standard_error_aside() -> Iterator[IO[bytes]]:
-    """Let what starts now write its standard error into a file without a name, which goes when the last one ends."""
+    """Let processes that start now write their standard error into a file without a name, removed with the last one."""
     sys.stderr.flush()
     kept = os.dup(2)
     with tempfile.TemporaryFile() as noise:

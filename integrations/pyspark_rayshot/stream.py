@@ -1,13 +1,13 @@
 """A stream over the commit log: each micro-batch is the snapshots of a range of it.
 
 Theory of operation. An offset is {"log": n, "began": b, ...}: all records below n are done, and the log had b records
-when the stream began; the rest says of which log and view, see `checkpoint`. The first offset is asked for anew when
-batch 0 is replayed, so it is made of the options alone: {"log": 0}, {"snapshot": id}, or {"log": -1} for what comes
-from now on, which the end of batch 0 settles.
+when the stream began; the rest identifies log and view, see `checkpoint`. Spark asks for the first offset again when
+it replays batch 0, so the options alone determine it: {"log": 0}, {"snapshot": id}, or {"log": -1} for later
+snapshots, whose beginning the end of batch 0 fixes.
 
 A batch is what its range holds when it is planned. A snapshot of the range that was deleted since the stream began is
-lost: that fails the batch, or is logged where `failOnDataLoss` is false. A snapshot that is deleted while its batch is
-read always fails it, as others may have its rows in part; the batch is then planned anew.
+lost: the batch fails, or the loss is logged if `failOnDataLoss` is false. If a snapshot is deleted while its batch is
+read, the batch always fails, as other tasks may have some of its rows; Spark then plans the batch anew.
 """
 
 import logging
@@ -51,10 +51,10 @@ class SnapshotStream(RowReader, DataSourceStreamReader, SupportsTriggerAvailable
         self._target: int | None = None
         """The end of the log that `Trigger.AvailableNow` reads up to."""
         self._leases = ExitStack()
-        """Of the snapshots of the micro-batch that was planned last."""
+        """The leases of the snapshots in the micro-batch that was planned last."""
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Where batch 0 begins; the same whenever it is asked."""
+        """Where batch 0 begins; the same at every call."""
         match self._options.stream.start:
             case text if text == EARLIEST:
                 return {"log": 0}
@@ -69,15 +69,15 @@ class SnapshotStream(RowReader, DataSourceStreamReader, SupportsTriggerAvailable
         return ReadAllAvailable() if most is None else ReadMaxFiles(most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """From now on behave as if nothing came any more."""
+        """From now on behave as if no snapshot came any more."""
         self._target = self._now().end
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """What there is to read, for the query's progress."""
+        """What can be read, for the query's progress."""
         return {"log": self._now().end}
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 - Spark's name
-        """Where the micro-batch after `start` ends; `start` itself where nothing has come."""
+        """Where the micro-batch after `start` ends; `start` itself if nothing has come."""
         now = self._now()
         records = self._checked(now, start)
         end = _end(now) if self._target is None else min(_end(now), self._target)
@@ -95,7 +95,7 @@ class SnapshotStream(RowReader, DataSourceStreamReader, SupportsTriggerAvailable
     def partitions(self, start: Offset, end: Offset) -> list[SnapshotPartition]:
         """Which task reads what of the snapshots from `start` to below `end`.
 
-        Raises SnapshotDeleted where one of them was deleted since the stream began, unless `failOnDataLoss` is false.
+        Raises SnapshotDeleted if one of them was deleted since the stream began, unless `failOnDataLoss` is false.
         """
         now = self._now()
         self._checked(now, start, end)
@@ -123,13 +123,13 @@ class SnapshotStream(RowReader, DataSourceStreamReader, SupportsTriggerAvailable
                     self._leases.enter_context(hold(store, now.name, record.snapshot))
 
     def _now(self) -> SystemView:
-        """The system as it is now, to ask several things of one moment."""
+        """The system as it is now, for several questions about one moment."""
         if self._system is None:
             self._system = self._options.open_system()
         return self._system.now()
 
     def _checked(self, now: SystemView, *offsets: Offset) -> tuple[Record, ...]:
-        """The records of the log, which is the one that the offsets are of."""
+        """The records of the log, after a check that the offsets belong to this log."""
         records = now.records()
         for offset in offsets:
             checkpoint.check(offset, now.name, self._options.query.view_name, records)
@@ -148,7 +148,7 @@ class SnapshotStream(RowReader, DataSourceStreamReader, SupportsTriggerAvailable
 
 
 def _unnamed(query: Query) -> Query:
-    """The query, where an actor or a channel that it names may come later."""
+    """The query; an actor or a channel that it names may come later."""
     named = (Condition(option, operator.eq, name) for option, name in query.entry)
     return replace(query, entry=()).narrowed(named)
 
@@ -159,7 +159,7 @@ def _end(system: SystemView) -> int:
 
 
 def _first(start: Offset, end: int, system: SystemView) -> int:
-    """The log index that a batch from `start` to `end` begins with; raises SnapshotNotFound for an id of nothing."""
+    """The log index at which a batch from `start` to `end` begins. Raises SnapshotNotFound for an unknown id."""
     if "snapshot" in start:
         return system.committed_at(SnapshotId.parse(start["snapshot"]))
     first: int = start["log"]

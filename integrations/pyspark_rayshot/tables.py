@@ -26,17 +26,17 @@ where state.actor = history.actor and state.attribute = history.attribute order 
 def tables(spark: Any, path: str, **options: Any) -> list[str]:
     """Make a temp view of each view in docs/spark.md, all of one moment, and SQL functions over them.
 
-    JSON columns become VARIANT, so that `state:orders[0].amount::long` reads into them. What has one of these names in
-    the session is replaced.
+    JSON columns become VARIANT, so that `state:orders[0].amount::long` reads into them. The views replace others with
+    the same names in the session.
 
     Args:
         spark: a session, also one of Spark Connect.
         path: the storage.
-        options: those that all views have, also with names of Python: `show_secrets=True`. `systems` and `log` are of
-            no snapshots: those that choose some do not touch them.
+        options: those that all views have, also with names of Python: `show_secrets=True`. `systems` and `log` are
+            not about snapshots: options that choose snapshots do not affect them.
 
-    Returns the names of the views. Raises ConfigError for options that cannot work; where the storage cannot be read,
-    what Spark makes of that error.
+    Returns the names of the views. Raises ConfigError for options that cannot work. If the storage cannot be read,
+    raises the error that Spark makes of ours.
     """
     given = {"path": str(path), **option_texts(options)}
     parse_options(given)
@@ -58,7 +58,7 @@ def _shown(column: Column) -> Any:
 
 
 def _log_end(spark: Any, given: dict[str, str]) -> str:
-    """How long the log is now, looked up where Spark reads it: the storage may be out of this process's reach."""
+    """The present length of the log, looked up where Spark reads it: this process may not reach the storage."""
 
     def look(batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
         import pyarrow as pa  # noqa: PLC0415 - it may be missing where this module is only imported

@@ -1,4 +1,4 @@
-"""A stable property asked of all snapshots at once, by Spark's tasks."""
+"""The verdicts of a stable property on all snapshots at once, by Spark's tasks."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -17,20 +17,20 @@ TASKS_MAX = 256
 
 
 def verdicts(spark: Any, path: str, asked: Property, **options: Any) -> Any:
-    """A DataFrame with what a property says of each snapshot, one row for each; the snapshots are those of now.
+    """A DataFrame with the verdict of a property on each snapshot that exists now, one row for each.
 
     Its columns are those that every view has, and property, kind, holds, why, meaning, evidence, told: see
-    docs/properties.md. Each snapshot is judged by one task.
+    docs/properties.md. One task judges each snapshot.
 
     Args:
         spark: a session, also one of Spark Connect.
         path: the storage.
-        asked: declared with `rayshot.properties.stable` or `invariant`, or ready-made. It travels to the tasks, so that
-            what it imports must be importable there.
+        asked: declared with `rayshot.properties.stable` or `invariant`, or ready-made. It travels to the tasks, so
+            the tasks must be able to import what it imports.
         options: those of the view `snapshots`, also with names of Python: `show_secrets=True`.
 
-    Raises NotStable and ConfigError; where the storage cannot be read, what Spark makes of that error. In a task an
-    error is Spark's, with the text of ours.
+    Raises NotStable and ConfigError. If the storage cannot be read, and for errors in a task, raises an error of Spark
+    with the text of ours.
     """
     require_stable(asked)
     given = {"path": str(path), **option_texts(options), "view": "snapshots"}

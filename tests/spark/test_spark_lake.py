@@ -285,7 +285,7 @@ def test_a_storage_that_is_replaced_while_the_pipeline_runs_is_told_before_anyth
 def test_a_path_is_taken_as_it_is_or_refused(bank: Repository, tmp_path: Path, form: str, name: str) -> None:
     system, lake = SystemView(bank.store, "bank"), tmp_path / "lakes" / name
     if set(name) & set("*?[]{}\\\n" + {"parquet": "", "delta": "%", "iceberg": "#%"}[form]):
-        with pytest.raises(ConfigError, match=f"a lake of {form} cannot lie in .*give another folder"):
+        with pytest.raises(ConfigError, match=f"a lake of {form} cannot be in .*give another folder"):
             write(system, lake, form)
         assert not lake.parent.exists()
         return

@@ -102,9 +102,9 @@ def test_a_destination_that_is_a_file_or_lies_in_the_storage_or_around_it_is_ref
 ) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "shots")
     (tmp_path / "file").write_text("mine")
-    said = "that is a file" if where == "file" else "neither may be inside of the other"
+    said = "that is a file" if where == "file" else "neither may be inside the other"
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(ConfigError, match=rf"a lake of {form} cannot lie in .*: .*{said}; give another folder"):
+    with pytest.raises(ConfigError, match=rf"a lake of {form} cannot be in .*: .*{said}; give another folder"):
         pipeline(NO_SESSION, system.url, tmp_path / where, format=form, once=True)
     with pytest.raises(ConfigError, match=said), open_lake(system, tmp_path / where, form):
         pass

@@ -349,7 +349,7 @@ def test_a_full_disk_is_an_error_that_leaves_what_is_there_and_goes_on_later(
     write(repository, lake)
     before = {name: rows(lake, name) for name in ("snapshots", "state_changes", "channels")}
     take(repository, 2, 2, x=random.Random(1).randbytes(150_000).hex())
-    with filled(disk, room), pytest.raises(StoreFull, match=r"no room in .*; what it holds is whole"):
+    with filled(disk, room), pytest.raises(StoreFull, match=r"no space in .*; the lake is undamaged"):
         write(repository, lake)
     assert {name: rows(lake, name) for name in before} == before
     assert_exact(lake, write(repository, lake))

@@ -92,7 +92,7 @@ def test_a_batch_that_lacks_a_file_of_another_process_is_damaged_before_a_table_
     monkeypatch.undo()
     part = min((lake / ".staging").glob("0*/messages-*.parquet"))
     part.rename(lake / "kept")
-    with pytest.raises(Damaged, match="it is not whole"):
+    with pytest.raises(Damaged, match="it is incomplete"):
         write(system, lake)
     (lake / "kept").rename(part)
     write(system, lake)

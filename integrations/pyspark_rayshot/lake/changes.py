@@ -1,16 +1,16 @@
 """Which attributes of an actor changed, one observation after the other.
 
-Theory of operation. A snapshot is one observation of each actor. What orders those of one life is the actor's own
-clock: snapshots may overlap, and then one that comes later in the log shows some actors as they were before. A row of
-`state_changes` says: from this clock on the attribute is this, until the next row. So an observation is compared with
-what the rows say of its clock, and what differs is a row.
+Theory of operation. A snapshot is one observation of each actor. The actor's own clock orders the observations of one
+life: snapshots may overlap, and then a later one in the log shows some actors in an earlier state. A row of
+`state_changes` says: from this clock on the attribute has this value, until the next row. So an observation is compared
+with the rows at its clock, and each difference becomes a row.
 
-An observation that comes late lies between others. Its rows would then hold for the next observation too, which had
-none where nothing had changed since the one before. So for what differs, the next observation gets the row that it did
-not need until now: `seen_in` names its snapshot. Rows that are there stay as they are.
+A late observation is between others. Its rows would be valid for the next observation too, which has no row of its own
+if nothing had changed since the one before. So for each difference, the next observation gets the row that it did
+not need until now: `seen_in` names its snapshot. Existing rows never change.
 
-Each life is complete in itself: all attributes of an actor are rows of its first observation. In a life that was
-restored they are compared with the snapshot that this began with, and those that are equal are called `restored`.
+Each life is complete in itself: all attributes of an actor are rows of its first observation. In a restored life
+they are compared with the snapshot with which it began, and equal ones are called `restored`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,11 +21,11 @@ from pyspark_rayshot.lake.lake_tables import Change
 from rayshot.analysis.state_views import AttributeRow
 
 Digests = dict[str, str | None]
-"""By attribute that is there, its digest; None where its value is not shown."""
+"""Digests by attribute; None if the attribute's value is not shown."""
 
 
 class KnownRow(NamedTuple):
-    """What is needed of a row of `state_changes`."""
+    """The fields of a row of `state_changes` that are needed here."""
 
     actor: str
     attribute: str
@@ -36,13 +36,13 @@ class KnownRow(NamedTuple):
 
     @property
     def order(self) -> tuple[bool, int, int]:
-        """An actor's end is behind all else that is known of it."""
+        """An actor's end is after everything else that is known about it."""
         return self.change == "ended", self.clock, self.log_index
 
 
 @dataclass(slots=True)
 class Head:
-    """An actor where its clock is highest; the attributes of one that has ended are those that it had."""
+    """An actor at its highest clock; if it has ended, the attributes are the last ones that it had."""
 
     clock: int
     state_digest: str | None
@@ -69,7 +69,7 @@ class Observation(NamedTuple):
 
 
 def digests_as_of(rows: Iterable[KnownRow], clock: int | None = None) -> Digests:
-    """What the rows of one actor in one life say of that clock; of its head where it is None."""
+    """What the rows of one actor in one life say at that clock; at its head if the clock is None."""
     found: Digests = {}
     for row in sorted(rows, key=lambda row: row.order):
         if row.change == "ended" or (clock is not None and row.clock > clock):
@@ -82,7 +82,7 @@ def digests_as_of(rows: Iterable[KnownRow], clock: int | None = None) -> Digests
 
 
 def first_changes(seen: Observation, restored: Digests | None) -> Iterator[Change]:
-    """Rows for an actor's first observation in a life; `restored` is what it had in that which the life began with."""
+    """Rows for an actor's first observation in a life; `restored` is what it had in the snapshot that began it."""
     old = restored or {}
     for row in seen.rows():
         same = row.attribute in old and old[row.attribute] == row.digest
@@ -91,7 +91,7 @@ def first_changes(seen: Observation, restored: Digests | None) -> Iterator[Chang
 
 
 def changes(seen: Observation, old: Digests) -> Iterator[Change]:
-    """Rows for what differs from `old`."""
+    """Rows for the differences from `old`."""
     left = dict(old)
     for row in seen.rows():
         known = row.attribute in left
@@ -104,7 +104,7 @@ def changes(seen: Observation, old: Digests) -> Iterator[Change]:
 def in_turn(head: Head | None, seen: Observation, restored: Digests | None) -> tuple[Head, Iterator[Change]]:
     """The head and the rows for an observation that is not before it; `head` is None for an actor's first in a life.
 
-    The head is where it belongs when all rows were taken.
+    The head is at its new place when the caller has taken all rows.
     """
     if head is not None:
         return head, advance(head, seen)
@@ -125,7 +125,7 @@ def advance(head: Head, seen: Observation) -> Iterator[Change]:
         for change in changes(seen, old):
             yield change
             if head.ended and change.attribute not in old:
-                yield change._replace(change="ended", new=None)  # it came to light behind its actor's end
+                yield change._replace(change="ended", new=None)  # it became known after its actor's end
             head.note(change)
     head.clock, head.state_digest = seen.clock, seen.state_digest
 
@@ -137,7 +137,7 @@ def ended(actor: str, head: Head, snapshot: str) -> list[Change]:
 
 
 class Next(NamedTuple):
-    """The observation behind a late one."""
+    """The observation after a late one."""
 
     clock: int
     snapshot: str
@@ -149,12 +149,12 @@ def late_changes(
     following: Next,
     stored: Callable[[str], Mapping[str, Any]],
 ) -> Iterator[Change]:
-    """Rows for an observation that lies before `following`.
+    """Rows for an observation that is before `following`.
 
     Args:
         seen: the observation.
         known: all rows of the actor in this life.
-        following: the first observation behind it.
+        following: the first observation after it.
         stored: the cells of the value that an attribute had at the clock of `seen`, as the table has them.
     """
     before = digests_as_of(known, seen.clock)

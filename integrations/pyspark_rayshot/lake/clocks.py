@@ -1,12 +1,12 @@
 """How much an actor had done, in one number that never falls within a life.
 
 A manifest leaves out the channels of actors that have ended and of drivers that died, and with them what an actor had
-counted there. So the highest known counts of all channels of a life are kept, and those of a channel that is left out
-go on to count. A driver that a manifest does not list has died, or has not come yet. It has not come yet where any
-other count of the actor is lower than a known one, as then the snapshot lies before one that was seen.
+counted there. So this module keeps the highest known counts of all channels of a life, and the counts of a missing
+channel still count. A driver that a manifest does not list has died, or has not come yet. It has not come yet if any
+other count of the actor is lower than a known one, as then the snapshot is before one that was seen.
 
-Where all other counts are those that are known, nothing in a manifest tells the two apart, and the driver is taken for
-one that died. Ids do not tell either: snapshots of one initiator may reach two actors in different order.
+If all other counts equal the known ones, nothing in a manifest tells the two cases apart, and the driver counts as
+dead. Ids do not help either: snapshots of one initiator may reach two actors in different order.
 """
 
 from collections import defaultdict
@@ -34,7 +34,7 @@ class LifeClocks:
             self._raise(receiver, ("from", sender), received)
 
     def gone(self, manifest: Manifest) -> Mapping[str, int]:
-        """By actor, what it had counted on channels that a snapshot of this life has no more."""
+        """For each actor, what it had counted on channels that a snapshot of this life no longer has."""
         now = clocks(manifest)
         ended = set(manifest.ended)
         return {actor.name: self._gone(actor.name, now.get(actor.name, {}), ended) for actor in manifest.actors}

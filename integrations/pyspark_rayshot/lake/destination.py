@@ -1,4 +1,4 @@
-"""What a lake is asked, whatever its tables are made of."""
+"""The questions and orders to a lake, for every format of its tables."""
 
 import errno
 from abc import ABC, abstractmethod
@@ -14,11 +14,11 @@ from pyspark_rayshot.lake.lake_tables import TABLES
 from rayshot.errors import Damaged, LakeInUse
 
 READ_ERRORS = (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError)
-"""What Arrow raises for bytes that are not what was written, and for files that it does not get."""
+"""The errors of Arrow for bytes that differ from what was written, and for files that it cannot read."""
 
 
 def named(batch: str, table: str, file: Path) -> str:
-    """What a file of a batch is called in its table."""
+    """The name of a file of a batch in its table."""
     return f"{batch}{file.name.removeprefix(table)}"
 
 
@@ -44,8 +44,8 @@ class Destination(ABC):
     def commit(self, table: str, log_index: int, files: Mapping[Path, int]) -> None:
         """Add the rows of Parquet files as those up to `log_index`, which is above `last`.
 
-        `files` has how many rows each has; they lie in one folder of the batch, and stay there. The first one bears the
-        table's name, others that and a number. Raises OSError, and LakeInUse where another pipeline was faster.
+        `files` has the number of rows of each file; they are in one folder of the batch, and stay there. The first one
+        has the table's name, others also a number. Raises OSError, and LakeInUse if another pipeline was faster.
         """
 
     @abstractmethod
@@ -53,7 +53,7 @@ class Destination(ABC):
         """The Parquet files that make up a table."""
 
     def _overtaken(self, table: str, log_index: int, error: Exception) -> LakeInUse:
-        """What to raise where a commit was lost to another writer."""
+        """The error for a commit that was lost to another writer."""
         return LakeInUse(
             f"another pipeline writes into {self._folder}: it was faster at {table} ({error}); end one",
             table=table,
@@ -61,7 +61,7 @@ class Destination(ABC):
         )
 
     def read(self, table: str, columns: Sequence[str], where: ds.Expression | None = None) -> pa.Table:
-        """Those columns of the rows that fit. Raises Damaged for a file that is torn or missing, and OSError."""
+        """The given columns of the rows that match. Raises Damaged for a file that is torn or missing, and OSError."""
         files = list(self.files(table))
         try:
             return ds.dataset(files, schema=TABLES[table].schema, format="parquet").to_table(
@@ -72,7 +72,7 @@ class Destination(ABC):
             raise
 
     def check(self, table: str) -> None:
-        """Raise Damaged for a file that was cut short or is missing, for whoever reads `files` by other means."""
+        """Raise Damaged for a file that was cut short or is missing, for callers that read `files` by other means."""
         self._look_for_damage(table, self.files(table), pq.read_metadata)
 
     def _look_for_damage(self, table: str, files: Sequence[str], read: Callable[[str], Any]) -> None:
@@ -91,5 +91,5 @@ class Destination(ABC):
 
 
 def tells_damage(error: BaseException) -> bool:
-    """Whether one of READ_ERRORS says that a file is not what was written, and not that the disk did not answer."""
+    """Whether one of READ_ERRORS says that a file differs from what was written, not that the disk did not answer."""
     return not isinstance(error, OSError) or error.errno in {None, errno.ENOENT}

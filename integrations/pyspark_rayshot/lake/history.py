@@ -1,7 +1,7 @@
 """From when to when an attribute had a value: a view over `state_changes`, in SQL that Spark and DuckDB read alike.
 
-What orders the rows of a life is the actor's own clock. A life ends where a later one begins. How far an actor had got
-by then is in `actors`, which has it also where nothing of its state changed any more.
+The actor's own clock orders the rows of a life. A life ends where a later one begins. `actors` says how far an actor
+had come by then, even if nothing of its state changed any more.
 """
 
 from pathlib import Path
@@ -52,9 +52,9 @@ _ORDER = (
 def history_sql(changes: str, actors: str) -> str:
     """A query over the tables `state_changes` and `actors` of a lake, by whatever names the engine has them.
 
-    Each row is one value of an attribute in one life: it held from the actor's clock `valid_from` on and until before
-    `valid_to`, which is null where it still holds; `ended_by` says whether a change, the actor's end or a
-    restore ended it. Where that is no change, `valid_to` is the highest clock at which the actor was seen in this life.
+    Each row is one value of an attribute in one life: it was valid from the actor's clock `valid_from` on and until
+    before `valid_to`, which is null if it is still valid; `ended_by` says whether a change, the actor's end or a
+    restore ended it. If no change ended it, `valid_to` is the highest clock at which the actor was seen in this life.
     """
     return _HISTORY.format(changes=changes, actors=actors, order=_ORDER, values=_VALUES)
 
@@ -62,7 +62,7 @@ def history_sql(changes: str, actors: str) -> str:
 def history(spark: Any, lake: Path | str, name: str = "history") -> str:
     """Make `history_sql` of a lake a temp view of a Spark session, whatever the lake's format; its name is returned.
 
-    The view is of the lake as it is now: make it again to see what came since. Raises as `lake_table`.
+    The view shows the lake as it is now: make it again to see later rows. Raises the same errors as `lake_table`.
     """
     names = {table: f"{name}_of_{table}" for table in ("state_changes", "actors")}
     for table, view in names.items():
@@ -74,7 +74,7 @@ def history(spark: Any, lake: Path | str, name: str = "history") -> str:
 def lake_table(spark: Any, lake: Path | str, table: str) -> Any:
     """One table of a lake as a DataFrame of Spark: its Parquet files as they are now, so Spark needs no jar.
 
-    Raises ConfigError for a table that there is not, ForeignLake where there is no lake, and Damaged for a file
+    Raises ConfigError for an unknown table, ForeignLake if the folder is not a lake, and Damaged for a file
     that was cut short or is missing.
     """
     from pyspark_rayshot.lake.writing import find_lake  # noqa: PLC0415 - needs the package of the lake's format

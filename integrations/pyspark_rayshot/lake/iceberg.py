@@ -21,7 +21,7 @@ CATALOG = "catalog.db"
 NAMESPACE = "rayshot"
 MARK = "rayshot.log"
 _PROPERTIES = {
-    "commit.retry.num-retries": "0",  # trying again behind another writer's commit would add the same rows twice
+    "commit.retry.num-retries": "0",  # trying again after another writer's commit would add the same rows twice
     "commit.manifest-merge.enabled": "true",
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",

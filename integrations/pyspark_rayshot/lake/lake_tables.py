@@ -1,4 +1,4 @@
-"""Which tables a lake has, in the order in which a batch commits them, and what their columns hold."""
+"""The tables of a lake, in the order in which a batch commits them, and the content of their columns."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -15,16 +15,16 @@ from rayshot.store.snapshot import Snapshot
 
 
 class ActorMoment(NamedTuple):
-    """A row of the view `actors`, and what the actor had counted on channels that are no more."""
+    """A row of the view `actors`, and what the actor had counted on channels that no longer exist."""
 
     row: Any
     gone: int
 
 
 class Change(NamedTuple):
-    """A row of `state_changes`; `new` is a value in a snapshot, or the cells of one that the table has had before.
+    """A row of `state_changes`; `new` is a value in a snapshot, or the cells of an earlier value in the table.
 
-    None where nothing is there any more.
+    `new` is None if the attribute no longer exists.
     """
 
     actor: str
@@ -37,7 +37,7 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LakeTable:
-    """One table: a row's cells come out of a snapshot and a row, as in views."""
+    """One table: a row's cells are computed from a snapshot and a row, as in views."""
 
     name: str
     about: str
@@ -45,7 +45,7 @@ class LakeTable:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns in Arrow; each field's metadata says under `comment` what it holds."""
+        """The columns in Arrow; the `comment` in each field's metadata says what it holds."""
         plain = arrow_schema(self.columns, dict.fromkeys((column.name for column in self.columns), True))
         fields = zip(plain, self.columns, strict=True)
         return pa.schema([field.with_metadata({"comment": column.about}) for field, column in fields])
@@ -69,7 +69,7 @@ def _of_row(column: Column) -> Column:
 
 
 VALUE_COLUMNS = VIEWS["state"].columns[len(EVERY) + len(("actor", "attribute")) :]
-"""Of `state_changes`: what the view `state` says of a value."""
+"""The columns of `state_changes` that say what the view `state` says of a value."""
 
 _CHANGE_COLUMNS = (
     Column("actor", "string", "the actor that has the state", lambda _, row: row.actor),

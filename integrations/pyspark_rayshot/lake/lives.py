@@ -1,6 +1,6 @@
-"""What the pipeline remembers of each life: where its actors are, out of the lake's own tables.
+"""What the pipeline remembers of each life: how far its actors are, from the lake's own tables.
 
-Nothing else is kept over a restart: what the tables say up to a log index is what has been seen.
+A restart keeps nothing else: the tables up to a log index are everything that has been seen.
 """
 
 from collections import defaultdict
@@ -31,7 +31,7 @@ from rayshot.store.state import state_digest
 
 
 class Moment(NamedTuple):
-    """Where an actor was in a snapshot."""
+    """How far an actor was in a snapshot."""
 
     actor: str
     clock: int
@@ -41,7 +41,7 @@ class Moment(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """An actor in a snapshot that is not late, and what was known of it before."""
+    """An actor in a snapshot that is not late, and what was known about it before."""
 
     entry: ActorEntry
     clock: int
@@ -52,7 +52,7 @@ class Turn(NamedTuple):
 class Life:
     """The actors of one life as the lake has them up to a log index, and from there on as snapshots come.
 
-    `restored` is the snapshot that it began with, None where that is not known.
+    `restored` is the snapshot with which the life began, None if it is not known.
     """
 
     def __init__(self, lake: Destination, life: int, upto: int, restored: str | None) -> None:
@@ -69,7 +69,7 @@ class Life:
         self._restored = {} if restored is None else self._as_of_snapshot(restored, upto)
 
     def catch_up(self, upto: int) -> None:
-        """Take what the lake says of this life up to that log index for what has been seen."""
+        """Load what the lake says about this life up to that log index."""
         self._within = (ds.field("life") == self._life) & (ds.field("log_index") <= upto)
 
     def moments(self, snapshot: Snapshot) -> list[ActorMoment]:
@@ -80,12 +80,12 @@ class Life:
         return [ActorMoment(row, gone[row.name]) for row in entries(snapshot)]
 
     def is_late(self, moments: list[ActorMoment]) -> bool:
-        """Whether an actor had done more in a snapshot that came before."""
+        """Whether an actor had done more in an earlier snapshot of the log."""
         heads = ((self._heads.get(moment.row.name), moment) for moment in moments)
         return any(head is not None and head.clock > _clock(moment) for head, moment in heads)
 
     def see(self, snapshot: Snapshot, moments: list[ActorMoment]) -> Iterator[Change]:
-        """The rows of `state_changes` that a snapshot brings; the lake has all before it, where it `is_late`."""
+        """The rows of `state_changes` that a snapshot brings. If it `is_late`, the lake has all snapshots before it."""
         for moment in moments:
             yield from self._see(observe(snapshot, moment.row.entry, _clock(moment)))
         for actor in snapshot.manifest.ended:
@@ -95,7 +95,7 @@ class Life:
         self._clocks.add(snapshot.manifest)
 
     def turns(self, moments: list[ActorMoment]) -> list[Turn]:
-        """What somebody else needs to `see` those actors whose states have to be read; none that comes late."""
+        """What another process needs to `see` the actors whose states must be read; the snapshot must not be late."""
         found = []
         for moment in moments:
             entry, clock = moment.row.entry, _clock(moment)
@@ -105,7 +105,7 @@ class Life:
         return found
 
     def seen(self, heads: Mapping[str, Head]) -> None:
-        """Take in what came of `turns`, before the other actors of the snapshot are seen."""
+        """Take in the results of `turns`, before the other actors of the snapshot are seen."""
         self._heads.update(heads)
 
     def _see(self, seen: Observation) -> Iterator[Change]:
@@ -142,9 +142,9 @@ class Life:
         return heads
 
     def _as_of_snapshot(self, snapshot: str, last: int) -> dict[str, Digests]:
-        """What each actor had in a snapshot of any life; nothing where the lake does not have that.
+        """What each actor had in a snapshot of any life; nothing if the lake does not have the snapshot.
 
-        Rows of later records of the log may have its clock, as that stands still where a timer changes a state.
+        Rows of later records of the log may have the same clock, as it does not move when a timer changes a state.
         """
         upto = ds.field("log_index") <= last
         columns = ("life", "actor", "clock", "gone", "log_index")
@@ -181,7 +181,7 @@ def _clock(moment: ActorMoment) -> int:
 
 
 def observe(snapshot: Snapshot, entry: ActorEntry, clock: int) -> Observation:
-    """An actor of a snapshot, whose state is read only where it is needed."""
+    """An actor of a snapshot; its state is read only if it is needed."""
     return Observation(entry.name, clock, _digest(entry), str(snapshot.id), lambda: attribute_rows(snapshot, entry))
 
 

@@ -1,7 +1,7 @@
-"""Copies that are of another run of the system, whose life has the number of one that the lake has.
+"""Copies of another run of the system whose life has the same number as one in the lake.
 
-Counters and values of two runs say nothing about each other, and the columns of a lake know a life by its number alone.
-What tells runs apart is the log that a snapshot was committed to: a copy says at which place of it that was, and a log
+Counters and values of two runs say nothing about each other, but the columns of a lake know a life only by its number.
+The log to which a snapshot was committed tells runs apart: a copy says its place in that log, and a log
 has one record at each place.
 """
 
@@ -11,10 +11,10 @@ from rayshot.store.records import CommitRecord, CopyRecord, EpochRecord, Record
 
 
 def of_another_run(records: Sequence[Record]) -> dict[int, CopyRecord]:
-    """By position, the copies in a log that are of another run than all else that it has of their life.
+    """The positions of copies in a log that belong to another run than the rest of their life in this log.
 
-    A life that ran here has all its snapshots in this log, be they deleted. Of one that ran elsewhere the first copy
-    that has a place in that other log is believed: two runs that never used the same place are not told apart.
+    A life that ran here has all its snapshots in this log, even deleted ones. For a life that ran elsewhere the first
+    copy at each place in that other log counts: two runs that never used the same place cannot be told apart.
     """
     ran_here = {record.incarnation for record in records if isinstance(record, EpochRecord)}
     elsewhere: dict[tuple[int, int], str] = {}

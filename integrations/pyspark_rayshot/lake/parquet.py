@@ -1,7 +1,7 @@
 """Tables as folders of Parquet files: a file's name is the log index up to which its batch goes.
 
-A batch with a large snapshot has several files. Those with a number behind the log index come first, and the one
-without, which each batch has, makes them count.
+A batch with a large snapshot has several files. Files with a number after the log index come first. The file
+without a number, which each batch has, makes them count.
 """
 
 import re
@@ -17,7 +17,7 @@ _OURS = re.compile(r"[0-9]{20}(-[0-9]+)?\.parquet")
 
 
 class ParquetLake(Destination):
-    """A folder for each table. What was written and flushed aside gets its name there in one step."""
+    """A folder for each table. A file that was written and flushed elsewhere gets its name there in one step."""
 
     def create(self) -> None:
         """See Destination."""

@@ -1,7 +1,7 @@
-"""Large snapshots: Spark's executors read their rows and write them aside, a file for each task.
+"""Large snapshots: Spark's executors read their rows and write them to files in `.staging`, one for each task.
 
-Such a file counts with the batch that it belongs to, which the driver closes and commits: what an executor wrote before
-it died, or before another one failed, is thrown away with the batch.
+Such a file counts with its batch, which the driver closes and commits. If an executor dies or fails, its file is
+thrown away with the batch.
 """
 
 from abc import ABC, abstractmethod
@@ -25,22 +25,22 @@ from rayshot.store.snapshot import Snapshot
 
 
 class Workers(Protocol):
-    """Processes of this machine that work beside the driver."""
+    """Processes of this machine that work for the driver."""
 
     count: int
 
     def run(self, task: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-        """What `task` makes of each item, in their order; a task may run twice where its process died."""
+        """The results of `task` for the items, in their order. If its process died, a task may run twice."""
 
 
 @dataclass(frozen=True)
 class Part(ABC):
-    """Rows for one table that one task reads and writes. Spark may write it to a disk on its way: it holds no key."""
+    """Rows for one table that one task reads and writes. It holds no key, as Spark may write it to a disk."""
 
     @property
     @abstractmethod
     def table(self) -> str:
-        """The table that they are for."""
+        """The table of the rows."""
 
     @abstractmethod
     def batches(self, keys: Sequence[EncryptionKey]) -> Iterator[pa.RecordBatch]:
@@ -68,7 +68,7 @@ class ViewPart(Part):
 
 @dataclass(frozen=True)
 class ChangesPart(Part):
-    """What changed of some actors since they were seen before, and where they are then: `heads` by actor."""
+    """The changes of some actors since they were last seen, and how far they are then: `heads` by actor."""
 
     share: Share
     turns: Sequence[Turn]
@@ -110,7 +110,7 @@ class Done(NamedTuple):
 def write_part(keys: Sequence[EncryptionKey], task: Task) -> Done | RayshotError | OSError:
     """Write a part to its file, as a task of an executor; `keys` open encrypted snapshots.
 
-    An error is returned: raised, Spark would try again, and then hand on nothing but its text.
+    It returns an error, and does not raise it: Spark would try again, and then pass on only the text.
     """
     part = task.part
     try:

@@ -1,4 +1,4 @@
-"""The folder that a lake lies in: whose it is, who writes into it, and names that survive a power loss."""
+"""The folder of a lake: its owner, its only writer, and names that survive a power loss."""
 
 import errno
 import fcntl
@@ -23,22 +23,22 @@ _OURS = {IDENTITY, LOCK, STAGING}
 _VERSION = 1
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _PATTERN = "*?[]{}\\"
-"""What Spark and DuckDB take for a pattern, which other lakes may fit."""
+"""Characters that Spark and DuckDB read as a pattern, which other lakes may match."""
 _NOT_IN_PATHS = {"parquet": _PATTERN, "delta": f"{_PATTERN}%", "iceberg": f"{_PATTERN}#%"}
-"""Characters in a folder's path that who reads it, or the package of a format, takes for something else."""
+"""Characters in a folder's path that readers, or the package of a format, understand in another way."""
 
 
 def unknown_format(form: str) -> ConfigError:
-    """The error for a format that there is not."""
+    """The error for an unknown format."""
     return ConfigError(
         f"the format must be one of {', '.join(FORMATS)}; it is {form!r}", option="format", value=str(form)
     )
 
 
 def check_place(folder: Path, form: str, storage: str) -> None:
-    """Raise ConfigError where `folder` cannot be a lake of that format, of the snapshots in `storage`; touches nothing.
+    """Raise ConfigError if `folder` cannot be a lake of that format, of the snapshots in `storage`; change nothing.
 
-    A lake inside of the storage would lie among its systems, and one around it would hold what no pipeline made.
+    A lake inside the storage would be among its systems, and one around it would hold files that no pipeline made.
     """
     if form not in FORMATS:
         raise unknown_format(form)
@@ -52,10 +52,10 @@ def check_place(folder: Path, form: str, storage: str) -> None:
     elif bad:
         where = f"no {' or '.join(map(repr, bad))} may be in its path"
     elif isinstance(store, LocalStore) and (place.is_relative_to(store.folder) or store.folder.is_relative_to(place)):
-        where = f"the snapshots lie in {store.folder}, and neither may be inside of the other"
+        where = f"the snapshots are in {store.folder}, and neither may be inside the other"
     if where is not None:
         raise ConfigError(
-            f"a lake of {form} cannot lie in {place}: {where}; give another folder",
+            f"a lake of {form} cannot be in {place}: {where}; give another folder",
             option="destination",
             value=str(folder),
         )
@@ -63,7 +63,7 @@ def check_place(folder: Path, form: str, storage: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a lake is of; `began` is how many records the log had when its pipeline first ran."""
+    """The system, storage and format of a lake; `began` is the number of log records at the pipeline's first run."""
 
     system: str
     storage: str
@@ -75,7 +75,7 @@ class Identity:
         if (self.system, self.storage) != (wanted.system, wanted.storage):
             raise ForeignLake(
                 f"{folder} holds the snapshots of {self.system!r} in {self.storage}, and these are of "
-                f"{wanted.system!r} in {wanted.storage}: give each its own folder; where that storage was moved, "
+                f"{wanted.system!r} in {wanted.storage}: give each its own folder; if that storage was moved, "
                 f"say so in {folder / IDENTITY}",
                 holds={"system": self.system, "storage": self.storage},
                 wanted={"system": wanted.system, "storage": wanted.storage},
@@ -90,7 +90,7 @@ class Identity:
 
 
 def claim(folder: Path, wanted: Identity) -> Identity:
-    """Make `folder` the lake of `wanted`, or find that it is. Raises as `Identity.check`, StoreError's and OSError."""
+    """Make `folder` the lake of `wanted`, unless it is already. Raises as `Identity.check`, StoreErrors and OSError."""
     place = folder / IDENTITY
     if not place.exists():
         others = sorted(path.name for path in folder.iterdir() if path.name not in _OURS)
@@ -112,7 +112,7 @@ def claim(folder: Path, wanted: Identity) -> Identity:
 
 
 def read_identity(folder: Path) -> Identity:
-    """What the lake in `folder` is of. Raises ForeignLake, ConfigError for a newer one, and OSError."""
+    """The identity of the lake in `folder`. Raises ForeignLake, ConfigError for a newer one, and OSError."""
     place = folder / IDENTITY
     try:
         document: dict[str, Any] = json.loads(place.read_bytes())
@@ -131,7 +131,7 @@ class LogMark(NamedTuple):
 
 
 def read_log(folder: Path) -> LogMark | None:
-    """What is known of the log that a lake is made of, None where nothing is. Raises ForeignLake and OSError."""
+    """What is known about the log of a lake, None if nothing is. Raises ForeignLake and OSError."""
     place = folder / LOG
     if not place.exists():
         return None
@@ -143,7 +143,7 @@ def read_log(folder: Path) -> LogMark | None:
 
 
 def note_log(folder: Path, known: LogMark) -> None:
-    """Keep what is known of the log, in one step. Raises OSError."""
+    """Store what is known about the log, in one step. Raises OSError."""
     aside = folder / STAGING / LOG
     write_flushed(aside, json.dumps(known._asdict()).encode() + b"\n")
     aside.replace(folder / LOG)
@@ -152,7 +152,7 @@ def note_log(folder: Path, known: LogMark) -> None:
 
 @contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
-    """Hold the lake's lock, which the kernel takes from a process that is killed. Raises LakeInUse."""
+    """Hold the lake's lock; the kernel releases it when the process is killed. Raises LakeInUse."""
     with (folder / LOCK).open("a+b") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -163,22 +163,22 @@ def only_writer(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def disk_errors(folder: Path) -> Iterator[None]:
-    """Raise what the disk of a lake does not do as StoreFull or StoreUnavailable."""
+    """Raise errors of a lake's disk as StoreFull or StoreUnavailable."""
     try:
         yield
     except OSError as error:
         if error.errno in _FULL or "disk is full" in str(error) or "No space left" in str(error):
             raise StoreFull(
-                f"no room in {folder} ({error}); what it holds is whole: free some space and start again",
+                f"no space in {folder} ({error}); the lake is undamaged: free some space and start again",
                 path=str(folder),
             ) from error
         raise StoreUnavailable(
-            f"{folder} cannot be written: {error}; what it holds is whole", path=str(folder), errno=error.errno
+            f"{folder} cannot be written: {error}; the lake is undamaged", path=str(folder), errno=error.errno
         ) from error
 
 
 def write_flushed(place: Path, data: bytes) -> None:
-    """Write a file that survives a power loss once its name does."""
+    """Write a file that survives a power loss as soon as its name does."""
     with place.open("wb") as file:
         file.write(data)
         file.flush()
@@ -196,7 +196,7 @@ def link_once(file: Path, place: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the names in a folder on the disk."""
+    """Flush the names in a folder to the disk."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

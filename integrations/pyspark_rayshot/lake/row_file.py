@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 ROW_GROUP_BYTES = 32 << 20
-"""Of rows that are held in memory for each file, until they are written."""
+"""So many bytes of rows are held in memory for each file, until they are written."""
 
 
 class RowFile:
@@ -32,7 +32,7 @@ class RowFile:
                 self._flush()
 
     def close(self) -> int:
-        """Have them on the disk; how many there are."""
+        """Flush the rows to the disk. Returns how many there are."""
         self._flush()
         self._writer.close()
         os.fsync(self._file.fileno())

@@ -1,10 +1,10 @@
 """A batch on its way into the tables.
 
-It is written aside first, whole: a folder `.staging/tmp-ID` with one Parquet file for each table, and more where
-executors write the rows of large snapshots. When all of them are on the disk the folder gets the name `N-ID`, N being
+The whole batch is first written to a folder `.staging/tmp-ID`, with one Parquet file for each table, and more if
+executors write the rows of large snapshots. When all files are on the disk the folder gets the name `N-ID`, where N is
 the log index up to which they go. From then on the batch counts: each table takes its files, `snapshots` last, and then
-the folder goes. A process that is killed leaves a folder: what is named `tmp-` is thrown away at the next start, as
-nobody has seen it, and any other is carried to its end from these files alone, though its snapshots may be deleted by
+the folder is removed. A killed process leaves a folder. If its name begins with `tmp-`, the next start throws it away,
+as no table has seen it. Any other is completed from its files alone, even if its snapshots are deleted by
 now.
 """
 
@@ -31,7 +31,7 @@ _TMP = "tmp-"
 
 
 class Staging:
-    """Writes one batch aside; with `close` it counts."""
+    """Writes one batch into `.staging`; with `close` it counts."""
 
     def __init__(self, folder: Path) -> None:
         self._id = uuid.uuid4().hex
@@ -52,9 +52,9 @@ class Staging:
         self._writers[table].add(batches)
 
     def add_parts(self, parts: Sequence[Part], workers: Workers, keys: Sequence[EncryptionKey]) -> list[Done]:
-        """Have rows written by others, one file for each part. Raises what stopped one of them.
+        """Let workers write rows, one file for each part. Raises what stopped one of them.
 
-        The keys go with the function, which Spark keeps in memory; what it works on goes through files.
+        The keys travel with the function, which Spark keeps in memory; the parts go through files.
         """
         first = sum(map(len, self._parts.values())) + 1
         tasks = [
@@ -70,7 +70,7 @@ class Staging:
         return done
 
     def close(self, last: int) -> Path:
-        """End the batch, whose rows go up to the log index `last`; where it lies."""
+        """End the batch, whose rows go up to the log index `last`. Returns its folder."""
         files = {
             name: {f"{name}.parquet": writer.close(), **self._parts[name]} for name, writer in self._writers.items()
         }
@@ -88,7 +88,7 @@ class Staging:
 
 
 def carry_over(place: Path, into: Destination) -> Mapping[str, int]:
-    """Give each table the files of a batch, as far as it does not have it, and remove the batch.
+    """Give each table the files of a batch that it does not have yet, and remove the batch.
 
     Returns how many rows each table got in all.
     """
@@ -102,7 +102,7 @@ def carry_over(place: Path, into: Destination) -> Mapping[str, int]:
 
 
 def carry_over_all(folder: Path, into: Destination) -> int:
-    """End what a killed process had begun: how many batches were carried over. Raises as commits do, and Damaged."""
+    """Complete what a killed process had begun. Returns the number of batches. Raises as commits do, and Damaged."""
     found = sorted((folder / STAGING).glob("*"))
     whole = [place for place in found if place.is_dir() and not place.name.startswith(_TMP)]
     for place in found:
@@ -118,7 +118,7 @@ def carry_over_all(folder: Path, into: Destination) -> int:
 
 
 def _check_whole(place: Path) -> None:
-    """Raise Damaged where something of a batch that counts is torn or missing, before a table takes any of it."""
+    """Raise Damaged if a file of a batch that counts is torn or missing, before a table takes any of them."""
     try:
         about = json.loads((place / _ABOUT).read_bytes())
         int(about["log_index"])
@@ -130,7 +130,7 @@ def _check_whole(place: Path) -> None:
         if not tells_damage(error):
             raise
         raise Damaged(
-            f"{place} is a batch on its way into the tables, and it is not whole: {' '.join(str(error).split())}. No "
+            f"{place} is a batch on its way into the tables, and it is incomplete: {' '.join(str(error).split())}. No "
             "pipeline did this: put it back from a backup, or remove this folder; then its snapshots are read again, "
             "and those that were deleted meanwhile are gaps",
             folder=str(place),

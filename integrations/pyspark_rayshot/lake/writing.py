@@ -1,7 +1,7 @@
 """From snapshots to committed batches.
 
-Which snapshots are done is what the tables say, each for itself; nothing is taken from whoever drives this. A batch is
-asked for as log indexes: what is done of them is left out, so it may be asked for twice, or cut otherwise.
+The tables say which snapshots are done, each table for itself; the caller's word does not count. The caller orders a
+batch by log indexes. Snapshots that are done are left out, so the caller may order a batch twice, or cut it otherwise.
 """
 
 import logging
@@ -48,15 +48,15 @@ from rayshot.store.records import CommitRecord, Record
 from rayshot.store.snapshot import Snapshot
 
 _AS_VIEWS = ("channels", "messages", "snapshots")
-"""Tables whose rows are those of the view of that name."""
+"""Tables with the rows of the view of the same name."""
 LARGE_SHARES = 4
-"""From so many times SHARE_BYTES on the rows of a snapshot are worth a job of Spark."""
+"""If the rows of a snapshot have this many times SHARE_BYTES or more, they are worth a job of Spark."""
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
 
 class Written(NamedTuple):
-    """What a batch brought: how many snapshots, how many gaps, and how many rows in all tables."""
+    """The result of a batch: how many snapshots, how many gaps, and how many rows in all tables."""
 
     snapshots: int = 0
     gaps: int = 0
@@ -88,7 +88,7 @@ class LakeWriter:
         self._life: tuple[int, Life] | None = None
         found = lake.read("snapshots", ("snapshot", "log_index"))
         self._done = dict(zip(found["snapshot"].to_pylist(), found["log_index"].to_pylist(), strict=True))
-        """By id, the log index of each snapshot that the lake has."""
+        """The log indexes of the lake's snapshots, by id."""
         self._gaps: set[str] = set(lake.read("gaps", ("snapshot",))["snapshot"].to_pylist())
         self._left_out: set[int] = set()
         """The log indexes of copies of another run, which never come into the lake."""
@@ -104,7 +104,7 @@ class LakeWriter:
     def write(self, upto: int) -> Written:
         """Commit all snapshots up to that log index that the lake does not have, and the gaps before the next one.
 
-        Raises what reading snapshots raises, StoreFull, StoreUnavailable, LakeInUse; what was committed stays.
+        Raises what reading snapshots raises, StoreFull, StoreUnavailable, LakeInUse; earlier commits stay.
         """
         written = Written()
         while (one := self._write_some(upto)) is not None:
@@ -112,7 +112,7 @@ class LakeWriter:
         return written
 
     def _write_some(self, upto: int) -> Written | None:
-        """Commit one batch, up to a snapshot that must find all before it in the lake; None where nothing is left."""
+        """Commit one batch, up to a snapshot that needs all earlier ones in the lake; None if nothing is left."""
         system = self._system.now()
         self._check_mark(system)
         todo, gaps = self._todo(system, upto)
@@ -134,7 +134,7 @@ class LakeWriter:
         return Written(rows["snapshots"], rows["gaps"], sum(rows.values()))
 
     def _todo(self, system: SystemView, upto: int) -> tuple[list[CommitRecord], list[CommitRecord]]:
-        """What is to be read, and what is lost; both in the order of the log."""
+        """The snapshots to read, and those that are lost; both in the order of the log."""
         assert system.end is not None, "a system as of a moment"
         first = self._lake.last("snapshots") + 1
         self._leave_out(system)
@@ -170,14 +170,14 @@ class LakeWriter:
         try:
             yield staging
         except BaseException:
-            self._life = None  # it may have seen what is not committed
+            self._life = None  # it may have seen snapshots that are not committed
             staging.give_up()
             raise
 
     def _stage(
         self, staging: Staging, todo: Sequence[CommitRecord], gaps: Sequence[CommitRecord], system: SystemView
     ) -> tuple[int, int]:
-        """Write a batch aside: up to which log index it goes, and how many of `todo` are in it."""
+        """Write a batch into `.staging`. Returns its last log index, and how many of `todo` are in it."""
         marks = {table: self._lake.last(table) for table in TABLES}
         for count, record in enumerate(todo):
             if str(record.snapshot) in self._done:
@@ -201,7 +201,7 @@ class LakeWriter:
         *,
         is_first: bool,
     ) -> bool:
-        """Write the rows of one snapshot aside. False, and nothing done, where the lake needs all before it first."""
+        """Write the rows of one snapshot into `.staging`. False, and nothing done, if earlier ones must come first."""
         number = record.snapshot.incarnation
         restored = None if record.folder else system.restored_from().get(number)
         if self._life is None or self._life[0] != number:
@@ -238,7 +238,7 @@ class LakeWriter:
         staging.add(table, read_batches(query, self._system, [piece], self._keys))
 
     def _add_turns(self, staging: Staging, piece: Piece, life: Life, moments: list[ActorMoment]) -> list[ActorMoment]:
-        """Have executors read the states of a large snapshot; which actors are left to be seen here."""
+        """Let executors read the states of a large snapshot. Returns the actors that are left for this process."""
         if self._workers is None:
             return moments
         turns = life.turns(moments)
@@ -270,7 +270,7 @@ class LakeWriter:
             )
 
     def _check_log(self) -> None:
-        """Raise LogLost or ForeignLake where the log is not the one that the lake was made of."""
+        """Raise LogLost or ForeignLake if the lake was made of another log."""
         newest = self.newest
         if newest is None:
             return
@@ -291,10 +291,10 @@ class LakeWriter:
             )
 
     def _check_mark(self, system: SystemView) -> None:
-        """Raise where the log is not the one that was read before, and note how far this one goes.
+        """Raise if the log is not the one that was read before, and note how far this one goes.
 
-        The same ids at the same places do not say so: another log of the same name numbers its snapshots alike. Nor
-        does what was read before: the record is read again, as the storage may be another one by now.
+        Equal ids at equal places prove nothing: another log of the same name numbers its snapshots in the same way. The
+        records that were read before prove nothing either: the storage may have been replaced, so read one again.
         """
         with disk_errors(self._folder):
             known = read_log(self._folder)
@@ -326,12 +326,12 @@ def open_lake(
     keys: Sequence[EncryptionKey] = (),
     workers: Workers | None = None,
 ) -> Iterator[LakeWriter]:
-    """Make or find the lake of a system in `folder`, and end what a killed process had begun.
+    """Make or find the lake of a system in `folder`, and complete what a killed process had begun.
 
-    `workers` write the rows of snapshots that are large; without them this process does.
+    `workers` write the rows of large snapshots; without them this process does.
 
     Raises ConfigError as `check_place` and for a format whose package is missing, ForeignLake, LakeInUse, StoreFull,
-    StoreUnavailable, and Damaged for a lake of which something is torn.
+    StoreUnavailable, and Damaged for a lake with a torn file.
     """
     check_place(folder, form, system.url)
     kind = _destination(form)
@@ -352,7 +352,7 @@ def open_lake(
 
 
 def find_lake(folder: Path) -> Destination:
-    """The tables of a lake that is there, for reading. Raises ConfigError, ForeignLake and StoreUnavailable."""
+    """The tables of an existing lake, for reading. Raises ConfigError, ForeignLake and StoreUnavailable."""
     with disk_errors(folder):
         try:
             identity = read_identity(folder.resolve())
@@ -391,7 +391,7 @@ class _KeptOpen(SystemView):
         self._kept: Snapshot | None = None
 
     def stored_record(self, position: int) -> Record | None:
-        """The record at that place of the log as the storage has it now, None where there is none."""
+        """The record at that place of the log as the storage has it now, None if there is none."""
         return read_record(self._store, self.name, position)
 
     def open(self, record: CommitRecord, keys: Sequence[EncryptionKey] | None = None) -> Snapshot:
@@ -402,7 +402,7 @@ class _KeptOpen(SystemView):
 
 
 def _deal(items: Sequence[_T], hands: int) -> list[Sequence[_T]]:
-    """As many lists as there are hands, and none that is empty."""
+    """As many lists as there are hands, or fewer, so that no list is empty."""
     return [items[hand::hands] for hand in range(min(hands, len(items)))]
 
 
