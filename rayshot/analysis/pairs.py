@@ -105,7 +105,7 @@ def require_step(old: Manifest, new: Manifest) -> None:
     """Raise Incomparable unless the real run, or one as good, led from `old` to `new`."""
     if require_comparable(old, new).name == "after":
         raise Incomparable(
-            f"{old.snapshot} lies after {new.snapshot}, and changes are shown forward: give them the other way round",
+            f"{old.snapshot} is after {new.snapshot}, and changes are shown forward: swap the two",
             relation="after",
             old=str(old.snapshot),
             new=str(new.snapshot),

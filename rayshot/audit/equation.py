@@ -54,7 +54,7 @@ def _check_channel(document: Document, channel: StoredChannel) -> int:
     for number in document.messages(channel):
         expected += 1
         if number != expected:
-            raise Unproved(f"channel {channel}: message {number} lies where {expected} should")
+            raise Unproved(f"channel {channel}: message {number} is stored where {expected} should be")
     if expected != channel.sent:
         raise Unproved(f"channel {channel}: messages {expected + 1} .. {channel.sent} are missing")
     return channel.sent - channel.received

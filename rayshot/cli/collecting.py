@@ -22,7 +22,7 @@ _FATES = ("kept", "young", "marked", "removed")
 
 @click.command("gc")
 @click.argument("storage", envvar="RAYSHOT_STORAGE")
-@click.option("--system", metavar="NAME", envvar="RAYSHOT_SYSTEM", help="Which system, where there are several.")
+@click.option("--system", metavar="NAME", envvar="RAYSHOT_SYSTEM", help="The system, if there are several.")
 @click.option("--dry-run", is_flag=True, help="Change nothing, say what would be done.")
 @click.option(
     "--min-age",
@@ -51,7 +51,7 @@ def gc(storage: str, system: str | None, min_age_s: float, *, dry_run: bool, as_
 @click.command("delete")
 @click.argument("storage")
 @click.argument("snapshot", metavar="ID")
-@click.option("--system", metavar="NAME", envvar="RAYSHOT_SYSTEM", help="Which system, where there are several.")
+@click.option("--system", metavar="NAME", envvar="RAYSHOT_SYSTEM", help="The system, if there are several.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def delete(storage: str, snapshot: str, system: str | None, *, yes: bool) -> None:
     """Delete one snapshot, a savepoint too, for good.

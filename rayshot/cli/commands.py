@@ -28,9 +28,7 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
     for decorate in (
         click.option("--all", "everything", is_flag=True, help="Show all rows of long tables."),
         json_option(),
-        click.option(
-            "--system", metavar="NAME", envvar="RAYSHOT_SYSTEM", help="Which system, where there are several."
-        ),
+        click.option("--system", metavar="NAME", envvar="RAYSHOT_SYSTEM", help="The system, if there are several."),
         click.argument("storage", envvar="RAYSHOT_STORAGE"),
     ):
         command = decorate(command)

@@ -12,7 +12,7 @@ from rayshot.store.copying import copy as copy_to
 @click.command("copy")
 @click.argument("source", metavar="SRC")
 @click.argument("destination", metavar="DST")
-@click.option("--system", metavar="NAME", envvar="RAYSHOT_SYSTEM", help="Which system, where there are several.")
+@click.option("--system", metavar="NAME", envvar="RAYSHOT_SYSTEM", help="The system, if there are several.")
 @click.option("--snapshot", metavar="ID", help="Which snapshot; the latest if left out.")
 @json_option("Print one JSON document about the copy.")
 def copy(source: str, destination: str, system: str | None, snapshot: str | None, *, as_json: bool) -> None:

@@ -14,8 +14,8 @@ from rayshot.format.manifest import ChannelEntry
 from rayshot.store.diff import ABSENT, SnapshotDiff, ValueChange
 
 _RELATIONS = {
-    "before": "the old lies before the new",
-    "after": "the old lies after the new",
+    "before": "the old one is before the new one",
+    "after": "the old one is after the new one",
     "equal": "one and the same cut",
 }
 

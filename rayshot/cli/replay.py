@@ -40,7 +40,7 @@ class _Classes(NamedTuple):
 
 @click.command()
 @click.argument("storage", envvar="RAYSHOT_STORAGE")
-@click.option("--system", metavar="NAME", envvar="RAYSHOT_SYSTEM", help="Which system, where there are several.")
+@click.option("--system", metavar="NAME", envvar="RAYSHOT_SYSTEM", help="The system, if there are several.")
 @click.option("--snapshot", metavar="ID", help="Which snapshot; the latest if left out.")
 @click.option("--steps", type=click.IntRange(0, STEPS_MAX), default=STEPS_SHOWN, show_default=True, help="How many.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Picks what happens next.")

@@ -15,7 +15,7 @@ from rayshot.store.repository import open as open_storage
 @click.command()
 @click.argument("storage", envvar="RAYSHOT_STORAGE")
 @click.option("-o", "--output", metavar="FILE", required=True, help="Where to write it; an earlier one is replaced.")
-@click.option("--system", metavar="NAME", envvar="RAYSHOT_SYSTEM", help="Which system, where there are several.")
+@click.option("--system", metavar="NAME", envvar="RAYSHOT_SYSTEM", help="The system, if there are several.")
 @click.option("--snapshot", metavar="ID", help="Which opens first; the latest whose follow-up is known if left out.")
 @click.option("--actor", "actors", metavar="NAME", multiple=True, help="Show this one; may be given several times.")
 @secrets_option

@@ -215,7 +215,7 @@ def _facts(seen: Seen) -> list[tuple[str, str]]:
     taken_at = status.last_taken_at
     last = "none in this life" if taken_at is None else f"{status.last_snapshot}, {age(_age_s(taken_at))} ago"
     rows += [("storage", seen.storage), ("last snapshot", last), ("snapshots", rhythm(seen.config))]
-    rows += [("under way", _progress(one, len(status.actors))) for one in status.snapshots]
+    rows += [("in progress", _progress(one, len(status.actors))) for one in status.snapshots]
     if status.aborted:
         rows.append(("aborted", f"{status.aborted:,} in this life"))
     rows += [

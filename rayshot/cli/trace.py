@@ -20,7 +20,7 @@ from rayshot.store.snapshot import Snapshot
 
 @click.command()
 @click.argument("storage", envvar="RAYSHOT_STORAGE")
-@click.option("--system", metavar="NAME", envvar="RAYSHOT_SYSTEM", help="Which system, where there are several.")
+@click.option("--system", metavar="NAME", envvar="RAYSHOT_SYSTEM", help="The system, if there are several.")
 @click.option("--snapshot", metavar="ID", help="Events around which snapshot; the latest if left out.")
 @click.option("--shiviz", "as_shiviz", is_flag=True, help="Print a log that ShiViz draws as a space-time diagram.")
 @json_option("Print one JSON object a line.")

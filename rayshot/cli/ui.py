@@ -17,7 +17,7 @@ PORT_MAX = 65535
 
 @click.command()
 @click.argument("storage", envvar="RAYSHOT_STORAGE")
-@click.option("--system", metavar="NAME", envvar="RAYSHOT_SYSTEM", help="Which system, where there are several.")
+@click.option("--system", metavar="NAME", envvar="RAYSHOT_SYSTEM", help="The system, if there are several.")
 @click.option("--port", type=click.IntRange(0, PORT_MAX), default=0, help="On this port; a free one if left out.")
 @click.option("--no-open", is_flag=True, help="Print the link alone, and open no browser.")
 @secrets_option

@@ -43,7 +43,7 @@ class _Subset(click.ParamType):  # type: ignore[type-arg]  # generic in newer ve
 
 @click.command()
 @click.argument("storage", envvar="RAYSHOT_STORAGE")
-@click.option("--system", metavar="NAME", envvar="RAYSHOT_SYSTEM", help="Which system, where there are several.")
+@click.option("--system", metavar="NAME", envvar="RAYSHOT_SYSTEM", help="The system, if there are several.")
 @click.option("--snapshot", metavar="ID", help="Which snapshot; the latest if left out.")
 @click.option("--read-data", is_flag=True, help="Read and prove every byte, every message and every state.")
 @click.option("--subset", type=_Subset(), help="Read the n-th of t parts of the bytes: t runs read them all.")

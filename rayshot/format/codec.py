@@ -172,8 +172,8 @@ class Codec:
         codec, payload, slots = dump_message(method, tuple(args), dict(kwargs), heed, as_they_are=as_they_are)
         if len(payload) > MESSAGE_BYTES_MAX:
             raise MessageTooLarge(
-                f"the arguments of .{method} take {len(payload):,} bytes; the limit is {MESSAGE_BYTES_MAX:,} where "
-                "there is no object store, as in the simulator: send them in parts",
+                f"the arguments of .{method} take {len(payload):,} bytes; the limit is {MESSAGE_BYTES_MAX:,} "
+                "without an object store, as in the simulator: send them in parts",
                 method=method,
                 size_bytes=len(payload),
             )

@@ -54,7 +54,7 @@ _own = _Own()
 def own_instance() -> object:
     """Stands in a state for the actor's own instance. Snapshots hold this function by name: keep it here."""
     if _own.instance is None:
-        raise pickle.UnpicklingError("a state that refers to its own actor is read outside of one")
+        raise pickle.UnpicklingError("this state refers to its own actor, so only a restore can load it")
     return _own.instance
 
 
@@ -243,7 +243,7 @@ def _leaving_places(slots: list[Slot]) -> Callable[[Any], Any]:
     """What stands for references: places of slots that are added to these."""
 
     def leave_place(reference: Any) -> Any:
-        slots.append(Slot(OBJECT, reference, where="an object inside of what it was given"))
+        slots.append(Slot(OBJECT, reference, where="an object inside an argument or a result"))
         return slot, (len(slots) - 1,)
 
     return leave_place
@@ -477,7 +477,7 @@ def _as_it_is(_reference: Any) -> Any:
 
 def _refuse(reference: Any) -> Any:
     """Refuse it: its pickle would be an id that means nothing elsewhere."""
-    raise pickle.PicklingError(f"an {type(reference).__name__} inside of an error")
+    raise pickle.PicklingError(f"an {type(reference).__name__} inside an error")
 
 
 def _with_places(state: object, own: object) -> tuple[bytes, list[pickle.PickleBuffer], list[tuple[int, Any]]]:

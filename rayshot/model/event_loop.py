@@ -227,7 +227,7 @@ class Coroutines:
     def _left_behind(self, left: Iterable[str]) -> TaskLeftBehind:
         return TaskLeftBehind(
             f"actor {self._name!r}: the handler returned, and {_listed(left)} went on, a task that it had started. The "
-            "task was cancelled: a snapshot lies between two handlers, and would hold half of what the task does. "
+            "task was cancelled: a snapshot cuts between two handlers, and would hold half of what the task does. "
             "Await it in the handler (asyncio.gather, asyncio.TaskGroup), or do it later with "
             "rayshot.current().after(seconds, self.method). What a library keeps running needs a loop in a thread of "
             "yours: docs/porting.md#async",

@@ -22,7 +22,7 @@ _OPTIONS = {
     "concurrency_group": ("the handlers of one actor run one at a time", "concurrency-groups"),
     "retry_exceptions": ("a handler runs once: catch the exception in it, and try again there", "retry-exceptions"),
     "enable_task_events": ("Ray would list batches of messages, and no calls", "task-events"),
-    "tensor_transport": ("tensors travel inside of messages, which a snapshot holds", "tensor-transport"),
+    "tensor_transport": ("tensors travel inside messages, which a snapshot holds", "tensor-transport"),
     "_generator_backpressure_num_objects": ("a handler returns one value", "generators"),
     "_num_objects_per_yield": ("a handler returns one value", "generators"),
 }

@@ -22,7 +22,7 @@ def unreferenced(actor: str, *, roots: Iterable[str]) -> Property:
         actor: the actor's name.
         roots: actors that programs outside know, or look up.
     """
-    known = "no program outside but for the roots holds its handle, or looks it up"
+    known = "no program outside, except the roots, holds its handle or looks it up"
     conditions = (known, NO_THREADS, UNLESS_A_DRIVER_SPEAKS)
     return Property(
         f"{actor} is unreferenced", "stable", _Unreferenced(actor, frozenset(roots)), conditions, closed=True

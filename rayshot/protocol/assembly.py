@@ -90,7 +90,7 @@ def _cut(channel: Channel, sent: int, released: int, receiver: Record | None) ->
     arrived = receiver.arrived.get(channel.sender, received) if receiver else 0
     if released > arrived:
         raise InconsistentCut(
-            f"channel {channel}: messages {arrived + 1} .. {released} lie with neither of its ends",
+            f"channel {channel}: messages {arrived + 1} .. {released} are at neither of its ends",
             channel=tuple(channel),
             released=released,
             arrived=arrived,

@@ -128,7 +128,7 @@ class ActorSchedule:
         known, before = set(actors.coordinator.collector.open_snapshots), len(actors.snapshots)
         takeovers = actors.takeovers
         if not actors.want_snapshot(mode):
-            raise SnapshotAborted("another aligned snapshot is under way: let it end with world.run()")
+            raise SnapshotAborted("another aligned snapshot is open: let it end with world.run()")
         opened = [k for k in actors.coordinator.collector.open_snapshots if k not in known]
         settle(actors)
         if opened:

@@ -167,4 +167,4 @@ def hurry(actors: RecoverableActors, chosen: Pending) -> None:
         sender.take(chosen.receiver, 1)
         actors.hurry(of_channel)
     if chosen.sender not in process.next_senders():
-        raise ConfigError(f"{chosen} must wait for a snapshot that is under way: let it end with world.run()")
+        raise ConfigError(f"{chosen} must wait for an open snapshot: let it end with world.run()")

@@ -368,7 +368,7 @@ class SimulatedSystem:
     def _process(self, name: str) -> ActorProcess:
         process = self._actors.processes.get(name)
         if name in self._actors.reasons:
-            raise ActorExited(f"actor {name!r} is no more: {self._actors.reasons[name]}", actor=name)
+            raise ActorExited(f"actor {name!r} has ended: {self._actors.reasons[name]}", actor=name)
         if process is None:
             there = ", ".join(self._actors.processes) or "none"
             raise ActorNotFound(f"the world has no actor {name!r}; it has {there}", actor=name)

@@ -154,13 +154,13 @@ def require_comparable(old: Manifest, new: Manifest) -> Relation:
     moves = f"forward go {some_of(relation.forward)}; back go {some_of(relation.back)}"
     if relation.name == "other life":
         raise Incomparable(
-            f"{old.snapshot} and {new.snapshot} are of different lives, and a restore lies between them: from the "
+            f"{old.snapshot} and {new.snapshot} are of different lives, and there is a restore between them: from the "
             f"first to the second {moves}; compare snapshots of one life",
             **evidence,
         )
     raise Incomparable(
-        f"{old.snapshot} and {new.snapshot} overlapped, and neither lies before the other: from the first to the "
-        f"second {moves}; compare each with a snapshot that was taken when none was under way",
+        f"{old.snapshot} and {new.snapshot} overlapped, and neither is before the other: from the first to the "
+        f"second {moves}; compare each with a snapshot that was taken when no other was open",
         **evidence,
     )
 

@@ -178,7 +178,7 @@ def _counters(manifest: Manifest) -> str:
     """Name the counters; decoding the manifest has checked that they fit."""
     in_flight = sum(channel.sent - channel.received for channel in manifest.channels)
     return (
-        f"on {_count(len(manifest.channels), 'channel')} received <= sent, and bytes are named for what lies between: "
+        f"on {_count(len(manifest.channels), 'channel')} received <= sent, and the messages between have bytes: "
         f"{in_flight:,} in flight"
     )
 

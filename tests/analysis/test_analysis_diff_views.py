@@ -184,7 +184,7 @@ def test_a_pair_that_is_asked_for_alone_must_be_a_step(view: str) -> None:
         storage.table(view, snapshot=C3)
     with pytest.raises(Incomparable, match="forward go bob; back go alice"):
         storage.table(view, as_of=3, from_=C2)
-    with pytest.raises(Incomparable, match=f"{C3} lies after {C1}, .* give them the other way round"):
+    with pytest.raises(Incomparable, match=f"{C3} is after {C1}, .* swap the two"):
         storage.table(view, snapshot=C1, from_=C3)
     with pytest.raises(SnapshotNotFound, match="older"):
         storage.table(view, snapshot=C1)

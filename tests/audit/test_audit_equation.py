@@ -65,13 +65,13 @@ def swap_parts(tree):
 LIES = {
     "a message more was sent than is stored": (set_field("alice", 2, 10), "10 .. 10 are missing"),
     "a message less was sent than is stored": (set_field("alice", 2, 8), "missing|where"),
-    "a message more was received": (set_field("alice", 4, 3), "message 3 lies where 4 should"),
-    "a message less was received": (set_field("alice", 4, 1), "message 3 lies where 2 should"),
+    "a message more was received": (set_field("alice", 4, 3), "message 3 is stored where 4 should be"),
+    "a message less was received": (set_field("alice", 4, 1), "message 3 is stored where 2 should be"),
     "an orphan: received and never sent": (set_field("bob", 4, 5), "was received that was never sent"),
     "more arrived than was sent": (set_field("alice", 3, 10), "never sent"),
-    "a mailbox that is not there": (set_field("alice", 5, None), "message 7 lies where 3 should"),
+    "a mailbox that is not there": (set_field("alice", 5, None), "message 7 is stored where 3 should be"),
     "an outbox that is not there": (set_field("alice", 6, None), "7 .. 9 are missing"),
-    "mailbox and outbox swapped": (swap_parts, "message 7 lies where 3 should"),
+    "mailbox and outbox swapped": (swap_parts, "message 7 is stored where 3 should be"),
     "a receiver that is nobody": (drop_actor, "leads to nobody|comes from nobody"),
     "a channel twice": (lambda tree: tree["channels"].append(channel(tree, "bob")), "listed twice"),
 }

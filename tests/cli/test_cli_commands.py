@@ -227,7 +227,7 @@ def test_diff_shows_what_changed_and_ends_with_one(tmp_path: Path) -> None:
     result = run("diff", tmp_path)
     assert result.exit_code == 1
     assert lines(result) == [
-        "bank  1-coordinator-1 -> 1-coordinator-2  the old lies before the new",
+        "bank  1-coordinator-1 -> 1-coordinator-2  the old one is before the new one",
         "",
         " actor  attribute  old                new",
         " ───",

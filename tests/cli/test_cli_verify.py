@@ -39,7 +39,7 @@ def test_without_an_option_only_the_manifest_and_a_listing_are_read(
     monkeypatch.setattr(LocalStore, "read_range", _noting(LocalStore.read_range, read))
     result = run("verify", tmp_path, columns=200)
     size = snapshot.manifest.chunks[0].stored_size
-    cut = "on 2 channels received <= sent, and bytes are named for what lies between: 3 in flight"
+    cut = "on 2 channels received <= sent, and the messages between have bytes: 3 in flight"
     found = "Found in place: 2 actors and 2 channels with 3 messages in flight"
     assert lines(result) == [
         "bank  1-coordinator-1  position 1",

@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "k8s/README.md", *ROOT.glob("docs/*.md")]
+PAGES = [
+    *(ROOT / page for page in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "k8s/README.md")),
+    *ROOT.glob("docs/**/*.md"),
+    *ROOT.glob("examples/**/*.md"),
+]
 SOURCES = [*ROOT.glob("rayshot/**/*.py"), *ROOT.glob("integrations/**/*.py")]
 HABITS = {
     r"(?<![Tt]here )\bis no (?!longer|more)": "is not a",
@@ -15,7 +19,13 @@ HABITS = {
     r"(?<!so )(?<!like )\bthat one\b(?! comes| coordinator| of)": "its name",
     r"\blies in\b(?! wait)": "is in",
     r"\bvouch": "is signed by",
-    r"\bto be had\b": "can be read, is there",
+    r"\bbe had\b": "can be read, exists, is free",
+    r"\blies? (?:before|after|behind|between|with|where|here|there)\b": "is",
+    r"\bunder way\b": "open (a snapshot), in flight (a message), running",
+    r"\b(?:in|out)side of\b": "inside, outside",
+    r"\bbut for\b": "except",
+    r"\b(?:come|comes|came) (?:about|to nothing)\b": "fail, is aborted, exists",
+    r"\b(?:lest|hence|thereof|whereof)\b": "everyday words",
 }
 
 
@@ -44,7 +54,12 @@ def found_in(lines):
 
 
 @pytest.mark.parametrize(
-    "line", ["it is no file", "Whoever reads", "take that one", "it lies in the log", "he vouches", "is not to be had"]
+    "line",
+    [
+        *("it is no file", "Whoever reads", "take that one", "it lies in the log", "he vouches", "is not to be had"),
+        *("it lies before the other", "a snapshot under way", "outside of it", "all but for one", "none came about"),
+        "hence it is one",
+    ],
 )
 def test_each_habit_is_seen(line):
     assert found_in([line])

@@ -157,7 +157,7 @@ def test_an_ended_sender_of_which_the_receiver_lacks_messages_makes_the_cut_inco
     bench.want()
     bench.record("q", received={"p": 1}, arrived={"p": 2})
     bench.end("p", {"q": 3})
-    assert bench.ends[0].detail == "channel p -> q: messages 3 .. 3 lie with neither of its ends"
+    assert bench.ends[0].detail == "channel p -> q: messages 3 .. 3 are at neither of its ends"
 
 
 # Contradictions ------------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ def test_messages_that_lie_with_neither_end_make_the_cut_inconsistent(q, gap):
     bench = both({"sent": {"q": 5}, "released": {"q": 4}}, q)
     (end,) = bench.ends
     assert (end.snapshot, end.reason) == (K, AbortReason.INCONSISTENT)
-    assert end.detail == f"channel p -> q: messages {gap} lie with neither of its ends"
+    assert end.detail == f"channel p -> q: messages {gap} are at neither of its ends"
     assert bench.cuts == []
 
 

@@ -27,7 +27,7 @@ def test_a_snapshot_with_more_in_flight_than_may_be_is_aborted_and_the_next_one_
     account.pause.tell(1.0)
     for _ in range(10):
         account.remember.tell(b"x" * 50_000)
-    with pytest.raises(SnapshotAborted, match=r"busy.* bytes of messages in flight lie here") as aborted:
+    with pytest.raises(SnapshotAborted, match=r"busy.* bytes of messages in flight are here") as aborted:
         system.snapshot()
     assert aborted.value.evidence["reason"] == "too_much_in_flight"
     ray.get(account.read.remote())
@@ -69,7 +69,7 @@ def test_what_a_sender_keeps_for_a_snapshot_that_it_cannot_record_yet_is_bounded
     source, sink = Account.options(name="source").remote(0), Account.options(name="sink").remote(0)
     ray.get([source.read.remote(), sink.read.remote()])
     source.flood.tell(sink, 40, 100_000, 0.1)  # one handler of four seconds: the sink records long before it ends
-    with pytest.raises(SnapshotAborted, match=r"source: .* bytes of messages in flight lie here") as aborted:
+    with pytest.raises(SnapshotAborted, match=r"source: .* bytes of messages in flight are here") as aborted:
         system.snapshot()
     assert aborted.value.evidence["reason"] == "too_much_in_flight"
     assert ray.get(source.read.remote()) == 0

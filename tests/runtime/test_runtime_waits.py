@@ -133,7 +133,7 @@ def test_a_storage_that_hangs_lets_those_go_on_who_wait_for_it(new_system):
     coordinator = system._identity.coordinator
     ray.get(coordinator.__ray_call__.remote(hang))
     first = coordinator.snapshot.remote(Order())
-    with pytest.raises(SnapshotAborted, match="did not come to its turn"):
+    with pytest.raises(SnapshotAborted, match="did not begin within its time-out"):
         system.snapshot()
     with pytest.raises(ray.exceptions.RayTaskError, match="the storage has not answered"):
         ray.get(first)

@@ -10,7 +10,7 @@ from tests.simulation.mutation import mutant, patched
 ALIGNED = {"aligned": 4, "snapshots": 1, "alignment_timeouts": 0, "activity": 60}
 
 
-@mutant("what lies behind a marker is not held back", **ALIGNED)
+@mutant("messages behind a marker are not held back", **ALIGNED)
 class Unlimited(Participant):
     @property
     def limits(self):

@@ -31,7 +31,7 @@ CLASSICS = {
     "stale incarnation accepted": ["a batch of an old incarnation is accepted"],
     "commit with a record missing": ["a snapshot is stored with a record missing"],
     "back-edge not logged": ["messages on channels that lead back are not recorded"],
-    "alignment released early": ["what lies behind a marker is not held back", "one marker is enough"],
+    "alignment released early": ["messages behind a marker are not held back", "one marker is enough"],
     "tombstone forgotten": ["it is forgotten that a snapshot has ended"],
     "restored messages delivered after new ones": ["restored messages are delivered after new ones"],
     "outbox part of a channel lost": ["a record says that all is released that is sent, and the outbox is lost"],

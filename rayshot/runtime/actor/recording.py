@@ -160,7 +160,7 @@ class Recording:
             size = sum(channel.kept_bytes for channel in channels)
         if size <= limit:
             return ""
-        return f"{size:,} bytes of messages in flight lie here, max_in_flight_bytes is {limit:,}"
+        return f"{size:,} bytes of messages in flight are here, max_in_flight_bytes is {limit:,}"
 
     def confirm_pauses(self) -> None:
         """No handler runs: confirm this for the snapshots that asked for a pause. Call between two handlers."""

@@ -172,8 +172,8 @@ class Admission:
             del self._wanted[request]
             request.refuse(
                 SnapshotAborted(
-                    "the snapshot did not come to its turn in the time that it may take: others were under way, or the "
-                    "system was being restored. Take another one",
+                    "the snapshot did not begin within its time-out: others were open, or the system was being "
+                    "restored. Take another one",
                     reason=AbortReason.TIMEOUT.value,
                 )
             )
