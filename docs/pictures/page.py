@@ -1,4 +1,4 @@
-"""Photographs the page of `rayshot report`: `python docs/pictures/page.py STORAGE SNAPSHOT`, of a traced system.
+"""Takes pictures of the page of `rayshot report`: `python docs/pictures/page.py STORAGE SNAPSHOT`, of a traced system.
 
 Writes page-light.png and page-dark.png, as it could have happened, and page-straight.png. It needs Chromium.
 """
@@ -22,7 +22,7 @@ def main(storage: str, snapshot: str) -> None:
     view = rayshot.open(storage).system()
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         file = Path(folder) / "cut.html"
-        file.write_text(report(view, view.snapshot(snapshot)), encoding="utf-8")
+        file.write_text(report(view, view.snapshot(snapshot))[1], encoding="utf-8")
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
         for name, (scheme, straight) in LOOKS.items():
             page = browser.new_page(color_scheme=scheme, viewport=SIZE, reduced_motion="reduce")
