@@ -26,8 +26,8 @@ class HeadLost(ClusterUnreachable):
 
     def __init__(self) -> None:
         super().__init__(
-            "the head of the Ray cluster went away before it answered. When it is back, `rayshot status` says how the "
-            "system is, and `rayshot list STORAGE` which snapshots were taken"
+            "the head of the Ray cluster went away before it answered. When it is back, `rayshot status` shows "
+            "the system, and `rayshot list STORAGE` its snapshots"
         )
 
 

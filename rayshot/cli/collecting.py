@@ -23,7 +23,7 @@ _FATES = ("kept", "young", "marked", "removed")
 @click.command("gc")
 @click.argument("storage", envvar="RAYSHOT_STORAGE")
 @click.option("--system", metavar="NAME", envvar="RAYSHOT_SYSTEM", help="The system, if there are several.")
-@click.option("--dry-run", is_flag=True, help="Change nothing, say what would be done.")
+@click.option("--dry-run", is_flag=True, help="Change nothing; print what would be removed.")
 @click.option(
     "--min-age",
     "min_age_s",
@@ -31,11 +31,11 @@ _FATES = ("kept", "young", "marked", "removed")
     type=click.FloatRange(0),
     default=MIN_AGE_S,
     show_default=True,
-    help="What is younger stays, by the clock of the storage.",
+    help="Younger objects stay, by the clock of the storage.",
 )
 @json_option()
 def gc(storage: str, system: str | None, min_age_s: float, *, dry_run: bool, as_json: bool) -> None:
-    """Remove what crashes left behind and no snapshot needs.
+    """Remove objects that crashes left behind and no snapshot needs.
 
     It takes two passes to remove an object: the first one marks it, the next one removes it if it is still not needed
     and older than the minimum age. Run it now and then, also while the system runs.
@@ -54,9 +54,9 @@ def gc(storage: str, system: str | None, min_age_s: float, *, dry_run: bool, as_
 @click.option("--system", metavar="NAME", envvar="RAYSHOT_SYSTEM", help="The system, if there are several.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def delete(storage: str, snapshot: str, system: str | None, *, yes: bool) -> None:
-    """Delete one snapshot, a savepoint too, for good.
+    """Delete one snapshot or savepoint for ever.
 
-    A running system goes on. Bytes that other snapshots share with it stay, and so do those that somebody reads now,
+    A running system goes on. Bytes that other snapshots share with it stay, and so do bytes that a program reads now,
     until retention or rayshot gc removes them.
     """
     store = open_store(storage)

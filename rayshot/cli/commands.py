@@ -35,7 +35,7 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-_one_snapshot = click.option("--snapshot", metavar="ID", help="Which snapshot; the latest if left out.")
+_one_snapshot = click.option("--snapshot", metavar="ID", help="The snapshot; the latest if left out.")
 
 
 @click.command("list")
@@ -78,10 +78,10 @@ def show(storage: str, system: str | None, snapshot: str | None, *, as_json: boo
 @_common
 @_one_snapshot
 def topology(storage: str, system: str | None, snapshot: str | None, *, as_json: bool, everything: bool) -> None:
-    """Show who sends to whom, as one snapshot knows it.
+    """Show which actor sends to which, as one snapshot knows it.
 
-    Channels that lead back, as a depth-first search from the sources finds them, are marked: an aligned snapshot does
-    not wait for these, and records what is in flight on them.
+    It marks channels that lead back, which a depth-first search from the sources finds: an aligned snapshot does
+    not wait for these, and records the messages in flight on them.
     """
     found = open_storage(storage).system(system).snapshot(snapshot)
     if as_json:
@@ -97,14 +97,14 @@ def topology(storage: str, system: str | None, snapshot: str | None, *, as_json:
     "snapshots",
     metavar="ID",
     multiple=True,
-    help="Which snapshot; give it twice for old and new. One alone is compared with the one before it.",
+    help="A snapshot; give the option twice for old and new. A single one is compared with the one before it.",
 )
 @secrets_option
 def diff(storage: str, system: str | None, snapshots: Sequence[str], *, as_json: bool, everything: bool) -> None:
-    """Show what changed between two snapshots, and how their cuts lie to each other.
+    """Show what changed between two snapshots, and the relation of their cuts.
 
-    The last two are compared, if none is named. Two that overlapped, so that some actors would go forward and others
-    back, and two of different lives are refused.
+    Without --snapshot it compares the last two. It refuses two that overlapped, so that some actors would go forward
+    and others back, and two of different lives.
     """
     try:
         old, new = _pair(open_storage(storage).system(system), snapshots)

@@ -25,7 +25,13 @@ _WORDS = {True: ("yes", "green"), False: ("no", ""), None: ("unknown", "yellow")
 @click.argument("storage")
 @click.argument("predicate")
 @click.option("--system", metavar="NAME", envvar="RAYSHOT_SYSTEM", help="The system, if there are several.")
-@click.option("--with", "given", metavar="NAME=VALUE", multiple=True, help="An argument of it; may be given often.")
+@click.option(
+    "--with",
+    "given",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="An argument of the property; you may give it several times.",
+)
 @click.option("--all", "everything", is_flag=True, help="Show all rows of long tables.")
 @json_option()
 @secrets_option
@@ -36,7 +42,7 @@ def detect(
 
     PREDICATE is termination, lost-reply, deadlock, token-census, conserved-sum, counter-reached, unreferenced, or
     module:name for one of your own, which is imported from the current folder. If it holds in a snapshot, it holds from
-    the moment when that was complete, until a restore; if not, it did not hold when that began.
+    the moment when the snapshot was complete, until a restore. If not, it did not hold when the snapshot began.
     """
     try:
         view = open_storage(storage).system(system)

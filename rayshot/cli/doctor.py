@@ -21,15 +21,15 @@ _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 @click.command()
 @click.option(
-    "--storage", metavar="STORAGE", envvar="RAYSHOT_STORAGE", help="The storage that the systems are to write to."
+    "--storage", metavar="STORAGE", envvar="RAYSHOT_STORAGE", help="The storage that the systems will write to."
 )
 @address_option
 @json_option("Print one line of JSON.")
 def doctor(storage: str | None, address: str | None, *, as_json: bool) -> None:
-    """Look at a Ray cluster, each of its nodes, and a storage, and say what to do before a system runs there.
+    """Check a Ray cluster, each of its nodes, and a storage, and say what to do before a system runs there.
 
-    It starts a task on each node, and writes small objects into the storage that it deletes again. Ends with 0 where
-    nothing failed, warnings or not, and with 1 where something did.
+    It starts a task on each node, writes small objects into the storage, and deletes them again. It ends with 0 if
+    no check failed, even with warnings, and with 1 if one failed.
     """
     with cluster(address) as where:
         from rayshot.doctor.examination import examine_cluster  # noqa: PLC0415 - see `reaching`

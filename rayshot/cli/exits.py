@@ -47,12 +47,12 @@ TIMED_OUT = 23
 INTERRUPTED = 130
 
 EPILOG = """Exit codes: 0 fine (diff: no difference; detect: it holds); 1 damaged or inconsistent (diff: there are
-differences; detect: it does not hold, or nobody can tell); 2 wrong use; 10 no such storage or system; 11 no such
+differences; detect: it does not hold, or is unknown); 2 wrong use; 10 no such storage or system; 11 no such
 snapshot; 12 not signed by a trusted key; 13 the storage failed; 14 made by a newer rayshot, or by a program whose
-classes are not here; 15 the machine failed, as where what is printed has no room; 16 rayshot itself failed, which is
+classes are not here; 15 the machine failed, for example a full disk for the output; 16 rayshot itself failed, which is
 a bug; 17 diff, detect: damaged or inconsistent. Of a system that runs: 20 no cluster, or it refuses; 21 the snapshot
 was aborted; 22 the system is stopped, or not yet back; 23 timed out. 130 Ctrl-C. An error is one line on stderr; with
---json {"error": {"kind": ..., "message": ...}} stands on stdout too, in the place of the document."""
+--json stdout has {"error": {"kind": ..., "message": ...}} too, in the place of the document."""
 
 _CODES: tuple[tuple[type[RayshotError], int], ...] = (
     (SystemNotFound, NO_SYSTEM),
@@ -130,7 +130,7 @@ class Group(click.Group):
                 click.echo(json.dumps(error_document(UsageError(error.format_message()))))
             raise
         except KeyboardInterrupt:  # click's own exit code is 1, which has another meaning here
-            fail(Interrupted("nobody waits any longer; what a system was asked for may still be done"), INTERRUPTED)
+            fail(Interrupted("the command waits no longer; the system may still do what it was asked for"), INTERRUPTED)
         except BrokenPipeError as error:  # the reader has seen enough, and wants no line about it
             _abandon_stdout()
             raise click.exceptions.Exit(MACHINE_FAILED) from error

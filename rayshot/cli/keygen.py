@@ -18,15 +18,17 @@ from rayshot.format.signing_key import KEY_VARIABLE, TRUSTED_VARIABLE, new_secre
     type=click.Choice(["hmac", "ed25519"]),
     default="hmac",
     show_default=True,
-    help="With hmac who can check a signature can also sign; with ed25519 readers get a public key that cannot.",
+    help="With hmac everybody who can check can also sign; with ed25519 readers get a public key that cannot sign.",
 )
 @click.option("--encryption", is_flag=True, help="Make a key that encrypts snapshots, instead of one that signs them.")
-@click.option("--output", metavar="FILE", help="A new file, for its owner alone; the standard output if left out.")
+@click.option(
+    "--output", metavar="FILE", help="A new file that only its owner can read; the standard output if left out."
+)
 def keygen(algorithm: str, output: str | None, *, encryption: bool) -> None:
     """Make a key for signing snapshots, or for encrypting them.
 
-    The key goes to --output, or alone to the standard output; what it is called and what to set goes to the standard
-    error. A file that exists is never written over. Of an ed25519 key the public half goes to FILE.pub, too.
+    The key goes to --output, or alone to the standard output. The standard error gets its id and says which variable
+    to set. The command never overwrites a file. The public half of an ed25519 key also goes to FILE.pub.
     """
     if encryption:
         key = new_encryption_key()

@@ -28,9 +28,11 @@ if TYPE_CHECKING:
 
 _one_line = json_option("Print one line of JSON.")
 _timeout = click.option(
-    "--timeout", "timeout_s", type=Seconds(), default=inf, metavar="S", help="Wait so long at most."
+    "--timeout", "timeout_s", type=Seconds(), default=inf, metavar="S", help="The longest time to wait."
 )
-_mode = click.option("--mode", type=click.Choice(MODES), help="The algorithm; that of its configuration if left out.")
+_mode = click.option(
+    "--mode", type=click.Choice(MODES), help="The algorithm; if left out, the one in the system's configuration."
+)
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|)")
 DIGITS_MAX = 18
 _UNITS = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -84,11 +86,11 @@ def savepoint(
     *,
     as_json: bool,
 ) -> None:
-    """Take a snapshot that is never deleted by itself. LABEL says what for."""
+    """Take a snapshot that retention never deletes. LABEL is its label."""
     import os  # noqa: PLC0415
 
     if len(words_) > 2:  # noqa: PLR2004 - both
-        raise click.UsageError("give a name and a label, in quotes where it has blanks", context)
+        raise click.UsageError("give a name and a label, in quotes if it has blanks", context)
     name, label = words_ if len(words_) > 1 else (os.environ.get("RAYSHOT_SYSTEM") or None, words_[0])
     check_label(label)  # a bad label is refused before the system is asked
     click.echo(_say(_take(name, address, label, mode, timeout_s), as_json=as_json))
@@ -96,8 +98,10 @@ def savepoint(
 
 @click.command()
 @name_argument
-@click.option("--savepoint", "label", metavar="LABEL", help="Stop with a savepoint: nothing is handled after its cut.")
-@click.option("--without-savepoint", is_flag=True, help="Stop now: what came after the last snapshot is lost.")
+@click.option(
+    "--savepoint", "label", metavar="LABEL", help="Stop with a savepoint: no actor handles a message after its cut."
+)
+@click.option("--without-savepoint", is_flag=True, help="Stop now: everything after the last snapshot is lost.")
 @_timeout
 @address_option
 @_one_line
@@ -128,8 +132,10 @@ def stop(
 
 @click.command()
 @name_argument
-@click.option("--interval", metavar="TIME", help="A snapshot so often: 30s, 5m, 1h; `off` for none by itself.")
-@click.option("--keep", metavar="N", help="So many snapshots are kept, besides savepoints; `all` for all.")
+@click.option(
+    "--interval", metavar="TIME", help="The time between snapshots: 30s, 5m, 1h; `off` for no automatic snapshots."
+)
+@click.option("--keep", metavar="N", help="How many snapshots to keep, besides savepoints; `all` for all.")
 @address_option
 @_one_line
 @click.pass_context

@@ -100,7 +100,7 @@ def _own(module: str, name: str) -> Property:
     try:
         found: Any = getattr(import_module(module), name)
     except (ImportError, AttributeError, ValueError, SystemExit) as error:  # its code may leave the program
-        raise ConfigError(f"{module}:{name} is not to be found here: {type(error).__name__}: {error}") from error
+        raise ConfigError(f"{module}:{name} cannot be found here: {type(error).__name__}: {error}") from error
     return found  # type: ignore[no-any-return]  # `detect` refuses an object that is not a property
 
 

@@ -41,17 +41,17 @@ class _Classes(NamedTuple):
 @click.command()
 @click.argument("storage", envvar="RAYSHOT_STORAGE")
 @click.option("--system", metavar="NAME", envvar="RAYSHOT_SYSTEM", help="The system, if there are several.")
-@click.option("--snapshot", metavar="ID", help="Which snapshot; the latest if left out.")
+@click.option("--snapshot", metavar="ID", help="The snapshot; the latest if left out.")
 @click.option("--steps", type=click.IntRange(0, STEPS_MAX), default=STEPS_SHOWN, show_default=True, help="How many.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Picks what happens next.")
-@click.option("--interactive", is_flag=True, help="Ask before each step which message it shall be.")
-@click.option("--allow-unsigned", is_flag=True, help="Load it although no trusted key has signed it.")
+@click.option("--interactive", is_flag=True, help="Ask before each step which message comes next.")
+@click.option("--allow-unsigned", is_flag=True, help="Load the snapshot although no trusted key has signed it.")
 @click.option(
     "--rename-class",
     "moved",
     metavar="OLD=NEW",
     multiple=True,
-    help="Where a class went: old.module.Class=new.module.Class. May be given several times.",
+    help="The new name of a class: old.module.Class=new.module.Class. You may give it several times.",
 )
 @click.option("--skip-missing-classes", is_flag=True, help="Leave out actors whose class is gone, as a restore can.")
 @json_option()
@@ -69,12 +69,12 @@ def replay(
     skip_missing_classes: bool,
     as_json: bool,
 ) -> None:
-    """Go on from one snapshot, message by message.
+    """Continue from one snapshot, message by message.
 
-    The actors come to life in this process, without Ray: their classes are imported (from the current folder, too), and
-    their handlers run, files and networks included. So the snapshot must be signed with your key, as for a restore.
-    Each step handles one message in flight or fires one timer, and shows what changed and what was sent. Another seed
-    shows another order.
+    The actors run in this process, without Ray: it imports their classes (from the current folder, too), and
+    runs their handlers, with all effects on files and networks. So the snapshot must be signed with your key, as for a
+    restore. Each step handles one message in flight or fires one timer, and shows what changed and what was sent.
+    Another seed shows another order.
     """
     if interactive and as_json:
         raise click.UsageError("--interactive and --json do not go together")
@@ -129,7 +129,7 @@ def _load(snapshot: Snapshot, seed: int, classes: _Classes, *, allow_unsigned: b
         if not lost:
             raise
         raise CodeMismatch(
-            f"the actors' code is not to be found: no {', '.join(lost)} here. Run this in the folder in which the "
+            f"the actors' code cannot be found: no {', '.join(lost)} here. Run this in the folder in which the "
             "application runs, say with PYTHONPATH where its modules are, with --rename-class where a class "
             "went, or with --skip-missing-classes that its actors are left out",
             **error.evidence,

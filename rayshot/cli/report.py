@@ -14,16 +14,20 @@ from rayshot.store.repository import open as open_storage
 
 @click.command()
 @click.argument("storage", envvar="RAYSHOT_STORAGE")
-@click.option("-o", "--output", metavar="FILE", required=True, help="Where to write it; an earlier one is replaced.")
+@click.option("-o", "--output", metavar="FILE", required=True, help="The file to write; it replaces an earlier one.")
 @click.option("--system", metavar="NAME", envvar="RAYSHOT_SYSTEM", help="The system, if there are several.")
-@click.option("--snapshot", metavar="ID", help="Which opens first; the latest whose follow-up is known if left out.")
-@click.option("--actor", "actors", metavar="NAME", multiple=True, help="Show this one; may be given several times.")
+@click.option(
+    "--snapshot", metavar="ID", help="The snapshot that opens first; if left out, the latest one with a later trace."
+)
+@click.option(
+    "--actor", "actors", metavar="NAME", multiple=True, help="Show this actor or driver; you may give it several times."
+)
 @secrets_option
 def report(storage: str, output: str, system: str | None, snapshot: str | None, actors: Sequence[str]) -> None:
     """Write a page with the snapshots of a system: the cut, the messages in flight, states and what changed.
 
-    It is one HTML file that any browser shows, without a network. Some snapshots before the one that opens first are in
-    it too. Of a large system it holds the actors with most messages in flight, or those that --actor names.
+    It is one HTML file that any browser shows, without a network. It also has some snapshots before the one that opens
+    first. For a large system it has the actors with most messages in flight, or those that --actor names.
     """
     view = open_storage(storage).system(system)
     found, text = make(view, None if snapshot is None else view.snapshot(snapshot), actors=actors)

@@ -16,7 +16,7 @@ def secrets_option(command: Callable[..., Any]) -> Callable[..., Any]:
         is_flag=True,
         expose_value=False,
         callback=_show_all,
-        help="Show what is named like a password, token or key, too; else it is <redacted>.",
+        help="Show values named like a password, token or key; without this they are <redacted>.",
     )
     some = click.option(
         "--show-secret",
@@ -25,7 +25,7 @@ def secrets_option(command: Callable[..., Any]) -> Callable[..., Any]:
         expose_value=False,
         is_eager=True,  # `--show-secrets` comes later if both are given, and then wins
         callback=_show_some,
-        help="Show what has this name of an attribute, key, argument or method; may be given several times.",
+        help="Show values with this name of an attribute, key, argument or method; you may give it several times.",
     )
     return some(everything(command))
 

@@ -49,10 +49,15 @@ class Seen(NamedTuple):
 
 @click.command()
 @name_argument
-@click.option("--wait", "wanted", type=click.Choice((RUNNING, STOPPED)), help="Wait until it is so, then show it.")
+@click.option(
+    "--wait",
+    "wanted",
+    type=click.Choice((RUNNING, STOPPED)),
+    help="Wait until the system is in this state, then show it.",
+)
 @click.option("--timeout", "timeout_s", type=Seconds(), default=300.0, metavar="S", show_default=True,
-              help="With --wait: give up after so long.")  # fmt: skip
-@click.option("--watch", is_flag=True, help="Show it again each second, until Ctrl-C.")
+              help="With --wait: the longest time to wait.")  # fmt: skip
+@click.option("--watch", is_flag=True, help="Repeat it each second, until Ctrl-C.")
 @click.option("--all", "everything", is_flag=True, help="Show all rows of long tables.")
 @address_option
 @json_option("Print one line of JSON.")
@@ -66,9 +71,9 @@ def status(
     everything: bool,
     as_json: bool,
 ) -> None:
-    """Show what system NAME does now, or the only one. Ends with 0 where it runs, 22 where it does not.
+    """Show what system NAME does now, or the only one. Ends with 0 if it runs, 22 if it does not.
 
-    With --wait a system, or a cluster, that is not there yet is waited for too.
+    With --wait it also waits for a system, or a cluster, that does not exist yet.
     """
     rows_max = None if everything else ROWS_MAX
 

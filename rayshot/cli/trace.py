@@ -21,7 +21,7 @@ from rayshot.store.snapshot import Snapshot
 @click.command()
 @click.argument("storage", envvar="RAYSHOT_STORAGE")
 @click.option("--system", metavar="NAME", envvar="RAYSHOT_SYSTEM", help="The system, if there are several.")
-@click.option("--snapshot", metavar="ID", help="Events around which snapshot; the latest if left out.")
+@click.option("--snapshot", metavar="ID", help="The snapshot whose events to show; the latest if left out.")
 @click.option("--shiviz", "as_shiviz", is_flag=True, help="Print a log that ShiViz draws as a space-time diagram.")
 @json_option("Print one JSON object a line.")
 @click.option("--all", "everything", is_flag=True, help="Show all rows.")
@@ -30,7 +30,7 @@ def trace(
 ) -> None:
     """Show what the actors of a traced system did around one snapshot.
 
-    The events stand in an order that could have been the real one: none before one that it depends on. With --shiviz,
+    The order of the events could have been the real one: no event comes before one on which it depends. With --shiviz,
     paste the log into https://bestchai.bitbucket.io/shiviz/ together with the regular expression on stderr.
     """
     view = open_storage(storage).system(system)

@@ -18,14 +18,16 @@ PORT_MAX = 65535
 @click.command()
 @click.argument("storage", envvar="RAYSHOT_STORAGE")
 @click.option("--system", metavar="NAME", envvar="RAYSHOT_SYSTEM", help="The system, if there are several.")
-@click.option("--port", type=click.IntRange(0, PORT_MAX), default=0, help="On this port; a free one if left out.")
-@click.option("--no-open", is_flag=True, help="Print the link alone, and open no browser.")
+@click.option(
+    "--port", type=click.IntRange(0, PORT_MAX), default=0, help="The port of the page; a free one if left out."
+)
+@click.option("--no-open", is_flag=True, help="Only print the link, and open no browser.")
 @secrets_option
 def ui(storage: str, system: str | None, port: int, *, no_open: bool) -> None:
     """Show a page with the snapshots of a system in the browser, until Ctrl-C.
 
-    It shows what `rayshot report` writes into a file, read anew at each click. The link is good once, and on this
-    machine alone; the browser that opened it goes on. Nothing is changed, and nothing in a snapshot is executed.
+    It shows the page that `rayshot report` writes into a file, and reads again at each click. The link works once, and
+    only on this machine; the browser that opened it can go on. The page changes nothing and executes nothing.
     """
     view = open_storage(storage).system(system)
     try:

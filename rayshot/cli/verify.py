@@ -44,22 +44,22 @@ class _Subset(click.ParamType):  # type: ignore[type-arg]  # generic in newer ve
 @click.command()
 @click.argument("storage", envvar="RAYSHOT_STORAGE")
 @click.option("--system", metavar="NAME", envvar="RAYSHOT_SYSTEM", help="The system, if there are several.")
-@click.option("--snapshot", metavar="ID", help="Which snapshot; the latest if left out.")
+@click.option("--snapshot", metavar="ID", help="The snapshot; the latest if left out.")
 @click.option("--read-data", is_flag=True, help="Read and prove every byte, every message and every state.")
 @click.option("--subset", type=_Subset(), help="Read the n-th of t parts of the bytes: t runs read them all.")
 @click.option(
     "--replay",
     is_flag=True,
-    help="Read all data, and run deterministic classes again on the messages of a full trace. Executes what the "
-    "snapshot holds, so it must be signed with the key at hand.",
+    help="Read all data, and run deterministic classes again on the messages of a full trace. Executes code of "
+    "the snapshot, so it must be signed with your key.",
 )
 @click.option(
     "--min-position",
     type=click.IntRange(0),
     default=0,
     metavar="N",
-    help="Refuse a snapshot before this position of the log. Use it where you know that a later one was committed: "
-    "then the storage was put back to an older state.",
+    help="Refuse a snapshot before this position of the log. Use it if you know that a later one was committed: "
+    "then an older one shows that the storage was put back to an older state.",
 )
 @json_option()
 def verify(
@@ -75,14 +75,14 @@ def verify(
 ) -> None:
     """Prove one snapshot from its bytes.
 
-    Without an option nothing but the manifest is read: that it is what was committed, its signature, the cut equation
-    on its counters, and by a listing that every chunk is there with its size.
+    Without an option it reads only the manifest: that it is what was committed, its signature, and the cut equation
+    on its counters. A listing shows that every chunk exists with its size.
 
-    With --read-data every byte is compared with its digest, the messages in flight are counted, every state is read,
-    and all is audited apart from the code that wrote it. Where the system was traced, what its actors wrote down proves
-    more: their vector clocks, and that the snapshot lies on a course of events that could have been (Theorem 1).
+    With --read-data it compares every byte with its digest, counts the messages in flight, reads every state,
+    and audits everything with code that shares nothing with the writer. If the system was traced, the traces prove
+    more: the vector clocks, and that the snapshot is a state on a possible course of events (Theorem 1).
 
-    With --subset the bytes of a part are compared with their digests, no more: for storages that are too large for one
+    With --subset it compares only the bytes of one part with their digests: for storages that are too large for one
     night.
     """
     if subset is not None and (read_data or replay):

@@ -131,7 +131,9 @@ def _keys(seen: ClusterFacts) -> Iterator[Finding]:
             "keys",
             OK if seen.storage_is_local else WARN,
             "this program has none",
-            "" if seen.storage_is_local else "`rayshot keygen` makes one; without it nothing is written to a bucket",
+            ""
+            if seen.storage_is_local
+            else "`rayshot keygen` makes one; without it rayshot writes nothing to a bucket",
         )
     elif missing and any(seen.nodes[node].keys for node in missing):
         yield Finding(
@@ -151,7 +153,9 @@ def _clocks(seen: ClusterFacts) -> Iterator[Finding]:
     apart = {node: facts.skew_s for node, facts in seen.nodes.items() if abs(facts.skew_s) > SKEW_MAX_S}
     if apart:
         where = ", ".join(f"{node} by {skew_s:+.0f} s" for node, skew_s in apart.items())
-        yield Finding("clocks", WARN, f"other than here: {where}", "run a time service, else the times in logs differ")
+        yield Finding(
+            "clocks", WARN, f"other than here: {where}", "run a time service, otherwise the times in logs differ"
+        )
     else:
         yield Finding("clocks", OK, f"less than {SKEW_MAX_S:g} s apart")
 

@@ -87,7 +87,7 @@ def test_after_a_restore_nothing_is_known_of_the_new_life(shots):
         (["deadlock"], "deadlock needs waits_for"),
         (["deadlock", "--with", "waits_for=x", "--with", "needs=some"], "needs is all or any"),
         (["termination", "--with", "source=feed"], "--with source=ACTOR:ATTRIBUTE"),
-        (["no_such_module:phi"], "no_such_module:phi is not to be found here"),
+        (["no_such_module:phi"], "no_such_module:phi cannot be found here"),
         (["os:getcwd"], "getcwd is not declared stable"),
         (["conserved-sum", "--with", "attribute=pin", "--with", "total=0"], "named like a secret"),
     ],
@@ -122,7 +122,7 @@ LEAVES = "import sys\nfrom rayshot.properties import stable\n\n\n@stable\ndef le
     ("name", "more", "complaint"),
     [
         ("leaves_when_asked", "", "'leaves', asked of 1-coordinator-1, raised SystemExit: 0"),
-        ("leaves_at_once", "\n\nsys.exit(0)\n", "leaves_at_once:leaves is not to be found here: SystemExit: 0"),
+        ("leaves_at_once", "\n\nsys.exit(0)\n", "leaves_at_once:leaves cannot be found here: SystemExit: 0"),
     ],
 )
 def test_a_property_that_leaves_the_program_does_not_hold(shots, monkeypatch, name, more, complaint):

@@ -201,7 +201,7 @@ def test_classes_that_are_not_here_are_named(application: Path) -> None:
     (application / "bank.py").unlink()
     result = run(shots(application))
     assert result.exit_code == 14
-    assert result.stderr.startswith("error: code_mismatch: the actors' code is not to be found: no bank.Account here. ")
+    assert result.stderr.startswith("error: code_mismatch: the actors' code cannot be found: no bank.Account here. ")
     assert "PYTHONPATH" in result.stderr
 
 
