@@ -237,9 +237,9 @@ class Coroutines:
 
     def _waits_for_handler(self) -> WaitsForHandler:
         return WaitsForHandler(
-            f"actor {self._name!r}: the handler waited for an event, a lock or a queue that nothing could give it but "
-            "another handler of this actor, and those run one at a time, to completion. Return, and go on in the "
-            "handler that brings what you wait for: docs/porting.md#async",
+            f"actor {self._name!r}: the handler waited for an event, a lock or a queue that only another handler "
+            "of this actor could serve, and handlers run one at a time, to completion. Return, and continue in that "
+            "other handler: docs/porting.md#async",
             actor=self._name,
         )
 

@@ -50,7 +50,7 @@ class ActorHandle:
         """The name, for a process of `system`. Raises StaleHandle if the actor belongs to another system."""
         if self._system != system:
             raise StaleHandle(
-                f"{self!r} is of another system than this process, which is of {system!r}; "
+                f"{self!r} belongs to another system than this process, which belongs to {system!r}; "
                 "channels do not cross systems",
                 handle=repr(self),
             )

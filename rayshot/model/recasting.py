@@ -65,8 +65,8 @@ class Recasting:
         whose = f"message {number} in flight to {self._receiver!r}"
         if isinstance(error, _Gone):
             return CodeMismatch(
-                f"{whose} holds {error}, which this program has not: import "
-                "what defines it, or say where it went with rename_classes={'old.module.Class': NewClass}",
+                f"{whose} holds {error}, which this program does not have: import the module "
+                "that defines it, or give its new name with rename_classes={'old.module.Class': NewClass}",
                 receiver=self._receiver,
                 number=number,
                 class_name=str(error),

@@ -151,8 +151,8 @@ def _gone(manifest: Manifest, gone: Mapping[str, list[str]]) -> CodeMismatch:
     whose = "; ".join(f"{recorded} is the class of {', '.join(names)}" for recorded, names in sorted(gone.items()))
     here = "; ".join(what_is_there(manifest, sorted(gone)))
     return CodeMismatch(
-        f"this program has no {', '.join(sorted(gone))}, which snapshot {manifest.snapshot} holds actors of ({whose}). "
-        f"It has {here}. Import what defines it, say where it went with "
+        f"this program has no {', '.join(sorted(gone))}, but snapshot {manifest.snapshot} has actors of it ({whose}). "
+        f"It has {here}. Import the module that defines it, give its new name with "
         "rename_classes={'old.module.Class': NewClass}, or leave its actors out with skip_missing_classes=True",
         classes=sorted(gone),
         actors={recorded: tuple(names) for recorded, names in gone.items()},

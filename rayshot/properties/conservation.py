@@ -96,7 +96,7 @@ class Interval:
         """What is known about the change, in a sentence."""
         moved = f"{_signed(self.change)} between {self.old.id} and {self.new.id}"
         if not self.comparable:
-            return f"{moved}; {self.apart}: nobody's books can be told from these two"
+            return f"{moved}; {self.apart}: these two do not show the books of a single actor"
         wrong = [account for account in self.accounts if not account.balanced]
         whose = "; ".join(f"{_signed(one.appeared)} at {some_of(one.actors)}" for one in wrong)
         told = ", ".join(f"{count:,} messages of {driver}" for driver, count in self.told.items())

@@ -359,7 +359,8 @@ def name_in(handle: ActorHandle, world: NamedWorld) -> str:
     port = handle._port  # noqa: SLF001 - worlds have no unique names, so the port decides
     if port is not None and getattr(port, "world", None) is not world:
         raise StaleHandle(
-            f"{handle!r} is of another world; channels do not cross worlds: use get_actor({handle.name!r}) of this one",
+            f"{handle!r} belongs to another world; channels do not cross worlds: use get_actor({handle.name!r}) of "
+            "this one",
             handle=repr(handle),
         )
     return handle.name_in(world.system)

@@ -66,7 +66,7 @@ class ActorSchedule:
             raise ConfigError("a handler cannot wait for the world that it runs in: use reply.then(self.on_result)")
         self.run(None, done)
         if not done():
-            raise SystemStopped(f"nothing is left to do, and nobody answered {what}")
+            raise SystemStopped(f"nothing is left to do, and no actor answered {what}")
 
     def _happen(self, horizon: float) -> bool:
         """Let one event happen; returns False if nothing is left to do."""

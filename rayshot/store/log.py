@@ -274,7 +274,7 @@ class CommitLog:
         current = isinstance(record, CopyRecord) or (epoch is not None and record.writer == epoch.writer)
         if isinstance(record, CommitRecord) and current and self._history.attempt(record.snapshot):
             return IntentExpired(
-                f"what was written of {record.snapshot} was given up as garbage or deleted; write it anew",
+                f"the bytes of {record.snapshot} were given up as garbage or deleted; write it anew",
                 snapshot=str(record.snapshot),
             )
         life = self._history.incarnation

@@ -49,9 +49,9 @@ def find_copied(store: Store, system: str) -> str | None:
 def log_lost(system: str, what: str, **evidence: object) -> LogLost:
     """The error for a log that is not whole. `what` names the missing part."""
     return LogLost(
-        f"the commit log of {system!r} is not whole: {what}. Nothing here is shown, written or deleted before "
-        f"the newest backup of {log_folder(system)}/ is back in its place. If nothing of this system is needed any "
-        f"more, remove {system}/ by hand",
+        f"the commit log of {system!r} is incomplete: {what}. No command shows, writes or deletes anything here before "
+        f"you put the newest backup of {log_folder(system)}/ back. If you need nothing of this system any more, "
+        f"remove {system}/ by hand",
         system=system,
         **evidence,
     )

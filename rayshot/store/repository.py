@@ -199,8 +199,8 @@ class Repository:
             )
         if history.attempt(manifest.snapshot):
             raise IntentExpired(
-                f"what was written of {manifest.snapshot} was deleted or given up as garbage: it had taken longer "
-                "than garbage collection waits",
+                f"the bytes of {manifest.snapshot} were deleted or given up as garbage: writing took longer than "
+                "garbage collection waits",
                 snapshot=str(manifest.snapshot),
             )
         envelope = seal(self._payload(manifest), key)

@@ -256,6 +256,6 @@ def test_another_version_of_rayshot_is_refused_by_both_versions(new_system, monk
     new_system("bank")
     monkeypatch.setattr(rayshot, "__version__", "0.9.7")
     with pytest.raises(
-        ClusterRefused, match=r"is run by rayshot \d+\.\d+\.\d+, and this is rayshot 0.9.7: install that"
+        ClusterRefused, match=r"runs with rayshot \d+\.\d+\.\d+, and this is rayshot 0.9.7: install the"
     ):
         rayshot.attach("bank")

@@ -116,7 +116,7 @@ def test_one_window_at_a_time_and_another_one_when_the_first_has_failed(new_syst
     tracing = threading.Thread(target=trace)
     tracing.start()
     time.sleep(0.5)
-    with pytest.raises(ConfigError, match="somebody traces this system now"):
+    with pytest.raises(ConfigError, match="another program traces this system now"):
         system.trace(0.1)
     tracing.join()
     assert [error.evidence["reason"] for error in failed] == ["timeout"]

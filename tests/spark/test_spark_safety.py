@@ -76,7 +76,7 @@ def test_a_storage_whose_log_is_gone_fails_the_job_instead_of_being_empty(
     table: Table, storage: Path, view: str
 ) -> None:
     shutil.rmtree(storage / "bank/log")
-    with pytest.raises((AnalysisException, PythonException), match="LogLost: the commit log of 'bank' is not whole"):
+    with pytest.raises((AnalysisException, PythonException), match="LogLost: the commit log of 'bank' is incomplete"):
         table(storage, view).collect()
 
 

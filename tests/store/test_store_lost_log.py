@@ -86,8 +86,8 @@ def test_every_command_refuses_a_storage_whose_log_is_gone_and_removes_nothing(p
     for command, *arguments in COMMANDS * 2:
         result = CliRunner().invoke(main, [command, place, *arguments])
         assert result.exit_code == (17 if command == "diff" else 1), (command, result.output)
-        assert result.stderr.startswith("error: log_lost: the commit log of 'bank' is not whole: ")
-        assert "the newest backup of bank/log/ is back in its place" in result.stderr
+        assert result.stderr.startswith("error: log_lost: the commit log of 'bank' is incomplete: ")
+        assert "put the newest backup of bank/log/ back" in result.stderr
         assert everything(store) == there
 
 

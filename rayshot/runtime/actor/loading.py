@@ -108,8 +108,8 @@ def _load_state(
         raise _mismatch(
             process.name,
             class_name,
-            f"the state of class {class_name} holds something that this program has not: "
-            f"{error}; import what defines it, or say where it went with "
+            f"the state of class {class_name} holds something that this program does not have: "
+            f"{error}; import the module that defines it, or give its new name with "
             "rename_classes={'old.module.Class': NewClass}",
         ) from error
     except (Exception, SystemExit) as error:  # unpickling runs code of the values' classes

@@ -51,7 +51,7 @@ class TraceWindow:
         if self._always:
             raise ConfigError("this system is traced all the time: each of its snapshots has traces")
         if not self._open.acquire(blocking=False):
-            raise ConfigError("somebody traces this system now: try again when that is over")
+            raise ConfigError("another program traces this system now: try again when it has finished")
         try:
             return self._take(*traced, take)
         finally:

@@ -329,8 +329,8 @@ def identify(name: str, coordinator: Any, within_s: float = SILENT_S) -> HostIde
     theirs = None if version is None else get_answer(version.remote(), the_coordinator(name), within_s)
     if theirs != rayshot.__version__:
         raise ClusterRefused(
-            f"system {name!r} in the Ray cluster at {connected_to()} is run by rayshot {theirs or '(an older one)'}, "
-            f"and this is rayshot {rayshot.__version__}: install that of the cluster",
+            f"system {name!r} in the Ray cluster at {connected_to()} runs with rayshot {theirs or '(an older one)'}, "
+            f"and this is rayshot {rayshot.__version__}: install the version of the cluster",
             theirs=theirs,
             ours=rayshot.__version__,
         )

@@ -296,8 +296,8 @@ class System:
         drain = Drain(self._port)
         if missing := drain.wait(told_s, BIRTH_S, until):
             raise SnapshotAborted(
-                f"{some_names(missing)} has not taken within {told_s:g} s what this program told it, which would be "
-                f"lost: the system goes on. Try again, or take a savepoint and shut it down",
+                f"{some_names(missing)} has not taken the messages of this program within {told_s:g} s, and a stop "
+                f"would lose them: the system goes on. Try again, or take a savepoint and shut it down",
                 reason=AbortReason.TIMEOUT.value,
                 missing=missing,
             )
