@@ -8,6 +8,7 @@ must stop (Fenced). If the other deletes, expires or copies snapshots beside the
 record and takes the next position (PositionTaken).
 """
 
+import logging
 from collections.abc import Callable
 
 from rayshot.errors import (
@@ -16,11 +17,12 @@ from rayshot.errors import (
     Fenced,
     IntentExpired,
     KeyNotFound,
+    LogLost,
     PositionTaken,
     StoreUnavailable,
 )
 from rayshot.store.history import History
-from rayshot.store.layout import POSITION_DIGITS, log_folder, log_key
+from rayshot.store.layout import POSITION_DIGITS, log_folder, log_key, segment_folder
 from rayshot.store.lost_log import find_copied, find_written, log_lost
 from rayshot.store.once import create_once
 from rayshot.store.records import (
@@ -39,13 +41,16 @@ from rayshot.store.segments import (
     all_segments,
     cover,
     find_segments,
-    read_segment,
+    read_segments,
     write_segments,
 )
 from rayshot.store.several import SMALL_AT_ONCE, several_at_once
 from rayshot.store.store import Store
 
+log = logging.getLogger("rayshot")
 RACES_MAX = 100
+WINDOW = 64
+"""Behind the segments so many positions are tried at once: a hole before fewer records is found."""
 
 
 class CommitLog:
@@ -59,8 +64,6 @@ class CommitLog:
         self._history = History()
         self._missing: set[Segment] = set()
         """Segments that could be there and are not."""
-        self._wrote = False
-        """Whether this object has appended a record."""
         self._beginning_proved = False
         """Whether it is proved that a log without an EPOCH never had one."""
         self.epoch: EpochRecord | None = None
@@ -78,9 +81,9 @@ class CommitLog:
     def refresh(self) -> History:
         """Read the new records and return the meaning of all. Raises as `records`.
 
-        The first call reads the segments, and then the records behind them, which it lists, to find a hole. Later calls
-        only try the next position, so their cost does not depend on the length of the log. Objects beside the log are
-        listed only if the log has no EPOCH.
+        The first call reads the segments and the records behind them, or all records if there are no segments. Later
+        calls only try the next position, so their cost does not depend on the length of the log. Objects beside the log
+        are listed only if the log has no EPOCH.
         """
         if not self._records:
             self._read_all()
@@ -105,24 +108,64 @@ class CommitLog:
         self._beginning_proved = bool(self._records)
 
     def _read_all(self) -> None:
+        """Read the log from its start. Nothing is kept unless all of it can be read."""
         found = find_segments(self._store, self._system)
-        chosen = cover(found)
-        with several_at_once(len(chosen), "rayshot-log", SMALL_AT_ONCE) as map_:
-            for records in map_(lambda segment: read_segment(self._store, self._system, segment), chosen):
-                if records is None:
-                    break
-                for record in records:
-                    self._take(record)
-        start = self.next_position
-        end = find_end(self._store, self._system, start)
-        self._missing = all_segments(end) - found
-        with several_at_once(end - start, "rayshot-log", SMALL_AT_ONCE) as map_:
-            for position, record in enumerate(map_(self._read, range(start, end)), start):
+        records = read_segments(self._store, self._system, cover(found))
+        if records and self._is_the_end_of(records):
+            records += self._read_behind(len(records))
+        else:
+            records = self._read_listed()
+        for record in records:
+            self._take(record)
+        self._missing = all_segments(len(records)) - found
+
+    def _is_the_end_of(self, records: list[Record]) -> bool:
+        """Whether the log holds the last record of its segments. Raises LogLost if it holds none there."""
+        position = len(records) - 1
+        record = self._read(position)
+        if record is None:
+            raise log_lost(
+                self._system,
+                f"record {position} is missing, and a segment holds it",
+                mend=f"Or remove {segment_folder(self._system)}/ if log/ was put back to an older state, or copied "
+                "while the system ran",
+                position=position,
+            )
+        if record != records[-1]:
+            log.warning(
+                "the segments of the log of %r are of another log, so it is read record by record: remove %s/",
+                self._system,
+                segment_folder(self._system),
+            )
+        return record == records[-1]
+
+    def _read_behind(self, start: int) -> list[Record]:
+        """The records behind the segments. They are few, so they are found by trying, without a list of the log."""
+        records: list[Record] = []
+        while True:
+            with several_at_once(WINDOW, "rayshot-log", SMALL_AT_ONCE) as map_:
+                window = list(map_(self._read, range(start, start + WINDOW)))
+            there = next((count for count, record in enumerate(window) if record is None), WINDOW)
+            if any(window[there:]):
+                raise self._hole(start + there)
+            records += window[:there]
+            if there < WINDOW:
+                return records
+            start += WINDOW
+
+    def _read_listed(self) -> list[Record]:
+        records: list[Record] = []
+        end = find_end(self._store, self._system)
+        with several_at_once(end, "rayshot-log", SMALL_AT_ONCE) as map_:
+            for position, record in enumerate(map_(self._read, range(end))):
                 if record is None:
-                    raise log_lost(
-                        self._system, f"record {position} is missing, and later ones are there", position=position
-                    )
-                self._take(record)
+                    raise self._hole(position)
+                records.append(record)
+        return records
+
+    def _hole(self, position: int) -> LogLost:
+        what = f"record {position} is missing, and later ones are there"
+        return log_lost(self._system, what, position=position)
 
     @property
     def history(self) -> History:
@@ -166,28 +209,33 @@ class CommitLog:
             ) from error
         else:
             self._take(record)
-            self._write_segments()
 
-    def _write_segments(self) -> None:
-        """Write the segments that end here, and once after the first append those that are missing."""
-        end = self.next_position
-        self._missing |= {Segment(end - count, count) for count in COUNTS if end % count == 0}
-        if self._missing and (end % COUNTS[-1] == 0 or not self._wrote):
+    def write_segments(self) -> None:
+        """Write the segments that are missing. Call it between two appends, when nobody waits.
+
+        It never fails: what cannot be written now is written by a later call, which a record or a new writer brings.
+        """
+        if not self._missing:
+            return
+        try:
+            self.prove_end()  # a segment must not copy records of a log that was put back meanwhile
             self._missing = write_segments(self._store, self._system, self._missing, self._records)
-        self._wrote = True
+        except Exception as error:  # noqa: BLE001 - the records are written, and count without segments
+            log.warning("segments of the log of %r could not be written now: %s", self._system, error)
 
     def prove_end(self) -> None:
-        """Raise LogLost if the last record that was read is gone: no reader finds a record behind a hole.
+        """Raise LogLost if the last record that was read is gone, or is another one now: the log was put back.
 
-        Also raises StoreError.
+        A record behind a hole is found by no reader. Also raises BadManifest, FormatTooNew and StoreError.
         """
         if not self._records:
             return
         position = self.next_position - 1
-        try:
-            self._store.read_range(log_key(self._system, position), 0, 1)
-        except KeyNotFound as error:
-            raise log_lost(self._system, f"record {position} was there and is gone", position=position) from error
+        record = self._read(position)
+        if record is None:
+            raise log_lost(self._system, f"record {position} was there and is gone", position=position)
+        if record != self._records[-1]:
+            raise log_lost(self._system, f"record {position} was another one before", position=position)
 
     def append_next(self, make: Callable[[History, int], Record | None]) -> Record | None:
         """Append the record that `make` returns for the history and the next position. Repeat if the position is taken.
@@ -251,6 +299,8 @@ class CommitLog:
     def _take(self, record: Record) -> None:
         self._records.append(record)
         self._history.add(record)
+        end = self.next_position
+        self._missing.update(Segment(end - count, count) for count in COUNTS if end % count == 0)
 
     def _expect(self, record: Record) -> None:
         """Raise unless `record` is the record at its position."""
@@ -305,21 +355,10 @@ def read_record(store: Store, system: str, position: int) -> Record | None:
     return decode_record(data, position)
 
 
-def find_end(store: Store, system: str, start: int | None = None) -> int:
-    """One more than the position of the last record, from listings; 0 if no record is there. It reads no record.
-
-    `start`: as many records are in the segments; None to look. Raises LogLost if the last of these is not in the log,
-    and StoreError.
-    """
-    if start is None:
-        start = max((segment.end for segment in cover(find_segments(store, system))), default=0)
-    after = log_key(system, start - 2) if start > 1 else ""
-    numbers = (_number(entry.key) for entry in store.list(log_folder(system), after=after))
-    end = max((int(number) + 1 for number in numbers if number), default=0)
-    if end < start:
-        position = start - 1
-        raise log_lost(system, f"record {position} is missing, and a segment holds it", position=position)
-    return end
+def find_end(store: Store, system: str) -> int:
+    """One more than the position of the last record, from a listing. It reads no record. Raises StoreError."""
+    numbers = (_number(entry.key) for entry in store.list(log_folder(system)))
+    return max((int(number) + 1 for number in numbers if number), default=0)
 
 
 def _number(key: str) -> str:

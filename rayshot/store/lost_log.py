@@ -46,12 +46,13 @@ def find_copied(store: Store, system: str) -> str | None:
     return None
 
 
-def log_lost(system: str, what: str, **evidence: object) -> LogLost:
-    """The error for a log that is not whole. `what` names the missing part."""
+def log_lost(system: str, what: str, *, mend: str = "", **evidence: object) -> LogLost:
+    """The error for a log that is not whole. `what` names the missing part, `mend` another way out."""
+    other_way = f" {mend}." if mend else ""
     return LogLost(
         f"the commit log of {system!r} is incomplete: {what}. No command shows, writes or deletes anything here before "
-        f"you put the newest backup of {log_folder(system)}/ back. If you need nothing of this system any more, "
-        f"remove {system}/ by hand",
+        f"you put the newest backup of {log_folder(system)}/ back.{other_way} If you need nothing of this system any "
+        f"more, remove {system}/ by hand",
         system=system,
         **evidence,
     )

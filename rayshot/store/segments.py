@@ -1,9 +1,12 @@
 """Segments of the commit log: many records in one object, so that a long log is opened with few reads.
 
-A segment of `count` records begins at a multiple of `count`. The writer that appends its last record writes it, or the
-next writer that misses it. It says nothing that the records do not say, so a reader can always read the records
-instead. No record is deleted when its segment is there: a writer that slept for long tries the position that was the
-next one, and would take a missing record for the end of the log.
+A segment of `count` records begins at a multiple of `count`. The coordinator writes it, after its last record. It says
+nothing that the records do not say, so a reader can always read the records instead. It also holds the record before
+its first one, so that a reader sees whether two segments are of one log: a log can be put back to an older state, and
+go on in another way.
+
+No record is deleted when its segment is there: a writer that slept for long tries the position that was the next one,
+and would take a missing record for the end of the log.
 """
 
 import logging
@@ -16,7 +19,7 @@ from rayshot.format import canonical
 from rayshot.store.layout import POSITION_DIGITS, segment_folder, segment_key
 from rayshot.store.once import create_once
 from rayshot.store.records import RECORD_BYTES_MAX, Record, record_of, record_tree, take_digest, with_digest
-from rayshot.store.several import several_at_once
+from rayshot.store.several import SMALL_AT_ONCE, several_at_once
 from rayshot.store.store import Store
 
 log = logging.getLogger("rayshot")
@@ -60,10 +63,32 @@ def all_segments(end: int) -> set[Segment]:
     return {Segment(first, count) for count in COUNTS for first in range(0, end - count + 1, count)}
 
 
-def read_segment(store: Store, system: str, segment: Segment) -> list[Record] | None:
-    """The records of a segment; None if it is gone or damaged. Raises FormatTooNew and StoreError."""
+def read_segments(store: Store, system: str, segments: Sequence[Segment]) -> list[Record]:
+    """The records of segments that follow each other from position 0 on.
+
+    From a segment on that is gone or damaged there are none, and none at all if two segments are of different logs.
+    Raises FormatTooNew and StoreError.
+    """
+    records: list[Record] = []
+    with several_at_once(len(segments), "rayshot-log", SMALL_AT_ONCE) as map_:
+        for segment, read in zip(segments, map_(lambda one: _read(store, system, one), segments), strict=True):
+            if read is None:
+                break
+            if segment.first and read[0] != records[-1]:
+                log.warning(
+                    "the log of %r is read record by record, as its segments are of different logs: remove %s/",
+                    system,
+                    segment_folder(system),
+                )
+                return []
+            records += read[1:] if segment.first else read
+    return records
+
+
+def _read(store: Store, system: str, segment: Segment) -> list[Record] | None:
+    """The records of a segment, and the one before it if there is one; None if the segment is gone or damaged."""
     key = segment_key(system, segment.first, segment.count)
-    bytes_max = (segment.count + 1) * RECORD_BYTES_MAX
+    bytes_max = (segment.count + 2) * RECORD_BYTES_MAX
     try:
         data = store.read_range(key, 0, bytes_max + 1)
         return _records_in(canonical.unpack(data, what=key, bytes_max=bytes_max), segment, key)
@@ -76,17 +101,17 @@ def _records_in(tree: object, segment: Segment, key: str) -> list[Record]:
     if type(tree) is not dict:
         raise BadManifest(f"{key} is not a map")
     take_digest(tree, key)
-    trees = tree.get("records")
-    if type(trees) is not list or len(trees) != segment.count:
-        raise BadManifest(f"{key} does not hold {segment.count} records")
-    return [record_of(one, position) for position, one in enumerate(trees, segment.first)]
+    trees, start = tree.get("records"), max(0, segment.first - 1)
+    if type(trees) is not list or len(trees) != segment.end - start:
+        raise BadManifest(f"{key} does not hold {segment.end - start} records")
+    return [record_of(one, position) for position, one in enumerate(trees, start)]
 
 
 def write_segments(store: Store, system: str, segments: set[Segment], records: Sequence[Record]) -> set[Segment]:
     """Write these segments of a log that begins with `records`. Returns those that could not be written now."""
 
     def write(segment: Segment) -> bool:
-        part = records[segment.first : segment.end]
+        part = records[max(0, segment.first - 1) : segment.end]
         try:
             data = canonical.pack(with_digest({"records": [record_tree(one) for one in part]}))
             create_once(store, segment_key(system, segment.first, segment.count), data)

@@ -2,7 +2,7 @@ import logging
 
 import pytest
 
-from rayshot.errors import BadManifest, FormatTooNew, LogLost, StoreUnavailable
+from rayshot.errors import BadManifest, FormatTooNew, LogLost, StoreUnavailable, UnsafePath
 from rayshot.format import canonical
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.layout import copy_folder, log_key, manifest_name, segment_folder, segment_key
@@ -60,6 +60,7 @@ def go_on(log: CommitLog, end: int) -> None:
     for position in range(log.next_position, end):
         snapshot = SnapshotId(1, "coordinator", position)
         log.append(CommitRecord(position, "w", 1, snapshot, manifest_name(snapshot), "ab" * 32, 1.5))
+        log.write_segments()
 
 
 def names(store: MemoryStore) -> list[str]:
@@ -75,7 +76,9 @@ def test_whoever_appends_the_last_record_of_a_segment_writes_it() -> None:
     reader = CommitLog(store, "bank")
     before = store.calls
     assert reader.records() == log.records()
-    assert store.calls - before < 12, "two lists, two segments, three records, and the next position twice"
+    assert [verb for verb, _ in store.journal[before:]].count("list") == 1
+    segments = [key for _, key in store.journal[before:] if key.startswith(segment_folder("bank") + "/")]
+    assert len(segments) == 2
 
 
 def test_a_log_of_all_kinds_of_records_is_the_same_with_segments_and_without() -> None:
@@ -88,11 +91,12 @@ def test_a_log_of_all_kinds_of_records_is_the_same_with_segments_and_without() -
     writer = CommitLog(store, "bank")
     writer.refresh()
     writer.begin_epoch(3, "w3")
+    writer.write_segments()
     assert find_segments(store, "bank") == all_segments(LARGE + 3 * SMALL)
     reader = CommitLog(store, "bank")
     before = store.calls
     assert list(reader.records()[:-1]) == records
-    assert store.calls - before < 10
+    assert store.calls - before < 80, "a list, four segments, one of their records, and a window behind them"
     assert reader.history.retained == writer.history.retained
     assert reader.history.ended() == writer.history.ended()
     assert find_end(store, "bank") == len(records) + 1
@@ -117,9 +121,9 @@ def test_a_segment_that_cannot_be_read_costs_time_and_nothing_else(
         "cut": data[:-1],
         "flipped": data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 1]) + data[len(data) // 2 + 1 :],
         "empty": b"",
-        "of others": canonical.pack(with_digest({"records": trees[:SMALL]})),
-        "too few": canonical.pack(with_digest({"records": trees[SMALL : 2 * SMALL - 1]})),
-        "no map": canonical.pack(trees[SMALL : 2 * SMALL]),
+        "of others": canonical.pack(with_digest({"records": trees[: SMALL + 1]})),
+        "too few": canonical.pack(with_digest({"records": trees[SMALL - 1 : 2 * SMALL - 1]})),
+        "no map": canonical.pack(trees[SMALL - 1 : 2 * SMALL]),
     }
     store.delete(key)
     if damage in spoiled:
@@ -157,31 +161,97 @@ def test_objects_that_are_no_segments_are_not_read() -> None:
 
 
 @pytest.mark.parametrize("effect", list(FaultEffect))
-def test_a_commit_counts_if_its_segment_cannot_be_written_and_a_later_writer_does(effect: FaultEffect) -> None:
+def test_a_segment_that_cannot_be_written_is_written_later(effect: FaultEffect) -> None:
     store = MemoryStore()
     log = append_commits(store, SMALL - 1)
-    store.fault = Fault(store.calls + 2, effect, count=100)  # the first call writes the record
-    go_on(log, SMALL)
+    snapshot = SnapshotId(1, "coordinator", SMALL - 1)
+    log.append(CommitRecord(SMALL - 1, "w", 1, snapshot, manifest_name(snapshot), "ab" * 32, 1.5))
+    store.fault = Fault(store.calls + 1, effect, count=100)
+    log.write_segments()
     store.fault = None
     assert CommitLog(store, "bank").records() == log.records()
-    other = CommitLog(store, "bank")
-    other.refresh()
-    other.begin_epoch(1, "other")
+    log.write_segments()
     assert names(store) == [f"{0:020}-{SMALL}"]
-    assert CommitLog(store, "bank").records() == other.records()
+    before = store.calls
+    log.write_segments()
+    assert store.calls == before, "nothing is missing"
 
 
-def test_a_refusing_store_is_not_asked_for_segments_at_each_commit() -> None:
+def test_a_segment_that_ends_with_the_record_of_another_writer_is_written_too() -> None:
     store = MemoryStore()
     log = append_commits(store, SMALL - 1)
-    store.fault = Fault(store.calls + 2, count=100)
-    go_on(log, SMALL)
-    store.fault = None
-    before = store.calls
-    go_on(log, SMALL + 5)
-    assert store.calls - before == 5
-    go_on(log, 2 * SMALL)
-    assert len(names(store)) == 2, "with the next segment the missing one comes too"
+    other = CommitLog(store, "bank")
+    other.append_next(lambda _, position: DeleteRecord(position, "somebody", SnapshotId(1, "coordinator", 3)))
+    log.refresh()
+    log.write_segments()
+    assert names(store) == [f"{0:020}-{SMALL}"]
+
+
+def test_an_error_that_nobody_expects_ends_no_commit(caplog: pytest.LogCaptureFixture) -> None:
+    store = MemoryStore()
+    log = append_commits(store, SMALL - 1)
+    snapshot = SnapshotId(1, "coordinator", SMALL - 1)
+    log.append(CommitRecord(SMALL - 1, "w", 1, snapshot, manifest_name(snapshot), "ab" * 32, 1.5))
+
+    def refuse(key: str, data: object) -> None:
+        raise UnsafePath(f"{key} leads out of the store", key=key)
+
+    store.create = refuse  # type: ignore[method-assign, assignment]
+    log.write_segments()
+    assert "could not be written now" in caplog.text
+
+
+def put_back(store: MemoryStore, end: int) -> None:
+    """Put the folder of the log back to an older state, and leave the segments."""
+    for entry in list(store.list("bank/log")):
+        if int(entry.key.rpartition("/")[2]) >= end:
+            store.delete(entry.key)
+
+
+def live_on(store: MemoryStore, start: int, end: int) -> list[Record]:
+    """As a rayshot without segments goes on with a log of `start` records, as life 2."""
+    log = [EpochRecord(start, 2, "other")]
+    snapshots = [SnapshotId(2, "coordinator", position) for position in range(start + 1, end)]
+    commits = [
+        CommitRecord(start + place, "other", 2, snapshot, manifest_name(snapshot), "cd" * 32, 2.5)
+        for place, snapshot in enumerate(snapshots, 1)
+    ]
+    fill(store, [*log, *commits])
+    return [*log, *commits]
+
+
+@pytest.mark.parametrize("end", [2 * SMALL + 10, 4 * SMALL])
+def test_segments_of_a_log_that_was_put_back_and_went_on_in_another_way_are_left_aside(
+    end: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = MemoryStore()
+    log = append_commits(store, 2 * SMALL + 2)
+    put_back(store, 70)
+    expected = [*log.records()[:70], *live_on(store, 70, end)]
+    reader = CommitLog(store, "bank")
+    assert list(reader.records()) == expected
+    assert reader.history.incarnation == 2
+    assert "of another log, so it is read record by record: remove bank/segments/" in caplog.text
+    writer = CommitLog(store, "bank")
+    writer.refresh()
+    epoch = writer.begin_epoch(3, "third")
+    writer.write_segments()
+    for again in (CommitLog(store, "bank"), CommitLog(store, "bank")):
+        assert list(again.records()) == [*expected, epoch]
+
+
+def test_a_writer_that_slept_while_the_log_was_put_back_writes_no_segment_of_what_it_remembers() -> None:
+    store = MemoryStore()
+    log = append_commits(store, 2 * SMALL - 1)
+    snapshot = SnapshotId(1, "coordinator", 2 * SMALL - 1)
+    log.append(CommitRecord(2 * SMALL - 1, "w", 1, snapshot, manifest_name(snapshot), "ab" * 32, 1.5))
+    put_back(store, 70)
+    expected = [*log.records()[:70], *live_on(store, 70, 3 * SMALL)]
+    log.write_segments()
+    assert names(store) == [f"{0:020}-{SMALL}"]
+    assert list(CommitLog(store, "bank").records()) == expected
+    with pytest.raises(LogLost, match="was another one before"):
+        log.prove_end()
 
 
 def test_a_log_that_ends_before_its_segments_is_lost() -> None:
@@ -189,17 +259,32 @@ def test_a_log_that_ends_before_its_segments_is_lost() -> None:
     append_commits(store, SMALL + 2)
     for position in range(SMALL - 1, SMALL + 2):
         store.delete(log_key("bank", position))
-    for look in (CommitLog(store, "bank").records, lambda: find_end(store, "bank")):
-        with pytest.raises(LogLost, match=f"record {SMALL - 1} is missing, and a segment holds it"):
-            look()
+    reader = CommitLog(store, "bank")
+    for _ in range(3):
+        with pytest.raises(
+            LogLost, match=f"record {SMALL - 1} is missing, and a segment holds it.*Or remove bank/segments/"
+        ):
+            reader.records()
+
+
+def test_a_list_that_does_not_show_the_newest_records_yet_hides_none_behind_segments() -> None:
+    store = MemoryStore()
+    log = append_commits(store, SMALL + 3)
+    listed = store.list
+    store.list = lambda prefix="", **options: (  # type: ignore[method-assign, assignment]
+        entry for entry in listed(prefix, **options) if not entry.key.startswith("bank/log/")
+    )
+    assert CommitLog(store, "bank").records() == log.records()
 
 
 def test_a_hole_behind_the_segments_is_damage() -> None:
     store = MemoryStore()
     append_commits(store, SMALL + 5)
     store.delete(log_key("bank", SMALL + 2))
-    with pytest.raises(BadManifest, match=f"record {SMALL + 2} is missing"):
-        CommitLog(store, "bank").records()
+    reader = CommitLog(store, "bank")
+    for _ in range(2):
+        with pytest.raises(BadManifest, match=f"record {SMALL + 2} is missing"):
+            reader.records()
 
 
 def test_a_storage_that_does_not_answer_for_a_segment_is_said_to_be_away() -> None:

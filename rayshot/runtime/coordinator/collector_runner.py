@@ -289,6 +289,7 @@ class CollectorRunner:
         self._metrics.committed(under_way.request.trigger, figures)
         self._committer.retain(self.config)
         self._committer.write_aborts()
+        self._committer.write_segments()
 
     def _uncommitted(self, cut: Cut, error: Exception) -> None:
         self.abort(cut.snapshot, *why_unwritten(cut.snapshot, error))

@@ -217,6 +217,10 @@ class Committer:
             log.warning("the newest snapshot, who had ended at it, cannot be read now: %s", error)
             return None
 
+    def write_segments(self) -> None:
+        """Write what makes a long log quick to open. Never fails."""
+        self._repository.log.write_segments()
+
     def retain(self, config: SnapshotConfig) -> None:
         """Delete snapshots that `config` does not keep. Raises Fenced; after other errors the next call tries again."""
         keep = Keep(
