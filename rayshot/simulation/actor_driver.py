@@ -137,7 +137,7 @@ class ActorDriver(SimulatedDriver):
             )
         if receiver in self.ended:
             raise ended(receiver)
-        self.log[receiver].append(message)
+        self.write(receiver, message)
         self.world.driver_has_to_send(receiver)
 
     def settle(self, call_id: int, value: Any, tags: tuple[SnapshotId, ...], *, ok: bool) -> None:

@@ -20,6 +20,9 @@ class Message(NamedTuple):
     sequence: int
     subject: str = ""
 
+    def __str__(self) -> str:
+        return f"{self.kind}#{self.sequence}({self.amount})"
+
 
 class Received(NamedTuple):
     """A message was taken from the mailbox: a handler began."""

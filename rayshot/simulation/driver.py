@@ -6,7 +6,6 @@ from typing import Any, assert_never
 
 from rayshot.protocol.driver import Driver, DriverEffect, DriverEvent, ReleaseMessages, SendTagged
 from rayshot.protocol.events import BatchAcknowledged, BatchTaken, ReceiverEnded
-from rayshot.simulation.application import Message
 from rayshot.simulation.failure import OracleFailure
 from rayshot.simulation.packets import Acknowledgement, Packet
 
@@ -32,11 +31,9 @@ class SimulatedDriver:
         self.ended: set[str] = set()
         self.creations: list[str] = []
 
-    def write(self, receiver: str, kind: str, amount: int) -> Message:
+    def write(self, receiver: str, message: Any) -> None:
         """Put a message into the outbox."""
-        message = Message(kind, amount, len(self.log[receiver]) + 1)
         self.log[receiver].append(message)
-        return message
 
     def sent(self, receiver: str) -> int:
         """The number of the last message written to `receiver`."""

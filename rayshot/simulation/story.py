@@ -4,18 +4,13 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 
 from rayshot.protocol.events import Marker
-from rayshot.protocol.identity import Channel, SnapshotId
-from rayshot.simulation.application import Message
-from rayshot.simulation.packets import Acknowledgement, Packet
 
 
 def show(value: object) -> str:
     """Return `value` as text without addresses of objects, so that the same run tells the same story."""
+    if isinstance(value, tuple) and type(value).__str__ is not object.__str__:
+        return str(value)
     match value:
-        case SnapshotId() | Channel() | Packet() | Acknowledgement():
-            return str(value)
-        case Message(kind, amount, sequence, _):
-            return f"{kind}#{sequence}({amount})"
         case Marker(snapshot, sent):
             return f"{snapshot}({sent})"
         case Mapping():

@@ -8,7 +8,7 @@ from rayshot.protocol.driver import AnswerArrived
 from rayshot.protocol.events import DriverDied, DriversForgotten
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.simulation.account_process import AccountProcess
-from rayshot.simulation.application import Account, Received
+from rayshot.simulation.application import Account, Message, Received
 from rayshot.simulation.choices import Choices
 from rayshot.simulation.coordination import CoordinatedNetwork
 from rayshot.simulation.driver import SimulatedDriver
@@ -67,7 +67,7 @@ class DrivenWorld(CoordinatedNetwork[AccountProcess]):
 
     def write(self, driver: SimulatedDriver, receiver: str, kind: str, amount: int) -> None:
         """A driver sends a message."""
-        driver.write(receiver, kind, amount)
+        driver.write(receiver, Message(kind, amount, driver.sent(receiver) + 1))
         self.answered_before[Channel(driver.name, receiver)].append(dict(self.answered[driver.name]))
         self.truth_of(driver, receiver)
 

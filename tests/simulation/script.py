@@ -15,7 +15,7 @@ from rayshot.protocol.events import AlignmentTimedOut, SnapshotRequested
 from rayshot.protocol.identity import ALIGNED, INITIATORS, Channel
 from rayshot.protocol.topology import forward_inputs
 from rayshot.simulation.account_process import AccountProcess
-from rayshot.simulation.application import Account, Created, Ended, Sent
+from rayshot.simulation.application import Account, Created, Ended, Message, Sent
 from tests.simulation.stage import Stage
 
 RULE = "----"
@@ -110,7 +110,7 @@ class Script:
         """Send messages that stay in the outbox."""
         for amount in amounts:
             if driver := self.stage.drivers.get(sender):
-                driver.write(receiver, "transfer", int(amount))
+                driver.write(receiver, Message("transfer", int(amount), driver.sent(receiver) + 1))
                 self.stage.narrator.log[Channel(sender, receiver)].append(int(amount))
             else:
                 self.stage.processes[sender].step(Sent(receiver, int(amount)))
