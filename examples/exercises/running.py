@@ -43,10 +43,10 @@ from rayshot.protocol.effects import AnnounceSnapshot, Effect
 from rayshot.protocol.events import Begun, SnapshotEnded, SnapshotRequested
 from rayshot.protocol.identity import Channel, SnapshotId
 from rayshot.protocol.participant import Participant
-from rayshot.simulation.account_process import AccountProcess
-from rayshot.simulation.application import Account, Message, Received, Sent, Step
-from rayshot.simulation.coordinator import Coordinator, reported
-from rayshot.simulation.packets import Acknowledgement, Packet, Stored
+from rayshot.simulation.bodies.account_process import AccountProcess
+from rayshot.simulation.bodies.application import Account, Message, Received, Sent, Step
+from rayshot.simulation.world.coordinator import Coordinator, reported
+from rayshot.simulation.world.packets import Acknowledgement, Packet, Stored
 
 
 def run_exercise(

@@ -19,9 +19,9 @@ from rayshot.cli.secrets_option import secrets_option
 from rayshot.errors import ActorDied, CodeMismatch
 from rayshot.format.inert import jsonable
 from rayshot.format.redaction import shown_call
-from rayshot.simulation.actor_schedule import STEPS_MAX
-from rayshot.simulation.actor_world import SimulatedSystem
-from rayshot.simulation.stepping import TIMER, Pending, Step
+from rayshot.simulation.actors.schedule import STEPS_MAX
+from rayshot.simulation.actors.stepping import TIMER, Pending, Step
+from rayshot.simulation.face.system import SimulatedSystem
 from rayshot.store.repository import open as open_storage
 from rayshot.store.snapshot import Snapshot
 

@@ -4,47 +4,44 @@ A world is one thread, one list of pending events and one source of choices. The
 next; the source picks the event that happens. So a run is its list of choices: the same list gives exactly the same
 run. A failure reports its seed and its choices, and prints its story, one line per event.
 
-    choices       where decisions come from: a seed, a recorded list, or a test's own source
-    process, driver, coordinator    each drives one machine (Participant, Driver, Collector) and keeps its duties
-    events, network    what may happen next; packets that are delayed, lost, doubled, overtaken
-    coordination  what coordinators hear and say; how a new one takes over; deadlines
-    networks, packets, machines    the kinds of networks; what travels; which machines a world runs
-    shrinking     makes a failing list of choices short
-    failure, story    the error of a run that broke a promise; events as words
-
-A process contains an account of a bare application, which knows nothing of snapshots, or a user's actor:
-
-    application, account_process    accounts that transfer, create, end; the judges in `tests/simulate` know them
-
-A user's own actors run on the same machines:
-
-    actor_world   SimulatedSystem: actors made, run, stepped through, branched; loaded from a snapshot
-    exploration   explore: a scenario under many schedules, and the story of the one that fails
-    actor_process, actor_driver    a process with a Cell inside, and the test as a driver
-    actor_network, actor_recovery, actor_schedule, actor_steps    the world of actors: which exist; beginning from a
-                  snapshot; running by choices; one message at a time
-    world_snapshot, snapshot_loading    the contents of records; how a stored snapshot becomes a WorldSnapshot
-    future, stepping, wording    answers to come; the effects of a step; messages as words
+    choices   where decisions come from: a seed, a recorded list, or a test's own source
+    world/    one world for all
+        process, driver, coordinator    each drives one machine (Participant, Driver, Collector) and keeps its duties
+        events, network    what may happen next; packets that are delayed, lost, doubled, overtaken
+        coordination       what coordinators hear and say; how a new one takes over; deadlines
+        networks, packets, machines    the kinds of networks; what travels; which machines a world runs
+        failure, story     the error of a run that broke a promise; events as words
+    bodies/   what a process or a driver contains; the world does not look inside
+        application, account_process    accounts that transfer, create, end; the judges in `tests/simulate` know them
+        actor_process, actor_driver     a user's actor, in a Cell; the test, which sends as a driver
+        world_snapshot, future, virtual_loop    the contents of records; answers to come; the loop of async handlers
+    actors/   a world of a user's actors
+        network, recovery    which exist, their snapshots; rollback, take-over, deadlines
+        schedule, steps      running by choices; one message at a time
+        snapshot_loading, stepping, wording     how a stored snapshot becomes a world; the effects of a step; words
+    face/     what a user sees
+        system, exploration    SimulatedSystem; explore: a scenario under many schedules, and the story of a failed one
+        shrinking              makes a failing list of choices short
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rayshot.simulation.actor_world import SimulatedSystem
-    from rayshot.simulation.exploration import Exploration, explore
-    from rayshot.simulation.future import Future
-    from rayshot.simulation.stepping import Pending, Step
-    from rayshot.simulation.world_snapshot import WorldSnapshot
+    from rayshot.simulation.actors.stepping import Pending, Step
+    from rayshot.simulation.bodies.future import Future
+    from rayshot.simulation.bodies.world_snapshot import WorldSnapshot
+    from rayshot.simulation.face.exploration import Exploration, explore
+    from rayshot.simulation.face.system import SimulatedSystem
 
 _HOMES = {
-    "Exploration": "exploration",
-    "Future": "future",
-    "Pending": "stepping",
-    "Step": "stepping",
-    "SimulatedSystem": "actor_world",
-    "WorldSnapshot": "world_snapshot",
-    "explore": "exploration",
+    "Exploration": "face.exploration",
+    "Future": "bodies.future",
+    "Pending": "actors.stepping",
+    "Step": "actors.stepping",
+    "SimulatedSystem": "face.system",
+    "WorldSnapshot": "bodies.world_snapshot",
+    "explore": "face.exploration",
 }
 
 __all__ = ["Exploration", "Future", "Pending", "SimulatedSystem", "Step", "WorldSnapshot", "explore"]

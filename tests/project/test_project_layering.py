@@ -9,6 +9,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 LINES_MAX = 500
+HOUSES = ("runtime", "simulation")
+"""Folders with rooms of their own."""
 
 
 def rooms():
@@ -26,9 +28,9 @@ def sources():
 
 
 def room_of(path):
-    """The path of a file's room: rooms of the runtime lie one folder deeper."""
+    """The path of a file's room: rooms of HOUSES lie one folder deeper."""
     parts = path.relative_to(ROOT).parts
-    depth = 3 if parts[:2] == ("rayshot", "runtime") and len(parts) > 3 else 2
+    depth = 3 if parts[0] == "rayshot" and parts[1] in HOUSES and len(parts) > 3 else 2
     return "/".join(parts[:depth]) + ("" if parts[depth - 1].endswith(".py") else "/")
 
 
@@ -59,7 +61,7 @@ def allowed(path, module, table):
     if not rest or rest[0].startswith("__"):
         return True  # the package itself: its version
     own = room_of(path).removeprefix("rayshot/").removesuffix("/").removesuffix(".py")
-    target = "/".join(rest[:2]) if rest[0] == "runtime" and "runtime" not in ours else rest[0]
+    target = "/".join(rest[:2]) if rest[0] in HOUSES and rest[0] not in ours else rest[0]
     return target == own or target in ours or "all" in ours
 
 

@@ -10,9 +10,9 @@ from rayshot.protocol.effects import ReportRecord
 from rayshot.protocol.events import Begun, SnapshotEnded
 from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.participant import Participant
-from rayshot.simulation.account_process import AccountProcess
-from rayshot.simulation.application import Account, Sent
-from rayshot.simulation.coordinator import Coordinator, reported
+from rayshot.simulation.bodies.account_process import AccountProcess
+from rayshot.simulation.bodies.application import Account, Sent
+from rayshot.simulation.world.coordinator import Coordinator, reported
 
 
 class Table:

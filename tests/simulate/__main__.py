@@ -16,8 +16,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressC
 from rayshot.cli.exits import FINE, UNSOUND, Group
 from rayshot.cli.json_option import json_option
 from rayshot.errors import BadManifest, ConfigError
-from rayshot.simulation.networks import NETWORKS
-from rayshot.simulation.shrinking import same_failure, shrink
+from rayshot.simulation.face.shrinking import same_failure, shrink
+from rayshot.simulation.world.networks import NETWORKS
 from tests.simulate.acceptance import FAULTS, Acceptance
 from tests.simulate.schedule import Outcome, Summary, add, replay, run_seed
 from tests.simulate.settings import MODES

@@ -7,14 +7,14 @@ from typing import Any
 from rayshot.protocol.driver import AnswerArrived
 from rayshot.protocol.events import DriverDied, DriversForgotten
 from rayshot.protocol.identity import Channel, SnapshotId
-from rayshot.simulation.account_process import AccountProcess
-from rayshot.simulation.application import Account, Message, Received
+from rayshot.simulation.bodies.account_process import AccountProcess
+from rayshot.simulation.bodies.application import Account, Message, Received
 from rayshot.simulation.choices import Choices
-from rayshot.simulation.coordination import CoordinatedNetwork
-from rayshot.simulation.driver import SimulatedDriver
-from rayshot.simulation.failure import OracleFailure
-from rayshot.simulation.machines import Machines
-from rayshot.simulation.networks import NETWORKS, Traffic
+from rayshot.simulation.world.coordination import CoordinatedNetwork
+from rayshot.simulation.world.driver import SimulatedDriver
+from rayshot.simulation.world.failure import OracleFailure
+from rayshot.simulation.world.machines import Machines
+from rayshot.simulation.world.networks import NETWORKS, Traffic
 from tests.simulate.settings import PROCESSES_MAX, Settings
 from tests.simulate.truth import Answer, Truth
 

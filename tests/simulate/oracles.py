@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 
 from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import Channel, is_driver
-from rayshot.simulation.application import Account
-from rayshot.simulation.failure import OracleFailure
-from rayshot.simulation.packets import Stored
+from rayshot.simulation.bodies.application import Account
+from rayshot.simulation.world.failure import OracleFailure
+from rayshot.simulation.world.packets import Stored
 from tests.simulate.truth import Truth
 
 

@@ -13,10 +13,10 @@ from rayshot.protocol.driver import RolledBack
 from rayshot.protocol.events import AlignmentTimedOut, SnapshotRequested
 from rayshot.protocol.identity import ALIGNED, STOP_THE_WORLD
 from rayshot.protocol.topology import forward_inputs, reached_from
-from rayshot.simulation.account_process import AccountProcess
-from rayshot.simulation.coordinator import Coordinator
-from rayshot.simulation.driver import SimulatedDriver
-from rayshot.simulation.packets import Load
+from rayshot.simulation.bodies.account_process import AccountProcess
+from rayshot.simulation.world.coordinator import Coordinator
+from rayshot.simulation.world.driver import SimulatedDriver
+from rayshot.simulation.world.packets import Load
 from tests.simulate.settings import Slow
 from tests.simulate.world import Commit, World
 

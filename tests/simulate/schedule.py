@@ -9,11 +9,11 @@ from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import AbortWanted, SnapshotWanted
 from rayshot.protocol.events import DeadlinePassed
 from rayshot.protocol.identity import ALIGNED, STOP_THE_WORLD, SnapshotId
-from rayshot.simulation.account_process import AccountProcess
-from rayshot.simulation.application import Account
+from rayshot.simulation.bodies.account_process import AccountProcess
+from rayshot.simulation.bodies.application import Account
 from rayshot.simulation.choices import Choices, RecordedChoices, SeededChoices
-from rayshot.simulation.failure import OracleFailure
-from rayshot.simulation.machines import Machines
+from rayshot.simulation.world.failure import OracleFailure
+from rayshot.simulation.world.machines import Machines
 from tests.simulate.oracles import judge_rest
 from tests.simulate.recovery import RecoveringWorld
 from tests.simulate.settings import Settings, Slow, draw_settings, narrow

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Any
 
 from rayshot.simulation.choices import Choices
-from rayshot.simulation.networks import NETWORKS
+from rayshot.simulation.world.networks import NETWORKS
 from tests.simulate.topologies import TOPOLOGIES, Contacts, random_graph
 
 PROCESSES_MAX = 9

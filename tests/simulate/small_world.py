@@ -28,12 +28,12 @@ from rayshot.protocol.events import (
 )
 from rayshot.protocol.identity import ALIGNED, STOP_THE_WORLD, SnapshotId
 from rayshot.protocol.topology import forward_inputs
-from rayshot.simulation.account_process import AccountProcess
-from rayshot.simulation.application import Account, Message, Received, Sent, Step
-from rayshot.simulation.coordinator import Coordinator, reported
-from rayshot.simulation.failure import OracleFailure
-from rayshot.simulation.machines import Machines
-from rayshot.simulation.packets import Acknowledgement, Packet, Stored
+from rayshot.simulation.bodies.account_process import AccountProcess
+from rayshot.simulation.bodies.application import Account, Message, Received, Sent, Step
+from rayshot.simulation.world.coordinator import Coordinator, reported
+from rayshot.simulation.world.failure import OracleFailure
+from rayshot.simulation.world.machines import Machines
+from rayshot.simulation.world.packets import Acknowledgement, Packet, Stored
 from tests.simulate.enumeration import Enumeration, Odometer, enumerate_runs, frozen
 from tests.simulate.oracles import judge_cut, judge_rest
 from tests.simulate.small_case import Found, Happening, SmallCase

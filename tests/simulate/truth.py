@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rayshot.protocol.identity import Channel, SnapshotId
-from rayshot.simulation.application import Account, Message, Received, Step, newborn
-from rayshot.simulation.failure import OracleFailure
+from rayshot.simulation.bodies.application import Account, Message, Received, Step, newborn
+from rayshot.simulation.world.failure import OracleFailure
 
 
 class Answer(NamedTuple):

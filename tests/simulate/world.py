@@ -19,15 +19,15 @@ from rayshot.protocol.driver import CutCommitted
 from rayshot.protocol.effects import Effect
 from rayshot.protocol.events import Begun, SnapshotEnded
 from rayshot.protocol.identity import STOP_THE_WORLD, SnapshotId
-from rayshot.simulation.account_process import SNAPSHOT, AccountProcess
-from rayshot.simulation.application import Created, Ended, Message, Received, Sent, Step, TimerSet
+from rayshot.simulation.bodies.account_process import SNAPSHOT, AccountProcess
+from rayshot.simulation.bodies.application import Created, Ended, Message, Received, Sent, Step, TimerSet
 from rayshot.simulation.choices import Choices
-from rayshot.simulation.coordination import News
-from rayshot.simulation.coordinator import Coordinator, reported
-from rayshot.simulation.failure import OracleFailure
-from rayshot.simulation.machines import Machines
-from rayshot.simulation.packets import Stored
-from rayshot.simulation.story import show
+from rayshot.simulation.world.coordination import News
+from rayshot.simulation.world.coordinator import Coordinator, reported
+from rayshot.simulation.world.failure import OracleFailure
+from rayshot.simulation.world.machines import Machines
+from rayshot.simulation.world.packets import Stored
+from rayshot.simulation.world.story import show
 from tests.simulate.driving import DrivenWorld
 from tests.simulate.oracles import judge_advance, judge_cut
 from tests.simulate.settings import PROCESSES_MAX, Settings, Slow

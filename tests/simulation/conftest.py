@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from rayshot.protocol.participant import Participant
-from rayshot.simulation.machines import Machines
+from rayshot.simulation.world.machines import Machines
 from tests.simulate.acceptance import Acceptance
 from tests.simulate.schedule import Summary, add, run_seed
 

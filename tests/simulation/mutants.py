@@ -12,8 +12,8 @@ from rayshot.protocol.driver import Driver, RolledBack
 from rayshot.protocol.effects import DeliverBatch, SendBatch
 from rayshot.protocol.events import BatchArrived, DeadlinePassed, Restored, SnapshotEnded
 from rayshot.protocol.participant import Participant
-from rayshot.simulation.coordinator import Coordinator
-from rayshot.simulation.process import Process
+from rayshot.simulation.world.coordinator import Coordinator
+from rayshot.simulation.world.process import Process
 from tests.simulate.settings import Slow
 from tests.simulation.mutants_of_senders import Untagged
 from tests.simulation.mutation import mutant, patched

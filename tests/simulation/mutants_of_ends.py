@@ -8,7 +8,7 @@ from rayshot.protocol.collector import Collector
 from rayshot.protocol.cut import Cut
 from rayshot.protocol.events import ReceiverEnded
 from rayshot.protocol.participant import Participant
-from rayshot.simulation.process import Process
+from rayshot.simulation.world.process import Process
 from tests.simulate.settings import Slow
 from tests.simulation.mutation import mutant, patched
 

@@ -10,8 +10,8 @@ from rayshot.protocol.events import StateCaptured
 from rayshot.protocol.identity import ALIGNED, is_driver
 from rayshot.protocol.participant import Participant
 from rayshot.protocol.tombstones import Tombstones
-from rayshot.simulation.account_process import AccountProcess
-from rayshot.simulation.process import Process
+from rayshot.simulation.bodies.account_process import AccountProcess
+from rayshot.simulation.world.process import Process
 from tests.simulate.settings import Slow
 from tests.simulation.mutation import mutant, patched
 

@@ -5,8 +5,8 @@ from unittest import mock
 
 from rayshot.protocol import participant
 from rayshot.protocol.participant import Participant
-from rayshot.simulation.network import Network
-from rayshot.simulation.process import Process
+from rayshot.simulation.world.network import Network
+from rayshot.simulation.world.process import Process
 from tests.simulate.settings import Slow
 from tests.simulation.mutation import mutant, patched
 

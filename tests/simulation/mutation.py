@@ -12,7 +12,7 @@ from unittest import mock
 from rayshot.protocol.collector import Collector
 from rayshot.protocol.driver import Driver
 from rayshot.protocol.participant import Participant
-from rayshot.simulation.machines import Machines
+from rayshot.simulation.world.machines import Machines
 
 
 @dataclass(frozen=True)

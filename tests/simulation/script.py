@@ -14,8 +14,8 @@ from rayshot.protocol.driver import AnswerArrived
 from rayshot.protocol.events import AlignmentTimedOut, SnapshotRequested
 from rayshot.protocol.identity import ALIGNED, INITIATORS, Channel
 from rayshot.protocol.topology import forward_inputs
-from rayshot.simulation.account_process import AccountProcess
-from rayshot.simulation.application import Account, Created, Ended, Message, Sent
+from rayshot.simulation.bodies.account_process import AccountProcess
+from rayshot.simulation.bodies.application import Account, Created, Ended, Message, Sent
 from tests.simulation.stage import Stage
 
 RULE = "----"

@@ -17,11 +17,11 @@ from rayshot.protocol.driver import Driver, RolledBack
 from rayshot.protocol.events import EverybodyRecorded, SnapshotEnded
 from rayshot.protocol.identity import Channel
 from rayshot.protocol.participant import Participant
-from rayshot.simulation.account_process import AccountProcess
-from rayshot.simulation.application import Received
-from rayshot.simulation.coordinator import Coordinator, reported
-from rayshot.simulation.driver import SimulatedDriver
-from rayshot.simulation.packets import Load
+from rayshot.simulation.bodies.account_process import AccountProcess
+from rayshot.simulation.bodies.application import Received
+from rayshot.simulation.world.coordinator import Coordinator, reported
+from rayshot.simulation.world.driver import SimulatedDriver
+from rayshot.simulation.world.packets import Load
 from tests.simulation.narrator import Narrator
 
 

@@ -17,7 +17,7 @@ from rayshot.errors import (
 from rayshot.format.signing import SigningKey
 from rayshot.protocol.identity import Channel
 from rayshot.simulation import SimulatedSystem, explore
-from rayshot.simulation.world_snapshot import RecordedChannel
+from rayshot.simulation.bodies.world_snapshot import RecordedChannel
 from rayshot.store.memory import MemoryStore
 from tests.simulation.workloads import Account, Asker, Clock, Note, Notebook, Parent, Stuck, Trader
 from tests.store.snapshot_builder import KEY, Bank, Flow, make_snapshot, open_bank

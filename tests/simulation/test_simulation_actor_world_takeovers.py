@@ -5,7 +5,7 @@ import pytest
 from rayshot.errors import ConfigError, ScheduleFailed, SnapshotAborted
 from rayshot.protocol.participant import Participant
 from rayshot.simulation import SimulatedSystem, explore
-from rayshot.simulation.coordination import CoordinatedNetwork
+from rayshot.simulation.world.coordination import CoordinatedNetwork
 from tests.simulation.test_simulation_actor_world_schedules import all_is_well, trade
 from tests.simulation.workloads import Account
 

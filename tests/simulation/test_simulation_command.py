@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from rayshot.simulation.failure import OracleFailure
+from rayshot.simulation.world.failure import OracleFailure
 from tests.simulate import __main__ as command
 from tests.simulate.__main__ import main
 from tests.simulate.acceptance import Acceptance

@@ -7,8 +7,8 @@ import pytest
 from rayshot.errors import ConfigError
 from rayshot.protocol.identity import ALIGNED, CHANDY_LAMPORT, STOP_THE_WORLD
 from rayshot.simulation.choices import RecordedChoices
-from rayshot.simulation.failure import OracleFailure
-from rayshot.simulation.machines import Machines
+from rayshot.simulation.world.failure import OracleFailure
+from rayshot.simulation.world.machines import Machines
 from tests.simulate.enumeration import Odometer, enumerate_runs, frozen
 from tests.simulate.small_case import Found, SmallCase
 from tests.simulate.small_world import SmallWorld, enumerate_case

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rayshot.simulation.failure import OracleFailure
+from rayshot.simulation.world.failure import OracleFailure
 from tests.simulate.schedule import run_seed
 from tests.simulation import (
     mutants,

@@ -6,9 +6,9 @@ import pytest
 
 from rayshot.protocol.cut import ChannelCut, Cut, Record
 from rayshot.protocol.identity import Channel, SnapshotId
-from rayshot.simulation.application import Account, Ended, Message, Received, Sent
-from rayshot.simulation.failure import OracleFailure
-from rayshot.simulation.packets import Stored
+from rayshot.simulation.bodies.application import Account, Ended, Message, Received, Sent
+from rayshot.simulation.world.failure import OracleFailure
+from rayshot.simulation.world.packets import Stored
 from tests.simulate.oracles import judge_advance, judge_cut, judge_rest
 from tests.simulate.truth import Answer, Truth
 

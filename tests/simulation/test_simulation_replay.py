@@ -8,7 +8,7 @@ from hashlib import sha256
 import pytest
 
 from rayshot.simulation.choices import RecordedChoices, SeededChoices
-from rayshot.simulation.machines import Machines
+from rayshot.simulation.world.machines import Machines
 from tests.simulate.schedule import replay, run_seed
 from tests.simulation.mutants import NoMailbox
 

@@ -3,8 +3,8 @@
 import pytest
 
 from rayshot.protocol.participant import Participant
-from rayshot.simulation.machines import Machines
-from rayshot.simulation.networks import NETWORKS
+from rayshot.simulation.world.machines import Machines
+from rayshot.simulation.world.networks import NETWORKS
 from tests.simulate.schedule import run_seed
 from tests.simulate.settings import MODES
 from tests.simulate.topologies import TOPOLOGIES

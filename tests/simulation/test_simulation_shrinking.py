@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 from hypothesis.configuration import set_hypothesis_home_dir
 
-from rayshot.simulation import events
-from rayshot.simulation.failure import OracleFailure
-from rayshot.simulation.machines import Machines
-from rayshot.simulation.shrinking import same_failure, shrink
+from rayshot.simulation.face.shrinking import same_failure, shrink
+from rayshot.simulation.world import events
+from rayshot.simulation.world.failure import OracleFailure
+from rayshot.simulation.world.machines import Machines
 from tests.simulate import __main__ as command
 from tests.simulate.__main__ import main
 from tests.simulate.schedule import replay, run_seed

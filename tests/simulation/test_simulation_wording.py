@@ -4,8 +4,8 @@ import pytest
 
 from rayshot.format.codec import Codec
 from rayshot.model.handle import ActorHandle
-from rayshot.simulation.stepping import Pending, Step
-from rayshot.simulation.wording import words
+from rayshot.simulation.actors.stepping import Pending, Step
+from rayshot.simulation.actors.wording import words
 from rayshot.store.diff import ValueChange
 
 

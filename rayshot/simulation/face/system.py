@@ -25,14 +25,14 @@ from rayshot.model.rename_classes import RenamedClasses
 from rayshot.model.resolution import SkipMissing
 from rayshot.model.specification import ActorSpecification, check_class
 from rayshot.protocol.identity import CHANDY_LAMPORT, SnapshotId, check_name
-from rayshot.simulation.actor_process import ActorProcess
-from rayshot.simulation.actor_schedule import STEPS_MAX, ActorSchedule, source_of
-from rayshot.simulation.actor_steps import do_step, drain_driver, give_birth, hurry, pending, settle
+from rayshot.simulation.actors.schedule import STEPS_MAX, ActorSchedule, source_of
+from rayshot.simulation.actors.snapshot_loading import read_stored
+from rayshot.simulation.actors.stepping import TIMER, Pending, Step, view_of
+from rayshot.simulation.actors.steps import do_step, drain_driver, give_birth, hurry, pending, settle
+from rayshot.simulation.bodies.actor_process import ActorProcess
+from rayshot.simulation.bodies.world_snapshot import WorldSnapshot
 from rayshot.simulation.choices import Choices
-from rayshot.simulation.networks import NETWORKS, Traffic
-from rayshot.simulation.snapshot_loading import read_stored
-from rayshot.simulation.stepping import TIMER, Pending, Step, view_of
-from rayshot.simulation.world_snapshot import WorldSnapshot
+from rayshot.simulation.world.networks import NETWORKS, Traffic
 from rayshot.store.snapshot import Snapshot
 
 LOST_ONE_IN = DUPLICATED_ONE_IN = 5

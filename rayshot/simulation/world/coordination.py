@@ -14,11 +14,11 @@ from rayshot.protocol.collecting import AbortWanted, AnnounceEnd, CollectorEvent
 from rayshot.protocol.events import Begun, DeadlinePassed, EverybodyRecorded, SnapshotEnded
 from rayshot.protocol.identity import SnapshotId
 from rayshot.simulation.choices import Choices
-from rayshot.simulation.coordinator import Coordinator
-from rayshot.simulation.machines import Machines
-from rayshot.simulation.network import Network, P
-from rayshot.simulation.networks import Traffic
-from rayshot.simulation.packets import Stored
+from rayshot.simulation.world.coordinator import Coordinator
+from rayshot.simulation.world.machines import Machines
+from rayshot.simulation.world.network import Network, P
+from rayshot.simulation.world.networks import Traffic
+from rayshot.simulation.world.packets import Stored
 
 News = Begun | EverybodyRecorded | SnapshotEnded
 """What a coordinator tells a process."""

@@ -17,10 +17,10 @@ from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.driver import AnswerArrived, Driver, RolledBack
 from rayshot.protocol.events import BatchTaken
 from rayshot.protocol.identity import DRIVER_PREFIX, SnapshotId
-from rayshot.simulation.actor_process import ActorProcess, ended, name_in, sendable
-from rayshot.simulation.driver import SimulatedDriver
-from rayshot.simulation.future import Future
-from rayshot.simulation.packets import Packet
+from rayshot.simulation.bodies.actor_process import ActorProcess, ended, name_in, sendable
+from rayshot.simulation.bodies.future import Future
+from rayshot.simulation.world.driver import SimulatedDriver
+from rayshot.simulation.world.packets import Packet
 
 NAME = f"{DRIVER_PREFIX}main"
 _call_ids = itertools.count(1)

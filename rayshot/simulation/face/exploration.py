@@ -8,10 +8,10 @@ from typing import Any
 
 from rayshot.errors import ConfigError, ScheduleFailed
 from rayshot.protocol.identity import CHANDY_LAMPORT
-from rayshot.simulation.actor_schedule import STEPS_MAX
-from rayshot.simulation.actor_world import SimulatedSystem
+from rayshot.simulation.actors.schedule import STEPS_MAX
 from rayshot.simulation.choices import Choices, RecordedChoices, SeededChoices
-from rayshot.simulation.shrinking import same_failure, shrink
+from rayshot.simulation.face.shrinking import same_failure, shrink
+from rayshot.simulation.face.system import SimulatedSystem
 
 STORY_LINES_MAX = 100
 SHRINKS_MAX = 60

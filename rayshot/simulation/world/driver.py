@@ -6,8 +6,8 @@ from typing import Any, assert_never
 
 from rayshot.protocol.driver import Driver, DriverEffect, DriverEvent, ReleaseMessages, SendTagged
 from rayshot.protocol.events import BatchAcknowledged, BatchTaken, ReceiverEnded
-from rayshot.simulation.failure import OracleFailure
-from rayshot.simulation.packets import Acknowledgement, Packet
+from rayshot.simulation.world.failure import OracleFailure
+from rayshot.simulation.world.packets import Acknowledgement, Packet
 
 
 class SimulatedDriver:

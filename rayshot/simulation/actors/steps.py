@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 from rayshot.errors import ActorDied, ConfigError, StateNotSerializable
 from rayshot.format.codec import RecordedMessage
 from rayshot.protocol.identity import Channel
-from rayshot.simulation.actor_driver import NAME as DRIVER
-from rayshot.simulation.actor_process import ActorProcess
-from rayshot.simulation.actor_recovery import RecoverableActors
-from rayshot.simulation.stepping import TIMER, Pending, Step, changes_between, new_awaits, timers_set, view_of
-from rayshot.simulation.wording import read
+from rayshot.simulation.actors.recovery import RecoverableActors
+from rayshot.simulation.actors.stepping import TIMER, Pending, Step, changes_between, new_awaits, timers_set, view_of
+from rayshot.simulation.actors.wording import read
+from rayshot.simulation.bodies.actor_driver import NAME as DRIVER
+from rayshot.simulation.bodies.actor_process import ActorProcess
 from rayshot.store.diff import WHOLE_STATE
 
 if TYPE_CHECKING:

@@ -10,15 +10,15 @@ from rayshot.protocol.abort import AbortReason
 from rayshot.protocol.collecting import AbortWanted, ProcessJoined
 from rayshot.protocol.events import DeadlinePassed
 from rayshot.protocol.identity import SnapshotId
-from rayshot.simulation.actor_driver import NAME as DRIVER
-from rayshot.simulation.actor_network import ActorNetwork
-from rayshot.simulation.actor_process import ActorProcess
+from rayshot.simulation.actors.network import ActorNetwork
+from rayshot.simulation.actors.snapshot_loading import load_cell
+from rayshot.simulation.bodies.actor_driver import NAME as DRIVER
+from rayshot.simulation.bodies.actor_process import ActorProcess
+from rayshot.simulation.bodies.world_snapshot import WorldSnapshot
 from rayshot.simulation.choices import Choices
-from rayshot.simulation.coordinator import Coordinator
-from rayshot.simulation.networks import Traffic
-from rayshot.simulation.packets import Load
-from rayshot.simulation.snapshot_loading import load_cell
-from rayshot.simulation.world_snapshot import WorldSnapshot
+from rayshot.simulation.world.coordinator import Coordinator
+from rayshot.simulation.world.networks import Traffic
+from rayshot.simulation.world.packets import Load
 
 
 class RecoverableActors(ActorNetwork):

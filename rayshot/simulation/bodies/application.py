@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, assert_never
 from zlib import crc32
 
-from rayshot.simulation.failure import OracleFailure
+from rayshot.simulation.world.failure import OracleFailure
 
 
 class Message(NamedTuple):

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any, TypeVarTuple
 
 from rayshot.simulation.choices import Choices
-from rayshot.simulation.failure import OracleFailure
-from rayshot.simulation.story import show
+from rayshot.simulation.world.failure import OracleFailure
+from rayshot.simulation.world.story import show
 
 STEPS_MAX = 50_000
 PUT_OFF_ONE_IN = 4

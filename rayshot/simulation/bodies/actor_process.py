@@ -23,10 +23,10 @@ from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.events import DeadlinePassed, SnapshotRequested
 from rayshot.protocol.identity import SnapshotId, is_driver
 from rayshot.protocol.participant import Participant
-from rayshot.simulation.packets import Packet
-from rayshot.simulation.process import Process, Surroundings
-from rayshot.simulation.virtual_loop import no_loop_around
-from rayshot.simulation.world_snapshot import RecordedActor
+from rayshot.simulation.bodies.virtual_loop import no_loop_around
+from rayshot.simulation.bodies.world_snapshot import RecordedActor
+from rayshot.simulation.world.packets import Packet
+from rayshot.simulation.world.process import Process, Surroundings
 
 
 class ActorSurroundings(Surroundings, Protocol):

@@ -41,8 +41,8 @@ from rayshot.protocol.events import (
 )
 from rayshot.protocol.identity import SnapshotId
 from rayshot.protocol.participant import Participant
-from rayshot.simulation.failure import OracleFailure
-from rayshot.simulation.packets import Acknowledgement, Load, Packet, Recorded
+from rayshot.simulation.world.failure import OracleFailure
+from rayshot.simulation.world.packets import Acknowledgement, Load, Packet, Recorded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

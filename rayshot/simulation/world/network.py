@@ -6,12 +6,12 @@ from typing import Any, Generic, TypeVar
 
 from rayshot.protocol.identity import Channel
 from rayshot.simulation.choices import Choices
-from rayshot.simulation.driver import SimulatedDriver
-from rayshot.simulation.events import EventList, PendingEvent
-from rayshot.simulation.machines import Machines
-from rayshot.simulation.networks import Traffic
-from rayshot.simulation.packets import Acknowledgement, Packet
-from rayshot.simulation.process import Process
+from rayshot.simulation.world.driver import SimulatedDriver
+from rayshot.simulation.world.events import EventList, PendingEvent
+from rayshot.simulation.world.machines import Machines
+from rayshot.simulation.world.networks import Traffic
+from rayshot.simulation.world.packets import Acknowledgement, Packet
+from rayshot.simulation.world.process import Process
 
 P = TypeVar("P", bound=Process)
 

@@ -4,12 +4,12 @@ import math
 from collections.abc import Callable, Sequence
 
 from rayshot.errors import ConfigError, SnapshotAborted, StepsExhausted, SystemStopped
-from rayshot.simulation.actor_process import ActorProcess
-from rayshot.simulation.actor_recovery import RecoverableActors
-from rayshot.simulation.actor_steps import settle
+from rayshot.simulation.actors.recovery import RecoverableActors
+from rayshot.simulation.actors.steps import settle
+from rayshot.simulation.bodies.actor_process import ActorProcess
+from rayshot.simulation.bodies.world_snapshot import WorldSnapshot
 from rayshot.simulation.choices import CheckedChoices, Choices, RecordedChoices, SeededChoices
-from rayshot.simulation.networks import Traffic
-from rayshot.simulation.world_snapshot import WorldSnapshot
+from rayshot.simulation.world.networks import Traffic
 
 STEPS_MAX = 10_000
 

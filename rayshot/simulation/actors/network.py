@@ -23,19 +23,19 @@ from rayshot.protocol.effects import AnnounceSnapshot, Effect, ReportEnd
 from rayshot.protocol.events import SnapshotEnded
 from rayshot.protocol.identity import ALIGNED, Channel, SnapshotId, check_actor_name
 from rayshot.protocol.topology import forward_inputs
-from rayshot.simulation.actor_driver import NAME as DRIVER
-from rayshot.simulation.actor_driver import ActorDriver
-from rayshot.simulation.actor_process import ActorProcess
+from rayshot.simulation.actors.wording import words
+from rayshot.simulation.bodies.actor_driver import NAME as DRIVER
+from rayshot.simulation.bodies.actor_driver import ActorDriver
+from rayshot.simulation.bodies.actor_process import ActorProcess
+from rayshot.simulation.bodies.virtual_loop import VirtualLoop
+from rayshot.simulation.bodies.world_snapshot import RecordedActor, RecordedChannel, WorldSnapshot
 from rayshot.simulation.choices import Choices
-from rayshot.simulation.coordination import CoordinatedNetwork, News
-from rayshot.simulation.coordinator import Coordinator, reported
-from rayshot.simulation.machines import Machines
-from rayshot.simulation.networks import Traffic
-from rayshot.simulation.packets import Packet, Stored
-from rayshot.simulation.process import Process
-from rayshot.simulation.virtual_loop import VirtualLoop
-from rayshot.simulation.wording import words
-from rayshot.simulation.world_snapshot import RecordedActor, RecordedChannel, WorldSnapshot
+from rayshot.simulation.world.coordination import CoordinatedNetwork, News
+from rayshot.simulation.world.coordinator import Coordinator, reported
+from rayshot.simulation.world.machines import Machines
+from rayshot.simulation.world.networks import Traffic
+from rayshot.simulation.world.packets import Packet, Stored
+from rayshot.simulation.world.process import Process
 
 DEAD_LETTERS_MAX = 1000
 

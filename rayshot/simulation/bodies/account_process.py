@@ -4,8 +4,8 @@ from typing import Any, Protocol, cast
 
 from rayshot.protocol.events import SnapshotRequested
 from rayshot.protocol.participant import Participant
-from rayshot.simulation.application import Account, Ended, Message, Received, Step, TimerFired, newborn
-from rayshot.simulation.process import Process, Surroundings
+from rayshot.simulation.bodies.application import Account, Ended, Message, Received, Step, TimerFired, newborn
+from rayshot.simulation.world.process import Process, Surroundings
 
 SNAPSHOT = "snapshot"
 

@@ -15,7 +15,7 @@ from rayshot.model.rename_classes import RenamedClasses
 from rayshot.model.resolution import SkipMissing, fit
 from rayshot.model.specification import ActorSpecification
 from rayshot.protocol.identity import Channel
-from rayshot.simulation.world_snapshot import RecordedActor, RecordedChannel, WorldSnapshot
+from rayshot.simulation.bodies.world_snapshot import RecordedActor, RecordedChannel, WorldSnapshot
 from rayshot.store.channel_state import ChannelState
 from rayshot.store.snapshot import Snapshot
 from rayshot.store.trust import check_trust

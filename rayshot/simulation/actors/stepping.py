@@ -10,7 +10,7 @@ from rayshot.format.codec import RecordedMessage
 from rayshot.format.pickling import dump_state
 from rayshot.model.cell import Cell, Timer
 from rayshot.protocol.identity import Channel
-from rayshot.simulation.wording import call_words, value_words, words
+from rayshot.simulation.actors.wording import call_words, value_words, words
 from rayshot.store.diff import ABSENT, WHOLE_STATE, ValueChange
 
 TIMER = "timer"

@@ -21,8 +21,8 @@ from rayshot.protocol.cut import Cut, Record
 from rayshot.protocol.effects import AnnounceSnapshot, Effect, ReportEnd, ReportFailure, ReportQuiet, ReportRecord
 from rayshot.protocol.events import Begun
 from rayshot.protocol.identity import STOP_THE_WORLD, Channel, SnapshotId
-from rayshot.simulation.failure import OracleFailure
-from rayshot.simulation.packets import Recorded, Stored
+from rayshot.simulation.world.failure import OracleFailure
+from rayshot.simulation.world.packets import Recorded, Stored
 
 
 class Surroundings(Protocol):
