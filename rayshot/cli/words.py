@@ -4,7 +4,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from rayshot.format.figures import FINAL
+from rayshot.format.figures import BEHIND, FINAL
 from rayshot.format.redaction import shown
 from rayshot.format.wording import TEXT_LENGTH_MAX, call, message, printable, value
 
@@ -35,7 +35,7 @@ def duration(seconds: float) -> str:
 def figure(name: str, number: float) -> str:
     """A number with the unit at the end of its name: `stored_s` 0.0179 is `stored 18 ms`."""
     what, _, unit = name.rpartition("_")
-    if name == FINAL:  # its number has no meaning
+    if name in (BEHIND, FINAL):  # its number has no meaning
         return name
     known = {"s": lambda: duration(number), "ms": lambda: duration(number / 1000), "bytes": lambda: size(round(number))}
     if not what or unit not in known:

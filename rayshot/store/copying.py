@@ -209,6 +209,7 @@ class _Copy:
             manifest_digest=record.manifest_digest,
             taken_at=record.taken_at,
             label=record.label,
+            advances=record.advances,
             origin_position=record.sealed_for,
             attempt=self._attempt,
         )

@@ -23,11 +23,13 @@ from rayshot.format.chunks import digest
 from rayshot.protocol.identity import SnapshotId
 from rayshot.store.layout import copy_folder, manifest_name
 
-RECORD_FORMAT = 3
+RECORD_FORMAT = 4
 _WITHOUT_DIGEST = 1
 """The format of records without a digest."""
 _WITH_CAUSE = 3
 """From this format on an EPOCH says when and why it began."""
+_WITH_ADVANCES = 4
+"""From this format on a COMMIT says whether the cut advances."""
 RECORD_BYTES_MAX = 16 << 10
 ORIGIN_LENGTH_MAX = 2048
 Cause = Literal["begin", "restore", "takeover"]
@@ -53,7 +55,8 @@ class CommitRecord:
     """`snapshot` is committed. Its sealed manifest is stored under `manifest_key` and has the BLAKE3 `manifest_digest`.
 
     `manifest_key` is relative to the system's folder. `taken_at` counts Unix seconds. A snapshot with a `label` is a
-    savepoint.
+    savepoint. `advances`: no process is before its place in an earlier stored snapshot of this life, see `Cut`; older
+    versions did not say so, and then it is True.
     """
 
     position: int
@@ -64,6 +67,7 @@ class CommitRecord:
     manifest_digest: str
     taken_at: float
     label: str | None = None
+    advances: bool = True
 
     @property
     def sealed_for(self) -> int:
@@ -223,7 +227,8 @@ def _build(tree: dict[str, Any], version: int, what: str) -> Record:
 @cache
 def _fields(kind: str, version: int) -> frozenset[str]:
     """The fields of this kind of record in that format."""
-    later = {"began_at", "cause"} if kind == "epoch" and version < _WITH_CAUSE else set[str]()
+    later = {"began_at", "cause"} if version < _WITH_CAUSE else set[str]()
+    later |= {"advances"} if version < _WITH_ADVANCES else set()
     return frozenset(_KINDS[kind].__dataclass_fields__) - later
 
 
@@ -273,5 +278,6 @@ _CHECKS: Mapping[str, Callable[[Any, str], Any]] = {
     "label": lambda value, what: None if value is None else check_text(value, what, LABEL_LENGTH_MAX),
     "origin": lambda value, what: None if value is None else check_text(value, what, ORIGIN_LENGTH_MAX),
     "claimed": _check_flag,
+    "advances": _check_flag,
 }
 """How the value of each field is checked; the text says where it stands, for errors."""

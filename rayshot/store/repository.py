@@ -22,6 +22,7 @@ from rayshot.errors import (
 from rayshot.format.chunks import digest
 from rayshot.format.encryption import encrypt_manifest
 from rayshot.format.encryption_key import DataKey, EncryptionKey, find_encryption_keys, new_data_key
+from rayshot.format.figures import BEHIND
 from rayshot.format.manifest import Manifest, encode
 from rayshot.format.signing import Signer, seal
 from rayshot.protocol.identity import SnapshotId, check_name
@@ -220,6 +221,7 @@ class Repository:
             manifest_digest=digest(envelope),
             taken_at=manifest.taken_at,
             label=manifest.label,
+            advances=BEHIND not in manifest.stats,
         )
         try:
             self.log.append(record)

@@ -8,6 +8,7 @@ import msgpack
 
 from rayshot.format.codec import PICKLED, Frame, pack_frames
 from rayshot.format.encryption_key import EncryptionKey
+from rayshot.format.figures import BEHIND
 from rayshot.format.manifest import ActorEntry, Blob, CapturedState, ChannelEntry, Manifest, TraceEntry
 from rayshot.format.pickling import StateCodec, dump_message, dump_state
 from rayshot.format.signing import SigningKey
@@ -70,6 +71,7 @@ class Bank:
     calls: Mapping[int, tuple[str, str | None, tuple[Any, ...]]] = field(default_factory=dict)
     callees: Mapping[int, str] | None = None
     traces: Mapping[str, bytes] = field(default_factory=dict)
+    advances: bool = True
 
     def all_flows(self) -> Mapping[tuple[str, str], Flow]:
         """What was asked for, or the usual ones between the actors that there are."""
@@ -123,7 +125,7 @@ def make_manifest(repository: Repository, bank: Bank, counter: int, *, reuse: Sn
         ended=tuple(bank.ended),
         channels=tuple(channels),
         chunks=tuple(chunks),
-        stats={"duration_ms": 12.5},
+        stats={"duration_ms": 12.5, **({} if bank.advances else {BEHIND: 1})},
         traces=tuple(TraceEntry(name, blobs[ticket]) for name, ticket in traces.items()),
         data_key=data_key,
     )

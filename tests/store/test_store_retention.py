@@ -59,6 +59,18 @@ def test_retention_keeps_the_newest_and_every_savepoint_and_what_they_need() -> 
     assert len(list(store.list("bank/intents"))) == len(list(store.list("bank/manifests"))) == 4
 
 
+def test_retention_keeps_the_newest_that_advances_as_the_system_can_go_back_to_no_other() -> None:
+    store = MemoryStore()
+    repository = open_bank(store)
+    for counter, advances in enumerate((True, True, False, False), 1):
+        make_snapshot(repository, Bank(advances=advances), counter)
+        repository.retain(Keep(last=1))
+    assert [(s.id.counter, s.record.advances) for s in committed(store)] == [(2, True), (4, False)]
+    make_snapshot(repository, Bank(), 5)
+    repository.retain(Keep(last=1))
+    assert [snapshot.id.counter for snapshot in committed(store)] == [5]
+
+
 def test_retention_of_nothing_is_refused() -> None:
     with pytest.raises(ConfigError, match="at least one"):
         open_bank(MemoryStore()).retain(Keep(last=0))

@@ -8,6 +8,7 @@ from typing import Any
 import rayshot
 from rayshot.errors import StateNotSerializable
 from rayshot.format.encryption_key import DataKey
+from rayshot.format.figures import BEHIND
 from rayshot.format.manifest import ActorEntry, ChannelEntry, Manifest, RecordedSlots, Recording, TraceEntry
 from rayshot.protocol.cut import Cut
 from rayshot.protocol.identity import Channel
@@ -74,6 +75,7 @@ def build_manifest(
         chunks=tuple(chunks.values()),
         stats={
             **taken.stats,
+            **({} if cut.advances else {BEHIND: 1}),
             "in_flight": in_flight,
             "written_bytes": sum(stored.written_bytes for stored in written),
             "stored_s": time.perf_counter() - started,
